@@ -1,0 +1,279 @@
+"""What a target is ranked against: the declared protocols, and candidates that every model shares.
+
+Candidates are a pure function of a split's content, the protocol, the vocabulary and a seed. The draw
+is counter-based (the splitmix64 generator, keyed by the target's own ids), so it depends on no
+library's random generator, on no platform and not on the order of the targets.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import operator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mtbench import catalog
+from mtbench.errors import DatasetError, UnknownNameError, UsageError
+from mtbench.names import HEAD, RELATION, TAIL, BoolArray, IntArray, Side
+from mtbench.splits import Split
+
+CANDIDATES_VERSION = 1
+"""Raised whenever the same arguments would draw other candidates; part of every candidates hash."""
+
+UIntArray = NDArray[np.uint64]
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """How many candidates a target is ranked against on each side, all in one list."""
+
+    name: str
+    tails: int
+    relations: int
+    source: str
+
+    @property
+    def sides(self) -> tuple[Side, ...]:
+        """The sides that are corrupted, in the order ranks are reported."""
+        numbers: tuple[tuple[Side, int], ...] = (("relation", self.relations), ("tail", self.tails))
+        return tuple(side for side, number in numbers if number)
+
+    def number(self, side: Side) -> int:
+        """How many candidates are asked for on one side."""
+        return {"head": 0, "relation": self.relations, "tail": self.tails}[side]
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """Which relations can be candidates, and whether a candidate may be drawn twice for a target."""
+
+    name: str
+    empty_slots: bool
+    replacement: bool
+    source: str
+
+
+PROTOCOLS = {
+    declared.name: declared
+    for declared in (
+        Protocol("dual", 24, 26, "Zhou et al. 2023, dual-sampling metrics"),
+        Protocol("entity", 50, 0, "Zhou et al. 2023, entity-centric metrics"),
+        Protocol("relation", 0, 50, "Zhou et al. 2023, relation-type centric metrics"),
+    )
+}
+VOCABULARIES = {
+    declared.name: declared
+    for declared in (
+        Vocabulary("present", empty_slots=False, replacement=False, source="relation types of the split's graph"),
+        Vocabulary("slots", empty_slots=True, replacement=True, source="Zhou et al. 2023, whole relation dictionary"),
+    )
+}
+
+
+def protocol_named(name: str) -> Protocol:
+    """Return a protocol by name; an unknown name raises `UnknownNameError`."""
+    if name not in PROTOCOLS:
+        raise UnknownNameError("protocol", name, PROTOCOLS)
+    return PROTOCOLS[name]
+
+
+def vocabulary_named(name: str) -> Vocabulary:
+    """Return a relation vocabulary by name; an unknown name raises `UnknownNameError`."""
+    if name not in VOCABULARIES:
+        raise UnknownNameError("vocabulary", name, VOCABULARIES)
+    return VOCABULARIES[name]
+
+
+@dataclass(frozen=True, eq=False)
+class Candidates:
+    """The frozen candidates of every target of one split.
+
+    ``targets`` is int64 ``(m, 3)``; ``tails`` ``(m, kt)`` and ``relations`` ``(m, kr)`` are int64 ids in
+    increasing order per row, padded with -1 from ``tail_counts`` and ``relation_counts`` ``(m,)`` on.
+    Equal ids in a row are separate candidates: they count with multiplicity.
+    """
+
+    protocol: str
+    vocabulary: str
+    seed: int
+    content_sha256: str
+    targets: IntArray
+    tails: IntArray
+    relations: IntArray
+    tail_counts: IntArray
+    relation_counts: IntArray
+
+    @cached_property
+    def sha256(self) -> str:
+        """Hash of what was drawn and for what: part of a task's identity, whatever the order of the targets."""
+        header = _header(self.content_sha256, self.protocol, self.vocabulary, self.seed)
+        order = np.lexsort((self.targets[:, TAIL], self.targets[:, RELATION], self.targets[:, HEAD]))
+        columns = (self.targets, self.tail_counts[:, None], self.tails, self.relation_counts[:, None], self.relations)
+        digest = hashlib.sha256(header.encode())
+        digest.update(np.hstack(columns)[order].astype("<i8").tobytes())
+        return digest.hexdigest()
+
+    @property
+    def counts(self) -> IntArray:
+        """Candidates per target over all sides, ``(m,)``."""
+        return self.tail_counts + self.relation_counts
+
+    @property
+    def effective_number(self) -> float:
+        """Mean number of candidates per target: below the protocol's where a graph has too few relations."""
+        return float(self.counts.mean())
+
+    def side(self, side: Side) -> tuple[IntArray, BoolArray]:
+        """Return the ids of one side ``(m, k)`` and which of them are candidates, not padding."""
+        ids, counts = (self.tails, self.tail_counts) if side == "tail" else (self.relations, self.relation_counts)
+        return ids, np.arange(ids.shape[1]) < counts[:, None]
+
+
+def draw(split: Split, protocol: str = "dual", vocabulary: str = "present", seed: int = 0) -> Candidates:
+    """Draw the candidates of every target of a split, filtered against all its known triples.
+
+    The graph and the targets are both known, so no candidate is ever a true triple. ``slots`` draws
+    with replacement from all entities and all relation slots; ``present`` draws distinct tails and
+    distinct relations among those the graph uses, and takes all of them where there are fewer than
+    the protocol asks for. Raises `UnknownNameError` for a protocol or vocabulary that does not exist,
+    `UsageError` for a split without targets, and `DatasetError` when the catalogue publishes another
+    hash for this split. Source: Zhou et al. 2023, section 5, with its sampling frozen.
+    """
+    asked, pool = protocol_named(protocol), vocabulary_named(vocabulary)
+    if not len(split.targets):
+        raise UsageError(
+            f"{split.dataset} {split.name}: there are no targets to rank; the training graph has its targets in "
+            f"data.valid, the test graph in data.test"
+        )
+    try:
+        seed = operator.index(seed)
+    except TypeError as error:
+        raise UsageError(f"the candidate seed must be an integer, not {seed!r}") from error
+    header = _header(split.content_sha256, protocol, vocabulary, seed)
+    tails, tail_counts = _draw_side(split, "tail", asked, pool, header)
+    relations, relation_counts = _draw_side(split, "relation", asked, pool, header)
+    drawn = Candidates(
+        protocol, vocabulary, seed, split.content_sha256, split.targets, tails, relations, tail_counts, relation_counts
+    )
+    _check_published(drawn, split)
+    return drawn
+
+
+def _header(content_sha256: str, protocol: str, vocabulary: str, seed: int) -> str:
+    return (
+        f"mtbench candidates {CANDIDATES_VERSION}\ncontent {content_sha256}\n"
+        f"protocol {protocol}\nvocabulary {vocabulary}\nseed {seed}\n"
+    )
+
+
+def _draw_side(split: Split, side: Side, asked: Protocol, pool: Vocabulary, header: str) -> tuple[IntArray, IntArray]:
+    targets, width = split.targets, asked.number(side)
+    if not width:
+        return np.empty((len(targets), 0), dtype=np.int64), np.zeros(len(targets), dtype=np.int64)
+    universe = _universe(split, side, pool)
+    group, starts, gaps = _known_groups(split, side, universe)
+    size = len(universe)
+    allowed = (size - np.diff(starts))[group]
+    stream = _streams(f"{header}side {side}\n", targets)
+    picks = _repeated(stream, allowed, width) if pool.replacement else _distinct(stream, allowed, width)
+    counts = np.where(allowed, width, 0).astype(np.int64) if pool.replacement else np.minimum(allowed, width)
+    valid = np.arange(width) < counts[:, None]
+    picks = np.sort(np.where(valid, picks, size), axis=1)
+    # The u-th allowed id is u plus the number of known ids with at most u allowed ids below them.
+    passed = np.searchsorted(gaps, group[:, None] * (size + 1) + picks, side="right") - starts[group][:, None]
+    ids = np.full(picks.shape, -1, dtype=np.int64)
+    ids[valid] = universe[(picks + passed)[valid]]
+    ids.flags.writeable = counts.flags.writeable = False
+    return ids, counts
+
+
+def _universe(split: Split, side: Side, pool: Vocabulary) -> IntArray:
+    if side != "relation":
+        return np.arange(split.num_entities)
+    return np.arange(split.relation_slots) if pool.empty_slots else np.unique(split.graph[:, RELATION])
+
+
+def _known_groups(split: Split, side: Side, universe: IntArray) -> tuple[IntArray, IntArray, IntArray]:
+    """Return the group of each target, where groups start, and a sorted key per known candidate.
+
+    A group is what stays fixed, (head, relation) or (head, tail). A key is the group times the size of
+    the universe plus one, plus the number of allowed candidates below the known one.
+    """
+    column, fixed, size = (
+        (TAIL, RELATION, split.relation_slots) if side == "tail" else (RELATION, TAIL, split.num_entities)
+    )
+    position = np.full(max(split.num_entities, split.relation_slots), -1)
+    position[universe] = np.arange(len(universe))
+    known = np.concatenate((split.graph, split.targets))
+    pairs, members = known[:, HEAD] * size + known[:, fixed], position[known[:, column]]
+    groups, group = np.unique(split.targets[:, HEAD] * size + split.targets[:, fixed], return_inverse=True)
+    owner = np.searchsorted(groups, pairs)
+    asked = (groups[np.minimum(owner, len(groups) - 1)] == pairs) & (members >= 0)
+    flat = np.unique(owner[asked] * len(universe) + members[asked])
+    owner = flat // len(universe)
+    starts = np.searchsorted(owner, np.arange(len(groups) + 1))
+    below = flat - owner * len(universe) - (np.arange(len(flat)) - starts[owner])
+    return group, starts, owner * (len(universe) + 1) + below
+
+
+def _streams(header: str, targets: IntArray) -> UIntArray:
+    """Return the state of one splitmix64 generator per target, a function of the header and its ids only."""
+    base = int.from_bytes(hashlib.sha256(header.encode()).digest()[:8], "little")
+    state = np.full(len(targets), base, dtype=np.uint64)
+    for column in (HEAD, RELATION, TAIL):
+        state = _output(state ^ targets[:, column].astype(np.uint64), 0)
+    return state
+
+
+def _output(state: UIntArray, number: int) -> UIntArray:
+    """Return output ``number`` of the splitmix64 generators with these states (Steele et al. 2014)."""
+    word = state + np.uint64((number + 1) * 0x9E3779B97F4A7C15 % 2**64)
+    word = (word ^ (word >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    word = (word ^ (word >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return word ^ (word >> np.uint64(31))
+
+
+def _below(stream: UIntArray, number: int, limits: IntArray) -> IntArray:
+    """Return draw ``number`` of each stream as an integer below its limit; 0 where the limit is 0."""
+    return (_output(stream, number) % np.maximum(limits, 1).astype(np.uint64)).astype(np.int64)
+
+
+def _repeated(stream: UIntArray, allowed: IntArray, width: int) -> IntArray:
+    return np.stack([_below(stream, number, allowed) for number in range(width)], axis=1)
+
+
+def _distinct(stream: UIntArray, allowed: IntArray, width: int) -> IntArray:
+    """Draw ``width`` distinct integers below ``allowed`` by Floyd's method, or all where there are fewer."""
+    picks = np.full((width, len(stream)), -1, dtype=np.int64)
+    first = np.maximum(allowed - width, 0)
+    for number in range(width):
+        pick = _below(stream, number, first + number + 1)
+        taken = (picks[:number] == pick).any(axis=0)
+        picks[number] = np.where(taken, first + number, pick)
+    return picks.T
+
+
+def _check_published(drawn: Candidates, split: Split) -> None:
+    found = released(split)
+    key = f"{split.name}/{drawn.protocol}/{drawn.vocabulary}/{drawn.seed}"
+    published = found.candidates.get(key) if found else None
+    if published is not None and published != drawn.sha256:
+        raise DatasetError(
+            f"{split.dataset} {split.name}: the candidates {key} have the hash {drawn.sha256}, published is "
+            f"{published}: scores would not be comparable; reinstall mtbench-kg, or report this with the versions of "
+            f"Python and NumPy"
+        )
+
+
+def released(split: Split) -> catalog.Record | None:
+    """Return the catalogue's record of a split that is exactly the released one, else None."""
+    if split.dataset not in catalog.names():
+        return None
+    found = catalog.record(split.dataset)
+    graph = "test" if split.name == "test" else "train"
+    expected = {f"{graph}/graph": split.graph_sha256, f"{split.name}/targets": split.targets_sha256}
+    same = all(key in found.parts and found.parts[key].content_sha256 == value for key, value in expected.items())
+    return found if same and found.graphs[graph].relation_slots == split.relation_slots else None

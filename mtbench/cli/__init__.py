@@ -1,0 +1,75 @@
+"""The command line: one small module per verb, each importing what it needs only when it runs."""
+
+from __future__ import annotations
+
+import importlib
+import io
+import sys
+from collections.abc import Sequence
+from importlib.util import find_spec
+from typing import Annotated, NoReturn
+
+import typer
+
+from mtbench import __version__
+from mtbench.cli import output
+from mtbench.errors import MtbenchError
+
+VERBS = ("list", "info", "cite", "build", "export", "verify", "run")
+"""The verbs in the order of the help; each is the function ``command`` of the module of its name."""
+
+INTERRUPTED = 130
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        output.say(f"mtbench {__version__}")
+        raise typer.Exit
+
+
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """Datasets and evaluation for link prediction with new relation types and new nodes.
+
+    Example: mtbench build metafam --check
+    """
+
+
+def make_app() -> typer.Typer:
+    """Return the application with every verb whose module is there."""
+    app = typer.Typer(
+        add_completion=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,
+    )
+    app.callback()(options)
+    for verb in VERBS:
+        if find_spec(f"mtbench.cli.{verb}") is not None:
+            app.command(verb)(importlib.import_module(f"mtbench.cli.{verb}").command)
+    return app
+
+
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Run the command line and exit: 0 all well, 1 a check failed or an error, 2 wrong usage, 130 interrupted."""
+    for stream in (sys.stdout, sys.stderr):
+        # A name the terminal cannot show must not end the program.
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+    try:
+        typer.main.get_command(make_app()).main(arguments, prog_name="mtbench")
+    except MtbenchError as error:
+        output.fail(str(error))
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        output.fail("interrupted")
+        sys.exit(INTERRUPTED)
+    except SystemExit as stop:
+        if stop.code == INTERRUPTED:
+            output.fail("interrupted")
+        raise
+    sys.exit(0)

@@ -1,0 +1,113 @@
+"""``mtbench run``: train a model on a dataset and score it with the standard evaluator."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from mtbench.cli.output import AsJson, say, say_json
+from mtbench.errors import UsageError
+
+if TYPE_CHECKING:
+    from mtbench.models import Progress
+
+
+def command(
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="An installed model, or package.module:factory.")],
+    dataset: Annotated[str, typer.Option(metavar="NAME", help="A dataset of the catalogue, or a built directory.")],
+    protocol: Annotated[
+        list[str] | None, typer.Option(help="dual, entity, relation or all; may be repeated.  [default: dual]")
+    ] = None,
+    vocabulary: Annotated[
+        list[str] | None, typer.Option(help="present, slots or all; may be repeated.  [default: present]")
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the model's own randomness.")] = 0,
+    candidate_seed: Annotated[int, typer.Option(min=0, help="Which frozen candidates to rank against.")] = 0,
+    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A hyper-parameter; may be repeated.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(metavar="DIR", help="The run directory.  [default: below runs/]")] = None,
+    restart: Annotated[bool, typer.Option("--restart", help="Discard the checkpoint of an interrupted run.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace the run directory.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Train a model and score it on the test graph.
+
+    Example: mtbench run mtdea --dataset metafam
+
+    Example: mtbench run mtdea --dataset metafam --set tasks=4 --seed 1 --protocol all --vocabulary all
+    """
+    from mtbench.results import MtbenchWarning
+    from mtbench.run import Plan, run
+
+    plan = Plan(
+        model=model,
+        dataset=dataset,
+        protocols=protocol or ["dual"],
+        vocabularies=vocabulary or ["present"],
+        seed=seed,
+        candidate_seed=candidate_seed,
+        device=device,
+        settings=dict(_setting(text) for text in settings or []),
+        out=out,
+        restart=restart,
+        force=force,
+    )
+    with warnings.catch_warnings(), _progress_bars() as report:
+        warnings.simplefilter("ignore", MtbenchWarning)
+        try:
+            directory, results = run(plan, report)
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt("interrupted; the same command goes on from the last finished epoch") from None
+    if as_json:
+        fields = ("protocol", "vocabulary", "metrics", "optimistic", "pessimistic", "tie_rate")
+        say_json(
+            {
+                "directory": str(directory),
+                "model": results[0].run.model,
+                "results": [{name: getattr(result, name) for name in fields} for result in results],
+            }
+        )
+        return
+    for result in results:
+        say(f"{result}\n")
+    say(f"{directory} holds the result; mtbench verify {directory} recomputes it")
+
+
+def _setting(text: str) -> tuple[str, str]:
+    key, equals, value = text.partition("=")
+    if not (key and equals):
+        raise UsageError(f"--set takes KEY=VALUE, not {text!r}")
+    return key, value
+
+
+@contextmanager
+def _progress_bars() -> Iterator[Callable[[Progress], None]]:
+    """Show one bar per stage with epoch, loss and validation MRR on stderr; nothing where it is no terminal."""
+    from rich.console import Console
+    from rich.progress import BarColumn, TaskID, TextColumn, TimeElapsedColumn
+    from rich.progress import Progress as Bars
+
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[state]}"), TimeElapsedColumn())
+    with Bars(*columns, console=console, disable=not sys.stderr.isatty()) as bars:
+        shown: dict[str, TaskID] = {}
+
+        def report(progress: Progress) -> None:
+            if progress.stage not in shown:
+                shown[progress.stage] = bars.add_task(progress.stage, total=progress.epochs, state="")
+            mrr = "" if progress.valid_mrr is None else f"  valid MRR {progress.valid_mrr:.3f}"
+            bars.update(
+                shown[progress.stage],
+                completed=progress.epoch - 1 + progress.batch / progress.batches,
+                state=f"epoch {progress.epoch}/{progress.epochs}  loss {progress.loss:.3f}{mrr}",
+            )
+
+        yield report

@@ -1,0 +1,63 @@
+"""``mtbench verify``: is a stored dataset, or a run, what it says it is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from mtbench.cli.output import AsJson, fail, records, say, say_json, say_table
+
+HEADINGS = ("Part", "Triples", "Content SHA-256", "Same")
+PROBLEMS = ("Name", "Message")
+
+
+def command(
+    name: Annotated[str, typer.Argument(metavar="NAME|RUN", help="A dataset, its directory, or a run's directory.")],
+    as_json: AsJson = False,
+) -> None:
+    """Check the files and numbers of a stored dataset or of a run.
+
+    Example: mtbench verify metafam
+
+    Example: mtbench verify runs/isdea-metafam
+    """
+    if any((Path(name) / file).exists() for file in ("result.json", "ranks.parquet")):
+        _verify_run(Path(name), as_json=as_json)
+    else:
+        _verify_dataset(name, as_json=as_json)
+
+
+def _verify_dataset(name: str, *, as_json: bool) -> None:
+    from mtbench import store
+    from mtbench.datasets import locate
+
+    directory, remedy = locate(name)
+    rows = store.verify(directory, remedy)
+    cells = [(row.part, row.triples, row.sha256, row.same) for row in rows]
+    differing = [row.part for row in rows if not row.same]
+    if as_json:
+        say_json({"directory": str(directory), "valid": not differing, "parts": records(HEADINGS, cells)})
+    else:
+        say_table(HEADINGS, cells)
+    if differing:
+        fail(f"{directory}: {', '.join(differing)} differ from the manifest: {remedy}")
+        raise typer.Exit(1)
+    if not as_json:
+        say(f"\n{directory}: every file and every content hash is as recorded")
+
+
+def _verify_run(directory: Path, *, as_json: bool) -> None:
+    from mtbench import results
+
+    problems = results.verify(directory).problems
+    if as_json:
+        rows = [(problem.name, problem.message) for problem in problems]
+        say_json({"directory": str(directory), "valid": not problems, "problems": records(PROBLEMS, rows)})
+    elif not problems:
+        say(f"{directory}: every figure follows from the ranks")
+    for problem in problems:
+        fail(problem.message)
+    if problems:
+        raise typer.Exit(1)

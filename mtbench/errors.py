@@ -1,0 +1,58 @@
+"""Every error the package raises on purpose, each saying what, where and what to type next."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class MtbenchError(Exception):
+    """Base class of the package's own errors; the command line prints its message and exits with 1."""
+
+    exit_code = 1
+
+
+class UsageError(MtbenchError):
+    """What was asked for cannot be meant: an unknown name or option; the command line exits with 2."""
+
+    exit_code = 2
+
+
+class UnknownNameError(UsageError):
+    """A dataset, model, relation or option that does not exist, reported with the nearest names."""
+
+    def __init__(self, kind: str, name: str, choices: Iterable[str]) -> None:
+        known = sorted(set(choices))
+        near = nearest(name, known)
+        hint = f"did you mean {' or '.join(near)}?" if near else f"known: {', '.join(known) or 'none'}"
+        super().__init__(f"unknown {kind} {name!r}: {hint}")
+
+
+class MissingExtraError(UsageError):
+    """Something needs an optional part of the package; the message is the command that installs it."""
+
+    def __init__(self, what: str, extra: str) -> None:
+        super().__init__(f'{what} needs the extra "{extra}": python -m pip install "mtbench-kg[{extra}]"')
+
+
+class DatasetError(MtbenchError):
+    """A dataset is inconsistent: an unknown entity, an empty graph, a build that differs from its record."""
+
+
+class CorruptedFileError(MtbenchError):
+    """A stored file is missing, truncated or edited; the message names it and the command that mends it."""
+
+
+class ScoreError(MtbenchError):
+    """Scores that cannot be ranked (NaN, infinite, missing, wrong shape or type): refused, never repaired."""
+
+
+class ResultError(MtbenchError):
+    """A run directory is incomplete, or its numbers do not follow from its rank counts."""
+
+
+def nearest(name: str, choices: Iterable[str]) -> list[str]:
+    """Return up to three of ``choices`` that look like ``name``, most alike first, ignoring case."""
+    by_folded = {choice.casefold(): choice for choice in choices}
+    found = difflib.get_close_matches(name.casefold(), by_folded, n=3, cutoff=0.5)
+    return [by_folded[folded] for folded in found]

@@ -1,0 +1,120 @@
+"""What a trainable model looks like to ``mtbench run``, and how models are found."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+from typing import Protocol, TypeAlias
+
+from mtbench.catalog import Parameter
+from mtbench.errors import MissingExtraError, UnknownNameError, UsageError
+from mtbench.names import ScoreFunction
+from mtbench.runs import Regime
+from mtbench.splits import Split
+
+GROUP = "mtbench.models"
+
+
+@dataclass(frozen=True)
+class Progress:
+    """One report of a training loop: batch ``batch`` of ``batches`` in epoch ``epoch`` of at most ``epochs``.
+
+    ``loss`` is the mean over the epoch so far; ``valid_mrr`` the last validation MRR, None where a stage
+    has no validation set.
+    """
+
+    stage: str
+    epoch: int
+    epochs: int
+    batch: int
+    batches: int
+    loss: float
+    valid_mrr: float | None = None
+
+
+def silent(progress: Progress) -> None:
+    """Report nothing."""
+
+
+@dataclass(frozen=True)
+class Context:
+    """What a model is told about the run it takes part in.
+
+    ``dataset`` is the dataset's name (a model may keep a recipe per dataset), ``device`` one of
+    ``auto``, ``cpu`` and ``cuda``, ``settings`` the hyper-parameters given on the command line as text,
+    and ``workdir`` a directory for checkpoints that outlives an interrupted run, None for no checkpoints.
+    """
+
+    dataset: str
+    seed: int = 0
+    device: str = "auto"
+    workdir: Path | None = None
+    settings: Mapping[str, str] = field(default_factory=dict)
+    report: Callable[[Progress], None] = silent
+
+
+class Model(Protocol):
+    """A model that trains on one graph and scores triples of another.
+
+    ``hyperparameters`` and ``device`` are recorded in the result. A model never sees the test targets:
+    ``scorer`` is handed the test split without them and may adapt to its observable triples.
+    """
+
+    name: str
+    regime: Regime
+    device: str
+    hyperparameters: Mapping[str, Parameter]
+
+    def fit(self, train: Split, valid: Split) -> None:
+        """Train on the observable triples of ``train``; ``valid`` has the same graph, and targets."""
+        ...
+
+    def scorer(self, observable: Split) -> ScoreFunction:
+        """Return a function that scores triples ``(m, 3)`` of the graph ``observable``."""
+        ...
+
+
+Factory: TypeAlias = Callable[[Context], Model]
+
+
+def names() -> list[str]:
+    """Return the names of all installed models, sorted."""
+    return sorted(_entry_points())
+
+
+def factory(name: str) -> Factory:
+    """Return the factory of an installed model, or of ``package.module:factory``.
+
+    An unknown name raises `UnknownNameError`; a model whose libraries are not installed raises
+    `MissingExtraError` with the command that installs them.
+    """
+    if ":" in name:
+        return _import(name)
+    found = _entry_points()
+    if name not in found:
+        raise UnknownNameError("model", name, found)
+    try:
+        loaded: Factory = found[name].load()
+    except ModuleNotFoundError as error:
+        if error.name in ("torch", "torch_geometric", "safetensors"):
+            raise MissingExtraError(f"model {name} ({error.name} is not installed)", "models") from error
+        raise
+    return loaded
+
+
+def _entry_points() -> dict[str, EntryPoint]:
+    return {point.name: point for point in entry_points(group=GROUP)}
+
+
+def _import(path: str) -> Factory:
+    module, _, attribute = path.partition(":")
+    try:
+        loaded: Factory = getattr(importlib.import_module(module), attribute)
+    except (ModuleNotFoundError, AttributeError) as error:
+        raise UsageError(
+            f"cannot import the model {path!r} ({error}): expected package.module:factory, importable from here"
+        ) from error
+    return loaded

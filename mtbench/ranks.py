@@ -1,0 +1,182 @@
+"""From scores to rank counts: which scores are accepted, and how many candidates are above or tied.
+
+The counts are all that is kept of a run: every metric, bound and stratum follows from them, so a
+later correction of a metric can be applied to old runs without their models.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mtbench.errors import ScoreError
+from mtbench.names import COLUMNS, BoolArray, IntArray, NameArray, ScoreArray, Side
+from mtbench.splits import Split
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+BLOCK_CELLS = 1 << 20
+SHOWN = 3
+COUNTS = ("greater", "equal", "count")
+
+AnyArray: TypeAlias = NDArray[np.generic]
+
+
+@runtime_checkable
+class _Tensor(Protocol):
+    """What is used of a PyTorch tensor, so that the core accepts one without importing PyTorch."""
+
+    dtype: object
+
+    def detach(self) -> _Tensor: ...
+    def cpu(self) -> _Tensor: ...
+    def float(self) -> _Tensor: ...
+
+
+@dataclass(frozen=True, eq=False)
+class Counts:
+    """Per target of one side, int64 ``(m,)``: candidates strictly above it, equal to it, and in all."""
+
+    greater: IntArray
+    equal: IntArray
+    count: IntArray
+
+
+@dataclass(frozen=True, eq=False)
+class Ranks:
+    """The targets by name, in the order of the split, and their counts on every side of the protocol."""
+
+    heads: NameArray
+    relations: NameArray
+    tails: NameArray
+    sides: Mapping[Side, Counts]
+
+    @classmethod
+    def empty(cls) -> Ranks:
+        """Return the ranks of no targets: what a run that failed has."""
+        nothing = np.empty(0, dtype=np.str_)
+        return cls(nothing, nothing, nothing, {})
+
+    def __len__(self) -> int:
+        return len(self.heads)
+
+    @property
+    def greater(self) -> IntArray:
+        """Candidates strictly above each target over all sides, ``(m,)``: ranks of the sides add up."""
+        return self._sum("greater")
+
+    @property
+    def equal(self) -> IntArray:
+        """Candidates tied with each target over all sides, ``(m,)``."""
+        return self._sum("equal")
+
+    @property
+    def count(self) -> IntArray:
+        """Candidates of each target over all sides, ``(m,)``."""
+        return self._sum("count")
+
+    def _sum(self, name: str) -> IntArray:
+        total = np.zeros(len(self), dtype=np.int64)
+        for counts in self.sides.values():
+            total += getattr(counts, name)
+        return total
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return one row per target: its names, the counts per side, and its mean rank over tied orders."""
+        import pandas as pd
+
+        columns: dict[str, AnyArray] = dict(zip(COLUMNS, (self.heads, self.relations, self.tails), strict=True))
+        for side, counts in self.sides.items():
+            columns |= {f"{side}_{name}": getattr(counts, name) for name in COUNTS}
+        return pd.DataFrame(columns | {"rank": self.greater + 1 + self.equal / 2})
+
+
+def count(scores: ScoreArray, target: IntArray, candidates: IntArray, valid: BoolArray) -> Counts:
+    """Compare each target's score with those of its candidates.
+
+    ``scores`` ``(k,)`` holds one score per distinct triple; ``target`` ``(m,)`` and ``candidates``
+    ``(m, c)`` index it, and ``valid`` ``(m, c)`` marks candidates that are not padding. Scores are
+    compared in the type they came in, because converting them could create or break ties.
+    """
+    greater, equal = np.empty(len(target), dtype=np.int64), np.empty(len(target), dtype=np.int64)
+    rows = max(1, BLOCK_CELLS // max(1, candidates.shape[1]))
+    for start in range(0, len(target), rows):
+        block = slice(start, start + rows)
+        own, others = scores[target[block], None], scores[candidates[block]]
+        greater[block] = np.count_nonzero((others > own) & valid[block], axis=1)
+        equal[block] = np.count_nonzero((others == own) & valid[block], axis=1)
+    return Counts(greater, equal, valid.sum(axis=1, dtype=np.int64))
+
+
+def accept(scores: object, triples: IntArray, split: Split, total: int) -> tuple[ScoreArray, str]:
+    """Return scores as a NumPy array with the name of the type they came in, or refuse them.
+
+    ``scores`` is aligned with ``triples`` ``(k, 3)`` and may be a NumPy array, a PyTorch tensor on any
+    device, or anything NumPy reads as an array of integers or floats; ``total`` is the number of
+    triples of the whole task. Raises `ScoreError` that names the dataset, how many scores are wrong
+    and the first few triples, because a NaN that is only compared ranks first in silence.
+    """
+    where = f"{split.dataset} {split.name}"
+    if isinstance(scores, np.ma.MaskedArray):
+        raise ScoreError(
+            f"{where}: scores are a masked array, so some may be missing: pass scores.filled() or score them"
+        )
+    try:
+        array, kind = _as_array(scores)
+    except (RuntimeError, TypeError, ValueError) as error:
+        raise ScoreError(f"{where}: scores cannot be read as an array of numbers: {error}") from error
+    if array.dtype.kind not in "iuf":
+        raise ScoreError(
+            f"{where}: scores have the type {kind}, expected integers or floats: "
+            f"return one real number per triple, higher meaning more plausible"
+        )
+    if array.shape != (len(triples),):
+        raise ScoreError(f"{where}: {_shape_problem(array, len(triples))}")
+    wrong = ~np.isfinite(array)
+    if wrong.any():
+        raise ScoreError(f"{where}: {_wrong_values(array, wrong, triples, split, total)}")
+    return array, kind
+
+
+def _as_array(scores: object) -> tuple[ScoreArray, str]:
+    kind = ""
+    if isinstance(scores, _Tensor):
+        scores = scores.detach().cpu()
+        kind = str(scores.dtype).removeprefix("torch.")
+        # NumPy has no bfloat16; every bfloat16 value is a float32 value, so order and ties stay.
+        scores = scores.float() if kind == "bfloat16" else scores
+    array = np.asarray(scores)
+    return array, kind or str(array.dtype)
+
+
+def _shape_problem(array: ScoreArray, expected: int) -> str:
+    found = f"scores have the shape {array.shape}, expected ({expected},), one per triple"
+    if array.ndim == 0:
+        return f"{found}: a single value is not broadcast; return an array"
+    if array.ndim > 1 and array.size == expected:
+        return f"{found}: return scores.reshape(-1) if that is the order of the triples"
+    if array.ndim > 1:
+        return f"{found}: return one number per triple"
+    if len(array) < expected:
+        return f"{found}: {expected - len(array)} of {expected} scores are missing; score every row of the triples"
+    return f"{found}: {len(array) - expected} more scores than triples; score each row once, in the order given"
+
+
+def _wrong_values(array: ScoreArray, wrong: BoolArray, triples: IntArray, split: Split, total: int) -> str:
+    number, rows = int(np.count_nonzero(wrong)), np.flatnonzero(wrong)[:SHOWN]
+    part = "" if len(triples) == total else f" of a batch, {total} in all,"
+    names = split.named(triples[rows])
+    shown = "; ".join(
+        f"({', '.join(name)}) scored {value}" for name, value in zip(names, array[rows].tolist(), strict=True)
+    )
+    rest = f"; and {number - len(rows)} more" if number > len(rows) else ""
+    nan = int(np.count_nonzero(np.isnan(array)))
+    return (
+        f"{number} of {len(triples)} scores{part} are not finite ({nan} NaN, {number - nan} infinite): {shown}{rest}. "
+        f"Look for a division by zero, log(0) or an overflow in the model: such a score has no rank"
+    )

@@ -1,0 +1,116 @@
+"""Checkpoints: the whole state of a training loop in one safetensors file and one JSON file, never pickled."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from mtbench.errors import CorruptedFileError, UsageError
+from mtbench.hashing import file_hash
+from reference_models.training import State
+
+SCHEMA = 1
+_MOMENTS = ("exp_avg", "exp_avg_sq", "step")
+
+
+class Checkpoints:
+    """The checkpoints of one run in one directory, one per stage, each replaced after every epoch.
+
+    ``identity`` says which run they belong to (model, seed, hyper-parameters, dataset); a checkpoint of
+    another run is refused instead of being continued. The JSON file is renamed into place last and
+    names the weights file and its SHA-256, so a killed process leaves the checkpoint before or after
+    an epoch, never a torn one.
+    """
+
+    def __init__(self, directory: Path, identity: Mapping[str, object]) -> None:
+        self.directory = directory
+        self.identity = json.loads(json.dumps(identity))
+
+    def save(self, stage: str, state: State) -> None:
+        """Write the state after an epoch, and delete the one before it."""
+        self.directory.mkdir(parents=True, exist_ok=True)
+        weights = self.directory / f"{stage}-{state.epoch:04d}.safetensors"
+        save_file({name: value.contiguous() for name, value in _flatten(state).items()}, weights)
+        payload = {
+            "schema": SCHEMA,
+            "identity": self.identity,
+            "weights": weights.name,
+            "sha256": file_hash(weights),
+            "epoch": state.epoch,
+            "best_epoch": state.best_epoch,
+            "best_value": state.best_value,
+            "history": state.history,
+        }
+        temporary = self.directory / f"{stage}.json.new"
+        temporary.write_text(json.dumps(payload, indent=1) + "\n", encoding="utf-8")
+        temporary.replace(self._path(stage))
+        for older in self.directory.glob(f"{stage}-*.safetensors"):
+            if older != weights:
+                older.unlink()
+
+    def restore(self, stage: str, state: State) -> bool:
+        """Set ``state`` from the stage's checkpoint and return whether there was one.
+
+        Raises `UsageError` for a checkpoint of another run and `CorruptedFileError` for a damaged one.
+        """
+        path = self._path(stage)
+        if not path.exists():
+            return False
+        try:
+            payload = json.loads(path.read_text(encoding="utf-8"))
+            weights = self.directory / payload["weights"]
+            damaged = payload["schema"] != SCHEMA or file_hash(weights) != payload["sha256"]
+            tensors = {} if damaged else load_file(weights)
+        except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
+            raise self._corrupted(path, str(error)) from error
+        if damaged:
+            raise self._corrupted(path, f"{weights.name} is not the file it was written with")
+        if differing := _differences(payload["identity"], self.identity):
+            raise UsageError(
+                f"the checkpoint in {self.directory} belongs to another run ({'; '.join(differing)}): "
+                "give the same options to continue it, --restart to discard it, or another --out"
+            )
+        _unflatten(state, tensors)
+        state.epoch, state.best_epoch = payload["epoch"], payload["best_epoch"]
+        state.best_value, state.history = payload["best_value"], payload["history"]
+        return True
+
+    def _path(self, stage: str) -> Path:
+        return self.directory / f"{stage}.json"
+
+    def _corrupted(self, path: Path, why: str) -> CorruptedFileError:
+        return CorruptedFileError(f"{path}: the checkpoint cannot be read ({why}); discard it with --restart")
+
+
+def _differences(there: Mapping[str, object], here: Mapping[str, object]) -> list[str]:
+    keys = [key for key in sorted({*there, *here}) if there.get(key) != here.get(key)]
+    return [f"{key}: {there.get(key)} there, {here.get(key)} here" for key in keys]
+
+
+def _flatten(state: State) -> dict[str, Tensor]:
+    tensors = {f"weights.{name}": value for name, value in state.weights().items()}
+    tensors |= {f"best.{name}": value for name, value in state.best.items()}
+    for index, moments in state.optimizer.state_dict()["state"].items():
+        tensors |= {f"adam.{index}.{name}": moments[name].clone() for name in _MOMENTS}
+    return tensors
+
+
+def _unflatten(state: State, tensors: Mapping[str, Tensor]) -> None:
+    parts: dict[str, dict[str, Tensor]] = {"weights": {}, "best": {}, "adam": {}}
+    for name, value in tensors.items():
+        part, _, rest = name.partition(".")
+        parts[part][rest] = value
+    device = next(state.network.parameters()).device
+    state.restore(parts["weights"])
+    state.best = {name: value.to(device) for name, value in parts["best"].items()}
+    moments: dict[int, dict[str, Tensor]] = {}
+    for name, value in parts["adam"].items():
+        index, _, moment = name.partition(".")
+        moments.setdefault(int(index), {})[moment] = value
+    groups = state.optimizer.state_dict()["param_groups"]
+    state.optimizer.load_state_dict({"state": moments, "param_groups": groups})

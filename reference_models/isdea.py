@@ -1,0 +1,45 @@
+"""ISDEA: one relation against the mean of all others, the double-equivariant baseline."""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+from mtbench.models import Context
+from reference_models.double_equivariant import DoubleEquivariantModel
+from reference_models.graph import TypedGraph
+from reference_models.layers.equivariant import EquivariantGIN, EquivariantLinear
+from reference_models.network import Architecture, TripleNetwork
+from reference_models.recipe import load
+
+
+class ISDEA(TripleNetwork):
+    """The double-equivariant network: one task, no attention (`models.md` section 2)."""
+
+    uses_attention = False
+
+    def __init__(self, architecture: Architecture, *, learn_epsilon: bool) -> None:
+        super().__init__(architecture)
+        width = architecture.width
+        self.layers = nn.ModuleList(
+            [
+                *(
+                    EquivariantGIN(1 if index == 0 else width, width, learn_epsilon=learn_epsilon)
+                    for index in range(architecture.gin_layers)
+                ),
+                EquivariantLinear(width),
+                EquivariantLinear(width),
+            ]
+        )
+
+    def layer(self, index: int, features: Tensor, graph: TypedGraph, attention: Tensor | None) -> Tensor:
+        """Apply a layer; ``attention`` is not used."""
+        module = self.layers[index]
+        return module(features, graph) if index < self.architecture.gin_layers else module(features)  # type: ignore[no-any-return]
+
+
+def build(context: Context) -> DoubleEquivariantModel:
+    """Return ISDEA for a run, with the recipe of the run's dataset."""
+    recipe = load("isdea", context.dataset, context.settings)
+    return DoubleEquivariantModel(
+        "isdea", context, recipe, lambda sizes: ISDEA(sizes, learn_epsilon=recipe.learn_epsilon)
+    )

@@ -1,0 +1,42 @@
+"""MTDEA: double equivariance within soft tasks of relations, with test-time adaptation of the tasks."""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+from mtbench.models import Context
+from reference_models.double_equivariant import DoubleEquivariantModel
+from reference_models.graph import TypedGraph
+from reference_models.layers.soft import SoftGIN, SoftLinear
+from reference_models.network import Architecture, TripleNetwork
+from reference_models.recipe import load
+
+
+class MTDEA(TripleNetwork):
+    """The multi-task double-equivariant network (`models.md` section 4); attention comes from outside."""
+
+    uses_attention = True
+
+    def __init__(self, architecture: Architecture) -> None:
+        super().__init__(architecture)
+        width, tasks = architecture.width, architecture.tasks
+        self.layers = nn.ModuleList(
+            [
+                *(SoftGIN(1 if index == 0 else width, width, tasks) for index in range(architecture.gin_layers)),
+                SoftLinear(width, tasks),
+                SoftLinear(width, tasks),
+            ]
+        )
+
+    def layer(self, index: int, features: Tensor, graph: TypedGraph, attention: Tensor | None) -> Tensor:
+        """Apply a soft layer under the attention ``(R, K)``."""
+        module = self.layers[index]
+        if index < self.architecture.gin_layers:
+            return module(features, graph, attention)  # type: ignore[no-any-return]
+        return module(features, attention)  # type: ignore[no-any-return]
+
+
+def build(context: Context) -> DoubleEquivariantModel:
+    """Return MTDEA for a run, with the recipe of the run's dataset."""
+    recipe = load("mtdea", context.dataset, context.settings)
+    return DoubleEquivariantModel(f"mtdea-k{recipe.tasks}", context, recipe, MTDEA)

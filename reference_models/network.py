@@ -1,0 +1,74 @@
+"""The networks: equivariant layers, an optional distance table and a two-layer head per triple."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from reference_models.graph import TypedGraph
+from reference_models.layers.basic import Linear, RowNorm, uniform_
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """The sizes of a network: hidden width, GIN layers, tasks, and distance hops (0: no distances)."""
+
+    width: int
+    gin_layers: int
+    tasks: int
+    hops: int
+
+
+class TripleNetwork(nn.Module):
+    """Scores triples from per-relation node representations, and from distances where ``hops`` is positive.
+
+    Subclasses say how ``(N, R, d)`` representations come about, and whether they need the attention
+    ``(R, K)`` of relation slots to tasks. The input is the constant 1 of width 1 for every node and
+    slot, so nothing about a node or a relation but its place in the graph is ever used.
+    """
+
+    uses_attention: bool
+
+    def __init__(self, architecture: Architecture) -> None:
+        super().__init__()
+        width = architecture.width
+        self.architecture = architecture
+        self.norms = nn.ModuleList(RowNorm(width) for _ in range(architecture.gin_layers + 2))
+        self.head = nn.Sequential(Linear(width * (4 if architecture.hops else 2), width), nn.ReLU(), Linear(width, 1))
+        if architecture.hops:
+            self.distances = nn.Parameter(uniform_(torch.empty(architecture.hops + 2, width), 1, width))
+
+    @abstractmethod
+    def layer(self, index: int, features: Tensor, graph: TypedGraph, attention: Tensor | None) -> Tensor:
+        """Apply layer ``index`` (GIN layers first, then the two linear ones) without norm or activation."""
+
+    def represent(self, graph: TypedGraph, attention: Tensor | None) -> Tensor:
+        """Return the representations ``(N, R, d)`` of every node under every relation slot.
+
+        Batch norm follows every layer; ReLU stands between GIN layers and between linear layers only.
+        """
+        features = torch.ones(graph.num_nodes, graph.num_slots, 1, dtype=graph.dtype, device=graph.heads.device)
+        last_gin = self.architecture.gin_layers - 1
+        for index, norm in enumerate(self.norms):
+            features = norm(self.layer(index, features, graph, attention))
+            if index not in (last_gin, len(self.norms) - 1):
+                features = torch.relu(features)
+        return features
+
+    def score(self, features: Tensor, triples: Tensor, distances: Tensor | None) -> Tensor:
+        """Return logits of shape ``(*,)`` for triples ``(*, 3)`` and distances ``(*, 2)``, both ways."""
+        heads, slots, tails = triples.unbind(dim=-1)
+        flat = features.view(-1, features.shape[-1])
+        slots_total = features.shape[1]
+        parts = [flat[heads * slots_total + slots], flat[tails * slots_total + slots]]
+        if distances is not None:
+            parts += [self.distances[distances[..., 0]], self.distances[distances[..., 1]]]
+        return self.head(torch.cat(parts, dim=-1)).squeeze(-1)  # type: ignore[no-any-return]
+
+
+def attention_logits(slots: int, tasks: int, device: torch.device) -> nn.Parameter:
+    """Return fresh task logits w ``(R, K)`` from U(+-sqrt(6 / (R + K))), never zeros (`models.md` 4.3i)."""
+    return nn.Parameter(uniform_(torch.empty(slots, tasks), slots, tasks).to(device))

@@ -1,0 +1,100 @@
+"""Recipes: the hyper-parameters of a model on a dataset, declared in TOML and checked field by field."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, fields
+from importlib import resources
+
+from mtbench.catalog import Parameter
+from mtbench.errors import UnknownNameError, UsageError
+
+CHOICES = {
+    "positives": ("graph", "targets"),
+    "mask": ("none", "pair", "triple"),
+    "loss": ("paper", "joint"),
+}
+_READERS: dict[str, Callable[[str], Parameter]] = {
+    "int": int,
+    "float": float,
+    "str": str,
+    "bool": lambda text: {"true": True, "false": False}[text.lower()],
+}
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """All hyper-parameters of a double-equivariant model.
+
+    ``positives`` says which triples are trained on (`models.md` 4.5b): ``graph``, every observable
+    triple, masked out of the graph while it is a positive; or ``targets``, the missing triples of the
+    training graph, of which ``holdout`` (a share, whole connected components at a time) is kept for
+    early stopping. ``mask`` says which edges a batch hides (4.5). ``one_hot`` and ``concentration``
+    weigh the two regularisers and grow by ``anneal`` after each epoch, ``anneal_epochs`` times at most.
+    """
+
+    tasks: int
+    width: int
+    gin_layers: int
+    hops: int
+    inverses: bool
+    learn_epsilon: bool
+    positives: str
+    mask: str
+    loss: str
+    holdout: float
+    batch: int
+    tail_negatives: int
+    relation_negatives: int
+    learning_rate: float
+    weight_decay: float
+    clip: float
+    one_hot: float
+    concentration: float
+    anneal: float
+    anneal_epochs: int
+    epochs: int
+    patience: int
+    adaptation_epochs: int
+
+    def __post_init__(self) -> None:
+        for name, choices in CHOICES.items():
+            if getattr(self, name) not in choices:
+                raise UsageError(f"{name} must be one of {', '.join(choices)}, not {getattr(self, name)!r}")
+        for name in ("tasks", "width", "gin_layers", "batch", "epochs", "patience"):
+            if getattr(self, name) < 1:
+                raise UsageError(f"{name} must be at least 1, not {getattr(self, name)}")
+        if not 0 < self.holdout < 1:
+            raise UsageError(f"holdout must lie between 0 and 1, not {self.holdout}")
+
+    def penalty_scale(self, epoch: int) -> float:
+        """Return what the regulariser weights are multiplied by in epoch ``epoch``, counted from 1."""
+        return float(self.anneal ** min(epoch - 1, self.anneal_epochs))
+
+    def as_parameters(self) -> dict[str, Parameter]:
+        """Return the recipe as a flat table, to be recorded with a result."""
+        return asdict(self)
+
+
+def load(model: str, dataset: str, settings: Mapping[str, str]) -> Recipe:
+    """Return the recipe of a model on a dataset with ``settings`` (texts, ``key=value``) laid over it.
+
+    The table ``[default]`` of ``recipes/MODEL.toml`` holds for every dataset, a table named like the
+    dataset (its variants in brackets left out) overrides it.
+    """
+    text = (resources.files("reference_models") / "recipes" / f"{model}.toml").read_text(encoding="utf-8")
+    tables = tomllib.loads(text)
+    values: dict[str, Parameter] = {**tables["default"], **tables.get(dataset.partition("[")[0], {})}
+    values |= {key: _parse(key, text) for key, text in settings.items()}
+    return Recipe(**values)  # type: ignore[arg-type]
+
+
+def _parse(key: str, text: str) -> Parameter:
+    kinds = {declared.name: str(declared.type) for declared in fields(Recipe)}
+    if key not in kinds:
+        raise UnknownNameError("hyper-parameter", key, kinds)
+    try:
+        return _READERS[kinds[key]](text)
+    except (KeyError, ValueError) as error:
+        raise UsageError(f"{key} must be {kinds[key]}, not {text!r}") from error

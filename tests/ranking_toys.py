@@ -1,0 +1,57 @@
+"""Small splits for the tests of the evaluator."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import strategies as st
+
+from mtbench.splits import Split, encode, vocabulary
+
+GRAPH = [("ann", "knows", "bob"), ("bob", "knows", "cem"), ("cem", "likes", "ann"), ("ann", "likes", "dee")]
+TARGETS = [("ann", "knows", "cem"), ("dee", "hates", "bob"), ("bob", "likes", "cem")]
+
+
+def small():
+    """Return four people and three relations, one of which only a target has, in a dictionary of six slots."""
+    entities, relations = vocabulary(GRAPH, TARGETS)
+    graph, targets = (encode(rows, entities, relations, "toy") for rows in (GRAPH, TARGETS))
+    return Split("toy", "test", graph, targets, entities, relations, relation_slots=6)
+
+
+def random_split(seed, entities=60, relations=8, slots=20, graph=300, targets=40):
+    """Return a split of distinct random triples; names are in the order of the ids."""
+    rng = np.random.default_rng(seed)
+    total = entities * relations * entities
+    flat = rng.choice(total, size=min(graph + targets, total), replace=False)
+    pairs, tails = np.divmod(flat, entities)
+    triples = np.stack((pairs // relations, pairs % relations, tails), axis=1).astype(np.int64)
+    targets = min(targets, len(triples) - 1)
+    return Split(
+        dataset="random",
+        name="test",
+        graph=triples[targets:],
+        targets=triples[:targets],
+        entities=np.array([f"e{i:04d}" for i in range(entities)]),
+        relations=np.array([f"r{i:03d}" for i in range(relations)]),
+        relation_slots=slots,
+    )
+
+
+@st.composite
+def splits(draw):
+    """Draw splits from nearly complete (few or no candidates left) to sparse."""
+    entities, relations = draw(st.integers(2, 12)), draw(st.integers(1, 6))
+    total = entities * entities * relations
+    return random_split(
+        seed=draw(st.integers(0, 10**6)),
+        entities=entities,
+        relations=relations,
+        slots=relations + draw(st.integers(0, 3)),
+        graph=draw(st.integers(1, min(total - 1, 120))),
+        targets=draw(st.integers(1, 8)),
+    )
+
+
+def hashed(triples, levels=7):
+    """Score triples by a fixed function with many ties: small integers that look random."""
+    return (triples @ np.array([7919, 104729, 1299709])) % 1000003 % levels

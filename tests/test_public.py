@@ -1,0 +1,79 @@
+"""The public names: there, lazy, and the same whatever is imported first."""
+
+from __future__ import annotations
+
+import inspect
+import tomllib
+from pathlib import Path
+
+import pytest
+import toys
+
+import mtbench
+
+HEAVY = ("numpy", "pandas", "pyarrow", "scipy", "torch", "rich", "typer")
+ORDERS = {
+    "package first": "import mtbench; mtbench.{0}; import mtbench.{1}",
+    "module first": "import mtbench.{1}; import mtbench",
+    "from the package": "from mtbench import {0}; import mtbench.{1}",
+    "from the module": "from mtbench.{1} import *; import mtbench",
+    "module under another name": "import mtbench.{1} as other; import mtbench",
+}
+
+
+def run(script: str) -> str:
+    output, errors = toys.python("-c", script).communicate()
+    assert not errors
+    return output
+
+
+@pytest.mark.parametrize("name", mtbench.__all__)
+def test_every_public_name_is_there(name):
+    assert getattr(mtbench, name) is not None
+    assert name in dir(mtbench)
+
+
+def test_an_unknown_name_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="no attribute 'laod'"):
+        _ = mtbench.laod
+
+
+def test_the_version_is_the_projects():
+    project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert mtbench.__version__ == project.get("version", mtbench.__version__)
+
+
+@pytest.mark.parametrize("statement", ["import mtbench", "from mtbench import cli; cli.make_app"])
+def test_importing_the_package_imports_nothing_heavy(statement):
+    heavy = HEAVY if "cli" not in statement else HEAVY[:5]
+    script = f"import sys; {statement}; print(sorted(set(sys.modules) & set({heavy})))"
+    assert run(script) == "[]\n"
+
+
+def test_help_imports_no_arrays():
+    script = (
+        "import sys; from mtbench import cli\n"
+        "try: cli.main(['--help'])\n"
+        f"finally: print(sorted(set(sys.modules) & set({HEAVY[:5]})))"
+    )
+    assert run(script).endswith("\n[]\n")
+
+
+def test_loading_never_imports_torch(tmp_path, monkeypatch):
+    monkeypatch.setenv("MTBENCH_CACHE", str(tmp_path))
+    assert run("import sys, toys, mtbench; toys.install(); mtbench.load('toy'); print('torch' in sys.modules)") == (
+        "False\n"
+    )
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize(("name", "module"), [("build", "build.metafam"), ("build", "build"), ("evaluate", "evaluate")])
+def test_a_name_shared_with_a_module_is_both(order, name, module):
+    script = ORDERS[order].format(name, module)
+    assert run(f"{script}\nprint(callable(mtbench.{name}), mtbench.{name}.__name__)") == f"True mtbench.{name}\n"
+
+
+def test_a_callable_module_passes_on_arguments_results_and_signature():
+    with pytest.raises(mtbench.MtbenchError, match="unknown dataset 'nothing'"):
+        mtbench.build("nothing", seed=3)
+    assert list(inspect.signature(mtbench.build).parameters) == ["name", "seed", "out", "force", "parameters"]
