@@ -47,6 +47,12 @@ class ScoreError(MtbenchError):
     """Scores that cannot be ranked (NaN, infinite, missing, wrong shape or type): refused, never repaired."""
 
 
+class RunInterrupted(MtbenchError):
+    """Somebody pressed Ctrl-C in a run that can be continued; the message says how."""
+
+    exit_code = 130
+
+
 class ResultError(MtbenchError):
     """A run directory is incomplete, or its numbers do not follow from its rank counts."""
 

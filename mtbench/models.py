@@ -111,10 +111,14 @@ def _entry_points() -> dict[str, EntryPoint]:
 
 def _import(path: str) -> Factory:
     module, _, attribute = path.partition(":")
+    expected = "expected package.module:factory, importable from here"
+    if not all(part.isidentifier() for part in (*module.split("."), attribute)):
+        raise UsageError(f"{path!r} does not name a model: {expected}")
     try:
-        loaded: Factory = getattr(importlib.import_module(module), attribute)
+        loaded = getattr(importlib.import_module(module), attribute)
     except (ModuleNotFoundError, AttributeError) as error:
-        raise UsageError(
-            f"cannot import the model {path!r} ({error}): expected package.module:factory, importable from here"
-        ) from error
-    return loaded
+        raise UsageError(f"cannot import the model {path!r} ({error}): {expected}") from error
+    if not callable(loaded):
+        raise UsageError(f"{path!r} is of type {type(loaded).__name__}, not a function that makes a model: {expected}")
+    found: Factory = loaded
+    return found

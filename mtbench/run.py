@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 import shutil
 import sys
@@ -20,7 +21,8 @@ from mtbench.errors import UsageError
 from mtbench.evaluate import task
 from mtbench.models import Context, Progress
 from mtbench.results import Result
-from mtbench.runs import RunInfo
+from mtbench.runs import RANKS_FILE, RESULT_FILE, RunInfo
+from mtbench.store import cache_root
 
 CHECKPOINTS = "checkpoints"
 ALL = "all"
@@ -47,6 +49,11 @@ class Plan:
     restart: bool = False
     force: bool = False
 
+    def __post_init__(self) -> None:
+        for name in ("seed", "candidate_seed"):
+            if getattr(self, name) < 0:
+                raise UsageError(f"{name} must be at least 0, not {getattr(self, name)}")
+
     def tasks(self) -> list[tuple[str, str]]:
         """Return the protocols and vocabularies to score, the headline first."""
         protocols = _expand(self.protocols, candidates.PROTOCOLS)
@@ -58,9 +65,11 @@ class Plan:
         return [(protocol, vocabulary) for protocol in protocols for vocabulary in vocabularies]
 
     def directory(self) -> Path:
-        """Return the run directory: ``out``, or a name made of everything that was chosen, below ``runs``."""
+        """Return the run directory: ``out``, or one below ``runs`` named by model, dataset, settings and seed."""
         settings = [f"{key}={value}" for key, value in sorted(self.settings.items())]
-        name = "-".join([self.model, Path(self.dataset).name, *settings, f"seed{self.seed}"])
+        given = Path(self.dataset).expanduser()
+        dataset = given.resolve().name if given.is_dir() else self.dataset
+        name = "-".join([self.model, dataset, *settings, f"seed{self.seed}"])
         return self.out or Path("runs") / re.sub(r"[^\w.,=+-]+", "-", name)
 
 
@@ -69,20 +78,21 @@ def run(plan: Plan, report: Callable[[Progress], None] = models.silent) -> tuple
 
     Checkpoints are kept in a hidden directory beside the run directory until everything is scored;
     then it is renamed to the run directory. An interrupted run therefore leaves no run directory, and
-    the same plan continues it. Raises `UsageError` if the run directory exists, if another process is
-    at work on it, or if the checkpoints there belong to other options.
+    the same plan continues it. Raises `UsageError` if the run directory exists (with ``force``: if it
+    holds more than a run), if another process is at work on it, or if the checkpoints there belong to
+    other options.
     """
     started = time.perf_counter()
     tasks = plan.tasks()
     make = models.factory(plan.model)
     directory = plan.directory()
-    if directory.exists() and not (plan.force or is_free(directory)):
-        raise UsageError(f"{directory} exists already: name another with --out DIR, or replace it with --force")
+    _expect_replaceable(directory, force=plan.force)
     data = load(plan.dataset)
     with _alone(directory):
+        # Another process may have finished there while the dataset was built.
+        _expect_replaceable(directory, force=plan.force)
         partial = directory.parent / f".{directory.name}.partial"
-        if plan.restart and partial.exists():
-            shutil.rmtree(partial)
+        _clear(partial, restart=plan.restart)
         model = make(Context(data.name, plan.seed, plan.device, partial / CHECKPOINTS, plan.settings, report))
         model.fit(data.train, data.valid)
         score = model.scorer(data.test.observable())
@@ -120,11 +130,38 @@ def _expand(chosen: Sequence[str], known: Mapping[str, object] | Sequence[str]) 
     return list(known) if ALL in chosen else list(dict.fromkeys(chosen))
 
 
+def _expect_replaceable(directory: Path, *, force: bool) -> None:
+    if directory.name in ("", ".."):
+        raise UsageError(f"{directory} cannot become a run directory: name a new one, as in --out {directory / 'run'}")
+    if is_free(directory):
+        return
+    if not force:
+        raise UsageError(f"{directory} exists already: name another with --out DIR, or replace it with --force")
+    ours = {RESULT_FILE, RANKS_FILE, CHECKPOINTS}
+    ours |= {f"{protocol}-{vocabulary}" for protocol in candidates.PROTOCOLS for vocabulary in candidates.VOCABULARIES}
+    others = sorted({path.name for path in directory.iterdir()} - ours) if directory.is_dir() else [directory.name]
+    if others:
+        raise UsageError(
+            f"{directory} holds more than a run ({others[0]}), which --force would delete: name another with --out DIR"
+        )
+
+
+def _clear(partial: Path, *, restart: bool) -> None:
+    """Remove what an interrupted run left, except its checkpoints: results of tasks that are not asked for now."""
+    for path in partial.iterdir() if partial.exists() else ():
+        if path.is_file():
+            path.unlink()
+        elif restart or path.name != CHECKPOINTS:
+            shutil.rmtree(path)
+
+
 @contextmanager
 def _alone(directory: Path) -> Iterator[None]:
-    lock = FileLock(directory.parent / f".{directory.name}.lock")
+    name = hashlib.sha256(str(directory.resolve()).encode()).hexdigest()
+    lock = FileLock(cache_root() / "locks" / f"{name}.lock")
     with storage_errors(directory):
         directory.parent.mkdir(parents=True, exist_ok=True)
+        Path(lock.lock_file).parent.mkdir(parents=True, exist_ok=True)
         try:
             lock.acquire(timeout=0)
         except Timeout as error:
@@ -139,8 +176,9 @@ def _alone(directory: Path) -> Iterator[None]:
 
 def _put_in_place(partial: Path, directory: Path) -> None:
     old = directory.parent / f".{directory.name}.old"
-    if directory.exists():
-        directory.rename(old)
-    partial.rename(directory)
-    if old.exists():
-        shutil.rmtree(old)
+    with storage_errors(directory):
+        if directory.exists():
+            shutil.rmtree(old, ignore_errors=True)
+            directory.rename(old)
+        partial.rename(directory)
+        shutil.rmtree(old, ignore_errors=True)

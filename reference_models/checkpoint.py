@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
 
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file, save
 from torch import Tensor
 
+from mtbench.atomic import storage_errors
 from mtbench.errors import CorruptedFileError, UsageError
 from mtbench.hashing import file_hash
 from reference_models.training import State
@@ -22,9 +24,9 @@ class Checkpoints:
     """The checkpoints of one run in one directory, one per stage, each replaced after every epoch.
 
     ``identity`` says which run they belong to (model, seed, hyper-parameters, dataset); a checkpoint of
-    another run is refused instead of being continued. The JSON file is renamed into place last and
-    names the weights file and its SHA-256, so a killed process leaves the checkpoint before or after
-    an epoch, never a torn one.
+    another run is refused instead of being continued. The JSON file is renamed into place last and holds
+    a SHA-256 of itself and of the weights file it names, so a killed process leaves the checkpoint before
+    or after an epoch, never a torn one, and an edited one is noticed.
     """
 
     def __init__(self, directory: Path, identity: Mapping[str, object]) -> None:
@@ -32,26 +34,30 @@ class Checkpoints:
         self.identity = json.loads(json.dumps(identity))
 
     def save(self, stage: str, state: State) -> None:
-        """Write the state after an epoch, and delete the one before it."""
-        self.directory.mkdir(parents=True, exist_ok=True)
+        """Write the state after an epoch, and delete the one before it.
+
+        Raises `MtbenchError` for a full or read-only disk.
+        """
         weights = self.directory / f"{stage}-{state.epoch:04d}.safetensors"
-        save_file({name: value.contiguous() for name, value in _flatten(state).items()}, weights)
-        payload = {
-            "schema": SCHEMA,
-            "identity": self.identity,
-            "weights": weights.name,
-            "sha256": file_hash(weights),
-            "epoch": state.epoch,
-            "best_epoch": state.best_epoch,
-            "best_value": state.best_value,
-            "history": state.history,
-        }
-        temporary = self.directory / f"{stage}.json.new"
-        temporary.write_text(json.dumps(payload, indent=1) + "\n", encoding="utf-8")
-        temporary.replace(self._path(stage))
-        for older in self.directory.glob(f"{stage}-*.safetensors"):
-            if older != weights:
-                older.unlink()
+        with storage_errors(self.directory):
+            self.directory.mkdir(parents=True, exist_ok=True)
+            weights.write_bytes(save({name: value.contiguous() for name, value in _flatten(state).items()}))
+            payload = {
+                "schema": SCHEMA,
+                "identity": self.identity,
+                "weights": weights.name,
+                "epoch": state.epoch,
+                "best_epoch": state.best_epoch,
+                "best_value": state.best_value,
+                "history": state.history,
+            }
+            payload["sha256"] = _digest(payload, weights)
+            temporary = self.directory / f"{stage}.json.new"
+            temporary.write_text(json.dumps(payload, indent=1) + "\n", encoding="utf-8")
+            temporary.replace(self._path(stage))
+            for older in self.directory.glob(f"{stage}-*.safetensors"):
+                if older != weights:
+                    older.unlink()
 
     def restore(self, stage: str, state: State) -> bool:
         """Set ``state`` from the stage's checkpoint and return whether there was one.
@@ -64,12 +70,12 @@ class Checkpoints:
         try:
             payload = json.loads(path.read_text(encoding="utf-8"))
             weights = self.directory / payload["weights"]
-            damaged = payload["schema"] != SCHEMA or file_hash(weights) != payload["sha256"]
+            damaged = payload["schema"] != SCHEMA or _digest(payload, weights) != payload["sha256"]
             tensors = {} if damaged else load_file(weights)
-        except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
-            raise self._corrupted(path, str(error)) from error
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, SafetensorError) as error:
+            raise self._corrupted(path, f"{type(error).__name__}: {error}") from error
         if damaged:
-            raise self._corrupted(path, f"{weights.name} is not the file it was written with")
+            raise self._corrupted(path, f"it or {weights.name} is not what was written")
         if differing := _differences(payload["identity"], self.identity):
             raise UsageError(
                 f"the checkpoint in {self.directory} belongs to another run ({'; '.join(differing)}): "
@@ -85,6 +91,12 @@ class Checkpoints:
 
     def _corrupted(self, path: Path, why: str) -> CorruptedFileError:
         return CorruptedFileError(f"{path}: the checkpoint cannot be read ({why}); discard it with --restart")
+
+
+def _digest(payload: Mapping[str, object], weights: Path) -> str:
+    """Return the SHA-256 of a checkpoint, whichever of its two files a change is in."""
+    described = {key: value for key, value in payload.items() if key != "sha256"}
+    return hashlib.sha256(f"{json.dumps(described)}{file_hash(weights)}".encode()).hexdigest()
 
 
 def _differences(there: Mapping[str, object], here: Mapping[str, object]) -> list[str]:

@@ -28,7 +28,7 @@ def pair_distances(edges: sparse.csr_array, heads: IntArray, tails: IntArray, ho
     between the two nodes, in either direction, is taken away first, for each pair on its own, so that
     the presence of the scored triple (or of its inverse) cannot be read off. A shortest path starts at
     the head and ends at the tail, so only a first step straight to the tail could use such an edge:
-    leaving out that step is the same as deleting the edges. Source: `models.md` 2.5.
+    leaving out that step is the same as deleting the edges. Source: `docs/models.md`, Distances.
     """
     pairs, inverse = np.unique(heads * edges.shape[0] + tails, return_inverse=True)
     starts, ends = np.divmod(pairs, edges.shape[0])

@@ -14,17 +14,18 @@ from torch import Tensor, nn
 
 from mtbench import metrics
 from mtbench.catalog import Parameter
-from mtbench.errors import DatasetError
+from mtbench.errors import DatasetError, MtbenchError
 from mtbench.evaluate import Task, task
 from mtbench.models import Context
 from mtbench.names import HEAD, TAIL, BoolArray, IntArray
 from mtbench.runs import Regime
 from mtbench.splits import Split
+from reference_models.batches import Stage, graph_stage, pair_features
 from reference_models.checkpoint import Checkpoints
 from reference_models.graph import TypedGraph, doubled, typed_graph
 from reference_models.network import Architecture, TripleNetwork, attention_logits
 from reference_models.recipe import Recipe
-from reference_models.training import Stage, State, fit, graph_stage, pair_features, torch_device
+from reference_models.training import State, fit, torch_device
 
 SCORING_BATCH = 16_384
 
@@ -49,7 +50,9 @@ class DoubleEquivariantModel:
         self._device = torch_device(context.device)
         self.device = torch.cuda.get_device_name(self._device) if self._device.type == "cuda" else "cpu"
         with _seeded(context.seed, "network"):
-            self.network = make(Architecture(recipe.width, recipe.gin_layers, recipe.tasks, recipe.hops))
+            self.network = make(
+                Architecture(recipe.width, recipe.gin_layers, recipe.tasks, recipe.hops, recipe.own_statistics)
+            )
         self.network.to(self._device)
         adapts = self.network.uses_attention and recipe.adaptation_epochs > 0
         self.regime = "test-time-adaptation" if adapts else "zero-shot"
@@ -66,14 +69,14 @@ class DoubleEquivariantModel:
             positives = doubled(
                 valid.targets[~held_out], valid.relation_slots, inverses=recipe.inverses, device=self._device
             )
-            stage = Stage("train", graph, torch.stack(positives, dim=1).cpu().numpy(), None)
+            stage = Stage("train", graph, torch.stack(positives, dim=1).cpu().numpy(), masked=False)
         else:
             held_out = np.ones(len(valid.targets), dtype=bool)
             stage = graph_stage("train", graph)
         attention = self._attention(graph, "train")
         trained = [parameter for parameter in self.network.parameters() if parameter.requires_grad]
         state = self._state(attention, trained if attention is None else [*trained, attention])
-        validate = _validation(task(valid, "dual", "slots"), held_out, graph, state)
+        validate = _validation(task(valid, "dual", "slots"), held_out, graph, state, recipe)
         self._run(stage, state, valid, recipe.epochs, validate)
 
     def scorer(self, observable: Split) -> Callable[[IntArray], Tensor]:
@@ -81,16 +84,17 @@ class DoubleEquivariantModel:
 
         Adaptation freezes every weight, batch statistics included, draws fresh task logits for this
         graph's relations and trains those alone with the loss and mask of training, for a fixed
-        number of epochs: a test graph has no validation set (`models.md` 4.6).
+        number of epochs: a test graph has no validation set (`docs/models.md`, Adaptation).
         """
         graph = typed_graph(observable, inverses=self.recipe.inverses, device=self._device)
         attention = self._attention(graph, "adapt")
         if attention is not None and self.recipe.adaptation_epochs:
             stage = graph_stage("adapt", graph, frozen=True)
+            self.network.requires_grad_(False)
             state = self._state(attention, [attention])
             self._run(stage, state, observable, self.recipe.adaptation_epochs, None)
         features = representations(self.network, graph, attention)
-        return lambda triples: score(self.network, features, triples, pair_features(self.network, graph, triples))
+        return lambda triples: score(self.network, features, triples, pair_features(graph, triples, self.recipe.hops))
 
     def _attention(self, graph: TypedGraph, stage: str) -> nn.Parameter | None:
         if not self.network.uses_attention:
@@ -163,13 +167,20 @@ def score(network: TripleNetwork, features: Tensor, triples: IntArray, distances
     return torch.cat(found)
 
 
-def _validation(task: Task, held_out: BoolArray, graph: TypedGraph, state: State) -> Callable[[], float]:
+def _validation(
+    task: Task, held_out: BoolArray, graph: TypedGraph, state: State, recipe: Recipe
+) -> Callable[[], float]:
     """Return the early-stopping criterion: the expected dual MRR over the held-out targets."""
     triples = task.triples
-    distances = pair_features(state.network, graph, triples)
+    distances = pair_features(graph, triples, recipe.hops)
 
     def mrr() -> float:
         scores = score(state.network, representations(state.network, graph, state.attention), triples, distances)
+        if not torch.isfinite(scores).all():
+            raise MtbenchError(
+                f"{task.name}: training diverged, the network's scores are not finite; "
+                f"try a smaller learning rate: --set learning_rate={recipe.learning_rate / 10:g}"
+            )
         ranks = task.rank(scores.numpy())
         return metrics.expected(ranks.greater[held_out], ranks.equal[held_out])["mrr"]
 
@@ -180,5 +191,5 @@ def _validation(task: Task, held_out: BoolArray, graph: TypedGraph, state: State
 def _seeded(seed: int, purpose: str) -> Iterator[None]:
     """Seed PyTorch's CPU generator inside the block and leave the caller's generators as they were."""
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(int(np.random.SeedSequence([seed, *purpose.encode()]).generate_state(1)[0]))
+        torch.default_generator.manual_seed(int(np.random.SeedSequence([seed, *purpose.encode()]).generate_state(1)[0]))
         yield

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
+from mtbench.errors import UsageError
 from mtbench.models import Context
 from reference_models.double_equivariant import DoubleEquivariantModel
 from reference_models.graph import TypedGraph
@@ -13,7 +14,7 @@ from reference_models.recipe import load
 
 
 class ISDEA(TripleNetwork):
-    """The double-equivariant network: one task, no attention (`models.md` section 2)."""
+    """The double-equivariant network: one task, no attention (Gao et al. 2023)."""
 
     uses_attention = False
 
@@ -40,6 +41,8 @@ class ISDEA(TripleNetwork):
 def build(context: Context) -> DoubleEquivariantModel:
     """Return ISDEA for a run, with the recipe of the run's dataset."""
     recipe = load("isdea", context.dataset, context.settings)
+    if recipe.tasks != 1:
+        raise UsageError(f"isdea has one task, not {recipe.tasks}: run mtdea with --set tasks={recipe.tasks}")
     return DoubleEquivariantModel(
         "isdea", context, recipe, lambda sizes: ISDEA(sizes, learn_epsilon=recipe.learn_epsilon)
     )

@@ -13,7 +13,7 @@ from reference_models.recipe import load
 
 
 class MTDEA(TripleNetwork):
-    """The multi-task double-equivariant network (`models.md` section 4); attention comes from outside."""
+    """The multi-task double-equivariant network (the paper's section 4); attention comes from outside."""
 
     uses_attention = True
 

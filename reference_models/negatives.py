@@ -15,14 +15,17 @@ class Negatives:
 
     A corruption replaces the tail by a node or the relation by a slot, both uniform and with
     replacement (self-loops and empty slots allowed), and is drawn again while it is an edge of the graph
-    or the positive itself, for at most `ROUNDS` rounds. It is *not* checked against other missing
-    triples, which a model must not know. Source: `models.md` 2.9.
+    or the positive itself, for at most `ROUNDS` rounds; what is left then repeats a valid corruption of
+    the same positive, and only a positive without any keeps what was drawn last. Nothing is checked
+    against other missing triples, which a model must not know. Source: `docs/models.md`, Loss.
     """
 
     def __init__(self, graph: TypedGraph) -> None:
         self.num_nodes = graph.num_nodes
         self.num_slots = graph.num_slots
-        self.known = np.unique(self._keys(*(part.cpu().numpy() for part in (graph.heads, graph.slots, graph.tails))))
+        keys = self._keys(*(part.cpu().numpy() for part in (graph.heads, graph.slots, graph.tails)))
+        # No key is as large as the last entry, so every search ends inside the array, an empty graph's too.
+        self.known = np.append(np.unique(keys), np.iinfo(np.int64).max)
 
     def _keys(self, heads: IntArray, slots: IntArray, tails: IntArray) -> IntArray:
         return (heads * self.num_slots + slots) * self.num_nodes + tails
@@ -40,7 +43,8 @@ class Negatives:
         for _ in range(ROUNDS):
             triples[wrong, column] = rng.integers(0, size, size=int(wrong.sum()))
             keys = self._keys(triples[..., HEAD], triples[..., RELATION], triples[..., TAIL])
-            places = np.searchsorted(self.known, keys).clip(max=len(self.known) - 1)
-            wrong = (self.known[places] == keys) | (triples[..., column] == own)
+            wrong = (self.known[np.searchsorted(self.known, keys)] == keys) | (triples[..., column] == own)
             if not wrong.any():
                 return
+        valid = np.take_along_axis(triples[..., column], wrong.argmin(axis=1)[:, None], axis=1)
+        triples[..., column] = np.where(wrong & ~wrong.all(axis=1, keepdims=True), valid, triples[..., column])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields
@@ -15,6 +16,23 @@ CHOICES = {
     "mask": ("none", "pair", "triple"),
     "loss": ("paper", "joint"),
 }
+
+
+def _limits(names: str, wanted: str, holds: Callable[[float], bool]) -> dict[str, tuple[Callable[[float], bool], str]]:
+    return dict.fromkeys(names.split(), (holds, wanted))
+
+
+LIMITS = {
+    **_limits(
+        "tasks width gin_layers batch tail_negatives relation_negatives epochs patience",
+        "at least 1",
+        lambda number: number >= 1,
+    ),
+    **_limits("hops anneal_epochs adaptation_epochs", "0 or more", lambda number: number >= 0),
+    **_limits("learning_rate clip anneal", "a number above 0", lambda number: 0 < number < math.inf),
+    **_limits("weight_decay one_hot concentration", "a number, 0 or more", lambda number: 0 <= number < math.inf),
+    **_limits("holdout", "a number between 0 and 1", lambda number: 0 < number < 1),
+}
 _READERS: dict[str, Callable[[str], Parameter]] = {
     "int": int,
     "float": float,
@@ -27,11 +45,13 @@ _READERS: dict[str, Callable[[str], Parameter]] = {
 class Recipe:
     """All hyper-parameters of a double-equivariant model.
 
-    ``positives`` says which triples are trained on (`models.md` 4.5b): ``graph``, every observable
+    ``positives`` says which triples are trained on (`docs/models.md`, Positives): ``graph``, every observable
     triple, masked out of the graph while it is a positive; or ``targets``, the missing triples of the
     training graph, of which ``holdout`` (a share, whole connected components at a time) is kept for
     early stopping. ``mask`` says which edges a batch hides (4.5). ``one_hot`` and ``concentration``
     weigh the two regularisers and grow by ``anneal`` after each epoch, ``anneal_epochs`` times at most.
+    ``reassign`` searches the hard assignment of relations to tasks after each epoch, see
+    `training.reassign`; ``own_statistics`` is `layers.basic.RowNorm`'s. The paper has neither.
     """
 
     tasks: int
@@ -40,6 +60,7 @@ class Recipe:
     hops: int
     inverses: bool
     learn_epsilon: bool
+    own_statistics: bool
     positives: str
     mask: str
     loss: str
@@ -54,6 +75,7 @@ class Recipe:
     concentration: float
     anneal: float
     anneal_epochs: int
+    reassign: bool
     epochs: int
     patience: int
     adaptation_epochs: int
@@ -62,11 +84,9 @@ class Recipe:
         for name, choices in CHOICES.items():
             if getattr(self, name) not in choices:
                 raise UsageError(f"{name} must be one of {', '.join(choices)}, not {getattr(self, name)!r}")
-        for name in ("tasks", "width", "gin_layers", "batch", "epochs", "patience"):
-            if getattr(self, name) < 1:
-                raise UsageError(f"{name} must be at least 1, not {getattr(self, name)}")
-        if not 0 < self.holdout < 1:
-            raise UsageError(f"holdout must lie between 0 and 1, not {self.holdout}")
+        for name, (holds, wanted) in LIMITS.items():
+            if not holds(getattr(self, name)):
+                raise UsageError(f"{name} must be {wanted}, not {getattr(self, name)}")
 
     def penalty_scale(self, epoch: int) -> float:
         """Return what the regulariser weights are multiplied by in epoch ``epoch``, counted from 1."""

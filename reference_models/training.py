@@ -11,35 +11,12 @@ from torch import Tensor, nn
 
 from mtbench.errors import UsageError
 from mtbench.models import Progress
-from mtbench.names import HEAD, TAIL, IntArray
-from reference_models.distances import adjacency, pair_distances
-from reference_models.graph import TypedGraph
-from reference_models.losses import concentration_penalty, dual_sampling, one_hot_penalty
+from mtbench.names import IntArray
+from reference_models.batches import Batch, Stage, prepare, task_loss
+from reference_models.losses import concentration_penalty, one_hot_penalty
 from reference_models.negatives import Negatives
 from reference_models.network import TripleNetwork
 from reference_models.recipe import Recipe
-
-
-@dataclass(frozen=True, eq=False)
-class Stage:
-    """What one loop trains on: a graph and the positives ``(p, 3)`` in it.
-
-    ``edges`` gives for every positive the edge of the graph it is, where the positives are the graph's
-    own edges and have to be hidden; it is None where they are missing from the graph anyway. A ``frozen``
-    network keeps its batch statistics: only the attention is trained.
-    """
-
-    name: str
-    graph: TypedGraph
-    positives: IntArray
-    edges: IntArray | None
-    frozen: bool = False
-
-
-def graph_stage(name: str, graph: TypedGraph, *, frozen: bool = False) -> Stage:
-    """Return the stage whose positives are all edges of the graph, inverses included."""
-    triples = torch.stack([graph.heads, graph.slots, graph.tails], dim=1).cpu().numpy()
-    return Stage(name, graph, triples, np.arange(len(triples)), frozen)
 
 
 @dataclass(eq=False)
@@ -95,11 +72,15 @@ def fit(
         total, seen = 0.0, 0
         state.network.train(not stage.frozen)
         batches = list(_batches(len(stage.positives), recipe.batch, rng))
-        for number, batch in enumerate(batches, start=1):
-            report(Progress(stage.name, epoch, epochs, number - 1, len(batches), total / max(seen, 1), valid_mrr))
-            total += step(state, stage, recipe, batch, negatives, epoch, rng) * len(batch)
-            seen += len(batch)
-        record = {"epoch": epoch, "loss": total / seen}
+        for done, numbers in enumerate(batches):
+            report(Progress(stage.name, epoch, epochs, done, len(batches), total / max(seen, 1), valid_mrr))
+            total += step(state, prepare(stage, recipe, numbers, negatives, rng), recipe, epoch) * len(numbers)
+            seen += len(numbers)
+        record: dict[str, float] = {"epoch": epoch, "loss": total / seen}
+        if recipe.reassign and state.attention is not None:
+            numbers = rng.permutation(len(stage.positives))[: 2 * recipe.batch]
+            batch = prepare(stage, recipe, numbers, negatives, rng)
+            record["moves"] = reassign(state.network, state.attention, batch, recipe)
         if validate is not None:
             valid_mrr = record["valid_mrr"] = validate()
             if valid_mrr > state.best_value:
@@ -119,31 +100,9 @@ def _batches(count: int, size: int, rng: np.random.Generator) -> Iterator[IntArr
         yield order[start : start + size]
 
 
-def step(
-    state: State,
-    stage: Stage,
-    recipe: Recipe,
-    batch: IntArray,
-    negatives: Negatives,
-    epoch: int,
-    rng: np.random.Generator,
-) -> float:
-    """Take one optimiser step on the positives numbered ``batch`` and return the task loss."""
-    positives = stage.positives[batch]
-    corrupted = negatives.draw(positives, recipe.tail_negatives, recipe.relation_negatives, rng)
-    triples = np.concatenate([positives[:, None, :], corrupted], axis=1)
-    graph = stage.graph
-    if stage.edges is not None and recipe.mask != "none":
-        graph = graph.without(_hidden(graph, stage.edges[batch], triples, recipe))
-
-    attention = None if state.attention is None else torch.softmax(state.attention, dim=1)
-    features = state.network.represent(graph, attention)
-    device = features.device
-    logits = state.network.score(
-        features, torch.from_numpy(triples).to(device), pair_features(state.network, graph, triples)
-    )
-    tails, relations = logits[:, 1 : 1 + recipe.tail_negatives], logits[:, 1 + recipe.tail_negatives :]
-    loss = dual_sampling(logits[:, 0], tails, relations, recipe.loss)
+def step(state: State, batch: Batch, recipe: Recipe, epoch: int) -> float:
+    """Take one optimiser step on a batch and return its task loss."""
+    loss = task_loss(state.network, state.attention, batch, recipe)
     objective = loss
     if state.attention is not None:
         scale = recipe.penalty_scale(epoch)
@@ -157,29 +116,29 @@ def step(
     return float(loss.detach())
 
 
-def pair_features(network: TripleNetwork, graph: TypedGraph, triples: IntArray) -> Tensor | None:
-    """Return the distances ``(*, 2)`` from head to tail and back for triples ``(*, 3)``, None if not used."""
-    hops = network.architecture.hops
-    if not hops:
-        return None
-    heads, tails = triples[..., HEAD].ravel(), triples[..., TAIL].ravel()
-    both = pair_distances(adjacency(graph), np.concatenate([heads, tails]), np.concatenate([tails, heads]), hops)
-    return torch.from_numpy(both.reshape(2, -1).T.reshape(*triples.shape[:-1], 2)).to(graph.heads.device)
+def reassign(network: TripleNetwork, logits: nn.Parameter, batch: Batch, recipe: Recipe) -> int:
+    """Move relations to other tasks wherever that lowers the loss of a batch; return how many moved.
 
-
-def _hidden(graph: TypedGraph, edges: IntArray, triples: IntArray, recipe: Recipe) -> Tensor:
-    """Return which edges a batch hides, bool ``(E,)``: its positives and their inverses, or whole pairs."""
-    hidden = torch.zeros(len(graph.heads), dtype=torch.bool, device=graph.heads.device)
-    if recipe.mask == "pair":
-        scored = np.unique(triples[..., HEAD] * graph.num_nodes + triples[..., TAIL])
-        pairs = graph.heads * graph.num_nodes + graph.tails
-        return torch.isin(pairs, torch.from_numpy(scored).to(hidden.device))
-    positions = torch.from_numpy(edges).to(hidden.device)
-    hidden[positions] = True
-    if recipe.inverses:
-        half = len(hidden) // 2
-        hidden[(positions + half) % len(hidden)] = True
-    return hidden
+    The task a relation belongs to, argmax_k w[r, k], is a hard choice that no gradient changes
+    (`docs/models.md`, Assignment), and an optimiser step rarely turns it: without this search a run keeps the
+    assignment it drew. Each relation in turn is tried in every other task by swapping two of its logits.
+    """
+    moves = 0
+    network.eval()
+    with torch.no_grad():
+        lowest = float(task_loss(network, logits, batch, recipe))
+        for slot in range(len(logits)):
+            for task in range(logits.shape[1]):
+                own = int(logits[slot].argmax())
+                if task == own:
+                    continue
+                swapped = logits.clone()
+                swapped[slot, [own, task]] = logits[slot, [task, own]]
+                loss = float(task_loss(network, swapped, batch, recipe))
+                if loss < lowest:
+                    logits.copy_(swapped)
+                    lowest, moves = loss, moves + 1
+    return moves
 
 
 def torch_device(name: str) -> torch.device:

@@ -12,7 +12,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from mtbench import __version__
-from mtbench.cli import output
+from mtbench.cli import allocator, output
 from mtbench.errors import MtbenchError
 
 VERBS = ("list", "info", "cite", "build", "export", "verify", "run")
@@ -60,6 +60,8 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         # A name the terminal cannot show must not end the program.
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
+    if arguments is None and sys.argv[1:2] == ["run"]:
+        allocator.restart_with_settings()
     try:
         typer.main.get_command(make_app()).main(arguments, prog_name="mtbench")
     except MtbenchError as error:

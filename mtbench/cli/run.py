@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mtbench.cli.output import AsJson, say, say_json
-from mtbench.errors import UsageError
+from mtbench.errors import RunInterrupted, UsageError
 
 if TYPE_CHECKING:
     from mtbench.models import Progress
@@ -47,6 +47,8 @@ def command(
     from mtbench.results import MtbenchWarning
     from mtbench.run import Plan, run
 
+    if (here := str(Path.cwd())) not in sys.path:
+        sys.path.insert(0, here)  # as "python -m mtbench" does, so that a model beside us can be named
     plan = Plan(
         model=model,
         dataset=dataset,
@@ -55,7 +57,7 @@ def command(
         seed=seed,
         candidate_seed=candidate_seed,
         device=device,
-        settings=dict(_setting(text) for text in settings or []),
+        settings=_settings(settings or []),
         out=out,
         restart=restart,
         force=force,
@@ -65,7 +67,7 @@ def command(
         try:
             directory, results = run(plan, report)
         except KeyboardInterrupt:
-            raise KeyboardInterrupt("interrupted; the same command goes on from the last finished epoch") from None
+            raise RunInterrupted("interrupted; the same command goes on after the last finished epoch") from None
     if as_json:
         fields = ("protocol", "vocabulary", "metrics", "optimistic", "pessimistic", "tie_rate")
         say_json(
@@ -81,11 +83,16 @@ def command(
     say(f"{directory} holds the result; mtbench verify {directory} recomputes it")
 
 
-def _setting(text: str) -> tuple[str, str]:
-    key, equals, value = text.partition("=")
-    if not (key and equals):
-        raise UsageError(f"--set takes KEY=VALUE, not {text!r}")
-    return key, value
+def _settings(texts: Sequence[str]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for text in texts:
+        key, equals, value = text.partition("=")
+        if not (key and equals):
+            raise UsageError(f"--set takes KEY=VALUE, not {text!r}")
+        if key in found:
+            raise UsageError(f"{key} is given twice")
+        found[key] = value
+    return found
 
 
 @contextmanager

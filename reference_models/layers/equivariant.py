@@ -18,7 +18,7 @@ def mean_of_others(features: Tensor) -> Tensor:
 class EquivariantGIN(nn.Module):
     """Out_r = GIN1(X_r; A_r) + GIN2(S_r; A - A_r) with S_r the mean of the other slots' features.
 
-    Source: the ISDEA layer as its code has it (`models.md` 2.2). ``epsilon`` is learnable if asked for.
+    Source: Gao et al. 2023, as in `docs/models.md`, ISDEA layer. ``epsilon`` is learnable if asked for.
     """
 
     def __init__(self, width_in: int, width: int, *, learn_epsilon: bool) -> None:
@@ -36,7 +36,7 @@ class EquivariantGIN(nn.Module):
 
 
 class EquivariantLinear(nn.Module):
-    """Out_r = X_r W1 + S_r W2 with biases, S_r the mean of the other slots' features (`models.md` 2.3)."""
+    """Out_r = X_r W1 + S_r W2 with biases, S_r the mean of the other slots' features."""
 
     def __init__(self, width: int) -> None:
         super().__init__()

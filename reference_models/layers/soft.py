@@ -2,7 +2,7 @@
 
 A literal layer sums, for every relation and every task, over all other relations: O(R^2 K N d). Here each
 sum is taken once over *all* relations and the relation's own share is taken off again, which is exact
-because every map up to the first ReLU is linear (`models.md` section 9). Notation: a = alpha[r, k],
+because every map up to the first ReLU is linear (`docs/models.md`, Soft layer). Notation: a = alpha[r, k],
 c = R - 1, T_k = sum over r of alpha[r, k] X_r, S_rk = (T_k - a X_r) / c.
 """
 
@@ -25,7 +25,7 @@ class SoftGIN(nn.Module):
 
     Out_r = L1(X_r; A_r) + L2(p_i + S_ri; A - A_r) + sum over k != i of L3(p_k + S_rk; A - A_r), where
     i = argmax_k alpha[r, k] (the lowest index on a tie) carries no gradient and each L is a GIN with
-    epsilon 0. Source: equation 4 of the paper, adjacency as in `models.md` 4.3a.
+    epsilon 0. Source: equation 4 of the paper, adjacency as in `docs/models.md`, Soft layer.
     """
 
     def __init__(self, width_in: int, width: int, tasks: int) -> None:
@@ -94,7 +94,12 @@ class _Context:
 
 
 class SoftLinear(nn.Module):
-    """A soft layer of single linear maps, in closed form: O(R N d^2 + K N d), exact (`models.md` 9.5)."""
+    """A soft layer of single linear maps, in closed form: O(R N d^2 + K N d), exact.
+
+    With W1, W2, W3 for the own features, the own task and the others, and i = argmax_k alpha[r, k]:
+    Out_r = X_r (W1 - W3 / c) - (a / c) X_r (W2 - W3) + (T_i / c + p_i) (W2 - W3)
+    + (sum of X / c + sum of p) W3 + biases.
+    """
 
     def __init__(self, width: int, tasks: int) -> None:
         super().__init__()
@@ -108,12 +113,14 @@ class SoftLinear(nn.Module):
         num_tasks = attention.shape[1]
         others = max(features.shape[1] - 1, 1)
         assigned = attention.argmax(dim=1)
-        sums = task_sums(features, attention)
         share = attention.gather(1, assigned.unsqueeze(1)).view(1, -1, 1)
-        context = (sums.index_select(1, assigned) - share * features) / others + self.positions[assigned]
-        out = self.own(features) + self.same_task(context)
+        own, same = self.own.weight.T, self.same_task.weight.T
+        node = self.own.bias + self.same_task.bias
         if num_tasks > 1:
-            everything = (features.sum(dim=1, keepdim=True) - features) / others + self.positions.sum(dim=0)
-            last = self.other_tasks
-            out = out + (everything - context) @ last.weight.T + (num_tasks - 1) * last.bias
-        return out  # type: ignore[no-any-return]
+            rest = self.other_tasks.weight.T
+            own, same = own - rest / others, same - rest
+            everything = features.sum(dim=1, keepdim=True) / others + self.positions.sum(dim=0)
+            node = everything @ rest + node + (num_tasks - 1) * self.other_tasks.bias
+        contexts = (task_sums(features, attention) / others + self.positions) @ same
+        apart = features @ own - share * (features @ (same / others))
+        return apart + contexts.index_select(1, assigned) + node

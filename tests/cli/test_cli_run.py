@@ -1,0 +1,126 @@
+"""``mtbench run`` as it is typed, with a model of somebody else's that needs no PyTorch."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import thirdparty
+
+from mtbench.results import load, verify
+
+MODEL = f"{thirdparty.NAME}:Hashing"
+
+
+@pytest.fixture(autouse=True)
+def module(monkeypatch, tmp_path):
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path)
+    return thirdparty.install(monkeypatch, tmp_path / "elsewhere")
+
+
+def test_a_run_prints_its_table_and_where_it_is(run, tmp_path):
+    code, out, err = run("run", MODEL, "--dataset", "toy", "--out", "kept")
+    assert (code, err) == (0, "")
+    assert "protocol dual, present relations" in out
+    assert "hashing" in out
+    assert out.endswith("kept holds the result; mtbench verify kept recomputes it\n")
+    assert verify(tmp_path / "kept").ok
+    code, out, _ = run("verify", "kept")
+    assert code == 0
+    assert "every figure follows from the ranks" in out
+
+
+def test_without_out_the_run_lies_below_runs(run, tmp_path):
+    code, _, _ = run("run", MODEL, "--dataset", "toy", "--seed", 4, "--set", "depth=2")
+    assert code == 0
+    (made,) = [path for path in (tmp_path / "runs").iterdir() if not path.name.startswith(".")]
+    assert made.name == f"{thirdparty.NAME}-Hashing-toy-depth=2-seed4"
+    assert load(made).run.hyperparameters == {"width": 3, "depth": "2"}
+
+
+def test_json_holds_every_task_with_both_tie_bounds(run, tmp_path):
+    code, out, err = run(
+        *("run", MODEL, "--dataset", "toy", "--out", "kept", "--json"),
+        *("--protocol", "relation", "--protocol", "entity", "--vocabulary", "all", "--candidate-seed", 2),
+    )
+    assert (code, err) == (0, "")
+    payload = json.loads(out)
+    assert (payload["directory"], payload["model"]) == ("kept", "hashing")
+    assert [(part["protocol"], part["vocabulary"]) for part in payload["results"]] == [
+        ("relation", "present"),
+        ("relation", "slots"),
+        ("entity", "present"),
+        ("entity", "slots"),
+    ]
+    headline = load(tmp_path / "kept")
+    assert payload["results"][0]["metrics"] == headline.metrics
+    assert payload["results"][0]["optimistic"] == headline.optimistic
+    assert payload["results"][0]["pessimistic"] == headline.pessimistic
+    assert payload["results"][0]["tie_rate"] == headline.tie_rate
+    assert headline.candidate_seed == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (f"run {MODEL}", "'--dataset'"),
+        ("run --dataset toy", "'MODEL'"),
+        (f"run {MODEL} --dataset toyy", "error: unknown dataset or directory 'toyy': did you mean toy"),
+        ("run mtdae --dataset toy", "error: unknown model 'mtdae': did you mean mtdea"),
+        (f"run {thirdparty.NAME}:missing --dataset toy", f"error: cannot import the model '{thirdparty.NAME}:missing'"),
+        (f"run {MODEL} --dataset toy --seed -1", "--seed"),
+        (f"run {MODEL} --dataset toy --seed one", "--seed"),
+        (f"run {MODEL} --dataset toy --candidate-seed -1", "--candidate-seed"),
+        (f"run {MODEL} --dataset toy --set depth", "error: --set takes KEY=VALUE, not 'depth'"),
+        (f"run {MODEL} --dataset toy --set =2", "error: --set takes KEY=VALUE, not '=2'"),
+        (f"run {MODEL} --dataset toy --protocol duel", "error: unknown protocol 'duel': did you mean dual?"),
+        (f"run {MODEL} --dataset toy --vocabulary slot", "error: unknown vocabulary 'slot': did you mean slots?"),
+    ],
+)
+def test_wrong_usage_exits_with_2_and_does_nothing(run, module, tmp_path, arguments, message):
+    code, out, err = run(*arguments.split())
+    assert (code, out) == (2, "")
+    assert message in err
+    assert "Traceback" not in err
+    assert module.calls == []
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_setting_given_twice_is_refused(run, module):
+    code, out, err = run("run", MODEL, "--dataset", "toy", "--set", "depth=2", "--set", "depth=3")
+    assert (code, out) == (2, "")
+    assert err == "error: depth is given twice\n"
+    assert module.calls == []
+
+
+def test_scores_that_are_not_numbers_exit_with_1(run, tmp_path):
+    code, out, err = run("run", f"{thirdparty.NAME}:Broken", "--dataset", "toy", "--out", "kept")
+    assert (code, out) == (1, "")
+    assert err.startswith("error: ")
+    assert "NaN" in err
+    assert not (tmp_path / "kept").exists()
+
+
+def test_an_existing_run_is_refused_without_force(run):
+    arguments = ("run", MODEL, "--dataset", "toy", "--out", "kept")
+    assert run(*arguments)[0] == 0
+    code, out, err = run(*arguments)
+    assert (code, out) == (2, "")
+    assert err == "error: kept exists already: name another with --out DIR, or replace it with --force\n"
+    assert run(*arguments, "--force")[0] == 0
+
+
+def test_an_interruption_exits_with_130_and_says_how_to_go_on(run, tmp_path):
+    code, out, err = run("run", f"{thirdparty.NAME}:Interrupted", "--dataset", "toy", "--out", "kept")
+    assert (code, out) == (130, "")
+    assert err.startswith("error: interrupted; the same command goes on")
+    assert err.count("\n") == 1
+    assert not (tmp_path / "kept").exists()
+
+
+def test_warnings_about_ties_are_part_of_the_table_not_of_stderr(run, module, monkeypatch):
+    monkeypatch.setattr(module.Hashing, "scorer", lambda self, observable: lambda triples: triples[:, 0] * 0.0)
+    code, out, err = run("run", MODEL, "--dataset", "toy", "--out", "kept")
+    assert (code, err) == (0, "")
+    assert "warning: " in out

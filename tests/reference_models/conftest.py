@@ -1,0 +1,31 @@
+"""The reference models need PyTorch: where it is not installed, nothing in this folder is collected."""
+
+from __future__ import annotations
+
+import warnings
+from importlib.util import find_spec
+
+import pytest
+
+import mtbench
+
+if find_spec("torch") is None:
+    collect_ignore_glob = ["*.py"]
+
+warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")
+
+
+@pytest.fixture(autouse=True)
+def cache(monkeypatch, tmp_path):
+    """Give every test a cache of its own."""
+    monkeypatch.setenv("MTBENCH_CACHE", str(tmp_path / "cache"))
+
+
+@pytest.fixture(scope="session")
+def small(tmp_path_factory):
+    """Return the directory of a small MetaFam, built once."""
+    folder = tmp_path_factory.mktemp("small")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MTBENCH_CACHE", str(folder / "cache"))
+        mtbench.build("metafam", seed=3, train_trees=4, test_trees=2, out=folder / "metafam")
+    return folder / "metafam"

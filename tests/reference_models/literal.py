@@ -1,0 +1,106 @@
+"""The layers as their formulas read: dense matrices, and one loop for every sum. Slow, and plainly right.
+
+Everything here is float64. ``X`` has shape ``(N, R, d)``, ``A`` is the stack of dense adjacencies
+``(R, N, N)`` with ``A[r, v, u]`` the number of edges of type r from u to v.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from reference_models.graph import TypedGraph
+
+
+def dense(graph):
+    A = torch.zeros(graph.num_slots, graph.num_nodes, graph.num_nodes, dtype=torch.float64)
+    for u, r, v in zip(graph.heads.tolist(), graph.slots.tolist(), graph.tails.tolist(), strict=True):
+        A[r, v, u] += 1
+    return A
+
+
+def affine(map_, x):
+    return x @ map_.weight.T + map_.bias
+
+
+def gin(perceptron, x, matrix, epsilon=0.0):
+    summed = (1 + epsilon) * x + matrix @ x
+    return affine(perceptron.second, torch.relu(affine(perceptron.first, summed)))
+
+
+def others(r, R):
+    return [other for other in range(R) if other != r]
+
+
+def total(terms, like):
+    found = torch.zeros_like(like)
+    for term in terms:
+        found = found + term
+    return found
+
+
+def mean_of_others(X, r):
+    R = X.shape[1]
+    return total((X[:, other] for other in others(r, R)), X[:, r]) / max(R - 1, 1)
+
+
+def equivariant_gin(layer, X, graph):
+    A, R = dense(graph), graph.num_slots
+    out = []
+    for r in range(R):
+        rest = total((A[other] for other in others(r, R)), A[r])
+        own = gin(layer.own, X[:, r], A[r], layer.epsilon[0])
+        out.append(own + gin(layer.others, mean_of_others(X, r), rest, layer.epsilon[1]))
+    return torch.stack(out, dim=1)
+
+
+def equivariant_linear(layer, X):
+    out = [affine(layer.own, X[:, r]) + affine(layer.others, mean_of_others(X, r)) for r in range(X.shape[1])]
+    return torch.stack(out, dim=1)
+
+
+def context(X, attention, r, k):
+    """S_rk, the mean over the other relations of their features times their share in task k."""
+    R = X.shape[1]
+    return total((attention[other, k] * X[:, other] for other in others(r, R)), X[:, r]) / max(R - 1, 1)
+
+
+def assigned(attention, r):
+    """The task a relation belongs to, the lowest where shares are equal."""
+    row = attention[r].tolist()
+    return row.index(max(row))
+
+
+def soft_gin(layer, X, graph, attention):
+    A, R = dense(graph), graph.num_slots
+    out = []
+    for r in range(R):
+        rest = total((A[other] for other in others(r, R)), A[r])
+        found = gin(layer.own, X[:, r], A[r])
+        for k in range(attention.shape[1]):
+            chosen = layer.same_task if k == assigned(attention, r) else layer.other_tasks
+            found = found + gin(chosen, layer.positions[k] + context(X, attention, r, k), rest)
+        out.append(found)
+    return torch.stack(out, dim=1)
+
+
+def soft_linear(layer, X, attention):
+    out = []
+    for r in range(X.shape[1]):
+        found = affine(layer.own, X[:, r])
+        for k in range(attention.shape[1]):
+            chosen = layer.same_task if k == assigned(attention, r) else layer.other_tasks
+            found = found + affine(chosen, layer.positions[k] + context(X, attention, r, k))
+        out.append(found)
+    return torch.stack(out, dim=1)
+
+
+def random_graph(seed, nodes=6, slots=4, edges=20, dtype=torch.float64):
+    """Draw edges with repeats and self-loops; the last node is isolated, and with three or more slots one is empty."""
+    rng = np.random.default_rng(seed)
+    ends = max(nodes - 1, 1)
+    used = slots - 1 if slots > 2 else slots
+    rows = np.stack([rng.integers(0, limit, edges) for limit in (ends, used, ends)])
+    rows[:, : edges // 4] = rows[:, edges // 4 : 2 * (edges // 4)]
+    rows[2, edges // 2 : edges // 2 + 1] = rows[0, edges // 2 : edges // 2 + 1]
+    return TypedGraph(*torch.from_numpy(rows).unbind(), nodes, slots, dtype)

@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+import literal
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mtbench.splits import Split
+from reference_models.graph import typed_graph
+
+CPU = torch.device("cpu")
+
+
+@settings(max_examples=25, deadline=None, derandomize=True)
+@given(st.integers(0, 10_000), st.integers(1, 6), st.integers(1, 4), st.integers(0, 20), st.integers(1, 3))
+def test_sums_over_neighbours_are_dense_products_and_so_are_their_gradients(seed, nodes, slots, edges, width):
+    graph = literal.random_graph(seed, nodes=nodes, slots=slots, edges=edges)
+    A = literal.dense(graph)
+    generator = torch.Generator().manual_seed(seed)
+    X = torch.randn(nodes, slots, width, generator=generator, dtype=torch.float64, requires_grad=True)
+    single = X[:, 0]
+    pairs = [
+        (graph.sum_all(X), torch.einsum("rvu,usd->vsd", A, X)),
+        (graph.sum_own(X), torch.einsum("rvu,urd->vrd", A, X)),
+        (graph.sum_each(single), torch.einsum("rvu,ud->vrd", A, single)),
+    ]
+    for found, expected in pairs:
+        torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-12)
+        weights = torch.randn(found.shape, generator=generator, dtype=torch.float64)
+        left, right = (
+            torch.autograd.grad((part * weights).sum(), X, retain_graph=True)[0] for part in (found, expected)
+        )
+        torch.testing.assert_close(left, right, rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(graph.typed_degrees, A.sum(dim=2).T)
+    torch.testing.assert_close(graph.degrees, A.sum(dim=(0, 2)))
+
+
+def test_dropped_edges_are_gone_and_the_rest_keeps_its_order():
+    graph = literal.random_graph(1, edges=12)
+    before = graph.heads.clone()
+    dropped = torch.zeros(12, dtype=torch.bool)
+    dropped[[2, 7]] = True
+    left = graph.without(dropped)
+    kept = [place for place in range(12) if place not in (2, 7)]
+    for name in ("heads", "slots", "tails"):
+        assert getattr(left, name).tolist() == [getattr(graph, name).tolist()[place] for place in kept]
+    assert (left.num_nodes, left.num_slots, left.dtype) == (graph.num_nodes, graph.num_slots, graph.dtype)
+    assert torch.equal(graph.heads, before)
+    assert int(literal.dense(graph).sum() - literal.dense(left).sum()) == 2
+    torch.testing.assert_close(left.typed_degrees, literal.dense(left).sum(dim=2).T)
+
+
+@pytest.mark.parametrize("inverses", [False, True])
+def test_a_split_becomes_its_observable_triples_over_all_slots(inverses):
+    rows = np.array([[0, 0, 1], [2, 1, 0], [1, 1, 1]])
+    names = np.array(["a", "b", "c", "d"])
+    split = Split("any", "test", rows, rows[:1, ::-1] * 0, names, names[:2], 5)
+    graph = typed_graph(split, inverses=inverses, device=CPU)
+    expected = rows.tolist() + ([[1, 5, 0], [0, 6, 2], [1, 6, 1]] if inverses else [])
+    assert torch.stack([graph.heads, graph.slots, graph.tails], dim=1).tolist() == expected
+    assert (graph.num_nodes, graph.num_slots) == (4, 10 if inverses else 5)

@@ -1,0 +1,196 @@
+from __future__ import annotations
+
+import literal
+import numpy as np
+import pytest
+import torch
+
+from reference_models.batches import pair_features
+from reference_models.graph import TypedGraph
+from reference_models.isdea import ISDEA
+from reference_models.mtdea import MTDEA
+from reference_models.network import Architecture
+
+SIZES = Architecture(width=4, gin_layers=2, tasks=3, hops=2)
+
+
+def scrambled(network, seed=0):
+    """Give a network random weights and running statistics in float64."""
+    generator = torch.Generator().manual_seed(seed)
+    network = network.double()
+    with torch.no_grad():
+        for tensor in (*network.parameters(), *(norm.running_mean for norm in network.norms)):
+            tensor.copy_(torch.randn(tensor.shape, generator=generator, dtype=torch.float64))
+        for norm in network.norms:
+            norm.running_var.uniform_(0.5, 2.0, generator=generator)
+    return network
+
+
+def logits_for(graph, tasks, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(graph.num_slots, tasks, generator=generator, dtype=torch.float64, requires_grad=True)
+
+
+def all_triples(graph):
+    sizes = (graph.num_nodes, graph.num_slots, graph.num_nodes)
+    return np.stack(np.meshgrid(*map(np.arange, sizes), indexing="ij"), axis=-1).reshape(-1, 3)
+
+
+def scores_of(network, graph, logits, triples):
+    attention = None if logits is None else torch.softmax(logits, dim=1)
+    features = network.represent(graph, attention)
+    return network.score(features, torch.from_numpy(triples), pair_features(graph, triples, network.architecture.hops))
+
+
+@pytest.mark.parametrize("hops", [0, 3])
+@pytest.mark.parametrize("gin_layers", [1, 2])
+def test_one_task_at_position_zero_is_isdea(gin_layers, hops):
+    sizes = Architecture(width=4, gin_layers=gin_layers, tasks=1, hops=hops)
+    isdea, mtdea = scrambled(ISDEA(sizes, learn_epsilon=False)), scrambled(MTDEA(sizes), 1)
+    with torch.no_grad():
+        for layer in isdea.layers[:gin_layers]:
+            layer.epsilon.zero_()
+        for layer in mtdea.layers:
+            layer.positions.zero_()
+    weights = {
+        name.replace("others.", "same_task."): value
+        for name, value in isdea.state_dict().items()
+        if not name.endswith("epsilon")
+    }
+    left_alone = set(mtdea.state_dict()) - set(weights)
+    assert all("other_tasks." in name or name.endswith("positions") for name in left_alone)
+    mtdea.load_state_dict(weights, strict=False)
+    graph = literal.random_graph(3, nodes=7, slots=4, edges=25)
+    logits, triples = logits_for(graph, 1), all_triples(graph)
+    for mode in (True, False):
+        isdea.train(mode)
+        mtdea.train(mode)
+        expected, found = scores_of(isdea, graph, None, triples), scores_of(mtdea, graph, logits, triples)
+        torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-9)
+        for ours, theirs in zip(mtdea.norms, isdea.norms, strict=True):
+            torch.testing.assert_close(ours.running_mean, theirs.running_mean, rtol=1e-9, atol=1e-9)
+            torch.testing.assert_close(ours.running_var, theirs.running_var, rtol=1e-9, atol=1e-9)
+    assert expected.std() > 1e-3
+
+
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize("make", [lambda: ISDEA(SIZES, learn_epsilon=True), lambda: MTDEA(SIZES)])
+def test_renaming_nodes_and_relations_only_renames_the_scores(make, training):
+    network = scrambled(make()).train(training)
+    graph = literal.random_graph(9, nodes=7, slots=5, edges=25)
+    logits = logits_for(graph, SIZES.tasks) if network.uses_attention else None
+    rng = np.random.default_rng(2)
+    nodes, slots = rng.permutation(graph.num_nodes), rng.permutation(graph.num_slots)
+    new_node, new_slot = torch.from_numpy(nodes), torch.from_numpy(slots)
+    renamed = TypedGraph(
+        new_node[graph.heads],
+        new_slot[graph.slots],
+        new_node[graph.tails],
+        graph.num_nodes,
+        graph.num_slots,
+        graph.dtype,
+    )
+    moved = None
+    if logits is not None:
+        moved = torch.empty_like(logits)
+        moved = moved.index_copy(0, new_slot, logits)
+    triples = all_triples(graph)
+    renamed_triples = np.stack([nodes[triples[:, 0]], slots[triples[:, 1]], nodes[triples[:, 2]]], axis=1)
+    before = scores_of(network, graph, logits, triples)
+    after = scores_of(network, renamed, moved, renamed_triples)
+    torch.testing.assert_close(after, before, rtol=1e-9, atol=1e-9)
+    assert before.std() > 1e-3
+
+
+def normalised(norm, rows, training):
+    """Batch norm by its formula, over nodes and relations alike; the running statistics outside training."""
+    flat = rows.reshape(-1, rows.shape[-1])
+    mean, variance = (
+        (flat.mean(dim=0), flat.var(dim=0, correction=0)) if training else (norm.running_mean, norm.running_var)
+    )
+    return (rows - mean) / (variance + norm.eps).sqrt() * norm.weight + norm.bias
+
+
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize("gin_layers", [1, 2, 3])
+@pytest.mark.parametrize("soft", [False, True])
+def test_a_network_is_its_layers_with_an_activation_between_but_never_after_the_last_of_a_kind(
+    soft, gin_layers, training
+):
+    sizes = Architecture(width=3, gin_layers=gin_layers, tasks=2, hops=0)
+    network = scrambled(MTDEA(sizes) if soft else ISDEA(sizes, learn_epsilon=True))
+    graph = literal.random_graph(6, nodes=6, slots=4, edges=18)
+    attention = torch.softmax(logits_for(graph, 2), dim=1)
+    X = torch.ones(graph.num_nodes, graph.num_slots, 1, dtype=torch.float64)
+    for index, (layer, norm) in enumerate(zip(network.layers, network.norms, strict=True)):
+        if index < gin_layers:
+            X = literal.soft_gin(layer, X, graph, attention) if soft else literal.equivariant_gin(layer, X, graph)
+        else:
+            X = literal.soft_linear(layer, X, attention) if soft else literal.equivariant_linear(layer, X)
+        X = normalised(norm, X, training)
+        if index + 1 not in (gin_layers, gin_layers + 2):
+            X = torch.relu(X)
+    found = network.train(training).represent(graph, attention if soft else None)
+    torch.testing.assert_close(found, X, rtol=1e-8, atol=1e-8)
+
+
+def test_without_distances_a_pair_without_its_types_is_scored_by_its_relation_alone():
+    """On a graph without edges all nodes are alike, so only the relation's task can tell two triples apart."""
+    sizes = Architecture(width=4, gin_layers=2, tasks=2, hops=0)
+    network = scrambled(MTDEA(sizes)).eval()
+    graph = literal.random_graph(0, nodes=4, slots=3, edges=0)
+    triples = all_triples(graph)
+    found = scores_of(network, graph, logits_for(graph, 2), triples).detach().numpy()
+    for slot in range(3):
+        np.testing.assert_allclose(found[triples[:, 1] == slot], found[triples[:, 1] == slot][0], rtol=1e-10)
+    alike = torch.zeros(3, 2, dtype=torch.float64)
+    found = scores_of(network, graph, alike, triples).detach().numpy()
+    np.testing.assert_allclose(found, found[0], rtol=1e-10)
+
+
+def test_through_two_layers_a_relation_does_feel_its_own_task():
+    graph = literal.random_graph(4, nodes=7, slots=4, edges=25)
+    network = scrambled(MTDEA(SIZES)).eval()
+    logits, triples = logits_for(graph, SIZES.tasks), all_triples(graph)
+    own = triples[triples[:, 1] == 1]
+    (gradient,) = torch.autograd.grad(scores_of(network, graph, logits, own).sum(), logits)
+    assert gradient[1].abs().max() > 1e-6 * gradient.abs().max() > 0
+
+
+@pytest.mark.parametrize("hops", [0, 2])
+def test_the_head_reads_both_nodes_under_the_relation_and_both_distances(hops):
+    network = scrambled(ISDEA(Architecture(width=3, gin_layers=1, tasks=1, hops=hops), learn_epsilon=False))
+    features = torch.randn(5, 4, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    triple, distances = torch.tensor([[1, 2, 4]]), torch.tensor([[2, 3]])
+    parts = [features[1, 2], features[4, 2]]
+    if hops:
+        parts += [network.distances[2], network.distances[3]]
+    first, _, second = network.head
+    hidden = torch.relu(first.weight @ torch.cat(parts) + first.bias)
+    expected = second.weight @ hidden + second.bias
+    found = network.score(features, triple, distances if hops else None)
+    torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-12)
+    assert network.head[0].in_features == (12 if hops else 6)
+
+
+def test_parameters_are_as_many_as_the_formula_says():
+    for tasks, slots in ((2, 29), (4, 100)):
+        network = MTDEA(Architecture(width=32, gin_layers=2, tasks=tasks, hops=0))
+        weights = sum(parameter.numel() for parameter in network.parameters() if parameter.requires_grad)
+        assert weights + tasks * slots == 18_401 + tasks * (1 + 32 * 3) + slots * tasks
+
+
+def test_first_weights_are_uniform_within_their_bounds_and_biases_zero():
+    torch.manual_seed(0)
+    network = MTDEA(Architecture(width=32, gin_layers=2, tasks=2, hops=3))
+    linear = [module for module in network.modules() if isinstance(module, torch.nn.Linear)]
+    assert linear
+    for module in linear:
+        bound = (6 / (module.in_features + module.out_features)) ** 0.5
+        assert not module.bias.any()
+        assert module.weight.abs().max() <= bound
+        assert module.weight.abs().max() > 0.8 * bound or module.weight.numel() < 32
+    for layer in network.layers:
+        positions = layer.positions
+        assert positions.abs().max() <= (6 / (1 + positions.shape[1])) ** 0.5
+        assert not torch.equal(positions[0], positions[1])

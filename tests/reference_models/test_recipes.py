@@ -1,0 +1,122 @@
+from __future__ import annotations
+
+from dataclasses import asdict, fields
+from importlib import resources
+
+import pytest
+
+from mtbench import catalog
+from mtbench.errors import UnknownNameError, UsageError
+from reference_models import recipe
+from reference_models.recipe import Recipe
+
+MODELS = sorted(path.name.removesuffix(".toml") for path in (resources.files("reference_models") / "recipes").iterdir())
+KINDS = {"int": int, "float": float, "str": str, "bool": bool}
+
+
+def test_there_are_recipes():
+    assert {"isdea", "mtdea"} <= set(MODELS)
+
+
+@pytest.mark.parametrize("dataset", catalog.names())
+@pytest.mark.parametrize("model", MODELS)
+def test_every_recipe_loads_for_every_dataset_with_values_of_the_declared_types(model, dataset):
+    loaded = recipe.load(model, dataset, {})
+    for declared in fields(Recipe):
+        assert type(getattr(loaded, declared.name)) is KINDS[declared.type], declared.name
+    assert loaded.as_parameters() == asdict(loaded)
+    assert recipe.load(model, f"{dataset}[seed=3]", {}) == loaded
+
+
+def test_a_dataset_without_a_table_has_the_defaults():
+    assert recipe.load("mtdea", "somebody's own", {}).epochs == 10
+    assert recipe.load("mtdea", "metafam", {}).positives == "targets"
+
+
+@pytest.mark.parametrize(
+    ("key", "text", "value"),
+    [
+        ("epochs", "7", 7),
+        ("learning_rate", "1e-2", 0.01),
+        ("clip", "2", 2.0),
+        ("inverses", "FALSE", False),
+        ("inverses", "true", True),
+        ("mask", "pair", "pair"),
+        ("positives", "graph", "graph"),
+        ("loss", "joint", "joint"),
+        ("adaptation_epochs", "0", 0),
+        ("hops", "0", 0),
+    ],
+)
+def test_settings_are_read_by_type_and_laid_over_the_recipe(key, text, value):
+    before, after = (asdict(recipe.load("mtdea", "metafam", settings)) for settings in ({}, {key: text}))
+    assert after == before | {key: value}
+    assert type(after[key]) is type(value)
+
+
+@pytest.mark.parametrize(
+    ("key", "text"),
+    [
+        ("epochs", "7.5"),
+        ("epochs", "many"),
+        ("epochs", ""),
+        ("epochs", "0"),
+        ("epochs", "-1"),
+        ("tasks", "0"),
+        ("width", "0"),
+        ("gin_layers", "0"),
+        ("batch", "0"),
+        ("patience", "0"),
+        ("inverses", "yes"),
+        ("inverses", "1"),
+        ("learning_rate", "fast"),
+        ("mask", "all"),
+        ("positives", "Graph"),
+        ("loss", "bce"),
+        ("holdout", "0"),
+        ("holdout", "1"),
+        ("holdout", "nan"),
+    ],
+)
+def test_a_bad_value_is_refused_by_name(key, text):
+    with pytest.raises(UsageError, match=rf"^{key} must"):
+        recipe.load("mtdea", "metafam", {key: text})
+
+
+@pytest.mark.parametrize(
+    ("key", "text"),
+    [
+        ("tail_negatives", "0"),
+        ("relation_negatives", "-1"),
+        ("hops", "-1"),
+        ("adaptation_epochs", "-1"),
+        ("anneal_epochs", "-1"),
+        ("learning_rate", "0"),
+        ("learning_rate", "nan"),
+        ("learning_rate", "inf"),
+        ("weight_decay", "-1"),
+        ("clip", "0"),
+        ("clip", "nan"),
+        ("one_hot", "nan"),
+        ("concentration", "inf"),
+        ("anneal", "0"),
+    ],
+)
+def test_a_number_out_of_range_is_refused_by_name(key, text):
+    with pytest.raises(UsageError, match=rf"^{key} must"):
+        recipe.load("mtdea", "metafam", {key: text})
+
+
+@pytest.mark.parametrize(
+    ("key", "nearest"), [("epoch", "epochs"), ("lerning_rate", "learning_rate"), ("task", "tasks")]
+)
+def test_an_unknown_hyperparameter_is_answered_with_the_nearest(key, nearest):
+    with pytest.raises(UnknownNameError, match=f"unknown hyper-parameter '{key}': did you mean .*{nearest}"):
+        recipe.load("isdea", "metafam", {key: "1"})
+
+
+def test_the_regularisers_grow_by_a_tenth_after_each_epoch_until_they_are_capped():
+    loaded = recipe.load("mtdea", "metafam", {"anneal": "1.1", "anneal_epochs": "3"})
+    assert [loaded.penalty_scale(epoch) for epoch in (1, 2, 3, 4, 5, 50)] == pytest.approx(
+        [1, 1.1, 1.21, 1.331, 1.331, 1.331]
+    )

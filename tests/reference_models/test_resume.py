@@ -1,0 +1,310 @@
+"""A run is decided by its options and its seed, however often it is stopped on the way."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+
+import mtbench
+from mtbench.errors import CorruptedFileError, MtbenchError, UsageError
+from mtbench.models import Context
+from mtbench.results import load, verify
+from mtbench.run import Plan, run
+from reference_models import mtdea
+
+pytestmark = pytest.mark.filterwarnings("ignore::mtbench.results.MtbenchWarning")
+QUICK = {"epochs": "3", "adaptation_epochs": "2", "width": "8", "tasks": "3"}
+
+
+class Stop:
+    """Raises KeyboardInterrupt at one report of a run, as Ctrl-C there would."""
+
+    def __init__(self, *where):
+        self.where = where
+        self.stopped = False
+
+    def __call__(self, progress):
+        if not self.stopped and (progress.stage, progress.epoch, progress.batch) == self.where:
+            self.stopped = True
+            raise KeyboardInterrupt
+
+
+def weights(directory):
+    files = sorted((directory / "checkpoints").glob("*.safetensors"))
+    return {f"{path.name}/{name}": value for path in files for name, value in load_file(path).items()}
+
+
+def assert_same_run(directory, expected):
+    left, right = load(directory), load(expected)
+    for name in ("metrics", "optimistic", "pessimistic", "tie_rate", "candidates_sha256", "content_sha256"):
+        assert getattr(left, name) == getattr(right, name), name
+    assert left.ranks.to_frame().equals(right.ranks.to_frame())
+    ours, theirs = weights(directory), weights(expected)
+    assert ours.keys() == theirs.keys()
+    assert [name for name in ours if not torch.equal(ours[name], theirs[name])] == []
+    assert verify(directory).ok
+
+
+def plan_for(small, out, model="mtdea", **options):
+    settings = {**QUICK, **options.pop("settings", {})}
+    return Plan(model, str(small), device="cpu", settings=settings, out=out, **options)
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(small, tmp_path_factory):
+    """Run directories of runs that nobody stopped, by what positives they train on; made once."""
+    made = {}
+
+    def get(positives):
+        if positives not in made:
+            out = tmp_path_factory.mktemp("uninterrupted") / positives
+            run(plan_for(small, out, settings=chosen(positives)))
+            made[positives] = out
+        return made[positives]
+
+    return get
+
+
+def chosen(positives):
+    return {
+        "targets": {"positives": "targets"},
+        # On the graph's 2188 edges an epoch has three batches.
+        "graph": {"positives": "graph", "batch": "800"},
+        "reassign": {"positives": "targets", "reassign": "true", "own_statistics": "true"},
+    }[positives]
+
+
+def test_the_same_seed_gives_the_same_bits(small, tmp_path, uninterrupted):
+    run(plan_for(small, tmp_path / "again", settings=chosen("targets")))
+    assert_same_run(tmp_path / "again", uninterrupted("targets"))
+
+
+def test_another_seed_gives_other_weights(small, tmp_path, uninterrupted):
+    run(plan_for(small, tmp_path / "other", seed=1, settings=chosen("targets")))
+    ours, theirs = weights(tmp_path / "other"), weights(uninterrupted("targets"))
+    for name in ("train-0003.safetensors/weights.head.0.weight", "adapt-0002.safetensors/weights.attention"):
+        assert not torch.equal(ours[name], theirs[name])
+
+
+def test_a_run_neither_uses_nor_changes_the_callers_generators(small, tmp_path, uninterrupted):
+    torch.manual_seed(99)
+    np.random.seed(99)  # noqa: NPY002
+    before, legacy = torch.random.get_rng_state(), np.random.get_state()[1].copy()  # noqa: NPY002
+    run(plan_for(small, tmp_path / "again", settings=chosen("targets")))
+    assert torch.equal(torch.random.get_rng_state(), before)
+    np.testing.assert_array_equal(np.random.get_state()[1], legacy)  # noqa: NPY002
+    assert_same_run(tmp_path / "again", uninterrupted("targets"))
+
+
+@pytest.mark.parametrize(
+    ("positives", "where"),
+    [
+        ("targets", ("train", 1, 0)),
+        ("targets", ("train", 2, 0)),
+        ("targets", ("train", 3, 1)),
+        ("targets", ("adapt", 1, 0)),
+        ("targets", ("adapt", 2, 3)),
+        ("graph", ("train", 2, 2)),
+        ("graph", ("adapt", 2, 1)),
+        ("reassign", ("train", 3, 0)),
+        ("reassign", ("adapt", 2, 0)),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "-".join(map(str, value)),
+)
+def test_an_interrupted_run_goes_on_to_the_same_end(small, tmp_path, uninterrupted, positives, where):
+    plan, stop = plan_for(small, tmp_path / "run", settings=chosen(positives)), Stop(*where)
+    with pytest.raises(KeyboardInterrupt):
+        run(plan, stop)
+    assert stop.stopped
+    assert not plan.out.exists()
+    reports = []
+    run(plan, reports.append)
+    assert_same_run(plan.out, uninterrupted(positives))
+    assert (reports[0].stage, reports[0].epoch) == where[:2]
+    assert sorted(path.name for path in tmp_path.iterdir() if path.name != "cache") == ["run"]
+
+
+def test_a_run_may_be_stopped_again_and_again(small, tmp_path, uninterrupted):
+    plan = plan_for(small, tmp_path / "run", settings=chosen("targets"))
+    for where in (("train", 2, 0), ("train", 3, 0), ("adapt", 1, 0), ("adapt", 2, 0)):
+        with pytest.raises(KeyboardInterrupt):
+            run(plan, Stop(*where))
+    run(plan)
+    assert_same_run(plan.out, uninterrupted("targets"))
+
+
+def stopped(small, tmp_path, where=("train", 3, 0), **options):
+    plan = plan_for(small, tmp_path / "run", **options)
+    with pytest.raises(KeyboardInterrupt):
+        run(plan, Stop(*where))
+    return plan, tmp_path / ".run.partial" / "checkpoints"
+
+
+def truncate(path):
+    path.write_bytes(path.read_bytes()[:-20])
+
+
+def flip_a_bit(path):
+    data = bytearray(path.read_bytes())
+    data[-1] ^= 1
+    path.write_bytes(bytes(data))
+
+
+def change(**values):
+    def edit(path):
+        payload = json.loads(path.read_text(encoding="utf-8"))
+        for key, value in values.items():
+            if value is None:
+                del payload[key]
+            else:
+                payload[key] = value
+        path.write_text(json.dumps(payload), encoding="utf-8")
+
+    return edit
+
+
+@pytest.mark.parametrize(
+    ("name", "damage"),
+    [
+        ("train-0002.safetensors", truncate),
+        ("train-0002.safetensors", flip_a_bit),
+        ("train-0002.safetensors", lambda path: path.unlink()),
+        ("train.json", truncate),
+        ("train.json", lambda path: path.write_text("[]", encoding="utf-8")),
+        ("train.json", lambda path: path.write_text("", encoding="utf-8")),
+        ("train.json", change(schema=99)),
+        ("train.json", change(epoch=1)),
+        ("train.json", change(best_value=0.9)),
+        ("train.json", change(identity=None)),
+        ("train.json", change(history=None)),
+        ("train.json", change(sha256=None)),
+        ("train.json", change(weights="gone.safetensors")),
+    ],
+)
+def test_a_damaged_checkpoint_is_refused_by_name_and_discarded_on_request(small, tmp_path, uninterrupted, name, damage):
+    plan, checkpoints = stopped(small, tmp_path, settings=chosen("targets"))
+    damage(checkpoints / name)
+    with pytest.raises(CorruptedFileError, match=r"train\.json: .*; discard it with --restart$"):
+        run(plan)
+    assert not plan.out.exists()
+    if name.endswith("safetensors"):
+        run(replace(plan, restart=True))
+        assert_same_run(plan.out, uninterrupted("targets"))
+
+
+@pytest.mark.parametrize(
+    ("other", "message"),
+    [
+        ({"settings": {"width": "16"}}, r"\(width: 8 there, 16 here\)"),
+        ({"settings": {"learning_rate": "0.01", "mask": "none"}}, r"learning_rate: 0.001 there, 0.01 here; mask: trip"),
+        ({"seed": 4}, r"\(seed: 0 there, 4 here\)"),
+        ({"model": "isdea"}, "model: mtdea-k3 there, isdea here"),
+        ({"settings": {"tasks": "2"}}, "tasks: 3 there, 2 here"),
+    ],
+)
+def test_a_checkpoint_of_other_options_is_refused_by_what_differs(small, tmp_path, other, message):
+    stopped(small, tmp_path)
+    plan = plan_for(small, tmp_path / "run", **other)
+    with pytest.raises(UsageError, match=message) as refused:
+        run(plan)
+    assert "--restart" in str(refused.value)
+    assert not plan.out.exists()
+
+
+def test_a_checkpoint_of_another_dataset_is_refused(small, tmp_path):
+    stopped(small, tmp_path)
+    mtbench.build("metafam", seed=4, train_trees=4, test_trees=2, out=tmp_path / "another")
+    with pytest.raises(UsageError, match="content_sha256"):
+        run(plan_for(tmp_path / "another", tmp_path / "run"))
+
+
+def test_restart_trains_anew(small, tmp_path):
+    plan, _ = stopped(small, tmp_path)
+    reports = []
+    run(replace(plan, settings={**plan.settings, "width": "4"}, restart=True), reports.append)
+    assert (reports[0].stage, reports[0].epoch) == ("train", 1)
+    assert load(plan.out).run.hyperparameters["width"] == 4
+
+
+def test_a_finished_training_is_not_repeated_for_more_tasks(small, tmp_path):
+    plan, _ = stopped(small, tmp_path, where=("adapt", 1, 0))
+    reports = []
+    run(replace(plan, protocols=("all",), vocabularies=("all",)), reports.append)
+    assert {report.stage for report in reports} == {"adapt"}
+    assert len([path for path in plan.out.rglob("result.json") if verify(path.parent).ok]) == 6
+
+
+def test_without_a_working_directory_nothing_is_written(small, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    data = mtbench.load(small)
+    before = sorted(tmp_path.rglob("*"))
+    model = mtdea.build(Context("metafam", device="cpu", settings={**QUICK, "epochs": "1"}))
+    model.fit(data.train, data.valid)
+    triples = data.test.targets
+    assert model.scorer(data.test.observable())(triples).shape == (len(triples),)
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_a_place_that_cannot_be_written_is_one_clear_error(small, tmp_path):
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    data = mtbench.load(small)
+    model = mtdea.build(Context("metafam", device="cpu", workdir=tmp_path / "file" / "below", settings=QUICK))
+    with pytest.raises(MtbenchError, match=r"cannot write .*below"):
+        model.fit(data.train, data.valid)
+
+
+def wait_for(path, process):
+    """Return once a file is there; fail if the process ends first or takes more than two minutes."""
+    deadline = time.monotonic() + 120
+    while not path.exists():
+        try:
+            process.wait(timeout=0.005)
+        except subprocess.TimeoutExpired:
+            assert time.monotonic() < deadline, "no checkpoint appeared"
+        else:
+            pytest.fail(f"ended with {process.returncode}: {process.communicate()}")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="POSIX signals")
+@pytest.mark.parametrize("number", ["SIGINT", "SIGKILL"])
+def test_a_process_that_is_stopped_leaves_a_run_that_goes_on(small, tmp_path, number):
+    out, settings = tmp_path / "run", {**QUICK, "epochs": "80", "patience": "80"}
+    options = [part for key, value in settings.items() for part in ("--set", f"{key}={value}")]
+    command = ["run", "mtdea", "--dataset", str(small), "--device", "cpu", "--out", str(out), *options]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "mtbench", *command],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        # A test run in the background of a shell would hand on that SIGINT is ignored.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
+    try:
+        wait_for(tmp_path / ".run.partial" / "checkpoints" / "train.json", process)
+        process.send_signal(getattr(signal, number))
+        printed, errors = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert printed == ""
+    if number == "SIGINT":
+        assert process.returncode == 130
+        assert errors.startswith("error: interrupted; the same command goes on")
+        assert errors.count("\n") == 1
+    else:
+        assert process.returncode == -signal.SIGKILL
+    assert not out.exists()
+    plan, reports = Plan("mtdea", str(small), device="cpu", settings=settings, out=out), []
+    run(plan, reports.append)
+    assert reports[0].epoch > 1 or reports[0].stage == "adapt"
+    run(replace(plan, out=tmp_path / "whole"))
+    assert_same_run(out, tmp_path / "whole")

@@ -1,0 +1,87 @@
+"""``mtbench run`` with the models of this repository, as it is typed."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import torch
+
+from mtbench import cli
+from mtbench.results import load, verify
+
+QUICK = ("--set", "epochs=2", "--set", "width=4")
+
+
+@pytest.fixture
+def command(capsys, monkeypatch, tmp_path, small):
+    monkeypatch.chdir(tmp_path)
+
+    def call(*arguments):
+        with pytest.raises(SystemExit) as stopped:
+            cli.main(["run", arguments[0], "--dataset", str(small), "--device", "cpu", *arguments[1:]])
+        captured = capsys.readouterr()
+        return stopped.value.code, captured.out, captured.err
+
+    return call
+
+
+@pytest.mark.parametrize(
+    ("model", "name", "regime"),
+    [
+        ("isdea", "isdea", "zero-shot"),
+        ("mtdea", "mtdea-k2", "test-time-adaptation"),
+        ("mtdea --set tasks=3 --set adaptation_epochs=0", "mtdea-k3", "zero-shot"),
+        ("mtdea --set positives=graph --set mask=pair --set inverses=false", "mtdea-k2", "test-time-adaptation"),
+        ("isdea --set loss=joint --set hops=0 --set mask=none --set gin_layers=2", "isdea", "zero-shot"),
+    ],
+)
+def test_a_model_runs_and_records_what_it_did(command, tmp_path, model, name, regime):
+    code, out, err = command(*model.split(), *QUICK, "--set", "batch=2000", "--out", "kept", "--json")
+    assert (code, err) == (0, "")
+    assert json.loads(out)["model"] == name
+    info = load(tmp_path / "kept").run
+    assert (info.model, info.regime, info.device) == (name, regime, "cpu")
+    assert info.hyperparameters["epochs"] == 2
+    assert info.environment["torch"] == torch.__version__
+    assert verify(tmp_path / "kept").ok
+
+
+def test_all_protocols_and_vocabularies_of_one_training_verify(command, tmp_path):
+    code, _, _ = command("isdea", *QUICK, "--protocol", "all", "--vocabulary", "all", "--out", "kept")
+    assert code == 0
+    places = [path.parent for path in (tmp_path / "kept").rglob("result.json")]
+    assert len(places) == 6
+    assert all(verify(place).ok for place in places)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("isdea --set epoch=3", "error: unknown hyper-parameter 'epoch': did you mean epochs"),
+        ("mtdea --set epochs=few", "error: epochs must be int, not 'few'"),
+        ("mtdea --set mask=all", "error: mask must be one of none, pair, triple, not 'all'"),
+        ("mtdea --set tasks=0", "error: tasks must be at least 1, not 0"),
+        ("isdea --device tpu", "error: --device must be auto, cpu or cuda, not 'tpu'"),
+    ],
+)
+def test_a_wrong_option_is_refused_before_any_training(command, tmp_path, arguments, message):
+    code, out, err = command(*arguments.split())
+    assert (code, out) == (2, "")
+    assert err.startswith(message)
+    assert err.count("\n") == 1
+    assert [path for path in tmp_path.rglob("*") if path.name in ("result.json", "checkpoints")] == []
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="a CUDA device is here")
+def test_a_device_that_is_not_there_is_refused(command):
+    code, _, err = command("isdea", "--device", "cuda")
+    assert code == 2
+    assert err == "error: --device cuda: PyTorch sees no CUDA device here; use --device cpu or auto\n"
+
+
+def test_a_training_graph_that_cannot_be_held_out_says_what_to_do_instead(command):
+    code, _, err = command("isdea", *QUICK, "--set", "holdout=0.01")
+    assert code == 1
+    assert "--set positives=graph" in err
+    assert err.count("\n") == 1

@@ -1,0 +1,257 @@
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+
+import mtbench
+from mtbench.errors import DatasetError, MtbenchError
+from mtbench.models import Context
+from mtbench.names import HEAD, TAIL
+from reference_models import isdea, mtdea, recipe
+from reference_models.batches import graph_stage, prepare, task_loss
+from reference_models.double_equivariant import hold_out
+from reference_models.graph import typed_graph
+from reference_models.mtdea import MTDEA
+from reference_models.negatives import Negatives
+from reference_models.network import Architecture, TripleNetwork, attention_logits
+from reference_models.training import State, reassign, step
+
+BUILDERS = {"isdea": isdea.build, "mtdea": mtdea.build}
+QUICK = {"epochs": "3", "adaptation_epochs": "2", "width": "6"}
+
+
+@pytest.fixture(scope="module")
+def data(small):
+    return mtbench.load(small)
+
+
+def trained(data, name="mtdea", workdir=None, report=None, seed=0, **settings):
+    context = Context("metafam", seed, "cpu", workdir, {**QUICK, **settings}, *([] if report is None else [report]))
+    model = BUILDERS[name](context)
+    model.fit(data.train, data.valid)
+    return model
+
+
+def copied(model):
+    return {name: value.clone() for name, value in model.network.state_dict().items()}
+
+
+def test_adaptation_leaves_every_weight_and_running_statistic_alone(data):
+    model = trained(data)
+    before = copied(model)
+    triples = data.test.targets
+    first = model.scorer(data.test.observable())(triples)
+    assert all(torch.equal(value, before[name]) for name, value in copied(model).items())
+    assert torch.equal(model.scorer(data.test.observable())(triples), first)
+
+
+def test_adaptation_changes_the_scores_and_none_of_it_is_a_choice(data):
+    triples = data.test.targets
+    adapted, fresh = (
+        trained(data, adaptation_epochs=epochs).scorer(data.test.observable())(triples) for epochs in ("2", "0")
+    )
+    assert not torch.equal(adapted, fresh)
+
+
+def test_scores_depend_on_no_other_triple_they_are_asked_with(data):
+    score = trained(data).scorer(data.test.observable())
+    triples = data.test.graph[:40]
+    together = score(triples)
+    alone = torch.cat([score(triples[place : place + 1]) for place in range(40)])
+    torch.testing.assert_close(alone, together, rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(score(triples[::-1].copy()).flip(0), together, rtol=1e-5, atol=1e-6)
+    assert not together.requires_grad
+
+
+@pytest.mark.parametrize("patience", ["1", "3"])
+@pytest.mark.parametrize("name", ["isdea", "mtdea"])
+def test_training_stops_after_patience_epochs_and_keeps_the_best(data, tmp_path, name, patience):
+    model = trained(data, name, tmp_path, epochs="12", patience=patience, learning_rate="0.05")
+    state = json.loads((tmp_path / "train.json").read_text(encoding="utf-8"))
+    found = [record["valid_mrr"] for record in state["history"]]
+    best = int(np.argmax(found)) + 1
+    assert (state["best_epoch"], state["best_value"]) == (best, max(found))
+    assert len(found) == min(12, best + int(patience))
+    assert [record["epoch"] for record in state["history"]] == list(range(1, len(found) + 1))
+    kept = load_file(tmp_path / state["weights"])
+    for key, value in model.network.state_dict().items():
+        assert torch.equal(value, kept[f"best.{key}"]), key
+    differing = [
+        key for key in kept if key.startswith("best.") and not torch.equal(kept[key], kept[f"weights{key[4:]}"])
+    ]
+    assert bool(differing) is (len(found) > best)
+
+
+def test_reports_count_epochs_and_batches_and_carry_the_validation(data):
+    reports = []
+    model = trained(data, report=reports.append, positives="graph", batch="900", epochs="2")
+    model.scorer(data.test.observable())
+    steps = [(report.stage, report.epoch, report.batch) for report in reports]
+    edges = {"train": 2 * len(data.train.graph), "adapt": 2 * len(data.test.graph)}
+    expected = [
+        (stage, epoch, batch)
+        for stage in ("train", "adapt")
+        for epoch in (1, 2)
+        for batch in range(-(-edges[stage] // 900) + 1)
+    ]
+    assert steps == expected
+    for report in reports:
+        assert report.epochs == 2
+        assert report.batches == -(-edges[report.stage] // 900)
+        assert np.isfinite(report.loss)
+        assert (report.valid_mrr is None) == (
+            report.stage == "adapt" or (report.epoch, report.batch) < (1, report.batches)
+        )
+
+
+@pytest.mark.parametrize("own", [False, True])
+def test_a_graph_is_normalised_by_its_own_statistics_only_if_asked(data, own):
+    """With its own statistics a graph's scores do not depend on what the running ones are."""
+    model = trained(data, own_statistics=str(own), adaptation_epochs="0")
+    triples = data.test.targets
+    before = model.scorer(data.test.observable())(triples)
+    for norm in model.network.norms:
+        norm.running_mean += 1.0
+        norm.running_var *= 2.0
+    assert torch.equal(model.scorer(data.test.observable())(triples), before) is own
+
+
+@pytest.mark.parametrize("name", ["isdea", "mtdea"])
+def test_every_epoch_has_all_positives_in_a_new_order_with_new_corruptions(data, monkeypatch, name):
+    seen = []
+    score = TripleNetwork.score
+
+    def record(network, features, triples, distances):
+        if network.training:
+            seen.append(triples.numpy().copy())
+        return score(network, features, triples, distances)
+
+    monkeypatch.setattr(TripleNetwork, "score", record)
+    trained(data, name, positives="graph", batch="3000", epochs="2")
+    first, second = seen
+    assert first.shape == second.shape == (2 * len(data.train.graph), 5, 3)
+    (order, again), (sorted_first, sorted_second) = zip(*map(sorted_by_positive, seen), strict=True)
+    assert (order != again).any()
+    np.testing.assert_array_equal(sorted_first[:, 0], sorted_second[:, 0])
+    redrawn = (sorted_first[:, 1:] != sorted_second[:, 1:]).any(axis=-1).mean()
+    assert redrawn > 0.9
+
+
+def sorted_by_positive(batch):
+    order = np.lexsort(batch[:, 0].T)
+    return order, batch[order]
+
+
+def test_the_loss_falls(data, tmp_path):
+    trained(data, workdir=tmp_path, epochs="25", patience="25", learning_rate="0.01", width="16")
+    history = json.loads((tmp_path / "train.json").read_text(encoding="utf-8"))["history"]
+    assert history[-1]["loss"] < 0.8 * history[0]["loss"]
+
+
+@pytest.mark.parametrize("mask", ["none", "pair", "triple"])
+@pytest.mark.parametrize("positives", ["graph", "targets"])
+def test_every_mask_and_choice_of_positives_trains(data, positives, mask):
+    model = trained(data, positives=positives, mask=mask, epochs="1", batch="2000")
+    assert bool(torch.isfinite(model.scorer(data.test.observable())(data.test.targets)).all())
+
+
+def test_a_relation_that_the_test_graph_alone_has_is_scored(data):
+    score = trained(data, epochs="1").scorer(data.test.observable())
+    triples = np.array([[0, slot, 1] for slot in range(data.test.relation_slots)])
+    assert len(set(score(triples).tolist())) > 1
+
+
+@pytest.mark.parametrize("clip", [0.05, 1e6])
+@pytest.mark.parametrize("epoch", [1, 4])
+def test_a_step_follows_the_clipped_gradient_of_the_loss_and_its_grown_regularisers(data, epoch, clip):
+    chosen = replace(
+        recipe.load("mtdea", "metafam", {}), width=6, one_hot=0.3, concentration=0.7, anneal=2.0, clip=clip
+    )
+    graph = typed_graph(data.test, inverses=True, device=torch.device("cpu"))
+    torch.manual_seed(1)
+    network = MTDEA(Architecture(width=6, gin_layers=1, tasks=2, hops=3))
+    logits = attention_logits(graph.num_slots, 2, torch.device("cpu"))
+    trained = [*network.parameters(), logits]
+    batch = prepare(graph_stage("train", graph), chosen, np.arange(60), Negatives(graph), np.random.default_rng(0))
+
+    attention = torch.softmax(logits, dim=1)
+    entropy = -(attention * attention.log()).sum()
+    sizes = torch.lgamma(1 + attention.sum(dim=0)).sum()
+    loss = task_loss(network, logits, batch, chosen)
+    objective = loss + 2.0 ** (epoch - 1) * (0.3 * entropy - 0.7 * sizes)
+    expected = torch.autograd.grad(objective, trained, allow_unused=True)
+    expected = [torch.zeros_like(part) if grad is None else grad for part, grad in zip(trained, expected, strict=True)]
+    norm = torch.cat([part.flatten() for part in expected]).norm().item()
+
+    before = [parameter.detach().clone() for parameter in trained]
+    optimizer = torch.optim.Adam(trained, lr=0.01, weight_decay=0.1)
+    reported = step(State(network, logits, optimizer), batch, chosen, epoch)
+    assert reported == pytest.approx(loss.item(), rel=1e-5)
+    for parameter, old, gradient in zip(trained, before, expected, strict=True):
+        clipped = gradient * min(1.0, clip / norm)
+        found = torch.zeros_like(old) if parameter.grad is None else parameter.grad
+        torch.testing.assert_close(found, clipped, rtol=1e-3, atol=1e-6)
+        moved = parameter.grad is not None
+        whole = found + 0.1 * old
+        torch.testing.assert_close(parameter.detach(), old - moved * 0.01 * whole / (whole.abs() + 1e-8))
+
+
+@pytest.mark.parametrize("tasks", [1, 2, 3])
+def test_searching_the_assignment_never_raises_the_loss_and_only_swaps_shares(data, tasks):
+    chosen = replace(recipe.load("mtdea", "metafam", {}), width=6, tasks=tasks)
+    graph = typed_graph(data.test, inverses=True, device=torch.device("cpu"))
+    torch.manual_seed(1)
+    network = MTDEA(Architecture(width=6, gin_layers=1, tasks=tasks, hops=3))
+    logits = attention_logits(graph.num_slots, tasks, torch.device("cpu"))
+    batch = prepare(graph_stage("adapt", graph), chosen, np.arange(60), Negatives(graph), np.random.default_rng(0))
+    weights = {name: value.clone() for name, value in network.state_dict().items()}
+    before, drawn = task_loss(network.eval(), logits, batch, chosen).item(), logits.detach().clone()
+    moves = reassign(network, logits, batch, chosen)
+    after = task_loss(network, logits, batch, chosen).item()
+    assert all(torch.equal(value, weights[name]) for name, value in network.state_dict().items())
+    assert torch.equal(logits.detach().sort(dim=1).values, drawn.sort(dim=1).values)
+    if tasks == 1:
+        assert moves == 0
+        assert after == before
+    else:
+        assert moves > 0
+        assert after < before
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_whole_families_are_held_out(data, seed):
+    held_out = hold_out(data.valid, 0.3, seed)
+    assert held_out.dtype == bool
+    assert held_out.shape == (len(data.valid.targets),)
+    assert held_out.any()
+    assert not held_out.all()
+    np.testing.assert_array_equal(hold_out(data.valid, 0.3, seed), held_out)
+    family = np.arange(data.valid.num_entities)
+    changed = True
+    while changed:
+        before = family.copy()
+        for head, tail in data.valid.graph[:, [HEAD, TAIL]]:
+            family[head] = family[tail] = min(family[head], family[tail])
+        changed = not np.array_equal(before, family)
+    kept, other = (set(family[data.valid.targets[part, HEAD]].tolist()) for part in (held_out, ~held_out))
+    assert not kept & other
+    assert len(kept) == round(0.3 * len(kept | other))
+
+
+def test_other_seeds_hold_out_other_families(data):
+    assert len({hold_out(data.valid, 0.3, seed).tobytes() for seed in range(8)}) > 1
+
+
+def test_targets_that_cannot_be_held_out_name_the_way_out(data):
+    with pytest.raises(DatasetError, match=r"47 targets in 4 components .*--set positives=graph"):
+        hold_out(data.valid, 0.05, 0)
+
+
+def test_training_that_diverges_stops_and_says_what_to_try(data, tmp_path):
+    with pytest.raises(MtbenchError, match=r"training diverged.*--set learning_rate=1e\+29"):
+        trained(data, workdir=tmp_path, learning_rate="1e30")
