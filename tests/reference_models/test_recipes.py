@@ -30,7 +30,8 @@ def test_every_recipe_loads_for_every_dataset_with_values_of_the_declared_types(
 
 def test_a_dataset_without_a_table_has_the_defaults():
     assert recipe.load("mtdea", "somebody's own", {}).epochs == 10
-    assert recipe.load("mtdea", "metafam", {}).positives == "targets"
+    assert recipe.load("mtdea", "somebody's own", {}).learning_rate == 0.001
+    assert recipe.load("mtdea", "metafam", {}).learning_rate == 0.005
 
 
 @pytest.mark.parametrize(

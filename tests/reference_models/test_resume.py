@@ -23,7 +23,7 @@ from mtbench.run import Plan, run
 from reference_models import mtdea
 
 pytestmark = pytest.mark.filterwarnings("ignore::mtbench.results.MtbenchWarning")
-QUICK = {"epochs": "3", "adaptation_epochs": "2", "width": "8", "tasks": "3"}
+QUICK = {"epochs": "3", "adaptation_epochs": "2", "width": "8", "tasks": "3", "learning_rate": "0.001"}
 
 
 class Stop:
@@ -208,7 +208,7 @@ def test_a_damaged_checkpoint_is_refused_by_name_and_discarded_on_request(small,
         ({"settings": {"width": "16"}}, r"\(width: 8 there, 16 here\)"),
         ({"settings": {"learning_rate": "0.01", "mask": "none"}}, r"learning_rate: 0.001 there, 0.01 here; mask: trip"),
         ({"seed": 4}, r"\(seed: 0 there, 4 here\)"),
-        ({"model": "isdea"}, "model: mtdea-k3 there, isdea here"),
+        ({"model": "isdea", "settings": {"tasks": "1"}}, "model: mtdea-k3 there, isdea here"),
         ({"settings": {"tasks": "2"}}, "tasks: 3 there, 2 here"),
     ],
 )

@@ -89,7 +89,7 @@ def test_training_stops_after_patience_epochs_and_keeps_the_best(data, tmp_path,
 
 def test_reports_count_epochs_and_batches_and_carry_the_validation(data):
     reports = []
-    model = trained(data, report=reports.append, positives="graph", batch="900", epochs="2")
+    model = trained(data, report=reports.append, positives="graph", inverses="true", batch="900", epochs="2")
     model.scorer(data.test.observable())
     steps = [(report.stage, report.epoch, report.batch) for report in reports]
     edges = {"train": 2 * len(data.train.graph), "adapt": 2 * len(data.test.graph)}
@@ -132,7 +132,7 @@ def test_every_epoch_has_all_positives_in_a_new_order_with_new_corruptions(data,
         return score(network, features, triples, distances)
 
     monkeypatch.setattr(TripleNetwork, "score", record)
-    trained(data, name, positives="graph", batch="3000", epochs="2")
+    trained(data, name, positives="graph", inverses="true", batch="3000", epochs="2")
     first, second = seen
     assert first.shape == second.shape == (2 * len(data.train.graph), 5, 3)
     (order, again), (sorted_first, sorted_second) = zip(*map(sorted_by_positive, seen), strict=True)
