@@ -98,13 +98,18 @@ def _settings(texts: Sequence[str]) -> dict[str, str]:
 @contextmanager
 def _progress_bars() -> Iterator[Callable[[Progress], None]]:
     """Show one bar per stage with epoch, loss and validation MRR on stderr; nothing where it is no terminal."""
+    from mtbench.models import silent
+
+    if not sys.stderr.isatty():
+        yield silent
+        return
     from rich.console import Console
     from rich.progress import BarColumn, TaskID, TextColumn, TimeElapsedColumn
     from rich.progress import Progress as Bars
 
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[state]}"), TimeElapsedColumn())
-    with Bars(*columns, console=console, disable=not sys.stderr.isatty()) as bars:
+    with Bars(*columns, console=console) as bars:
         shown: dict[str, TaskID] = {}
 
         def report(progress: Progress) -> None:
