@@ -54,7 +54,7 @@ def _of_graph(name: str, graph: GraphAudit) -> Iterator[str]:
     if graph.relation_types < graph.relation_slots:
         yield f"{name} graph: {graph.relation_types} relation types occur in {graph.relation_slots} slots"
     rare = len(graph.relations) - graph.relations_of_most
-    if rare >= len(graph.relations) / 2:
+    if rare and rare >= len(graph.relations) // 2:
         total = graph.triples + graph.targets
         held = sum(list(graph.relations.values())[: graph.relations_of_most])
         yield (

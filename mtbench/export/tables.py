@@ -56,7 +56,7 @@ def _triples(name: str, split_name: str, split: Split, triples: IntArray) -> Tab
 
 
 def _table(name: str, split: str, columns: tuple[str, ...], values: Sequence[Sequence[str]]) -> Table:
-    # Plain text columns: the "datasets" library refuses Arrow's dictionary type, and Parquet encodes repeats anyway.
+    # Plain text columns: not every reader knows Arrow's dictionary type, and Parquet encodes repeats anyway.
     found = pa.table(
         {column: pa.array(list(row), type=pa.string()) for column, row in zip(columns, values, strict=True)}
     )

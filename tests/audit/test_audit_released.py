@@ -75,6 +75,8 @@ def test_the_combined_graphs_are_unbalanced(audited, mirror):
     second, third = audited("wikitopics-mt2/location").graphs["train"], audited("wikitopics-mt3/art").graphs["train"]
     assert (second.relations_of_most, len(second.relations)) == (4, 11)
     assert (third.relation_types, round(third.effective_relations, 1)) == (29, 9.2)
+    assert any("4 of 11 relation types hold 99 %" in line for line in audited("wikitopics-mt2/location").findings)
+    assert any("of 29 relation types hold 99 %" in line for line in audited("wikitopics-mt3/art").findings)
     for name, topic, relations, triples, total in (
         ("wikitopics-mt2/location", "health", MT2_HEALTH, 94, 48364),
         ("wikitopics-mt3/art", "taxonomy", MT3_TAXONOMY, 1107, 64237),

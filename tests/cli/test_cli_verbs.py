@@ -199,3 +199,14 @@ def test_verify_a_run(run, tmp_path):
     assert "mrr" in err
     path.unlink()
     assert run("verify", tmp_path / "run")[0] == 1
+
+
+@pytest.mark.parametrize(
+    ("format_", "file"),
+    [("npz", "dataset.npz"), ("huggingface", "README.md"), ("croissant", "croissant.json")],
+)
+def test_export_in_the_other_formats(run, tmp_path, format_, file):
+    code, out, err = run("export", "toy", "--format", format_, "--out", tmp_path / "out")
+    assert (code, err) == (0, "")
+    assert str(tmp_path / "out" / file) in out.splitlines()
+    assert all((tmp_path / "out" / line).exists() for line in out.splitlines())
