@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from mtbench.audit import Audit as Audit
+    from mtbench.audit import audit as audit
     from mtbench.build import build as build
     from mtbench.catalog import Record as Record
     from mtbench.datasets import load as load
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from mtbench.tasks import task as task
 
 _HOME = {
+    "Audit": "mtbench.audit",
     "Dataset": "mtbench.splits",
     "MtbenchError": "mtbench.errors",
     "Record": "mtbench.catalog",
@@ -34,6 +37,7 @@ _HOME = {
     "RunInfo": "mtbench.runs",
     "Split": "mtbench.splits",
     "Task": "mtbench.evaluate",
+    "audit": "mtbench.audit",
     "build": "mtbench.build",
     "evaluate": "mtbench.evaluate",
     "load": "mtbench.datasets",

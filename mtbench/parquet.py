@@ -26,7 +26,7 @@ def encode_triples(triples: IntArray, entities: NameArray, relations: NameArray)
         )
         for column, names in vocabularies.items()
     ]
-    return _encode(pa.table(columns, names=list(COLUMNS)))
+    return encode_table(pa.table(columns, names=list(COLUMNS)))
 
 
 def decode_triples(data: bytes, entities: NameArray, relations: NameArray) -> IntArray:
@@ -49,7 +49,7 @@ def encode_names(kind: str, names: NameArray, tasks: Mapping[str, str] | None = 
     columns = {kind: pa.array(names.tolist(), type=pa.string())}
     if tasks:
         columns["task"] = pa.array([tasks.get(name) for name in names.tolist()], type=pa.string())
-    return _encode(pa.table(columns))
+    return encode_table(pa.table(columns))
 
 
 def decode_names(data: bytes, kind: str) -> tuple[NameArray, dict[str, str]]:
@@ -71,7 +71,8 @@ def check_vocabulary(names: NameArray, where: str) -> None:
         raise DatasetError(f"{where}: names must be sorted and distinct, but {first!s} precedes {second!s}")
 
 
-def _encode(table: pa.Table) -> bytes:
+def encode_table(table: pa.Table) -> bytes:
+    """Return a table as the bytes of a Parquet file, the same bytes for the same table."""
     buffer = io.BytesIO()
     pq.write_table(table, buffer, compression="zstd", version="2.6", data_page_version="1.0")
     return buffer.getvalue()

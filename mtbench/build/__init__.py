@@ -17,7 +17,11 @@ from mtbench.comparison import Comparison
 from mtbench.errors import DatasetError, UnknownNameError, UsageError
 from mtbench.splits import Dataset
 
-BUILDERS: dict[str, str] = {"metafam": "mtbench.build.metafam:build"}
+BUILDERS: dict[str, str] = {
+    "fbnell-strict": "mtbench.build.strict:build",
+    "metafam": "mtbench.build.metafam:build",
+    "metafam-strict": "mtbench.build.metafam.strict:build",
+}
 """The builder a record names, and the function behind it, imported when it is first used."""
 
 _KINDS = {int: "a whole number", float: "a number", str: "text", bool: "true or false"}

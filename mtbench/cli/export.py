@@ -14,7 +14,11 @@ def command(
     name: Annotated[str, typer.Argument(metavar="NAME", help="A dataset, or a directory made by build.")],
     out: Annotated[Path, typer.Option(metavar="DIR", help="The directory to write.")],
     format: Annotated[  # noqa: A002
-        str, typer.Option(help="tsv: the published train.txt, valid.txt, msg.txt and test.txt.")
+        str,
+        typer.Option(
+            help="tsv: the published train.txt, valid.txt, msg.txt and test.txt. npz: ids and names for NumPy. pyg: "
+            "tensors for PyTorch Geometric. huggingface: Parquet and a dataset card. croissant: Parquet and JSON-LD."
+        ),
     ] = "tsv",
     force: Annotated[bool, typer.Option("--force", help="Replace an export that is there already.")] = False,
     as_json: AsJson = False,
@@ -22,6 +26,8 @@ def command(
     """Write a dataset in another file format.
 
     Example: mtbench export metafam --format tsv --out metafam-tsv
+
+    Example: mtbench export metafam --format huggingface --out metafam-hf
     """
     from mtbench import export
     from mtbench.datasets import load

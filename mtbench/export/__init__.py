@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Protocol, cast
 
-from mtbench.errors import UnknownNameError
+from mtbench import atomic
+from mtbench.errors import UnknownNameError, UsageError
 from mtbench.splits import Dataset
 
-FORMATS: dict[str, str] = {"tsv": "mtbench.export.tsv:write"}
+FORMATS: dict[str, str] = {
+    "tsv": "mtbench.export.tsv:write",
+    "npz": "mtbench.export.npz:write",
+    "pyg": "mtbench.export.pyg:write",
+    "huggingface": "mtbench.export.huggingface:write",
+    "croissant": "mtbench.export.croissant:write",
+}
 """The format's name on the command line, and the function that writes it."""
 
 
@@ -25,3 +33,18 @@ def writer(format: str) -> Writer:  # noqa: A002
         raise UnknownNameError("format", format, FORMATS)
     module, _, function = FORMATS[format].partition(":")
     return cast(Writer, getattr(importlib.import_module(module), function))
+
+
+def store(directory: str | Path, files: Mapping[str, bytes], *, force: bool) -> list[Path]:
+    """Write the files of an export, path to bytes, into a directory that is then complete, and return them.
+
+    Raises `UsageError` if the directory has files already and ``force`` is not set, or files that this
+    export does not have.
+    """
+    directory = Path(directory).expanduser().absolute()
+    atomic.expect_replaceable(directory, tuple(files))
+    with atomic.locked(directory):
+        if not (force or atomic.is_free(directory)):
+            raise UsageError(f"{directory} holds an export already: add --force to replace it")
+        atomic.replace_directory(directory, files)
+    return [directory / name for name in files]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mtbench import atomic
-from mtbench.errors import DatasetError, UsageError
+from mtbench.errors import DatasetError
+from mtbench.export import store
 from mtbench.splits import Dataset, Split
 
 FILES = {
@@ -24,14 +24,8 @@ def write(dataset: Dataset, directory: Path, *, force: bool = False) -> list[Pat
     or absent. Raises `UsageError` if it has files already and ``force`` is not set, or files that are
     not an export, and `DatasetError` for names that hold a tab or a line break.
     """
-    directory = Path(directory).expanduser().absolute()
     files = {name: encode(dataset.split(split), part) for name, (split, part) in FILES.items()}
-    atomic.expect_replaceable(directory, tuple(FILES))
-    with atomic.locked(directory):
-        if not (force or atomic.is_free(directory)):
-            raise UsageError(f"{directory} holds an export already: add --force to replace it")
-        atomic.replace_directory(directory, files)
-    return [directory / name for name in FILES]
+    return store(directory, files, force=force)
 
 
 def encode(split: Split, part: str) -> bytes:

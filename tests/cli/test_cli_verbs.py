@@ -9,7 +9,7 @@ import pytest
 import toys
 
 import mtbench
-from mtbench import store
+from mtbench import catalog, store
 
 
 def test_version(run):
@@ -21,17 +21,17 @@ def test_list(run):
     assert (code, err) == (0, "")
     heading, _, *rows = out.splitlines()
     assert heading.split()[:2] == ["Name", "Version"]
-    assert [row.split() for row in rows] == [
-        ["metafam", "1.0.0", "13,821", "590", "7,257", "184", "no"],
-        ["toy", "2.0.0", "4", "1", "3", "2", "no"],
-    ]
+    found = [row.split() for row in rows]
+    assert [row[0] for row in found] == catalog.names()
+    assert ["metafam", "1.0.0", "13,821", "590", "7,257", "184", "no"] in found
+    assert ["toy", "2.0.0", "4", "1", "3", "2", "no"] in found
 
 
 def test_list_says_what_is_stored(run):
     mtbench.load("toy")
     code, out, _ = run("list", "--json")
     assert code == 0
-    assert {row["name"]: row["stored"] for row in json.loads(out)} == {"metafam": False, "toy": True}
+    assert {row["name"]: row["stored"] for row in json.loads(out)} == {name: name == "toy" for name in catalog.names()}
 
 
 def test_info_shows_everything_declared(run):
@@ -199,3 +199,14 @@ def test_verify_a_run(run, tmp_path):
     assert "mrr" in err
     path.unlink()
     assert run("verify", tmp_path / "run")[0] == 1
+
+
+@pytest.mark.parametrize(
+    ("format_", "file"),
+    [("npz", "dataset.npz"), ("huggingface", "README.md"), ("croissant", "croissant.json")],
+)
+def test_export_in_the_other_formats(run, tmp_path, format_, file):
+    code, out, err = run("export", "toy", "--format", format_, "--out", tmp_path / "out")
+    assert (code, err) == (0, "")
+    assert str(tmp_path / "out" / file) in out.splitlines()
+    assert all((tmp_path / "out" / line).exists() for line in out.splitlines())

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from mtbench import catalog
 from mtbench.build.metafam.masking import Rule, check_maskable, mask, observable
@@ -14,6 +15,17 @@ from mtbench.errors import UsageError
 from mtbench.splits import Dataset, NamedTriple, Split, SplitName, encode, vocabulary
 
 __all__ = ["build"]
+
+LEAST = {"seed": 0, "train_trees": 1, "test_trees": 1, "size": 2, "depth": 1, "branching": 1}
+"""The options that are whole numbers, and the least each can be."""
+
+
+class Hide(Protocol):
+    """A function that splits the closure of a tree into observable and hidden triples by one of the rules."""
+
+    def __call__(
+        self, rule: Rule, tree: Tree, closure: Collection[LocalTriple], program: Ontology, /
+    ) -> tuple[list[LocalTriple], list[LocalTriple]]: ...
 
 
 @dataclass(frozen=True)
@@ -60,21 +72,27 @@ def build(
         "branching": branching,
         "ontology": ontology,
     }
+    return assemble(catalog.record("metafam"), parameters, split_closure)
+
+
+def assemble(record: catalog.Record, parameters: Mapping[str, catalog.Parameter], hide: Hide) -> Dataset:
+    """Grow the forest, hide triples of each tree and return the dataset; ``hide`` is what variants differ in."""
     _check(parameters)
+    seed, train_trees, test_trees, size, depth, branching = (int(parameters[option]) for option in LEAST)
     _check_size(size, branching)
-    program = read_ontology(ontology)
+    program = read_ontology(str(parameters["ontology"]))
     check_maskable(program)
     forest = grow_forest(seed, train_trees + test_trees, size=size, depth=depth, branching=branching)
     half = (train_trees + 1) // 2
     rules: list[Rule] = ["mother/father" if number < half else "son/daughter" for number in range(train_trees)]
-    train = _rows(forest[:train_trees], rules, program, first_number=0)
+    train = _rows(forest[:train_trees], rules, program, hide, first_number=0)
     test = _rows(
         forest[train_trees:],
         ["mother/father"] * test_trees,
         program,
+        hide,
         first_number=sum(len(tree.persons) for tree in forest[:train_trees]),
     )
-    record = catalog.record("metafam")
     name = _variant_name(record.id, parameters, record.parameters)
     return Dataset(
         name=name,
@@ -87,8 +105,16 @@ def build(
     )
 
 
+def split_closure(
+    rule: Rule, tree: Tree, closure: Collection[LocalTriple], program: Ontology
+) -> tuple[list[LocalTriple], list[LocalTriple]]:
+    """Return the observable and the hidden triples of a tree, together its closure, as the release has them."""
+    masked = mask(rule, tree, closure, program)
+    return observable(closure, masked), masked
+
+
 def _check(parameters: Mapping[str, catalog.Parameter]) -> None:
-    for option, least in {"seed": 0, "train_trees": 1, "test_trees": 1, "size": 2, "depth": 1, "branching": 1}.items():
+    for option, least in LEAST.items():
         value = parameters[option]
         if type(value) is not int or value < least:
             raise UsageError(f"{option} must be a whole number of at least {least}, not {value!r}")
@@ -105,13 +131,12 @@ def _check_size(size: int, branching: int) -> None:
         )
 
 
-def _rows(trees: Sequence[Tree], rules: Sequence[Rule], program: Ontology, first_number: int) -> _Rows:
+def _rows(trees: Sequence[Tree], rules: Sequence[Rule], program: Ontology, hide: Hide, first_number: int) -> _Rows:
     rows = _Rows([], [])
     for tree, rule in zip(trees, rules, strict=True):
         entities = [f"{person.name}{first_number + number}" for number, person in enumerate(tree.persons)]
-        closure = derive(program, tree)
-        masked = mask(rule, tree, closure, program)
-        rows.observable.extend(_named(observable(closure, masked), entities, program))
+        visible, masked = hide(rule, tree, derive(program, tree), program)
+        rows.observable.extend(_named(visible, entities, program))
         rows.masked.extend(_named(masked, entities, program))
         first_number += len(tree.persons)
     return rows

@@ -13,9 +13,9 @@ Rule: TypeAlias = Literal["mother/father", "son/daughter"]
 NEEDED = ("motherOf", "fatherOf", "sonOf", "daughterOf", "sisterOf")
 
 
-def check_maskable(ontology: Ontology) -> None:
+def check_maskable(ontology: Ontology, needed: Sequence[str] = NEEDED) -> None:
     """Raise `UsageError` when the ontology lacks a relation that the masking rules speak of."""
-    if lacking := [name for name in NEEDED if name not in ontology.indices]:
+    if lacking := [name for name in needed if name not in ontology.indices]:
         raise UsageError(
             f"{ontology.path}: the ontology exports no {', '.join(lacking)}, which the masking rules need; "
             f'declare each as relation(INDEX, "{lacking[0]}", PATTERN). and derive its triples'

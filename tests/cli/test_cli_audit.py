@@ -1,0 +1,53 @@
+"""``mtbench audit``: tables, JSON, the picture, and refusals before any work."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from mtbench.audit import plot
+
+
+def test_audit_prints_tables_and_findings(run):
+    code, out, err = run("audit", "toy")
+    assert (code, err) == (0, "")
+    lines = [" ".join(line.split()) for line in out.splitlines()]
+    assert lines[0] == "toy 2.0.0"
+    assert "train 3 4 1 2 5 2.0 2" in lines
+    assert "all 1 2" in lines
+    assert "another relation from head to tail is observable 0 (0.0 %) 0 (0.0 %)" in lines
+    assert "half-links (h, r, .) and (., r, t) observable: both 1 (100.0 %) 1 (50.0 %)" in lines
+    assert "valid knows knows knows 1 1" in lines
+    assert "- train graph: 2 relation types occur in 5 slots" in lines
+
+
+def test_audit_as_json(run):
+    code, out, _ = run("audit", "toy", "--json", "--threshold", "0.5")
+    found = json.loads(out)
+    assert code == 0
+    assert (found["dataset"], found["threshold"]) == ("toy", 0.5)
+    assert found["targets"]["valid"]["half_links"]["both"] == 1
+    assert set(found["graphs"]) == {"train", "test"}
+
+
+def test_audit_draws(run, tmp_path):
+    pytest.importorskip("matplotlib")
+    code, out, _ = run("audit", "toy", "--plot", tmp_path / "toy.png")
+    assert code == 0
+    assert out.endswith(f"{tmp_path / 'toy.png'} shows the degrees and relation frequencies\n")
+    assert (tmp_path / "toy.png").exists()
+
+
+def test_audit_refuses_before_it_loads(run, tmp_path, cache, monkeypatch):
+    assert run("audit", "toy", "--plot", tmp_path / "toy.gif")[0] == 2
+    monkeypatch.setattr(plot, "find_spec", lambda name: None)
+    code, _, err = run("audit", "toy", "--plot", tmp_path / "toy.png")
+    assert code == 2
+    assert 'python -m pip install "mtbench-kg[plots]"' in err
+    assert not cache.exists()
+
+
+def test_audit_refuses_a_threshold(run):
+    code, _, err = run("audit", "toy", "--threshold", "2")
+    assert (code, "threshold must be above 0" in err) == (2, True)
