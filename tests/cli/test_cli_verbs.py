@@ -9,7 +9,7 @@ import pytest
 import toys
 
 import mtbench
-from mtbench import store
+from mtbench import catalog, store
 
 
 def test_version(run):
@@ -21,17 +21,19 @@ def test_list(run):
     assert (code, err) == (0, "")
     heading, _, *rows = out.splitlines()
     assert heading.split()[:2] == ["Name", "Version"]
-    assert [row.split() for row in rows] == [
-        ["metafam", "1.0.0", "13,821", "590", "7,257", "184", "no"],
-        ["toy", "2.0.0", "4", "1", "3", "2", "no"],
-    ]
+    shown = {row.split()[0]: row.split()[1:] for row in rows}
+    assert shown["metafam"] == ["1.0.0", "13,821", "590", "7,257", "184", "no"]
+    assert shown["wikitopics-mt1/health"] == ["1.0.0", "32,145", "3,571", "14,110", "1,566", "no"]
+    assert shown["toy"] == ["2.0.0", "4", "1", "3", "2", "no"]
+    assert list(shown) == catalog.names()
 
 
 def test_list_says_what_is_stored(run):
     mtbench.load("toy")
     code, out, _ = run("list", "--json")
     assert code == 0
-    assert {row["name"]: row["stored"] for row in json.loads(out)} == {"metafam": False, "toy": True}
+    stored = {row["name"]: row["stored"] for row in json.loads(out)}
+    assert stored == dict.fromkeys(catalog.names(), False) | {"toy": True}
 
 
 def test_info_shows_everything_declared(run):
