@@ -79,9 +79,11 @@ def _mirror() -> tuple[Path | None, str]:
 
 
 def _at_hand(source: Source, problems: list[str]) -> Path | None:
-    folder, _ = _mirror() if not _is_right(kept(source), source, problems) else (None, "")
+    if _is_right(kept(source), source, problems):
+        return kept(source)
+    folder, _ = _mirror()
     mirrored = [] if folder is None else [folder / place(url) for url in source.urls]
-    return next((path for path in (kept(source), *mirrored) if _is_right(path, source, problems)), None)
+    return next((path for path in mirrored if _is_right(path, source, problems)), None)
 
 
 def _is_right(path: Path, source: Source, problems: list[str]) -> bool:
