@@ -31,13 +31,16 @@ def fetch(sources: Sequence[Source]) -> list[Path]:
     Raises `DownloadError` naming every address and what came from it, or, where ``MTBENCH_OFFLINE``
     forbids the network, every missing file and the place to copy it to.
     """
-    problems = {source.sha256: list[str]() for source in sources}
-    found = {source.sha256: _at_hand(source, problems[source.sha256]) for source in sources}
-    missing = {source.sha256: source for source in sources if found[source.sha256] is None}
+    distinct: dict[str, Source] = {}
+    for source in sources:
+        distinct.setdefault(source.sha256, source)
+    problems = {key: list[str]() for key in distinct}
+    found = {key: _at_hand(source, problems[key]) for key, source in distinct.items()}
+    missing = {key: source for key, source in distinct.items() if found[key] is None}
     if missing and offline():
         raise DownloadError(_what_to_copy(list(missing.values()), problems))
-    for source in missing.values():
-        found[source.sha256] = _download(source, problems[source.sha256])
+    for key, source in missing.items():
+        found[key] = _download(source, problems[key])
     return [path for source in sources if (path := found[source.sha256]) is not None]
 
 

@@ -51,27 +51,27 @@ def read_triples(path: Path, name: str = "") -> list[NamedTriple]:
     The first line decides between tabs and spaces; the releases have both. A line that is no triple
     raises `DatasetError` with the file (``name`` tells its published name), the line's number and text.
     """
-    lines = path.read_bytes().split(b"\n")
-    if lines[-1] == b"":
+    data = path.read_bytes()
+    separator = "\t" if b"\t" in data.partition(b"\n")[0] else " "
+    try:
+        lines = data.decode().split("\n")
+    except UnicodeDecodeError as error:
+        number = data.count(b"\n", 0, error.start) + 1
+        raise _malformed(path, name, number, repr(data.split(b"\n")[number - 1]), "is not UTF-8") from error
+    if lines[-1] == "":
         lines.pop()
-    separator = b"\t" if lines and b"\t" in lines[0] else b" "
     rows = []
     for number, line in enumerate(lines, start=1):
         fields = line.split(separator)
-        if len(fields) != 3 or not all(fields) or line.endswith(b"\r"):
-            raise _malformed(path, name, number, line, f"is not three names between {_SEPARATORS[separator.decode()]}")
-        try:
-            head, relation, tail = line.decode().split(separator.decode())
-        except UnicodeDecodeError as error:
-            raise _malformed(path, name, number, line, "is not UTF-8") from error
-        rows.append((head, relation, tail))
+        if len(fields) != 3 or "" in fields or line[-1] == "\r":
+            raise _malformed(path, name, number, repr(line), f"is not three names between {_SEPARATORS[separator]}")
+        rows.append((fields[0], fields[1], fields[2]))
     return rows
 
 
-def _malformed(path: Path, name: str, number: int, line: bytes, reason: str) -> DatasetError:
+def _malformed(path: Path, name: str, number: int, text: str, reason: str) -> DatasetError:
     file = f"{name} ({path})" if name else str(path)
-    text = line.decode(errors="backslashreplace")
-    return DatasetError(f"{file}, line {number} {reason}: {text[:200]!r}")
+    return DatasetError(f"{file}, line {number} {reason}: {text[:200]}")
 
 
 def _split(record: Record, name: SplitName, graph: Sequence[NamedTriple], targets: Sequence[NamedTriple]) -> Split:

@@ -19,9 +19,7 @@ def command(names: Names = None, every: All = False, as_json: AsJson = False) ->
     """
     found = chosen(names, every)
     if as_json:
-        say_json(
-            [{"name": record.id, "licence": record.licence, "entries": _entries(record.citation)} for record in found]
-        )
+        say_json([{"name": record.id, "licence": record.licence, "entries": _entries(record)} for record in found])
         return
     say("\n\n".join(dict.fromkeys(entry for record in found for entry in _entries(record))))
 
