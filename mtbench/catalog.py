@@ -168,7 +168,7 @@ def parse(text: str, where: str) -> Record:
 def source(table: dict[str, Any], where: str) -> Source:
     """Read a source from a TOML or JSON table; an unknown, missing or mistyped key raises `DatasetError`."""
     mirrors = table.get("mirrors", ())
-    if not all(type(mirror) is str for mirror in mirrors):
+    if not isinstance(mirrors, list | tuple) or not all(type(mirror) is str for mirror in mirrors):
         raise DatasetError(f"{where}: mirrors must be addresses, not {mirrors!r}")
     found = _row(Source, {key: value for key, value in table.items() if key != "mirrors"}, where)
     return replace(found, mirrors=tuple(mirrors))
