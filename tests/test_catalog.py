@@ -11,7 +11,7 @@ import pytest
 import toys
 
 import mtbench
-from mtbench import catalog, comparison, sources
+from mtbench import candidates, catalog, comparison, sources
 from mtbench.build import BUILDERS, RELEASE
 from mtbench.errors import DatasetError, UnknownNameError
 
@@ -211,6 +211,8 @@ def test_a_release_loads_as_declared(name):
     for split, declared in ((read.valid, record.graphs["train"]), (read.test, record.graphs["test"])):
         assert (split.num_entities, split.num_relations) == (declared.entities, declared.relations)
         assert split.relation_slots == declared.relation_slots
+        # Raises if these are not the published candidates.
+        candidates.draw(split)
 
 
 @pytest.mark.usefixtures("stored")
