@@ -20,6 +20,6 @@ def chosen(names: list[str] | None, every: bool) -> list[Record]:
     from mtbench import catalog
 
     if bool(names) == every:
-        raise UsageError("name one or more datasets, or give --all alone (mtbench list shows the names)")
+        raise UsageError("give either 'NAME...' or --all (mtbench list shows the names)")
     found = map(catalog.record, catalog.names() if every else names or [])
     return list({record.id: record for record in found}.values())

@@ -12,9 +12,9 @@ HEADINGS = ("Name", "Version", "Directory", "Problem")
 
 
 def command(names: Names = None, every: All = False, as_json: AsJson = False) -> None:
-    """Download or build datasets, check them and store them; what is stored already is only checked.
+    """Download or build datasets, and check them.
 
-    A dataset that cannot be had does not keep the others from being fetched.
+    What is stored already is only checked. A dataset that cannot be had does not keep the others from being fetched.
 
     Example: mtbench fetch wikitopics-mt1/health fbnell
 

@@ -9,9 +9,10 @@ HEADINGS = ("Bytes", "SHA256", "URL", "Place")
 
 
 def command(names: Names = None, every: All = False, as_json: AsJson = False) -> None:
-    """List the published files of datasets: address, size, hash, and their place in a mirror, each file once.
+    """List the published files of datasets, each once.
 
-    Copy each file to its place in a directory of the other machine, and name it there: MTBENCH_MIRROR=DIRECTORY.
+    Besides address, size and hash it shows each file's place in a mirror. For a machine without internet,
+    copy each file to its place in a directory there, and name that directory: MTBENCH_MIRROR=DIRECTORY.
 
     Example: mtbench urls --all --json
     """

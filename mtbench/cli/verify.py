@@ -23,7 +23,7 @@ def command(
     every: All = False,
     as_json: AsJson = False,
 ) -> None:
-    """Check the files and numbers of a stored dataset or of a run, or of all datasets that are stored.
+    """Check a stored dataset or run, or all datasets.
 
     Example: mtbench verify metafam
 
@@ -32,7 +32,7 @@ def command(
     Example: mtbench verify runs/isdea-metafam
     """
     if (name is None) is not every:
-        raise UsageError("name a dataset, its directory or a run's, or give --all alone")
+        raise UsageError("give either 'NAME|RUN' or --all")
     if name is None:
         _verify_all(as_json=as_json)
     elif any((Path(name) / file).exists() for file in ("result.json", "ranks.parquet")):
