@@ -36,7 +36,7 @@ def download(url: str, source: Source, path: Path) -> None:
     What came of a download that broke off stays beside it, named ``SHA256.part``, and the next one asks
     for the rest. Raises `RefusedError` or `BrokenOffError`, each with the address and what came from it.
     """
-    import pooch
+    import pooch  # type: ignore[import-untyped]
 
     def downloader(url: str, output_file: str, _: object) -> None:
         part = path.with_name(f"{path.name}.part")

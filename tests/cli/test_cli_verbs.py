@@ -21,19 +21,17 @@ def test_list(run):
     assert (code, err) == (0, "")
     heading, _, *rows = out.splitlines()
     assert heading.split()[:2] == ["Name", "Version"]
-    shown = {row.split()[0]: row.split()[1:] for row in rows}
-    assert shown["metafam"] == ["1.0.0", "13,821", "590", "7,257", "184", "no"]
-    assert shown["wikitopics-mt1/health"] == ["1.0.0", "32,145", "3,571", "14,110", "1,566", "no"]
-    assert shown["toy"] == ["2.0.0", "4", "1", "3", "2", "no"]
-    assert list(shown) == catalog.names()
+    found = [row.split() for row in rows]
+    assert [row[0] for row in found] == catalog.names()
+    assert ["metafam", "1.0.0", "13,821", "590", "7,257", "184", "no"] in found
+    assert ["toy", "2.0.0", "4", "1", "3", "2", "no"] in found
 
 
 def test_list_says_what_is_stored(run):
     mtbench.load("toy")
     code, out, _ = run("list", "--json")
     assert code == 0
-    stored = {row["name"]: row["stored"] for row in json.loads(out)}
-    assert stored == dict.fromkeys(catalog.names(), False) | {"toy": True}
+    assert {row["name"]: row["stored"] for row in json.loads(out)} == {name: name == "toy" for name in catalog.names()}
 
 
 def test_info_shows_everything_declared(run):
