@@ -56,13 +56,15 @@ def _receive(url: str, source: Source, part: Path) -> None:
         part.unlink()
         start = 0
     headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={start}-"} if start else {})
+    answered = False
     try:
         with requests.get(url, headers=headers, stream=True, timeout=TIMEOUT) as response:
-            start = _check_answer(response, url, start)
+            answered = True
+            start = _check_answer(response, url, part, start)
             _write(response, url, source, part, start)
     except (requests.ConnectionError, requests.Timeout, requests.exceptions.ChunkedEncodingError) as error:
         got = part.stat().st_size if part.exists() else 0
-        came = f"broke off after {got} of {source.bytes} bytes" if got else "cannot be reached"
+        came = f"broke off after {got} of {source.bytes} bytes" if answered else "cannot be reached"
         raise BrokenOffError(f"{url} {came} ({type(error).__name__})") from error
     except requests.RequestException as error:
         raise RefusedError(f"{url} cannot be asked ({error})") from error
@@ -73,11 +75,12 @@ def _receive(url: str, source: Source, part: Path) -> None:
         raise BrokenOffError(wrong) if start else RefusedError(wrong)
 
 
-def _check_answer(response: requests.Response, url: str, start: int) -> int:
+def _check_answer(response: requests.Response, url: str, part: Path, start: int) -> int:
     """Return the position in the file at which the answer's body begins."""
     status = response.status_code
     if status == 416:
-        return -1
+        part.unlink(missing_ok=True)
+        raise BrokenOffError(f"{url} cannot go on where a download broke off")
     if status >= 400:
         answer = f"{url} answered {status} {response.reason}"
         raise BrokenOffError(answer) if status in TEMPORARY else RefusedError(answer)
@@ -88,9 +91,6 @@ def _check_answer(response: requests.Response, url: str, start: int) -> int:
 
 
 def _write(response: requests.Response, url: str, source: Source, part: Path, start: int) -> None:
-    if start < 0:
-        part.unlink()
-        raise BrokenOffError(f"{url} cannot go on where a download broke off")
     size = start
     with part.open("ab" if start else "wb") as stream, _progress(url, source, start) as advance:
         for chunk in response.iter_content(CHUNK):

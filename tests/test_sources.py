@@ -144,6 +144,7 @@ def test_what_is_not_the_file_is_one_error_and_never_kept(toy, source, server, h
     ("how", "message"),
     [
         ("503", r"answered 503 Service Unavailable \(3 attempts\)"),
+        ("416", r"cannot go on where a download broke off \(3 attempts\)"),
         ("hang up", r"cannot be reached \(ConnectionError\) \(3 attempts\)"),
         ("break off", rf"broke off after {len(BODY) // 2} of {len(BODY)} bytes \(.*\) \(3 attempts\)"),
     ],
@@ -174,6 +175,21 @@ def test_an_error_names_every_address_that_was_asked(source, server):
         DownloadError, match=rf"{source.url} sent other.*; {server.address}/copy/train.txt answered 404"
     ):
         sources.fetch([elsewhere])
+
+
+def test_a_server_that_is_gone_cannot_be_reached(source):
+    gone = replace(source, url="http://127.0.0.1:9/data/train.txt")
+    part = sources.kept(source).with_name(f"{source.sha256}.part")
+    part.parent.mkdir(parents=True)
+    part.write_bytes(BODY[:5])
+    with pytest.raises(DownloadError, match=r"127\.0\.0\.1:9/data/train\.txt cannot be reached \(ConnectionError\)"):
+        sources.fetch([gone])
+    assert part.read_bytes() == BODY[:5]
+
+
+def test_an_address_that_makes_no_sense_is_asked_once(source):
+    with pytest.raises(DownloadError, match=r"ftp://nowhere/x cannot be asked \(.*ftp"):
+        sources.fetch([replace(source, url="ftp://nowhere/x")])
 
 
 def test_files_are_shared_by_their_hash(source, server):
