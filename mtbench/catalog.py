@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Iterator, Mapping
+from dataclasses import MISSING, dataclass, fields, replace
 from functools import cache
 from importlib import resources
+from importlib.resources.abc import Traversable
 from types import MappingProxyType
 from typing import Any, TypeAlias, TypeVar, get_type_hints
 
-from mtbench.errors import DatasetError, UnknownNameError
+from mtbench.errors import DatasetError, UnknownNameError, nearest
 
 Parameter: TypeAlias = int | float | str | bool
 Row = TypeVar("Row", "Source", "Graph", "Part")
@@ -19,12 +20,21 @@ _TEXTS = ("id", "title", "version", "builder", "summary", "licence", "citation")
 
 @dataclass(frozen=True)
 class Source:
-    """A published file: where it is, its size and the SHA-256 of its bytes."""
+    """A published file: where it is, its size and the SHA-256 of its bytes.
+
+    ``mirrors`` are other addresses of the very same bytes, asked when ``url`` fails.
+    """
 
     part: str
     url: str
     bytes: int
     sha256: str
+    mirrors: tuple[str, ...] = ()
+
+    @property
+    def urls(self) -> tuple[str, ...]:
+        """Every published address of the file, the preferred one first."""
+        return (self.url, *self.mirrors)
 
 
 @dataclass(frozen=True)
@@ -80,16 +90,49 @@ def record(name: str) -> Record:
     records = _records()
     found = records.get(name) or _aliases().get(name.casefold())
     if found is None:
-        raise UnknownNameError("dataset", name, [*records, *_aliases()])
+        raise UnknownNameError("dataset", name, choices(name))
     return found
+
+
+def choices(name: str) -> list[str]:
+    """Return the names to propose to somebody who typed ``name``: ids, or aliases where only those look like it."""
+    ids, aliases = names(), list(_aliases())
+    return ids if nearest(name, ids) or not nearest(name, aliases) else aliases
+
+
+class _Files(Mapping[str, Record]):
+    """The records by id, each read from ``ID.toml`` when it is first asked for: a load needs one, not all."""
+
+    def __init__(self, folder: Traversable) -> None:
+        self._files = dict(sorted(_files(folder)))
+        self._read: dict[str, Record] = {}
+
+    def __getitem__(self, name: str) -> Record:
+        if name not in self._read:
+            found = parse(self._files[name].read_text(encoding="utf-8"), f"{name}.toml")
+            if found.id != name:
+                raise DatasetError(f"{name}.toml: a record stands in the file of its id, but this id is {found.id!r}")
+            self._read[name] = found
+        return self._read[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._files)
+
+    def __len__(self) -> int:
+        return len(self._files)
+
+
+def _files(folder: Traversable, prefix: str = "") -> Iterator[tuple[str, Traversable]]:
+    for file in folder.iterdir():
+        if file.name.endswith(".toml"):
+            yield prefix + file.name.removesuffix(".toml"), file
+        elif file.is_dir():
+            yield from _files(file, f"{prefix}{file.name}/")
 
 
 @cache
 def _records() -> Mapping[str, Record]:
-    folder = resources.files("mtbench") / "catalog"
-    files = sorted((file for file in folder.iterdir() if file.name.endswith(".toml")), key=lambda file: file.name)
-    records = [parse(file.read_text(encoding="utf-8"), file.name) for file in files]
-    return MappingProxyType({found.id: found for found in records})
+    return _Files(resources.files("mtbench") / "catalog")
 
 
 @cache
@@ -116,23 +159,32 @@ def parse(text: str, where: str) -> Record:
         defects=tuple(table["defects"]),
         graphs={key: _row(Graph, value, f"{where}: graphs.{key}") for key, value in table["graphs"].items()},
         parts={key: _row(Part, value, f"{where}: parts.{key}") for key, value in table["parts"].items()},
-        sources=tuple(_row(Source, value, f"{where}: sources") for value in table["sources"]),
+        sources=tuple(source(value, f"{where}: sources") for value in table["sources"]),
         parameters=MappingProxyType(table["parameters"]),
         candidates=MappingProxyType(table["candidates"]),
     )
 
 
+def source(table: dict[str, Any], where: str) -> Source:
+    """Read a source from a TOML or JSON table; an unknown, missing or mistyped key raises `DatasetError`."""
+    mirrors = table.get("mirrors", ())
+    if not isinstance(mirrors, list | tuple) or not all(type(mirror) is str for mirror in mirrors):
+        raise DatasetError(f"{where}: mirrors must be addresses, not {mirrors!r}")
+    found = _row(Source, {key: value for key, value in table.items() if key != "mirrors"}, where)
+    return replace(found, mirrors=tuple(mirrors))
+
+
 def _row(kind: type[Row], table: dict[str, Any], where: str) -> Row:
     _expect_keys(table, kind, where)
-    _expect_types(table, get_type_hints(kind), where)
+    _expect_types(table, {key: hint for key, hint in get_type_hints(kind).items() if key in table}, where)
     return kind(**table)
 
 
 def _expect_keys(table: Mapping[str, object], kind: type, where: str) -> None:
-    expected = {declared.name for declared in fields(kind)}
+    expected = {declared.name: declared.default is MISSING for declared in fields(kind)}
     for key in table.keys() - expected:
         raise DatasetError(f"{where}: {UnknownNameError('key', key, expected)}")
-    if missing := sorted(expected - table.keys()):
+    if missing := sorted(key for key, needed in expected.items() if needed and key not in table):
         raise DatasetError(f"{where}: missing {', '.join(missing)}")
 
 

@@ -53,7 +53,7 @@ def directory_given(source: str | Path) -> Path | None:
     directory = Path(source).expanduser()
     if directory.is_dir():
         return directory
-    raise UnknownNameError("dataset or directory", str(source), catalog.names())
+    raise UnknownNameError("dataset or directory", str(source), catalog.choices(str(source)))
 
 
 def _known(name: str) -> Record | None:

@@ -43,6 +43,10 @@ class CorruptedFileError(MtbenchError):
     """A stored file is missing, truncated or edited; the message names it and the command that mends it."""
 
 
+class DownloadError(MtbenchError):
+    """A published file cannot be had; the message names every address that was asked, and what came from it."""
+
+
 class ScoreError(MtbenchError):
     """Scores that cannot be ranked (NaN, infinite, missing, wrong shape or type): refused, never repaired."""
 

@@ -90,7 +90,7 @@ def parse(data: bytes, where: str) -> Manifest:
         table["graphs"] = {key: Graph(**row) for key, row in table["graphs"].items()}
         table["parts"] = {key: StoredPart(**row) for key, row in table["parts"].items()}
         table["files"] = {key: StoredFile(**row) for key, row in table["files"].items()}
-        table["sources"] = tuple(Source(**row) for row in table["sources"])
+        table["sources"] = tuple(Source(**row | {"mirrors": tuple(row.get("mirrors", ()))}) for row in table["sources"])
         return Manifest(**table)
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"is not a manifest ({error})") from error

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from mtbench.errors import DatasetError
@@ -21,9 +22,7 @@ def encode_triples(triples: IntArray, entities: NameArray, relations: NameArray)
     """
     vocabularies = {HEAD: entities, RELATION: relations, TAIL: entities}
     columns = [
-        pa.DictionaryArray.from_arrays(
-            pa.array(triples[:, column], type=pa.int32()), pa.array(names.tolist(), type=pa.string())
-        )
+        pa.DictionaryArray.from_arrays(pa.array(triples[:, column], type=pa.int32()), _strings(names))
         for column, names in vocabularies.items()
     ]
     return encode_table(pa.table(columns, names=list(COLUMNS)))
@@ -36,17 +35,17 @@ def decode_triples(data: bytes, entities: NameArray, relations: NameArray) -> In
     dictionaries. A missing column, an empty cell or a name outside the vocabulary raises `ValueError`.
     """
     table = _decode(data, COLUMNS)
-    entity_ids = _numbered(entities)
-    ids = {HEAD: entity_ids, RELATION: _numbered(relations), TAIL: entity_ids}
+    known_entities, known_relations = _strings(entities), _strings(relations)
+    vocabularies = {HEAD: known_entities, RELATION: known_relations, TAIL: known_entities}
     triples = np.empty((table.num_rows, 3), dtype=np.int64)
-    for column, numbers in ids.items():
-        triples[:, column] = _column_ids(table.column(COLUMNS[column]), numbers, COLUMNS[column])
+    for column, known in vocabularies.items():
+        triples[:, column] = _column_ids(table.column(COLUMNS[column]), known, COLUMNS[column])
     return triples
 
 
 def encode_names(kind: str, names: NameArray, tasks: Mapping[str, str] | None = None) -> bytes:
     """Return a vocabulary as a Parquet file: column ``kind`` in id order, and ``task`` where it is known."""
-    columns = {kind: pa.array(names.tolist(), type=pa.string())}
+    columns = {kind: _strings(names)}
     if tasks:
         columns["task"] = pa.array([tasks.get(name) for name in names.tolist()], type=pa.string())
     return encode_table(pa.table(columns))
@@ -88,20 +87,22 @@ def _decode(data: bytes, columns: tuple[str, ...]) -> pa.Table:
     return table
 
 
-def _numbered(names: NameArray) -> dict[str, int]:
-    return {name: index for index, name in enumerate(names.tolist())}
+def _strings(names: NameArray) -> pa.StringArray:
+    return pa.array(names.tolist(), type=pa.string())
 
 
-def _column_ids(column: pa.ChunkedArray, ids: Mapping[str, int], name: str) -> IntArray:
+def _column_ids(column: pa.ChunkedArray, known: pa.StringArray, name: str) -> IntArray:
     if column.null_count:
         raise ValueError(f"column {name} has {column.null_count} empty cells")
     found = [np.empty(0, dtype=np.int64)]
     for chunk in column.chunks:
         coded = chunk if isinstance(chunk, pa.DictionaryArray) else chunk.dictionary_encode()
-        used = np.unique(codes := coded.indices.to_numpy(zero_copy_only=False))
-        words = coded.dictionary.to_pylist()
-        if unknown := [words[code] for code in used if words[code] not in ids]:
-            raise ValueError(f"column {name} has {len(unknown)} names outside the vocabulary, first {unknown[0]!r}")
-        numbers = np.array([ids.get(word, -1) for word in words], dtype=np.int64)
-        found.append(numbers[codes])
+        codes = coded.indices.to_numpy(zero_copy_only=False)
+        # Words of the dictionary that no row uses need not be known.
+        numbers = pc.fill_null(pc.index_in(coded.dictionary, value_set=known), -1).to_numpy(zero_copy_only=False)
+        ids = numbers[codes].astype(np.int64)
+        if len(unknown := np.unique(codes[ids < 0])):
+            first = coded.dictionary[int(unknown[0])].as_py()
+            raise ValueError(f"column {name} has {len(unknown)} names outside the vocabulary, first {first!r}")
+        found.append(ids)
     return np.concatenate(found)

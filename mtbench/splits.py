@@ -107,7 +107,8 @@ class Split:
         """Return triples of ids ``(n, 3)`` as tuples of names, in the same order."""
         heads = self.entities[triples[:, HEAD]].tolist()
         tails = self.entities[triples[:, TAIL]].tolist()
-        relations = [self.relation_name(relation) for relation in triples[:, RELATION].tolist()]
+        known = {relation: self.relation_name(relation) for relation in np.unique(triples[:, RELATION]).tolist()}
+        relations = [known[relation] for relation in triples[:, RELATION].tolist()]
         return list(zip(heads, relations, tails, strict=True))
 
     def observable(self) -> Split:

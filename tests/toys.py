@@ -102,17 +102,21 @@ def make(**parameters):
     return dataset(name, parameters=parameters, parts=(rows, MASKED, TEST, MISSING))
 
 
-def record():
-    """Return the toy's record, its hashes computed."""
+def record_text():
+    """Return the toy's record as TOML, its hashes computed."""
     text = RECORD
     for key, rows in {"TRAIN": TRAIN, "MASKED": MASKED, "TEST": TEST, "MISSING": MISSING}.items():
         text = text.replace(f'"{key}"', f'"{content_hash(rows)}"')
-    return catalog.parse(text, "toy.toml")
+    return text
 
 
-def install(setattr_=setattr):
+def record():
+    return catalog.parse(record_text(), "toy.toml")
+
+
+def install(setattr_=setattr, toy=None):
     """Put the toy into the catalogue and among the builders; tests pass ``monkeypatch.setattr``."""
-    records = MappingProxyType({**catalog._records(), "toy": record()})
+    records = MappingProxyType({**catalog._records(), "toy": toy or record()})
     aliases = MappingProxyType({**catalog._aliases(), "toy": records["toy"], "toy_v1": records["toy"]})
     setattr_(catalog, "_records", lambda: records)
     setattr_(catalog, "_aliases", lambda: aliases)

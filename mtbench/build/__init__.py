@@ -1,4 +1,4 @@
-"""Builders: every dataset is made on this machine from declared parameters and a seed.
+"""Builders: every dataset is made on this machine, from declared parameters and a seed or from published files.
 
 The package itself can be called: ``mtbench.build("metafam", seed=7, out=DIR)``.
 """
@@ -12,6 +12,7 @@ from typing import Protocol, cast
 
 from mtbench import catalog, comparison, store
 from mtbench.atomic import expect_replaceable
+from mtbench.build import release
 from mtbench.catalog import Parameter, Record
 from mtbench.comparison import Comparison
 from mtbench.errors import DatasetError, UnknownNameError, UsageError
@@ -23,6 +24,9 @@ BUILDERS: dict[str, str] = {
     "metafam-strict": "mtbench.build.metafam.strict:build",
 }
 """The builder a record names, and the function behind it, imported when it is first used."""
+
+RELEASE = "release"
+"""The builder of records whose dataset is its published files: it needs their sources, not parameters."""
 
 _KINDS = {int: "a whole number", float: "a number", str: "text", bool: "true or false"}
 
@@ -54,8 +58,15 @@ def build(
 
 
 def derive(name: str, **parameters: Parameter) -> Dataset:
-    """Build a dataset in memory, without reading or writing any file and without comparing it with the release."""
+    """Make a dataset in memory, without storing it and without comparing it with the release.
+
+    A record with the builder ``release`` is made of its published files, which are downloaded unless
+    they are at hand; any other is built from its parameters, without reading any file.
+    """
     record = catalog.record(name)
+    if record.builder == RELEASE:
+        resolve(record, parameters)
+        return release.build(record)
     if record.builder not in BUILDERS:
         raise DatasetError(f"{record.id}: {UnknownNameError('builder', record.builder, BUILDERS)}")
     module, _, function = BUILDERS[record.builder].partition(":")

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import re
+from typing import TYPE_CHECKING
 
-import typer
+from mtbench.cli.chosen import All, Names, chosen
+from mtbench.cli.output import AsJson, say, say_json
 
-from mtbench.cli.output import say
+if TYPE_CHECKING:
+    from mtbench.catalog import Record
 
 
-def command(
-    names: Annotated[list[str], typer.Argument(metavar="NAME...", help="Datasets of the catalogue.")],
-) -> None:
+def command(names: Names = None, every: All = False, as_json: AsJson = False) -> None:
     """Print the BibTeX entries of datasets, each entry once.
 
     Example: mtbench cite metafam > references.bib
     """
-    from mtbench import catalog
+    found = chosen(names, every)
+    if as_json:
+        say_json([{"name": record.id, "licence": record.licence, "entries": _entries(record)} for record in found])
+        return
+    say("\n\n".join(dict.fromkeys(entry for record in found for entry in _entries(record))))
 
-    say("\n\n".join(dict.fromkeys(catalog.record(name).citation.strip() for name in names)))
+
+def _entries(record: Record) -> list[str]:
+    return [entry.strip() for entry in re.split(r"\n(?=@)", record.citation.strip())]

@@ -53,16 +53,19 @@ def command(
     say(f"{record.title} ({record.id}, version {record.version})\n{record.summary}\n")
     say(f"Licence: {record.licence}")
     say(f"Aliases: {', '.join(record.aliases) or 'none'}")
-    say(f"Stored:  {stored or f'not yet (mtbench build {record.id})'}\n")
+    say(f"Stored:  {stored or f'not yet (mtbench {_verb(record)} {record.id})'}\n")
     say_table(COUNTS, counts)
     say("\nvalid shares the graph of train.\n")
     say_table(HASHES, hashes)
-    say(f"\nParameters of the builder {record.builder}, and the values that give the release\n")
-    say_table(PARAMETERS, [(key, _literal(value)) for key, value in record.parameters.items()])
+    if record.parameters:
+        say(f"\nParameters of the builder {record.builder}, and the values that give the release\n")
+        say_table(PARAMETERS, [(key, _literal(value)) for key, value in record.parameters.items()])
     if record.sources:
         say("\nPublished files")
         for source in record.sources:
             say(f"  {source.part}: {source.url}\n    {source.bytes} bytes, SHA-256 {source.sha256}")
+            for mirror in source.mirrors:
+                say(f"    also {mirror}")
     say("\nKnown defects" if record.defects else "\nKnown defects: none")
     for defect in record.defects:
         say(f"  - {defect}")
@@ -78,6 +81,12 @@ def _counts(record: Record) -> list[tuple[Cell, ...]]:
         targets_count = 0 if targets is None else targets.triples
         rows.append((split, graph.entities, graph.relations, graph.relation_slots, triples, targets_count))
     return rows
+
+
+def _verb(record: Record) -> str:
+    from mtbench.build import RELEASE
+
+    return "fetch" if record.builder == RELEASE else "build"
 
 
 def _literal(value: object) -> str:

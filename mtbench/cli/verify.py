@@ -7,23 +7,35 @@ from typing import Annotated
 
 import typer
 
-from mtbench.cli.output import AsJson, fail, records, say, say_json, say_table
+from mtbench.cli.chosen import All
+from mtbench.cli.output import AsJson, Cell, fail, records, say, say_json, say_table
+from mtbench.errors import MtbenchError, UsageError
 
 HEADINGS = ("Part", "Triples", "Content SHA-256", "Same")
 PROBLEMS = ("Name", "Message")
+DATASETS = ("Name", "Stored", "Valid")
 
 
 def command(
-    name: Annotated[str, typer.Argument(metavar="NAME|RUN", help="A dataset, its directory, or a run's directory.")],
+    name: Annotated[
+        str | None, typer.Argument(metavar="NAME|RUN", help="A dataset, its directory, or a run's directory.")
+    ] = None,
+    every: All = False,
     as_json: AsJson = False,
 ) -> None:
-    """Check the files and numbers of a stored dataset or of a run.
+    """Check a stored dataset or run, or all datasets.
 
     Example: mtbench verify metafam
 
+    Example: mtbench verify --all
+
     Example: mtbench verify runs/isdea-metafam
     """
-    if any((Path(name) / file).exists() for file in ("result.json", "ranks.parquet")):
+    if (name is None) is not every:
+        raise UsageError("give either 'NAME|RUN' or --all")
+    if name is None:
+        _verify_all(as_json=as_json)
+    elif any((Path(name) / file).exists() for file in ("result.json", "ranks.parquet")):
         _verify_run(Path(name), as_json=as_json)
     else:
         _verify_dataset(name, as_json=as_json)
@@ -46,6 +58,31 @@ def _verify_dataset(name: str, *, as_json: bool) -> None:
         raise typer.Exit(1)
     if not as_json:
         say(f"\n{directory}: every file and every content hash is as recorded")
+
+
+def _verify_all(*, as_json: bool) -> None:
+    from mtbench import atomic, catalog, store
+
+    rows: list[tuple[Cell, ...]] = []
+    for record in map(catalog.record, catalog.names()):
+        directory, remedy = store.cached(record), store.mend(record.id)
+        stored, valid = not atomic.is_free(directory), None
+        if stored:
+            try:
+                differing = [row.part for row in store.verify(directory, remedy) if not row.same]
+                if differing:
+                    fail(f"{directory}: {', '.join(differing)} differ from the manifest: {remedy}")
+                valid = not differing
+            except MtbenchError as error:
+                fail(str(error))
+                valid = False
+        rows.append((record.id, stored, valid))
+    if as_json:
+        say_json(records(DATASETS, rows))
+    else:
+        say_table(DATASETS, rows)
+    if any(valid is False for *_, valid in rows):
+        raise typer.Exit(1)
 
 
 def _verify_run(directory: Path, *, as_json: bool) -> None:

@@ -1,0 +1,169 @@
+"""The verbs about many datasets and their published files."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import servers
+import toys
+
+import mtbench
+from mtbench import catalog, sources, store
+
+
+@pytest.fixture
+def server(monkeypatch):
+    """A server that has the toy's files, and a catalogue in which the toy is those files."""
+    for name in ("MTBENCH_MIRROR", "MTBENCH_OFFLINE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    monkeypatch.setattr(sources, "WAITS", ())
+    with servers.serving(files={path: servers.text(rows) for path, rows in servers.FILES.items()}) as served:
+        toys.install(monkeypatch.setattr, servers.release(served.address))
+        yield served
+
+
+@pytest.fixture
+def small(monkeypatch):
+    """A catalogue of the toy alone, for verbs about everything."""
+    monkeypatch.setattr(catalog, "names", lambda: ["toy"])
+
+
+def test_fetch_stores_each_dataset_once(run, server, cache):
+    code, out, err = run("fetch", "toy", "Toy_v1")
+    assert (code, out, err) == (0, f"toy 2.0.0 is stored in {cache}\n", "")
+    assert len(server.asked) == 4
+    assert run("fetch", "toy", "--json")[0] == 0
+    assert len(server.asked) == 4
+
+
+@pytest.mark.usefixtures("small")
+def test_fetch_all(run, server, cache):
+    code, out, _ = run("fetch", "--all", "--json")
+    assert code == 0
+    assert json.loads(out) == [{"name": "toy", "version": "2.0.0", "directory": str(cache), "problem": None}]
+    assert len(server.asked) == 4
+
+
+def test_fetch_goes_on_after_a_dataset_that_cannot_be_had(run, server, monkeypatch):
+    record = catalog.record("toy")
+    monkeypatch.setattr("mtbench.cli.fetch.chosen", lambda names, every: [catalog.record(name) for name in names])
+    server.behaviour["/data/msg.txt"] = ["page"]
+    code, out, err = run("fetch", "toy", "toy")
+    assert code == 1
+    assert out == f"toy 2.0.0 is stored in {store.cached(record)}\n"
+    assert err.startswith(f"error: toy: cannot get test/graph: {server.address}/data/msg.txt sent an HTML page")
+    server.behaviour["/data/msg.txt"] = ["404"]
+    (store.cache_root() / "files" / record.sources[2].sha256).unlink()
+    code, out, _ = run("build", "toy", "--force", "--json")
+    assert code == 1
+    assert run("verify", "toy")[0] == 0
+
+
+@pytest.mark.parametrize("verb", ["fetch", "urls", "cite"])
+@pytest.mark.parametrize("arguments", [[], ["toy", "--all"]])
+def test_names_or_all_but_not_both(run, verb, arguments):
+    code, out, err = run(verb, *arguments)
+    assert (code, out) == (2, "")
+    assert "give either 'NAME...' or --all" in err
+
+
+@pytest.mark.parametrize("verb", ["fetch", "urls", "cite", "info", "verify"])
+def test_a_misspelt_name_is_answered_with_the_nearest(run, verb):
+    code, out, err = run(verb, "wikitopics-mt1/helth")
+    assert (code, out) == (2, "")
+    assert "did you mean wikitopics-mt1/health" in err
+
+
+def test_urls_says_what_to_copy_and_where(run, monkeypatch, tmp_path, server):
+    code, out, _ = run("urls", "toy", "toy", "--json")
+    assert code == 0
+    rows = json.loads(out)
+    assert [row["url"] for row in rows] == [f"{server.address}{path}" for path in servers.FILES]
+    for row in rows:
+        place = tmp_path / "mirror" / row["place"]
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_bytes(server.files[row["url"].removeprefix(server.address)])
+        assert place.stat().st_size == row["bytes"]
+        assert sources.file_hash(place) == row["sha256"]
+        assert row["mirrors"] == []
+    monkeypatch.setenv("MTBENCH_MIRROR", str(tmp_path / "mirror"))
+    monkeypatch.setenv("MTBENCH_OFFLINE", "1")
+    assert run("fetch", "toy")[0] == 0
+    assert server.asked == []
+
+
+def test_urls_names_a_shared_file_once(run):
+    code, out, _ = run("urls", "wikitopics-mt1/health", "wikitopics-mt1/taxonomy")
+    assert code == 0
+    assert out.count("mt1-health-v1/train.txt") == 2  # its address and its place
+    assert "\n6 files, 1,523,080 bytes; MTBENCH_MIRROR=DIRECTORY" in out
+
+
+def test_urls_of_everything(run):
+    code, out, _ = run("urls", "--all", "--json")
+    hashes = [row["sha256"] for row in json.loads(out)]
+    assert code == 0
+    assert len(hashes) == len(set(hashes))
+    declared = {source.sha256 for name in catalog.names() for source in catalog.record(name).sources}
+    assert set(hashes) == declared
+
+
+def test_verify_all_checks_what_is_stored(run, cache):
+    code, out, err = run("verify", "--all", "--json")
+    assert (code, err) == (0, "")
+    assert {row["name"]: row["stored"] for row in json.loads(out)} == dict.fromkeys(catalog.names(), False)
+    mtbench.load("toy")
+    code, out, _ = run("verify", "--all")
+    assert code == 0
+    assert ["toy", "yes", "yes"] in [line.split() for line in out.splitlines()]
+    (cache / "test/graph.parquet").write_bytes(b"")
+    code, out, err = run("verify", "--all", "--json")
+    assert code == 1
+    assert {"name": "toy", "stored": True, "valid": False} in json.loads(out)
+    assert err.endswith("mtbench build toy --force\n")
+
+
+@pytest.mark.parametrize("arguments", [[], ["toy", "--all"]])
+def test_verify_needs_a_name_or_all(run, arguments):
+    code, _, err = run("verify", *arguments)
+    assert code == 2
+    assert "give either 'NAME|RUN' or --all" in err
+
+
+def test_info_of_a_release(run):
+    code, out, _ = run("info", "ultra:WikiTopicsMT3:infra")
+    assert code == 0
+    lines = [" ".join(line.split()) for line in out.splitlines()]
+    assert "Stored: not yet (mtbench fetch wikitopics-mt3/infrastructure)" in lines
+    assert "valid 10,000 29 99 57,815 6,422" in lines
+    assert "test 10,000 27 37 21,646 2,405" in lines
+    assert "Parameters" not in out
+    assert any(line.startswith("also https://raw.githubusercontent.com/") for line in lines)
+    assert (
+        "- The paper prints 99 training relation types: those are slots of the dictionary, 29 of them occur." in lines
+    )
+
+
+@pytest.mark.parametrize("name", catalog.names())
+def test_info_and_its_json_of_every_dataset(run, name):
+    record = catalog.record(name)
+    assert run("info", name)[0] == 0
+    code, out, _ = run("info", name, "--json")
+    found = json.loads(out)
+    assert code == 0
+    assert (found["name"], found["defects"], found["aliases"]) == (name, list(record.defects), list(record.aliases))
+    assert [row["url"] for row in found["sources"]] == [source.url for source in record.sources]
+
+
+def test_cite_prints_shared_entries_once(run):
+    code, out, _ = run("cite", "wikitopics-mt1/health", "wikitopics-v2/art", "fbnell", "metafam")
+    assert code == 0
+    entries = [line for line in out.splitlines() if line.startswith("@")]
+    assert len(entries) == len(set(entries)) == 6
+    code, out, _ = run("cite", "--all", "--json")
+    assert code == 0
+    found = {row["name"]: row for row in json.loads(out)}
+    assert found["fbnell"]["licence"].startswith("Not stated")
+    assert found["wikitopics-v2/art"]["entries"][0].startswith("@article{gao2023double,")
