@@ -35,7 +35,7 @@ def build(
     seed: int | None = None,
     out: str | Path | None = None,
     force: bool = False,
-    raw: Sequence[str | Path] = (),
+    raw: str | Path | Sequence[str | Path] = (),
     **parameters: Parameter,
 ) -> Dataset:
     """Build a dataset of the catalogue from its parameters, and store it.
@@ -53,7 +53,8 @@ def build(
     if raw:
         from mtbench.build.raw import build_one
 
-        return build_one(name, [Path(path) for path in raw], given, out=out, force=force)
+        paths = [raw] if isinstance(raw, str | Path) else raw
+        return build_one(name, [Path(path) for path in paths], given, out=out, force=force)
     record = catalog.record(name)
     values = resolve(record, given)
     if out is None and not is_release(record, values):

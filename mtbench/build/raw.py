@@ -11,7 +11,7 @@ from mtbench import atomic, catalog, store
 from mtbench.build import expect_release, fbnell, is_release, resolve, wikitopics
 from mtbench.build.dumps import read_dump
 from mtbench.catalog import Parameter, Record
-from mtbench.errors import UsageError
+from mtbench.errors import DatasetError, UsageError
 from mtbench.splits import Dataset
 
 
@@ -99,7 +99,10 @@ def rebuild(wanted: Target, raw: Sequence[Path], values: Mapping[str, Parameter]
             )
         return Rebuilt((dataset,), "")
     plans = [wikitopics.plan(name) for name in wanted.datasets]
-    dump = read_dump(raw, wikitopics.properties(plans))
+    try:
+        dump = read_dump(raw, wikitopics.properties(plans))
+    except DatasetError as error:
+        raise DatasetError(f"{error}; {wanted.name} is drawn from {wikitopics.EXPECTED}") from error
     datasets = wikitopics.rebuild(
         dump,
         plans,

@@ -20,6 +20,8 @@ from mtbench.splits import Dataset, Split
 GROUPS = ("wikitopics-mt", "wikitopics-v1", "wikitopics-v2")
 """What can be built in one pass over a dump: the eight datasets of the scenarios, or eleven single topics."""
 
+EXPECTED = "the triples of Wikidata5M: wikidata5m_all_triplet.txt.gz, or wikidata5m_transductive.tar.gz"
+
 DEFAULTS: Mapping[str, Parameter] = {"seed": 0, "entities": 10_000, "share": 0.1}
 """The size of the released graphs; the seed of the release is not known."""
 

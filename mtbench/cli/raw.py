@@ -92,7 +92,11 @@ def _compared(datasets: tuple[Dataset, ...]) -> tuple[tuple[str, ...], list[tupl
         ]
         return BITS, rows
     return STRUCTURE, [
-        (dataset.info.id, row.part, row.statistic, round(row.rebuilt, 4), round(row.released, 4), row.alike)
+        (dataset.info.id, row.part, row.statistic, _shown(row.rebuilt), _shown(row.released), row.alike)
         for dataset in datasets
         for row in compare_structure(dataset, load(dataset.info.id))
     ]
+
+
+def _shown(value: float) -> int | float:
+    return int(value) if float(value).is_integer() else round(value, 4)
