@@ -1,7 +1,7 @@
 """How fast the WikiTopics-MT graphs are rebuilt from a dump, and the same recipe in plain pandas and networkx.
 
     python benchmarks/rebuild.py full FOLDER [--scale 1.0]      all twelve graphs, synthetic dump of Wikidata5M's size
-    python benchmarks/rebuild.py peer DUMP [--triples 1000000]  one million real triples, both ways
+    python benchmarks/rebuild.py peer DUMP --entities 9000      the first million triples, both ways
 
 The synthetic dump is written to FOLDER once (about 200 MB); use one that is not in the repository.
 """
@@ -19,16 +19,18 @@ import sys
 import time
 from collections import deque
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import networkx as nx
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from mtbench.build import wikitopics
 from mtbench.build.dumps import read_dump
 from mtbench.build.wikitopics import Sample
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 TRIPLES, ENTITIES, PROPERTIES = 20_600_000, 4_600_000, 822
 SCENARIOS = wikitopics.plans("wikitopics-mt")
@@ -42,16 +44,17 @@ def main() -> None:
     parser.add_argument("path", type=Path)
     parser.add_argument("--scale", type=float, default=1.0, help="share of Wikidata5M's size")
     parser.add_argument("--triples", type=int, default=1_000_000)
+    parser.add_argument("--entities", type=int, default=10_000, help="sample size; excerpts may need a smaller one")
     options = parser.parse_args()
     if options.what == "full":
         dump = synthesize(options.path, options.scale)
-        found = measured("ours", dump)
+        found = measured("ours", dump, options.entities)
         print(f"{found['graphs']} graphs, {found['triples']:,} triples read from {dump}: ", end="")
         print(f"{found['seconds']:.1f} s (reading {found['reading']:.1f} s), peak {found['peak_mb']:,.0f} MB")
     elif options.what == "peer":
         excerpt = first_triples(options.path, options.triples)
-        ours = min((measured("ours", excerpt) for _ in range(3)), key=lambda found: found["seconds"])
-        plain = measured("plain", excerpt)
+        ours = min((measured("ours", excerpt, options.entities) for _ in range(3)), key=lambda found: found["seconds"])
+        plain = measured("plain", excerpt, options.entities)
         for name, found in (("mtbench", ours), ("pandas + networkx", plain)):
             print(
                 f"{name}: {found['graphs']} graphs of {options.triples:,} triples in {found['seconds']:.2f} s, ", end=""
@@ -59,38 +62,43 @@ def main() -> None:
             print(f"of which reading {found['reading']:.2f} s, peak {found['peak_mb']:,.0f} MB")
         print(f"{plain['seconds'] / ours['seconds']:.1f} times faster")
     else:
-        print(json.dumps({"ours": ours_on, "plain": plain_on}[options.what](options.path)))
+        print(json.dumps({"ours": ours_on, "plain": plain_on}[options.what](options.path, options.entities)))
 
 
-def measured(what: str, path: Path) -> dict[str, float]:
+def measured(what: str, path: Path, entities: int) -> dict[str, float]:
     """Run one side in a process of its own, so that its peak memory is its own."""
-    done = subprocess.run([sys.executable, __file__, what, str(path)], check=True, stdout=subprocess.PIPE, text=True)
+    command = [sys.executable, __file__, what, str(path), "--entities", str(entities)]
+    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
     return json.loads(done.stdout)
 
 
-def ours_on(path: Path) -> dict[str, float]:
+def ours_on(path: Path, entities: int) -> dict[str, float]:
     """Make all twelve graphs with this package."""
     start = time.perf_counter()
     dump = read_dump([path], wikitopics.properties(SCENARIOS))
     reading = time.perf_counter() - start
     for sample in SAMPLES:
-        drawn = wikitopics.draw(dump, sample, seed=0, entities=10_000, share=0.1)
+        drawn = wikitopics.draw(dump, sample, seed=0, entities=entities, share=0.1)
         wikitopics.as_split(dump, drawn, sample)
     return figures(start, reading, dump.lines)
 
 
-def plain_on(path: Path) -> dict[str, float]:
+def plain_on(path: Path, entities: int) -> dict[str, float]:
     """The same recipe as one would write it with the usual libraries."""
+    import pandas as pd
+
     start = time.perf_counter()
     table = pd.read_csv(path, sep="\t", header=None, names=["head", "relation", "tail"], quoting=3)
     reading = time.perf_counter() - start
     for sample in SAMPLES:
-        plain_graph(table, sample)
+        plain_graph(table, sample, entities)
     return figures(start, reading, len(table))
 
 
-def plain_graph(table: pd.DataFrame, sample: Sample, entities: int = 10_000, share: float = 0.1) -> list[np.ndarray]:
+def plain_graph(table: pd.DataFrame, sample: Sample, entities: int, share: float = 0.1) -> list[np.ndarray]:
     """Make one graph; returns observable and hidden triples as ids."""
+    import networkx as nx
+
     rng = random.Random(0)
     rows = table[table["relation"].isin(sample.relations)].drop_duplicates()
     graph = nx.from_pandas_edgelist(rows, "head", "tail", edge_attr="relation", create_using=nx.MultiDiGraph)

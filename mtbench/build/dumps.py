@@ -183,17 +183,14 @@ class _NameReader(_Reader):
 
 
 def _wikidata_columns(data: bytes) -> Columns | None:
-    # Letters are checked here and removed, digits are left to the parser: None where any line is not
-    # Q, number, tab, P, number, tab, Q, number. Names with leading zeros would lose them.
+    # None where any line is not Q, number, tab, P, number, tab, Q, number. Letters are checked here and
+    # removed, digits are left to the parser. Names with leading zeros would lose them.
     lines = data.count(b"\n")
-    if data.translate(None, b"QP0123456789\t\n") or b"Q0" in data or b"P0" in data:
+    if data.translate(None, b"0123456789") != b"Q\tP\tQ\n" * lines:
         return None
     text = np.frombuffer(data, dtype=np.uint8)
-    tabs = np.flatnonzero(text == ord("\t"))
-    letters = (data.count(b"Q"), data.count(b"P"), data.count(b"\nQ") + data.startswith(b"Q"))
-    if len(tabs) != 2 * lines or letters != (2 * lines, lines, lines):
-        return None
-    if (text[tabs[0::2] + 1] != ord("P")).any() or (text[tabs[1::2] + 1] != ord("Q")).any():
+    is_letter, is_digit = text > ord("A"), text >= ord("0")
+    if (is_letter[1:] & is_digit[:-1]).any() or (is_letter[:-1] & (text[1:] == ord("0"))).any():
         return None
     table = _parse(data.translate(None, b"QP"), pa.int32())
     if table is None or len(table) != lines or any(column.null_count for column in table.columns):

@@ -25,6 +25,9 @@ RESTARTS = 10
 """How many unburnt neighbours a fire remembers, and how many of them it restarts from, as in the sampler of
 the release (littleballoffur's ForestFireSampler, whose defaults these are)."""
 
+HUB = 64
+"""Neighbours from which on NumPy is faster than a loop."""
+
 Ids: TypeAlias = npt.NDArray[np.int32]
 Mask: TypeAlias = npt.NDArray[np.bool_]
 
@@ -93,8 +96,9 @@ def neighbours(head: Ids, tail: Ids, num_entities: int) -> Neighbours:
     pairs.sort()
     if len(pairs):
         pairs = pairs[np.concatenate(([True], pairs[1:] != pairs[:-1]))]
-    starts = np.searchsorted(pairs, np.arange(num_entities + 1, dtype=np.int64) << 32)
-    return Neighbours(starts.astype(np.int64), (pairs & 0xFFFFFFFF).astype(np.int32))
+    starts = np.zeros(num_entities + 1, dtype=np.int64)
+    np.cumsum(np.bincount(pairs >> 32, minlength=num_entities), out=starts[1:])
+    return Neighbours(starts, (pairs & 0xFFFFFFFF).astype(np.int32))
 
 
 def largest_component(graph: Neighbours) -> Ids:
@@ -126,6 +130,7 @@ def forest_fire(graph: Neighbours, members: Ids, count: int, stream: Stream, bur
         raise DatasetError(f"only {len(members)} entities in the largest component: a sample of {count} is too large")
     starts, ids = graph.starts, graph.ids
     burnt = bytearray(graph.num_entities)
+    is_burnt = np.frombuffer(burnt, dtype=np.bool_)
     sampled: list[int] = []
     passed: deque[int] = deque(maxlen=BACKLOG)
     fire: deque[int] = deque()
@@ -139,13 +144,17 @@ def forest_fire(graph: Neighbours, members: Ids, count: int, stream: Stream, bur
             continue
         burnt[entity] = 1
         sampled.append(entity)
-        around = ids[starts[entity] : starts[entity + 1]].tolist()
-        unburnt = [other for other in around if not burnt[other]]
-        spread = stream.geometric(burning)
-        # Of a hub's million neighbours only as many are drawn as can be remembered.
-        drawn = stream.choose(unburnt, spread + BACKLOG)
-        fire.extend(drawn[:spread])
-        passed.extendleft(drawn[spread:])
+        around = ids[starts[entity] : starts[entity + 1]]
+        if len(around) > HUB:
+            unburnt = around[~is_burnt[around]].tolist()
+        else:
+            unburnt = [other for other in around.tolist() if not burnt[other]]
+        spread = min(stream.geometric(burning), len(unburnt))
+        fire.extend(stream.choose(unburnt, spread))
+        if spread < len(unburnt):
+            # A random turn of the rest, so that of a hub's million neighbours any may be remembered.
+            first = spread + stream.below(len(unburnt) - spread)
+            passed.extendleft([*unburnt[first : first + BACKLOG], *unburnt[spread:first]][:BACKLOG])
     return np.array(sorted(sampled), dtype=np.int32)
 
 
