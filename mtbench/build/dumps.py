@@ -22,7 +22,7 @@ Columns: TypeAlias = tuple[npt.NDArray[np.int32], npt.NDArray[np.int32], npt.NDA
 """Heads, relations and tails, three arrays ``(n,)`` of int32."""
 
 WIKIDATA = re.compile(rb"Q[1-9]\d{0,8}\tP[1-9]\d{0,5}\tQ[1-9]\d{0,8}")
-_LARGEST_TABLE = 1 << 28
+_LARGEST_TABLE = 1 << 27
 _EMPTY = np.empty(0, dtype=np.int32)
 
 
