@@ -24,6 +24,11 @@ def command(
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="Another parameter of the builder; may be repeated."),
     ] = None,
+    raw: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="PATH", help="Rebuild from raw files: a dump, or a folder; more may follow."),
+    ] = None,
+    more: Annotated[list[Path] | None, typer.Argument(metavar="[PATH]...", help="More raw files, after --raw.")] = None,
     check: Annotated[bool, typer.Option("--check", help="Build afresh and compare with the release.")] = False,
     out: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Store it in this directory instead of the cache.")
@@ -36,7 +41,17 @@ def command(
     Example: mtbench build metafam --check
 
     Example: mtbench build metafam --seed 7 --out fresh-metafam
+
+    Example: mtbench build wikitopics-mt --raw wikidata5m_all_triplet.txt.gz --seed 7 --out fresh-wikitopics
     """
+    if raw:
+        from mtbench.cli.raw import rebuild
+
+        paths = [*raw, *(more or [])]
+        rebuild(name, paths, seed, settings or [], check=check, out=out, force=force, as_json=as_json)
+        return
+    if more:
+        raise UsageError(f"{more[0]}: raw files follow --raw")
     from mtbench import catalog, store
     from mtbench.build import check as compare
     from mtbench.build import derive, is_release, keep, resolve

@@ -1,0 +1,147 @@
+"""``mtbench build --raw``: groups, single datasets, FBNELL, and everything that can be typed wrong."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+from dataclasses import replace
+from types import MappingProxyType
+
+import pytest
+import toys
+
+import mtbench
+from mtbench import catalog
+from mtbench.build import wikitopics
+from mtbench.catalog import Graph, Part
+from mtbench.errors import UsageError
+
+GRAIL = "raw.githubusercontent.com/kkteru/grail/2a3dffa719518e7e6250e355a2fb37cd932de91e/data"
+PARTS = {
+    "train/graph": Part(10275, "8f154198cc694158ac0c00a62a17d61a8009828a0d127a2ec21344fd14d74cb6"),
+    "valid/targets": Part(1055, "96d392a496dd606652c216ee230894b1782fb1dc69bb800692a2b0592b6e2980"),
+    "test/graph": Part(10685, "084cbc5bb8d09e1aa44084b7ae491ab131a710c218893c59dc0d19093cc199c3"),
+    "test/targets": Part(592, "23d10e91498623c80ad79429c5679fa8b1c4593aa1d7539ba071eae9fe90276c"),
+}
+SIZE = ("--set", "entities=60", "--set", "share=0.05")
+
+
+@pytest.fixture(autouse=True)
+def catalogued(monkeypatch):
+    """Put small records of FBNELL and WikiTopics into the catalogue, whatever else is there."""
+    names = [plan.name for group in wikitopics.GROUPS for plan in wikitopics.plans(group)]
+    made = {name: replace(toys.record(), id=name, parameters=MappingProxyType({})) for name in names}
+    graphs = {"train": Graph(4636, 100, 100), "test": Graph(4747, 183, 200)}
+    made["fbnell"] = replace(
+        toys.record(), id="fbnell", graphs=graphs, parts=PARTS, parameters=MappingProxyType({}), aliases=()
+    )
+    records = MappingProxyType({"metafam": catalog.record("metafam"), "toy": toys.record(), **made})
+    monkeypatch.setattr(catalog, "_records", lambda: records)
+    monkeypatch.setattr(catalog, "_aliases", lambda: MappingProxyType({"fbnell_v1": made["fbnell"]}))
+
+
+@pytest.fixture
+def dump(tmp_path):
+    """Write a dump in which every topic has a connected graph of some hundred entities."""
+    rng = random.Random(0)
+    lists = [names for version in ("v1", "v2") for names in wikitopics.topics(version).values()]
+    rows = [
+        f"Q{rng.randrange(1, 80)}\t{rng.choice(names)}\tQ{rng.randrange(1, 80)}\n"
+        for names in lists
+        for _ in range(400)
+    ]
+    path = tmp_path / "dump.txt"
+    path.write_text("".join([*rows, rows[0], "Q1\tP999999\tQ2\n"]), encoding="utf-8")
+    return path
+
+
+def test_a_group_is_made_in_one_pass(run, dump, tmp_path):
+    out = tmp_path / "mt"
+    code, stdout, stderr = run("build", "wikitopics-mt", "--raw", dump, "--out", out, "--seed", 2, *SIZE)
+    assert (code, stderr) == (0, "")
+    assert re.match(r"read 8,802 lines: [\d,]+ of other properties and \d+ duplicates dropped, \d+ self-loops", stdout)
+    for plan in wikitopics.plans("wikitopics-mt"):
+        data = mtbench.load(out / plan.name)
+        assert data.name == f"{plan.name}[rebuilt,seed=2,entities=60,share=0.05]"
+        assert data.info.id == plan.name
+        assert data.valid.num_entities == data.test.num_entities == 60
+        assert data.test.relation_slots == len(plan.test.relations)
+    assert run("verify", out / "wikitopics-mt1/health")[0] == 0
+    code, _, stderr = run("build", "wikitopics-mt", "--raw", dump, "--out", out, "--seed", 2, *SIZE)
+    assert code == 2
+    assert "--force" in stderr
+    single = tmp_path / "single"
+    arguments = ("wikitopics-mt1/health", "--raw", dump, "--out", single, "--seed", 2, *SIZE)
+    assert run("build", *arguments, "--json")[0] == 0
+    assert mtbench.load(single).test.content_sha256 == mtbench.load(out / "wikitopics-mt1/health").test.content_sha256
+    assert run("build", *arguments, "--force")[0] == 0
+
+
+def test_check_compares_structure(run, dump, tmp_path, monkeypatch):
+    out = tmp_path / "health"
+    name = "wikitopics-v1/health"
+    arguments = ("build", name, "--raw", dump, *SIZE)
+    assert run(*arguments, "--out", out)[0] == 0
+    release = mtbench.load(out)
+    monkeypatch.setattr("mtbench.datasets.load", lambda asked: release)
+    code, stdout, _ = run(*arguments, "--check", "--json")
+    found = json.loads(stdout)
+    assert code == 0
+    assert found["datasets"] == []
+    assert all(row["alike"] for row in found["comparison"])
+    assert {row["part"] for row in found["comparison"]} == {"train", "test", "train and test"}
+    other = tmp_path / "other"
+    code, _, stderr = run("build", name, "--raw", dump, "--set", "entities=20", "--check", "--out", other)
+    assert code == 1
+    assert "differ from the release; nothing was stored" in stderr
+    assert not other.exists()
+
+
+def test_fbnell_from_the_grail_files(run, mirror, tmp_path):
+    out = tmp_path / "fbnell"
+    folders = [mirror / GRAIL / name for name in ("fb237_v2", "fb237_v2_ind", "nell_v3", "nell_v3_ind")]
+    code, stdout, stderr = run("build", "FBNELL_v1", "--raw", *folders, "--check", "--out", out)
+    assert (code, stderr) == (0, "")
+    assert stdout.count("yes") == 6
+    assert mtbench.load(out).name == "fbnell"
+    assert mtbench.build("fbnell", raw=mirror / GRAIL).test.targets_sha256 == PARTS["test/targets"].content_sha256
+    code, _, stderr = run("build", "fbnell", "--raw", folders[0])
+    assert code == 1
+    assert "not found: nell_v3/train.txt" in stderr
+
+
+def test_python_makes_single_datasets(dump, tmp_path):
+    data = mtbench.build("wikitopics-v2/art", raw=str(dump), seed=1, entities=60, share=0.05)
+    assert data.valid.num_entities == 60
+    stored = mtbench.build("wikitopics-v2/art", raw=[dump], seed=1, entities=60, share=0.05, out=tmp_path / "art")
+    toys.assert_same(stored, data)
+    with pytest.raises(UsageError, match="is 8 datasets"):
+        mtbench.build("wikitopics-mt", raw=dump)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (("wikitopics-mt", "--raw", "DUMP"), 2, "add --out DIR"),
+        (("wikitopics-mt4/health", "--raw", "DUMP"), 2, "add --out DIR"),
+        (("wikitopics-mt5/health", "--raw", "DUMP", "--out", "OUT"), 2, "did you mean wikitopics-mt"),
+        (("metafam", "--raw", "DUMP"), 2, "metafam is built without raw files"),
+        (("metafam", "DUMP"), 2, "raw files follow --raw"),
+        (("wikitopics-mt", "--raw", "OUT", "--out", "OUT/x"), 1, "is missing: name a text file"),
+        (("wikitopics-mt", "--raw", "OUT", "--out", "OUT/x"), 1, "wikidata5m_all_triplet.txt.gz"),
+        (("wikitopics-mt", "--raw", "DUMP", "--out", "OUT", "--set", "entitys=5"), 2, "did you mean entities"),
+        (("wikitopics-mt", "--raw", "DUMP", "--out", "OUT", "--set", "entities=many"), 2, "must be a whole number"),
+        (("wikitopics-mt", "--raw", "DUMP", "--out", "OUT", "--set", "seed=1", "--seed", "2"), 2, "given twice"),
+        (("wikitopics-mt", "--raw", "DUMP", "--out", "OUT"), 1, "a sample of 10000 is too large"),
+        (("fbnell", "--raw", "DUMP", "--seed", "3"), 2, "--set recipe=paper"),
+        (("fbnell", "--raw", "DUMP", "--set", "recipe=poem", "--out", "OUT"), 2, "must be release or paper"),
+        (("fbnell", "--raw", "DUMP", "--set", "recipe=paper", "--out", "OUT"), 1, "needs two dumps"),
+    ],
+)
+def test_what_is_typed_wrong_is_told(run, dump, tmp_path, arguments, code, message):
+    places = {"DUMP": str(dump), "OUT": str(tmp_path / "out"), "OUT/x": str(tmp_path / "out" / "x")}
+    found, stdout, stderr = run("build", *(places.get(argument, argument) for argument in arguments))
+    assert (found, stdout) == (code, "")
+    assert message in stderr
+    assert not (tmp_path / "out").exists()
