@@ -38,13 +38,15 @@ def download(url: str, source: Source, path: Path) -> None:
     """
     import pooch  # type: ignore[import-untyped]
 
-    def downloader(url: str, output_file: str, _: object) -> None:
-        part = path.with_name(f"{path.name}.part")
-        _receive(url, source, part)
+    part = path.with_name(f"{path.name}.part")
+    # Received before pooch makes its temporary file, which a killed process would leave behind.
+    _receive(url, source, part)
+
+    def hand_over(_: str, output_file: str, __: object) -> None:
         part.replace(output_file)
 
     pooch.get_logger().setLevel("WARNING")
-    pooch.retrieve(url, f"sha256:{source.sha256}", fname=path.name, path=path.parent, downloader=downloader)
+    pooch.retrieve(url, f"sha256:{source.sha256}", fname=path.name, path=path.parent, downloader=hand_over)
 
 
 def _receive(url: str, source: Source, part: Path) -> None:
@@ -61,7 +63,11 @@ def _receive(url: str, source: Source, part: Path) -> None:
         with requests.get(url, headers=headers, stream=True, timeout=TIMEOUT) as response:
             answered = True
             start = _check_answer(response, url, part, start)
-            _write(response, url, source, part, start)
+            try:
+                _write(response, url, source, part, start)
+            except RefusedError:
+                part.unlink()
+                raise
     except (requests.ConnectionError, requests.Timeout, requests.exceptions.ChunkedEncodingError) as error:
         got = part.stat().st_size if part.exists() else 0
         came = f"broke off after {got} of {source.bytes} bytes" if answered else "cannot be reached"
@@ -95,23 +101,16 @@ def _write(response: requests.Response, url: str, source: Source, part: Path, st
     with part.open("ab" if start else "wb") as stream, _progress(url, source, start) as advance:
         for chunk in response.iter_content(CHUNK):
             if not size and chunk.lstrip()[:15].lower().startswith((b"<!doctype html", b"<html")):
-                raise _discarded(part, f"{url} sent an HTML page instead of the file")
+                raise RefusedError(f"{url} sent an HTML page instead of the file")
             size += len(chunk)
             if size > source.bytes:
-                raise _discarded(part, f"{url} sent more than the published {source.bytes} bytes")
+                raise RefusedError(f"{url} sent more than the published {source.bytes} bytes")
             stream.write(chunk)
             advance(len(chunk))
     if size < source.bytes:
         came = f"{url} sent {size} of {source.bytes} bytes"
         # An answer that tells its length and keeps to it is whole: the file itself is shorter.
-        if "Content-Length" in response.headers:
-            raise _discarded(part, came)
-        raise BrokenOffError(came)
-
-
-def _discarded(part: Path, message: str) -> RefusedError:
-    part.unlink()
-    return RefusedError(message)
+        raise RefusedError(came) if "Content-Length" in response.headers else BrokenOffError(came)
 
 
 @contextmanager

@@ -98,6 +98,9 @@ def _column_ids(column: pa.ChunkedArray, known: pa.StringArray, name: str) -> In
     for chunk in column.chunks:
         coded = chunk if isinstance(chunk, pa.DictionaryArray) else chunk.dictionary_encode()
         codes = coded.indices.to_numpy(zero_copy_only=False)
+        if coded.dictionary.equals(known):
+            found.append(codes.astype(np.int64))
+            continue
         # Words of the dictionary that no row uses need not be known.
         numbers = pc.fill_null(pc.index_in(coded.dictionary, value_set=known), -1).to_numpy(zero_copy_only=False)
         ids = numbers[codes].astype(np.int64)

@@ -92,7 +92,10 @@ def _at_hand(source: Source, problems: list[str]) -> Path | None:
 def _is_right(path: Path, source: Source, problems: list[str]) -> bool:
     if not path.is_file():
         return False
-    wrong = problem(path, source)
+    try:
+        wrong = problem(path, source)
+    except OSError as error:
+        wrong = f"{path} cannot be read ({error.strerror})"
     if wrong and wrong not in problems:
         problems.append(wrong)
     return not wrong

@@ -57,12 +57,14 @@ class Split:
                 f"not {array.dtype} of shape {array.shape}"
             )
         limits = np.array([self.num_entities, self.num_relations, self.num_entities])
+        columns = zip(array.T, limits.tolist(), strict=True)
+        if not len(array) or all(column.min() >= 0 and column.max() < limit for column, limit in columns):
+            return
         bad = ((array < 0) | (array >= limits)).any(axis=1)
-        if bad.any():
-            raise DatasetError(
-                f"{self.dataset} {self.name}: {int(bad.sum())} rows of {part} have ids outside the "
-                f"vocabulary, first at row {int(np.flatnonzero(bad)[0])}: {array[bad][0].tolist()}"
-            )
+        raise DatasetError(
+            f"{self.dataset} {self.name}: {int(bad.sum())} rows of {part} have ids outside the "
+            f"vocabulary, first at row {int(np.flatnonzero(bad)[0])}: {array[bad][0].tolist()}"
+        )
 
     @property
     def num_entities(self) -> int:

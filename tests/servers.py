@@ -37,6 +37,8 @@ class Served:
     folder: Path | None = None
     behaviour: dict[str, list[str]] = field(default_factory=dict)
     asked: list[tuple[str, int]] = field(default_factory=list)
+    stalled: threading.Event = field(default_factory=threading.Event)
+    go_on: threading.Event = field(default_factory=threading.Event)
 
     def body(self, path: str) -> bytes | None:
         if path in self.files or self.folder is None:
@@ -78,6 +80,11 @@ def _handler(served: Served) -> type[BaseHTTPRequestHandler]:
                 self.close_connection = True
             elif how == "trickle":
                 self.trickle(body)
+            elif how == "stall":
+                self.answer(200, body[: len(body) // 2], length=len(body))
+                served.stalled.set()
+                served.go_on.wait()
+                self.close_connection = True
             elif start and how != "no ranges":
                 if start >= len(body):
                     self.answer(416, b"")
@@ -119,6 +126,7 @@ def serving(**options) -> Iterator[Served]:
     try:
         yield served
     finally:
+        served.go_on.set()
         server.shutdown()
         thread.join()
         server.server_close()

@@ -367,3 +367,31 @@ def test_two_processes_downloading_at_once_ask_for_each_file_once(mirror):
             assert output == f"{record.parts['test/targets'].content_sha256}\n", errors
     assert sorted(path for path, _ in served.asked) == sorted(f"/{sources.place(s.url)}" for s in record.sources)
     assert kept() == sorted(source.sha256 for source in record.sources)
+
+
+def test_a_killed_download_leaves_nothing_that_hinders_the_next(mirror):
+    path = f"/{sources.place(catalog.record('fbnell').sources[0].url)}"
+    with servers.serving(folder=mirror, behaviour={path: ["stall"]}) as served:
+        process = toys.python("-c", AT_ONCE, env={"MTBENCH_MIRROR": served.address})
+        process.stdin.write("\n")
+        process.stdin.flush()
+        assert served.stalled.wait(60)
+        process.kill()
+        process.communicate()
+        assert set(kept()) <= {f"{catalog.record('fbnell').sources[0].sha256}.part"}
+        process = toys.python("-c", AT_ONCE, env={"MTBENCH_MIRROR": served.address})
+        output, errors = process.communicate("\n")
+    assert output.endswith(f"{catalog.record('fbnell').parts['test/targets'].content_sha256}\n"), errors
+    assert kept() == sorted(source.sha256 for source in catalog.record("fbnell").sources)
+
+
+def test_a_file_that_cannot_be_read_is_named(monkeypatch, toy, tmp_path):
+    monkeypatch.setenv("MTBENCH_MIRROR", str(fill(tmp_path / "mirror", toy)))
+    monkeypatch.setenv("MTBENCH_OFFLINE", "1")
+
+    def refuse(path):
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(sources, "file_hash", refuse)
+    with pytest.raises(DownloadError, match=r"mirror/\S*train\.txt cannot be read \(Permission denied\)"):
+        mtbench.load("toy")
