@@ -21,7 +21,7 @@ def build(record: Record) -> Dataset:
 
     Rows keep the order of the files. The entities of a graph are those of its observable triples, so
     that a target naming another one is an error; its relation types are those of its observable triples
-    and of its targets, because four releases have targets on types without any observable triple.
+    and of its targets, because three releases have targets on types without any observable triple.
 
     Raises `DownloadError` for a file that cannot be had, `DatasetError` for a line that is no triple and
     for a target with an unknown entity.

@@ -14,7 +14,7 @@ from mtbench.splits import Dataset
 
 METADATA = "croissant.json"
 CONFORMS_TO = "http://mlcommons.org/croissant/1.0"
-HOME = "https://pypi.org/project/mtbench-kg/"
+HOME = "https://arxiv.org/abs/2310.06046"
 """The page of a dataset that no published file holds: it is built by the package."""
 CONTEXT: Mapping[str, object] = {
     "@language": "en",
