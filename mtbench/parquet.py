@@ -28,7 +28,7 @@ def encode_triples(triples: IntArray, entities: NameArray, relations: NameArray)
     return encode_table(pa.table(columns, names=list(COLUMNS)))
 
 
-def decode_triples(data: bytes, entities: NameArray, relations: NameArray) -> IntArray:
+def decode_triples(data: pa.Buffer, entities: NameArray, relations: NameArray) -> IntArray:
     """Return the triples of a Parquet file as ids ``(n, 3)`` of the given vocabularies.
 
     Names are looked up, never dictionary codes: a writer may have reordered, split or dropped the
@@ -51,7 +51,7 @@ def encode_names(kind: str, names: NameArray, tasks: Mapping[str, str] | None = 
     return encode_table(pa.table(columns))
 
 
-def decode_names(data: bytes, kind: str) -> tuple[NameArray, dict[str, str]]:
+def decode_names(data: pa.Buffer, kind: str) -> tuple[NameArray, dict[str, str]]:
     """Return a vocabulary and its known tasks; a missing column or an empty name raises `ValueError`."""
     table = _decode(data, (kind,))
     names: list[str | None] = table.column(kind).to_pylist()
@@ -77,7 +77,7 @@ def encode_table(table: pa.Table) -> bytes:
     return buffer.getvalue()
 
 
-def _decode(data: bytes, columns: tuple[str, ...]) -> pa.Table:
+def _decode(data: pa.Buffer, columns: tuple[str, ...]) -> pa.Table:
     try:
         table = pq.ParquetFile(pa.BufferReader(data)).read(use_threads=False)
     except (pa.ArrowException, OSError) as error:

@@ -12,6 +12,7 @@ from typing import Literal, TypeVar
 
 import numpy as np
 import platformdirs
+import pyarrow as pa
 
 from mtbench import __version__, atomic, catalog, comparison, manifest, parquet
 from mtbench.catalog import Graph, Record
@@ -201,7 +202,7 @@ def _build_arguments(found: Manifest, record: Record) -> str:
 
 
 def _read_graph(name: Literal["train", "test"], directory: Path, found: Manifest, remedy: str) -> Split:
-    def part(file: str, decode: Callable[[bytes], Decoded]) -> Decoded:
+    def part(file: str, decode: Callable[[pa.Buffer], Decoded]) -> Decoded:
         return _decoded(directory, f"{name}/{file}.parquet", found, remedy, decode)
 
     entities, _ = part("entities", lambda data: parquet.decode_names(data, "entity"))
@@ -219,30 +220,36 @@ def _read_graph(name: Literal["train", "test"], directory: Path, found: Manifest
 
 
 def _read_targets(split: Split, directory: Path, found: Manifest, remedy: str) -> Split:
-    def decode(data: bytes) -> IntArray:
+    def decode(data: pa.Buffer) -> IntArray:
         return parquet.decode_triples(data, split.entities, split.relations)
 
     return replace(split, targets=_decoded(directory, f"{split.name}/targets.parquet", found, remedy, decode))
 
 
-def _decoded(directory: Path, name: str, found: Manifest, remedy: str, decode: Callable[[bytes], Decoded]) -> Decoded:
+def _decoded(
+    directory: Path, name: str, found: Manifest, remedy: str, decode: Callable[[pa.Buffer], Decoded]
+) -> Decoded:
     try:
         return decode(_checked_bytes(directory, name, found, remedy))
     except ValueError as error:
         raise CorruptedFileError(f"{directory / name} {error}: {remedy}") from error
 
 
-def _checked_bytes(directory: Path, name: str, found: Manifest, remedy: str) -> bytes:
+def _checked_bytes(directory: Path, name: str, found: Manifest, remedy: str) -> pa.Buffer:
+    """Return the bytes of a file, mapped into memory, once its size and hash are those of the manifest."""
     path, expected = directory / name, found.files[name]
     try:
-        data = path.read_bytes()
+        size = path.stat().st_size
+        if size == expected.bytes:
+            with pa.memory_map(str(path)) as stream:
+                data = stream.read_buffer()
     except FileNotFoundError as error:
         raise CorruptedFileError(f"{path} is missing: {remedy}") from error
     except OSError as error:
-        raise CorruptedFileError(f"{path} cannot be read, {error.strerror}: {remedy}") from error
-    if len(data) != expected.bytes:
-        reason = "is truncated" if len(data) < expected.bytes else "has grown"
-        raise CorruptedFileError(f"{path} {reason} ({len(data)} of {expected.bytes} bytes): {remedy}")
+        raise CorruptedFileError(f"{path} cannot be read, {error.strerror or error}: {remedy}") from error
+    if size != expected.bytes:
+        reason = "is truncated" if size < expected.bytes else "has grown"
+        raise CorruptedFileError(f"{path} {reason} ({size} of {expected.bytes} bytes): {remedy}")
     if hashlib.sha256(data).hexdigest() != expected.sha256:
         raise CorruptedFileError(f"{path} was edited (its SHA-256 differs from the manifest): {remedy}")
     return data

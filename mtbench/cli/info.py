@@ -21,13 +21,18 @@ def command(
 ) -> None:
     """Show what is known about a dataset, its defects included.
 
+    A dataset that is stored here is audited as well.
+
     Example: mtbench info metafam
     """
     from mtbench import atomic, catalog, store
+    from mtbench.audit import audit
+    from mtbench.datasets import load
 
     record = catalog.record(name)
     directory = store.cached(record)
     stored = "" if atomic.is_free(directory) else str(directory)
+    found = audit(load(record.id)) if stored else None
     counts = _counts(record)
     hashes = [(part, declared.triples, declared.content_sha256) for part, declared in record.parts.items()]
     if as_json:
@@ -47,6 +52,7 @@ def command(
                 "parameters": dict(record.parameters),
                 "sources": [vars(source) for source in record.sources],
                 "defects": list(record.defects),
+                "audit": found and found.to_dict(),
             }
         )
         return
@@ -69,6 +75,10 @@ def command(
     say("\nKnown defects" if record.defects else "\nKnown defects: none")
     for defect in record.defects:
         say(f"  - {defect}")
+    if found is not None:
+        say(f"\nWhat its triples show (mtbench audit {record.id} has the figures)")
+        for sentence in found.findings:
+            say(f"  - {sentence}")
     say(f"\nCite it with: mtbench cite {record.id}")
 
 
