@@ -50,9 +50,7 @@ class DoubleEquivariantModel:
         self._device = torch_device(context.device)
         self.device = torch.cuda.get_device_name(self._device) if self._device.type == "cuda" else "cpu"
         with _seeded(context.seed, "network"):
-            self.network = make(
-                Architecture(recipe.width, recipe.gin_layers, recipe.tasks, recipe.hops, recipe.own_statistics)
-            )
+            self.network = make(Architecture(recipe.width, recipe.gin_layers, recipe.tasks, recipe.hops))
         self.network.to(self._device)
         adapts = self.network.uses_attention and recipe.adaptation_epochs > 0
         self.regime = "test-time-adaptation" if adapts else "zero-shot"

@@ -14,16 +14,12 @@ from reference_models.layers.basic import Linear, RowNorm, uniform_
 
 @dataclass(frozen=True)
 class Architecture:
-    """The sizes of a network: hidden width, GIN layers, tasks, and distance hops (0: no distances).
-
-    ``own_statistics`` normalises every graph by its own statistics, see `RowNorm`.
-    """
+    """The sizes of a network: hidden width, GIN layers, tasks, and distance hops (0: no distances)."""
 
     width: int
     gin_layers: int
     tasks: int
     hops: int
-    own_statistics: bool = False
 
 
 class TripleNetwork(nn.Module):
@@ -40,9 +36,7 @@ class TripleNetwork(nn.Module):
         super().__init__()
         width = architecture.width
         self.architecture = architecture
-        self.norms = nn.ModuleList(
-            RowNorm(width, own_statistics=architecture.own_statistics) for _ in range(architecture.gin_layers + 2)
-        )
+        self.norms = nn.ModuleList(RowNorm(width) for _ in range(architecture.gin_layers + 2))
         self.head = nn.Sequential(Linear(width * (4 if architecture.hops else 2), width), nn.ReLU(), Linear(width, 1))
         if architecture.hops:
             self.distances = nn.Parameter(uniform_(torch.empty(architecture.hops + 2, width), 1, width))

@@ -51,7 +51,7 @@ class Recipe:
     early stopping. ``mask`` says which edges a batch hides (4.5). ``one_hot`` and ``concentration``
     weigh the two regularisers and grow by ``anneal`` after each epoch, ``anneal_epochs`` times at most.
     ``reassign`` searches the hard assignment of relations to tasks after each epoch, see
-    `training.reassign`; ``own_statistics`` is `layers.basic.RowNorm`'s. The paper has neither.
+    `training.reassign`; the paper has no such step.
     """
 
     tasks: int
@@ -60,7 +60,6 @@ class Recipe:
     hops: int
     inverses: bool
     learn_epsilon: bool
-    own_statistics: bool
     positives: str
     mask: str
     loss: str

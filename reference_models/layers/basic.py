@@ -6,7 +6,6 @@ import math
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import batch_norm
 
 
 def uniform_(tensor: Tensor, fan_in: int, fan_out: int) -> Tensor:
@@ -39,22 +38,8 @@ class Perceptron(nn.Module):
 
 
 class RowNorm(nn.BatchNorm1d):
-    """Batch norm over all rows of ``(N, R, d)``, nodes and relation slots alike.
-
-    Outside training it uses the running statistics of the training graph or, with ``own_statistics``,
-    those of the graph at hand: on another graph, with another split of relations into tasks, the
-    scale of every sum over neighbours changes.
-    """
-
-    def __init__(self, width: int, *, own_statistics: bool) -> None:
-        super().__init__(width)
-        self.own_statistics = own_statistics
+    """Batch norm over all rows of ``(N, R, d)``, nodes and relation slots alike."""
 
     def forward(self, features: Tensor) -> Tensor:
         """Normalise ``(N, R, d)`` over its first two axes."""
-        rows = features.reshape(-1, features.shape[-1])
-        if self.own_statistics and not self.training:
-            rows = batch_norm(rows, None, None, self.weight, self.bias, training=True, eps=self.eps)
-        else:
-            rows = super().forward(rows)
-        return rows.view(features.shape)
+        return super().forward(features.reshape(-1, features.shape[-1])).view(features.shape)

@@ -80,7 +80,7 @@ def chosen(positives):
         "targets": {"positives": "targets"},
         # On the graph's 2188 edges an epoch has three batches.
         "graph": {"positives": "graph", "batch": "800"},
-        "reassign": {"positives": "targets", "reassign": "true", "own_statistics": "true"},
+        "reassign": {"positives": "targets", "reassign": "true"},
     }[positives]
 
 

@@ -109,18 +109,6 @@ def test_reports_count_epochs_and_batches_and_carry_the_validation(data):
         )
 
 
-@pytest.mark.parametrize("own", [False, True])
-def test_a_graph_is_normalised_by_its_own_statistics_only_if_asked(data, own):
-    """With its own statistics a graph's scores do not depend on what the running ones are."""
-    model = trained(data, own_statistics=str(own), adaptation_epochs="0")
-    triples = data.test.targets
-    before = model.scorer(data.test.observable())(triples)
-    for norm in model.network.norms:
-        norm.running_mean += 1.0
-        norm.running_var *= 2.0
-    assert torch.equal(model.scorer(data.test.observable())(triples), before) is own
-
-
 @pytest.mark.parametrize("name", ["isdea", "mtdea"])
 def test_every_epoch_has_all_positives_in_a_new_order_with_new_corruptions(data, monkeypatch, name):
     seen = []
