@@ -144,7 +144,7 @@ class _NumberReader(_Reader):
         for head, _, tail in self.blocks:
             place[head] = 1
             place[tail] = 1
-        numbers = np.flatnonzero(place).astype(np.int32)
+        numbers = np.flatnonzero(place.view(np.bool_)).astype(np.int32)
         # A byte per number and a count per 256 numbers: a quarter of the memory of a plain table.
         before = np.searchsorted(numbers, np.arange(0, largest + 1, 256)).astype(np.int32)
         place[numbers] = np.arange(len(numbers), dtype=np.int32) - before[numbers >> 8]
