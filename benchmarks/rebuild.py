@@ -50,7 +50,8 @@ def main() -> None:
         dump = synthesize(options.path, options.scale)
         found = measured("ours", dump, options.entities)
         print(f"{found['graphs']} graphs, {found['triples']:,} triples read from {dump}: ", end="")
-        print(f"{found['seconds']:.1f} s (reading {found['reading']:.1f} s), peak {found['peak_mb']:,.0f} MB")
+        print(f"{found['seconds']:.1f} s (reading {found['reading']:.1f} s), ", end="")
+        print(f"cpu {found['cpu']:.1f} s, peak {found['peak_mb']:,.0f} MB")
     elif options.what == "peer":
         excerpt = first_triples(options.path, options.triples)
         ours = min((measured("ours", excerpt, options.entities) for _ in range(3)), key=lambda found: found["seconds"])
@@ -59,8 +60,11 @@ def main() -> None:
             print(
                 f"{name}: {found['graphs']} graphs of {options.triples:,} triples in {found['seconds']:.2f} s, ", end=""
             )
-            print(f"of which reading {found['reading']:.2f} s, peak {found['peak_mb']:,.0f} MB")
-        print(f"{plain['seconds'] / ours['seconds']:.1f} times faster")
+            print(
+                f"of which reading {found['reading']:.2f} s, cpu {found['cpu']:.2f} s, peak {found['peak_mb']:,.0f} MB"
+            )
+        print(f"{plain['seconds'] / ours['seconds']:.1f} times faster by the clock, ", end="")
+        print(f"{plain['cpu'] / ours['cpu']:.1f} times by processor time")
     else:
         print(json.dumps({"ours": ours_on, "plain": plain_on}[options.what](options.path, options.entities)))
 
@@ -74,25 +78,25 @@ def measured(what: str, path: Path, entities: int) -> dict[str, float]:
 
 def ours_on(path: Path, entities: int) -> dict[str, float]:
     """Make all twelve graphs with this package."""
-    start = time.perf_counter()
+    start, cpu = time.perf_counter(), time.process_time()
     dump = read_dump([path], wikitopics.properties(SCENARIOS))
     reading = time.perf_counter() - start
     for sample in SAMPLES:
         drawn = wikitopics.draw(dump, sample, seed=0, entities=entities, share=0.1)
         wikitopics.as_split(dump, drawn, sample)
-    return figures(start, reading, dump.lines)
+    return figures(start, cpu, reading, dump.lines)
 
 
 def plain_on(path: Path, entities: int) -> dict[str, float]:
     """The same recipe as one would write it with the usual libraries."""
     import pandas as pd
 
-    start = time.perf_counter()
+    start, cpu = time.perf_counter(), time.process_time()
     table = pd.read_csv(path, sep="\t", header=None, names=["head", "relation", "tail"], quoting=3)
     reading = time.perf_counter() - start
     for sample in SAMPLES:
         plain_graph(table, sample, entities)
-    return figures(start, reading, len(table))
+    return figures(start, cpu, reading, len(table))
 
 
 def plain_graph(table: pd.DataFrame, sample: Sample, entities: int, share: float = 0.1) -> list[np.ndarray]:
@@ -142,12 +146,13 @@ def plain_graph(table: pd.DataFrame, sample: Sample, entities: int, share: float
     ]
 
 
-def figures(start: float, reading: float, triples: int) -> dict[str, float]:
+def figures(start: float, cpu: float, reading: float, triples: int) -> dict[str, float]:
     """Return what is reported of a run that began at ``start``."""
     return {
         "graphs": len(SAMPLES),
         "triples": triples,
         "seconds": time.perf_counter() - start,
+        "cpu": time.process_time() - cpu,
         "reading": reading,
         "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
     }

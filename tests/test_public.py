@@ -76,4 +76,4 @@ def test_a_name_shared_with_a_module_is_both(order, name, module):
 def test_a_callable_module_passes_on_arguments_results_and_signature():
     with pytest.raises(mtbench.MtbenchError, match="unknown dataset 'nothing'"):
         mtbench.build("nothing", seed=3)
-    assert list(inspect.signature(mtbench.build).parameters) == ["name", "seed", "out", "force", "parameters"]
+    assert list(inspect.signature(mtbench.build).parameters) == ["name", "seed", "out", "force", "raw", "parameters"]

@@ -18,10 +18,10 @@ import pyarrow.parquet as pq
 
 from mtbench.errors import DatasetError
 
-BLOCK_BYTES = 16 << 20
-"""Large enough to make the cost of a call vanish, small enough to stay in the processor's cache."""
+BLOCK_BYTES = 1 << 19
+"""Large enough to make the cost of a call vanish, small enough that its temporaries stay in the processor's cache."""
 
-ROWS_PER_BATCH = 1 << 18
+ROWS_PER_BATCH = 1 << 15
 COLUMNS = ("head", "relation", "tail")
 FORMS = (
     "a text file of head TAB relation TAB tail, plain or .gz, a .tar.gz of train/valid/test files, or a .parquet file"

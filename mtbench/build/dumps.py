@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
@@ -21,8 +21,11 @@ from mtbench.names import IntArray, NameArray
 Columns: TypeAlias = tuple[npt.NDArray[np.int32], npt.NDArray[np.int32], npt.NDArray[np.int32]]
 """Heads, relations and tails, three arrays ``(n,)`` of int32."""
 
+Lookup: TypeAlias = Callable[[npt.NDArray[np.int32]], npt.NDArray[np.integer]]
+"""From the numbers of a reader to dense ids."""
+
 WIKIDATA = re.compile(rb"Q[1-9]\d{0,8}\tP[1-9]\d{0,5}\tQ[1-9]\d{0,8}")
-_LARGEST_TABLE = 1 << 27
+_LARGEST_TABLE = 1 << 28
 _EMPTY = np.empty(0, dtype=np.int32)
 
 
@@ -130,20 +133,22 @@ class _NumberReader(_Reader):
         self.keep(columns, None if self.wanted is None else self.table[columns[1]])
         return len(columns[0])
 
-    def entities(self) -> tuple[npt.NDArray[np.int32], tuple[str, ...], npt.NDArray[np.int32] | None]:
-        """Return the sorted numbers, no names, and the table from number to id where it is small enough."""
+    def entities(self) -> tuple[npt.NDArray[np.int32], tuple[str, ...], Lookup]:
+        """Return the sorted numbers, no names, and the function from numbers to their ids."""
         largest = max(int(max(head.max(), tail.max())) for head, _, tail in self.blocks if len(head))
         if largest >= _LARGEST_TABLE:
             parts = [np.unique(np.concatenate((head, tail))) for head, _, tail in self.blocks]
-            return np.unique(np.concatenate(parts)), (), None
-        seen = np.zeros(largest + 1, dtype=np.bool_)
+            numbers = np.unique(np.concatenate(parts))
+            return numbers, (), lambda column: np.searchsorted(numbers, column)
+        place = np.zeros(largest + 1, dtype=np.uint8)
         for head, _, tail in self.blocks:
-            seen[head] = True
-            seen[tail] = True
-        numbers = np.flatnonzero(seen).astype(np.int32)
-        table = np.zeros(largest + 1, dtype=np.int32)
-        table[numbers] = np.arange(len(numbers), dtype=np.int32)
-        return numbers, (), table
+            place[head] = 1
+            place[tail] = 1
+        numbers = np.flatnonzero(place.view(np.bool_)).astype(np.int32)
+        # A byte per number and a count per 256 numbers: a quarter of the memory of a plain table.
+        before = np.searchsorted(numbers, np.arange(0, largest + 1, 256)).astype(np.int32)
+        place[numbers] = np.arange(len(numbers), dtype=np.int32) - before[numbers >> 8]
+        return numbers, (), lambda column: before[column >> 8] + place[column]
 
     def relations(self) -> tuple[tuple[str, ...], npt.NDArray[np.int32]]:
         seen = np.zeros(len(self.table), dtype=np.bool_)
@@ -174,9 +179,9 @@ class _NameReader(_Reader):
         self.keep((head, _ids(table["relation"], self.relation_ids), _ids(table["tail"], self.entity_ids)), None)
         return lines
 
-    def entities(self) -> tuple[npt.NDArray[np.int32], tuple[str, ...], npt.NDArray[np.int32] | None]:
+    def entities(self) -> tuple[npt.NDArray[np.int32], tuple[str, ...], Lookup]:
         names, table = _by_name(self.entity_ids)
-        return _EMPTY, names, table
+        return _EMPTY, names, lambda column: table[column]
 
     def relations(self) -> tuple[tuple[str, ...], npt.NDArray[np.int32]]:
         return _by_name(self.relation_ids)
@@ -248,7 +253,7 @@ def _by_name(ids: dict[str, int]) -> tuple[tuple[str, ...], npt.NDArray[np.int32
 
 
 def _pack(reader: _NumberReader | _NameReader, lines: int) -> Dump:
-    numbers, names, table = reader.entities()
+    numbers, names, lookup = reader.entities()
     relations, relation_table = reader.relations()
     bits = max(len(names) or len(numbers), 2).bit_length()
     if 2 * bits + len(relations).bit_length() > 63:
@@ -259,7 +264,7 @@ def _pack(reader: _NumberReader | _NameReader, lines: int) -> Dump:
     while reader.blocks:
         head, relation, tail = reader.blocks.pop()
         loops += int(np.count_nonzero(head == tail))
-        heads, tails = (_dense(column, numbers, table).astype(np.int64) for column in (head, tail))
+        heads, tails = (lookup(column).astype(np.int64) for column in (head, tail))
         part = keys[start : start + len(head)]
         np.left_shift(relation_table[relation].astype(np.int64), 2 * bits, out=part)
         part |= heads << bits
@@ -271,9 +276,3 @@ def _pack(reader: _NumberReader | _NameReader, lines: int) -> Dump:
     if not fresh.all():
         keys = keys[fresh]
     return Dump(keys, bits, numbers, names, relations, lines, lines - kept, kept - len(keys), loops)
-
-
-def _dense(
-    column: npt.NDArray[np.int32], numbers: npt.NDArray[np.int32], table: npt.NDArray[np.int32] | None
-) -> npt.NDArray[np.integer]:
-    return np.searchsorted(numbers, column) if table is None else table[column]

@@ -1,6 +1,6 @@
 """Sampling a benchmark graph from a large one: components, forest fire, hold-out, all from one seed.
 
-Every draw comes from the raw 64-bit output of NumPy's PCG64, whose stream for a seed is fixed, and is
+Every draw comes from the raw 64-bit output of NumPy's PCG64, whose stream for a seed NumPy keeps, and is
 turned into numbers here, by integer arithmetic: the library's own distributions may change between
 versions, these do not.
 """
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import deque
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -38,21 +39,23 @@ class Stream:
     def __init__(self, seed: int, label: str) -> None:
         digest = hashlib.sha256(f"{seed}\t{label}".encode()).digest()
         self._bits = np.random.PCG64(int.from_bytes(digest[:16], "big"))
-        self._buffer: list[int] = []
+        self._words = self._endless()
+
+    def _endless(self) -> Iterator[int]:
+        while True:
+            yield from self._bits.random_raw(1024).tolist()
 
     def word(self) -> int:
         """Return 64 random bits."""
-        if not self._buffer:
-            self._buffer = self._bits.random_raw(1024).tolist()[::-1]
-        return self._buffer.pop()
+        return next(self._words)
 
     def below(self, limit: int) -> int:
         """Return a whole number from 0 to ``limit - 1``, uniform up to a bias of ``limit / 2**64``."""
-        return (self.word() * limit) >> 64
+        return (next(self._words) * limit) >> 64
 
     def geometric(self, success: float) -> int:
         """Return how many trials it takes until the first success, at least 1."""
-        position = (self.word() >> 11) / 2**53
+        position = (next(self._words) >> 11) / 2**53
         trials, failing = 1, 1 - success
         while position >= 1 - failing and trials < 1000:
             trials, failing = trials + 1, failing * (1 - success)
@@ -149,6 +152,10 @@ def forest_fire(graph: Neighbours, members: Ids, count: int, stream: Stream, bur
             unburnt = around[~is_burnt[around]].tolist()
         else:
             unburnt = [other for other in around.tolist() if not burnt[other]]
+        if len(unburnt) < 2:
+            # The fire reaches at least one neighbour, so there is nothing to draw.
+            fire.extend(unburnt)
+            continue
         spread = min(stream.geometric(burning), len(unburnt))
         fire.extend(stream.choose(unburnt, spread))
         if spread < len(unburnt):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -41,16 +41,22 @@ class Likeness:
         return abs(self.rebuilt - self.released) <= self.limit * scale
 
 
-def compare_structure(made: Dataset, release: Dataset) -> list[Likeness]:
+def compare_structure(made: Dataset, release: Dataset, *, mixed: bool = False) -> list[Likeness]:
     """Return the structure of two datasets side by side: sizes, degrees, relation frequencies, overlaps.
 
     Targets count as triples of their graph. The degree distance is the largest difference between the
     cumulative distributions (Kolmogorov and Smirnov), the relation distance half the sum of the
     differences between the relations' shares (total variation); both lie between 0 and 1.
+
+    ``mixed`` says that the training graph is one sample over several topics. A fire rarely leaves the
+    topic it starts in, so the mix of topics differs from seed to seed (over eight seeds on 1.2 million
+    real triples the relation distance of MT4's training graph to the release was 0.30 to 0.80, that of
+    MT1's 0.15 to 0.56): everything but the number of entities is then for information.
     """
-    rows = []
-    for part, ours, theirs in (("train", made.valid, release.valid), ("test", made.test, release.test)):
-        rows += _compare(part, ours, theirs)
+    rows = _compare("train", made.valid, release.valid)
+    if mixed:
+        rows = [row if row.statistic == "entities" else replace(row, limit=None) for row in rows]
+    rows += _compare("test", made.test, release.test)
     for statistic, kind in (("entities in both graphs", "entities"), ("relations in both graphs", "relations")):
         here, there = (
             float(len(np.intersect1d(getattr(data.train, kind), getattr(data.test, kind)))) for data in (made, release)

@@ -178,7 +178,8 @@ def as_split(dump: Dump, drawn: Drawn, wanted: Sample) -> Split:
     head, relation, tail = drawn.columns
     used = np.unique(np.concatenate((head, tail)))
     names = dump.entity_names(used)
-    by_name = np.argsort(names, kind="stable")
+    listed = names.tolist()
+    by_name = np.array(sorted(range(len(listed)), key=listed.__getitem__), dtype=np.int64)
     types = np.unique(relation)
     type_names = np.array([dump.relations[index] for index in types.tolist()], dtype=np.str_)
     types_by_name = np.argsort(type_names, kind="stable")

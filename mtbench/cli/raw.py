@@ -94,7 +94,7 @@ def _compared(datasets: tuple[Dataset, ...]) -> tuple[tuple[str, ...], list[tupl
     return STRUCTURE, [
         (dataset.info.id, row.part, row.statistic, _shown(row.rebuilt), _shown(row.released), row.alike)
         for dataset in datasets
-        for row in compare_structure(dataset, load(dataset.info.id))
+        for row in compare_structure(dataset, load(dataset.info.id), mixed=dataset.info.id.startswith("wikitopics-mt"))
     ]
 
 

@@ -143,6 +143,9 @@ def test_structure_of_a_dataset_is_that_of_itself(plain):
     wrong = [row for row in compare_structure(replace(one[0], test=one[1].test), one[0]) if not row.alike]
     assert {"relations", "relation distance"} <= {row.statistic for row in wrong}
     assert {row.part for row in wrong} == {"test"}
+    other_training = replace(one[0], valid=one[0].test)
+    assert not all(row.alike for row in compare_structure(other_training, one[0]))
+    assert all(row.alike for row in compare_structure(other_training, one[0], mixed=True))
 
 
 def test_a_scenario_from_the_real_excerpt(excerpt):
