@@ -61,12 +61,17 @@ class TripleNetwork(nn.Module):
     def score(self, features: Tensor, triples: Tensor, distances: Tensor | None) -> Tensor:
         """Return logits of shape ``(*,)`` for triples ``(*, 3)`` and distances ``(*, 2)``, both ways."""
         heads, slots, tails = triples.unbind(dim=-1)
-        flat = features.view(-1, features.shape[-1])
-        slots_total = features.shape[1]
-        parts = [flat[heads * slots_total + slots], flat[tails * slots_total + slots]]
+        rows = features.view(-1, features.shape[-1])
+        total = features.shape[1]
+        parts = [_pick(rows, heads * total + slots), _pick(rows, tails * total + slots)]
         if distances is not None:
-            parts += [self.distances[distances[..., 0]], self.distances[distances[..., 1]]]
+            parts += [_pick(self.distances, distances[..., 0]), _pick(self.distances, distances[..., 1])]
         return self.head(torch.cat(parts, dim=-1)).squeeze(-1)  # type: ignore[no-any-return]
+
+
+def _pick(rows: Tensor, places: Tensor) -> Tensor:
+    """Return ``rows[places]``; unlike indexing, its gradient adds up in the same order on every run."""
+    return rows.index_select(0, places.reshape(-1)).view(*places.shape, -1)
 
 
 def attention_logits(slots: int, tasks: int, device: torch.device) -> nn.Parameter:

@@ -85,7 +85,9 @@ class _Context:
         """Return the pre-activations ``(N, R, width)`` of slot r with the context of task ``assigned[r]``."""
         own = self.graph.sum_own(self.sums.index_select(1, assigned))
         share = attention.gather(1, assigned.unsqueeze(1)).squeeze(1)
-        return self._combine(self.reached.index_select(1, assigned), own, self.positions[assigned], share)
+        return self._combine(
+            self.reached.index_select(1, assigned), own, self.positions.index_select(0, assigned), share
+        )
 
     def _combine(self, reached: Tensor, own: Tensor, positions: Tensor, attention: Tensor) -> Tensor:
         others = max(self.graph.num_slots - 1, 1)

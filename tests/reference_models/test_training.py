@@ -243,3 +243,18 @@ def test_targets_that_cannot_be_held_out_name_the_way_out(data):
 def test_training_that_diverges_stops_and_says_what_to_try(data, tmp_path):
     with pytest.raises(MtbenchError, match=r"training diverged.*--set learning_rate=1e\+29"):
         trained(data, workdir=tmp_path, learning_rate="1e30")
+
+
+def test_with_two_threads_the_same_seed_gives_the_same_run():
+    """On graphs of real size some operations split their work; their sums must not depend on who is first."""
+    data, threads = mtbench.load("metafam"), torch.get_num_threads()
+    context = Context("metafam", 0, "cpu", None, {"epochs": "2"})
+    torch.set_num_threads(2)
+    try:
+        models = [isdea.build(context) for _ in range(3)]
+        for model in models:
+            model.fit(data.train, data.valid)
+    finally:
+        torch.set_num_threads(threads)
+    first, *others = [model.network.state_dict() for model in models]
+    assert [name for name in first if any(not torch.equal(first[name], other[name]) for other in others)] == []
