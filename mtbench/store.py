@@ -14,8 +14,8 @@ import numpy as np
 import platformdirs
 import pyarrow as pa
 
-from mtbench import __version__, atomic, catalog, comparison, manifest, parquet
-from mtbench.catalog import Graph, Record
+from mtbench import __version__, atomic, catalog, comparison, manifest, parquet, scenario
+from mtbench.catalog import Graph, Part, Record
 from mtbench.comparison import Comparison
 from mtbench.errors import CorruptedFileError, DatasetError
 from mtbench.manifest import Manifest, StoredFile, StoredPart
@@ -93,8 +93,8 @@ def read(directory: Path, remedy: str = "") -> Dataset:
     command that mends it (by default the one that made the directory).
     """
     found = read_manifest(directory, remedy)
-    record = catalog.record(found.record)
-    remedy = remedy or mend(_build_arguments(found, record), directory)
+    record = _record(found)
+    remedy = remedy or _remedy(found, record, directory)
     _expect_release(found, record, directory, remedy)
     train = _read_graph("train", directory, found, remedy)
     test = _read_graph("test", directory, found, remedy)
@@ -195,10 +195,24 @@ def _expect_release(found: Manifest, record: Record, directory: Path, remedy: st
             raise CorruptedFileError(f"{directory / MANIFEST}: {key} is not that of the catalogue's release: {remedy}")
 
 
-def _build_arguments(found: Manifest, record: Record) -> str:
+def _record(found: Manifest) -> Record:
+    if found.builder != scenario.BUILDER:
+        return catalog.record(found.record)
+    parts = {key: Part(part.triples, part.content_sha256) for key, part in found.parts.items()}
+    return scenario.record(
+        found.record, found.version, found.licence, found.citation, found.parameters, found.graphs, parts
+    )
+
+
+def _remedy(found: Manifest, record: Record, directory: Path) -> str:
+    if found.builder == scenario.BUILDER:
+        # The datasets of a scenario file lie in folders of their names, below the directory they were built into.
+        depth = len(Path(record.id).parts)
+        root = directory.absolute().parents[depth - 1] if len(directory.absolute().parents) >= depth else directory
+        return mend(scenario.build_arguments(found.parameters), root)
     changed = {key: value for key, value in found.parameters.items() if record.parameters.get(key) != value}
     options = [f"--seed {value}" if key == "seed" else f"--set {key}={value}" for key, value in changed.items()]
-    return " ".join([record.id, *options])
+    return mend(" ".join([record.id, *options]), directory)
 
 
 def _read_graph(name: Literal["train", "test"], directory: Path, found: Manifest, remedy: str) -> Split:

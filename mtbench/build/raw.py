@@ -8,8 +8,9 @@ from pathlib import Path
 from types import MappingProxyType
 
 from mtbench import atomic, catalog, store
-from mtbench.build import expect_release, fbnell, is_release, resolve, wikitopics
-from mtbench.build.dumps import read_dump
+from mtbench.build import expect_release, fbnell, is_release, resolve, scenarios, wikitopics
+from mtbench.build.dumps import Dump, read_dump
+from mtbench.build.scenarios import Scenarios
 from mtbench.catalog import Parameter, Record
 from mtbench.errors import DatasetError, UsageError
 from mtbench.splits import Dataset
@@ -25,23 +26,39 @@ class Rebuilt:
 
 @dataclass(frozen=True)
 class Target:
-    """A name that can be built from raw files: the datasets it stands for and its options with their defaults."""
+    """A name that can be built from raw files: the datasets it stands for and its options with their defaults.
+
+    ``scenarios`` is what the user's scenario file says, where there is one.
+    """
 
     name: str
     datasets: tuple[str, ...]
     options: Mapping[str, Parameter]
+    scenarios: Scenarios | None = None
 
     @property
     def is_group(self) -> bool:
         """Whether the name stands for several datasets, made in one pass."""
-        return self.name in wikitopics.GROUPS
+        return self.name in (*wikitopics.GROUPS, scenarios.NAME)
 
 
-def target(name: str) -> Target:
+def target(name: str, scenario: Path | None = None) -> Target:
     """Return what a name stands for: a dataset of the catalogue, an alias of it, or a group of WikiTopics.
 
-    Raises `UnknownNameError` for an unknown name, `UsageError` for a dataset that needs no raw files.
+    ``wikitopics`` stands for the datasets of a scenario file, which no other name has. Raises
+    `UnknownNameError` for an unknown name, `UsageError` for a dataset that needs no raw files, and for a
+    scenario file that is missing, misplaced or wrong.
     """
+    if name == scenarios.NAME and scenario is not None:
+        read = scenarios.read(scenario)
+        return Target(name, read.names, wikitopics.DEFAULTS, read)
+    if name == scenarios.NAME:
+        raise UsageError(
+            f"{name} makes scenarios of your own: add --scenario FILE.toml, in Python mtbench.build.raw.build_all; "
+            f"those published are {', '.join(wikitopics.GROUPS)}"
+        )
+    if scenario is not None:
+        raise UsageError(f"a scenario file says itself what to make: mtbench build {scenarios.NAME}, not {name}")
     if name in wikitopics.GROUPS:
         return Target(name, tuple(plan.name for plan in wikitopics.plans(name)), wikitopics.DEFAULTS)
     found = catalog.record(name).id
@@ -74,7 +91,8 @@ def gives_release(values: Mapping[str, Parameter]) -> bool:
 
 def stand_in(wanted: Target) -> Record:
     """Return a record that has the options of a raw build as parameters, for what reads parameters of records."""
-    record = catalog.record(wanted.datasets[0])
+    # Any record will do: nothing else of it is read, and a scenario's datasets have none yet.
+    record = catalog.record(catalog.names()[0])
     return replace(record, id=wanted.name, parameters=MappingProxyType(dict(wanted.options)))
 
 
@@ -83,9 +101,8 @@ def rebuild(wanted: Target, raw: Sequence[Path], values: Mapping[str, Parameter]
 
     Raises `DatasetError` that says which files are expected, or what is wrong with those given.
     """
-    records = {name: catalog.record(name) for name in wanted.datasets}
     if wanted.name == "fbnell":
-        record = records[wanted.name]
+        record = catalog.record(wanted.name)
         if gives_release(values):
             dataset = fbnell.rebuild(raw, record)
         else:
@@ -98,24 +115,28 @@ def rebuild(wanted: Target, raw: Sequence[Path], values: Mapping[str, Parameter]
                 share=float(values["share"]),
             )
         return Rebuilt((dataset,), "")
-    plans = [wikitopics.plan(name) for name in wanted.datasets]
-    try:
-        dump = read_dump(raw, wikitopics.properties(plans))
-    except DatasetError as error:
-        raise DatasetError(f"{error}; {wanted.name} is drawn from {wikitopics.EXPECTED}") from error
-    datasets = wikitopics.rebuild(
-        dump,
-        plans,
-        records,
-        seed=int(values["seed"]),
-        entities=int(values["entities"]),
-        share=float(values["share"]),
-    )
+    seed, entities, share = int(values["seed"]), int(values["entities"]), float(values["share"])
+    if wanted.scenarios is not None:
+        dump = _read(wanted, raw, scenarios.properties(wanted.scenarios))
+        datasets = scenarios.rebuild(dump, wanted.scenarios, seed=seed, entities=entities, share=share)
+    else:
+        plans = [wikitopics.plan(name) for name in wanted.datasets]
+        dump = _read(wanted, raw, wikitopics.properties(plans))
+        records = {name: catalog.record(name) for name in wanted.datasets}
+        datasets = wikitopics.rebuild(dump, plans, records, seed=seed, entities=entities, share=share)
     note = (
         f"read {dump.lines:,} lines: {dump.others:,} of other properties and {dump.duplicates:,} duplicates dropped, "
         f"{dump.loops:,} self-loops kept"
     )
     return Rebuilt(tuple(datasets), note)
+
+
+def _read(wanted: Target, raw: Sequence[Path], properties: set[str]) -> Dump:
+    try:
+        return read_dump(raw, properties)
+    except DatasetError as error:
+        drawn = wanted.name if wanted.scenarios is None else str(wanted.scenarios.file)
+        raise DatasetError(f"{error}; {drawn} is drawn from {wikitopics.EXPECTED}") from error
 
 
 def places(wanted: Target, out: Path | None, values: Mapping[str, Parameter], *, force: bool) -> dict[str, Path]:
@@ -161,9 +182,38 @@ def build_one(
     """
     wanted = target(name)
     if wanted.is_group:
-        raise UsageError(f"{name} is {len(wanted.datasets)} datasets: name one, or use mtbench.build.raw.rebuild")
+        raise UsageError(f"{name} is {len(wanted.datasets)} datasets: name one, or use mtbench.build.raw.build_all")
     values = options(wanted, given)
     if out is None and not gives_release(values):
         return rebuild(wanted, raw, values).datasets[0]
     directory = places(wanted, None if out is None else Path(out), values, force=force)[wanted.name]
     return keep(rebuild(wanted, raw, values).datasets[0], directory, force=force)
+
+
+def build_all(
+    name: str,
+    raw: str | Path | Sequence[str | Path],
+    *,
+    out: str | Path,
+    scenario: str | Path | None = None,
+    force: bool = False,
+    **given: Parameter,
+) -> tuple[Dataset, ...]:
+    """Make all datasets of a group, or of a scenario file, in one pass over raw files, and store them below ``out``.
+
+    Each goes to the folder of its name, where `mtbench.load` takes it; ``given`` are the options
+    ``seed``, ``entities`` and ``share``. Nothing is stored unless all of them could be made. For the
+    form of a scenario file see `mtbench.build.scenarios.read`.
+
+    Raises `UsageError` for what is spelled wrong or in the way, `DatasetError` for what the raw files
+    cannot give.
+    """
+    wanted = target(name, None if scenario is None else Path(scenario))
+    values = options(wanted, given)
+    directories = places(wanted, Path(out), values, force=force)
+    paths = [raw] if isinstance(raw, str | Path) else raw
+    made = rebuild(wanted, [Path(path) for path in paths], values)
+    return tuple(
+        keep(dataset, directories[name], force=force)
+        for name, dataset in zip(wanted.datasets, made.datasets, strict=True)
+    )

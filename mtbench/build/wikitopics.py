@@ -20,6 +20,9 @@ from mtbench.splits import Dataset, Split
 GROUPS = ("wikitopics-mt", "wikitopics-v1", "wikitopics-v2")
 """What can be built in one pass over a dump: the eight datasets of the scenarios, or eleven single topics."""
 
+VERSIONS = ("v1", "v2")
+"""The published topic lists."""
+
 EXPECTED = "the triples of Wikidata5M: wikidata5m_all_triplet.txt.gz, or wikidata5m_transductive.tar.gz"
 
 DEFAULTS: Mapping[str, Parameter] = {"seed": 0, "entities": 10_000, "share": 0.1}
@@ -128,29 +131,43 @@ def rebuild(
     smaller than ``entities`` or too sparse for ``share``.
     Source: Zhou, Bevilacqua and Ribeiro (2023), appendix on datasets.
     """
+    parameters: dict[str, Parameter] = {"seed": seed, "entities": entities, "share": share}
+    splits = draw_all(dump, wanted, seed=seed, entities=entities, share=share)
+    changed = [f"{key}={value}" for key, value in parameters.items() if key == "seed" or value != DEFAULTS[key]]
+    return [
+        assemble(
+            one,
+            splits,
+            f"{one.name}[rebuilt,{','.join(changed)}]",
+            replace(records[one.name], builder="wikitopics"),
+            parameters,
+        )
+        for one in wanted
+    ]
+
+
+def draw_all(dump: Dump, wanted: Iterable[Plan], *, seed: int, entities: int, share: float) -> dict[Sample, Split]:
+    """Draw the samples of some plans, each once; see `rebuild` for the recipe and the errors."""
     if seed < 0 or entities < 2 or not 0 < share < 1:
         raise UsageError(f"no such sample: seed={seed}, entities={entities}, share={share}")
-    parameters: dict[str, Parameter] = {"seed": seed, "entities": entities, "share": share}
-    splits: dict[Sample, Split] = {}
-    for part in dict.fromkeys(part for one in wanted for part in (one.train, one.test)):
-        splits[part] = as_split(dump, draw(dump, part, seed=seed, entities=entities, share=share), part)
-    changed = [f"{key}={value}" for key, value in parameters.items() if key == "seed" or value != DEFAULTS[key]]
-    datasets = []
-    for one in wanted:
-        name = f"{one.name}[rebuilt,{','.join(changed)}]"
-        valid = replace(splits[one.train], dataset=name, name="valid")
-        datasets.append(
-            Dataset(
-                name=name,
-                version=records[one.name].version,
-                train=replace(valid.observable(), name="train"),
-                valid=valid,
-                test=replace(splits[one.test], dataset=name, name="test"),
-                info=replace(records[one.name], builder="wikitopics"),
-                parameters=parameters,
-            )
-        )
-    return datasets
+    parts = dict.fromkeys(part for one in wanted for part in (one.train, one.test))
+    return {part: as_split(dump, draw(dump, part, seed=seed, entities=entities, share=share), part) for part in parts}
+
+
+def assemble(
+    wanted: Plan, splits: Mapping[Sample, Split], name: str, info: Record, parameters: Mapping[str, Parameter]
+) -> Dataset:
+    """Return the dataset of a plan from the splits of its samples, under a name and with a record."""
+    valid = replace(splits[wanted.train], dataset=name, name="valid")
+    return Dataset(
+        name=name,
+        version=info.version,
+        train=replace(valid.observable(), name="train"),
+        valid=valid,
+        test=replace(splits[wanted.test], dataset=name, name="test"),
+        info=info,
+        parameters=parameters,
+    )
 
 
 def draw(dump: Dump, wanted: Sample, *, seed: int, entities: int, share: float) -> Drawn:

@@ -29,6 +29,9 @@ def command(
         typer.Option(metavar="PATH", help="Rebuild from raw files: a dump, or a folder; more may follow."),
     ] = None,
     more: Annotated[list[Path] | None, typer.Argument(metavar="[PATH]...", help="More raw files, after --raw.")] = None,
+    scenario: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Topics and scenarios of your own, for NAME wikitopics.")
+    ] = None,
     check: Annotated[bool, typer.Option("--check", help="Build afresh and compare with the release.")] = False,
     out: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Store it in this directory instead of the cache.")
@@ -43,15 +46,28 @@ def command(
     Example: mtbench build metafam --seed 7 --out fresh-metafam
 
     Example: mtbench build wikitopics-mt --raw wikidata5m_all_triplet.txt.gz --seed 7 --out fresh-wikitopics
+
+    Example: mtbench build wikitopics --raw wikidata5m_all_triplet.txt.gz --scenario mine.toml --out mine
     """
     if raw:
         from mtbench.cli.raw import rebuild
 
         paths = [*raw, *(more or [])]
-        rebuild(name, paths, seed, settings or [], check=check, out=out, force=force, as_json=as_json)
+        rebuild(
+            *(name, paths, seed, settings or []),
+            scenario=scenario,
+            check=check,
+            out=out,
+            force=force,
+            as_json=as_json,
+        )
         return
     if more:
         raise UsageError(f"{more[0]}: raw files follow --raw")
+    if scenario is not None or name == "wikitopics":
+        raise UsageError(
+            "scenarios are drawn from a dump: mtbench build wikitopics --raw DUMP --scenario FILE --out DIR"
+        )
     from mtbench import catalog, store
     from mtbench.build import check as compare
     from mtbench.build import derive, is_release, keep, resolve

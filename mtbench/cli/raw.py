@@ -26,6 +26,7 @@ def rebuild(
     seed: int | None,
     settings: list[str],
     *,
+    scenario: Path | None,
     check: bool,
     out: Path | None,
     force: bool,
@@ -34,7 +35,9 @@ def rebuild(
     """Make the datasets that a name stands for and store them; with ``check``, compare them first."""
     from mtbench.build import raw as builder
 
-    target = builder.target(name)
+    target = builder.target(name, scenario)
+    if check and target.scenarios is not None:
+        raise UsageError("a scenario of your own has no release to compare with: leave out --check")
     values = builder.options(target, _given(target, seed, settings))
     store_them = out is not None or not check or builder.gives_release(values)
     places = builder.places(target, out, values, force=force) if store_them else {}

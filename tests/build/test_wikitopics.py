@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import os
 import random
 from collections import Counter
 from dataclasses import replace
@@ -42,15 +41,6 @@ def rows():
 def plain(tmp_path, rows) -> Path:
     path = tmp_path / "dump.txt"
     path.write_text("".join("\t".join(row) + "\n" for row in rows), encoding="utf-8")
-    return path
-
-
-@pytest.fixture(scope="session")
-def excerpt() -> Path:
-    default = Path(__file__).resolve().parents[2] / ".." / "shared" / "dumps" / "wikidata5m_excerpt.txt.gz"
-    path = Path(os.environ.get("MTBENCH_TEST_DUMP", default)).resolve()
-    if not path.exists():
-        pytest.skip(f"no excerpt of Wikidata5M at {path}: set MTBENCH_TEST_DUMP to one")
     return path
 
 
