@@ -188,9 +188,9 @@ def hold_out(head: Ids, tail: Ids, share: float, stream: Stream, eligible: Mask 
     rows = candidates[stream.order(len(candidates))]
     # Uses only ever fall, so most triples that cannot be hidden are known before the first is.
     rows = rows[(counts[head[rows]] > 1) & (counts[tail[rows]] > 1)]
-    uses = counts.tolist()
+    uses = counts.data
     hidden: list[int] = []
-    for row, one, other in zip(rows.tolist(), head[rows].tolist(), tail[rows].tolist(), strict=True):
+    for row, one, other in zip(rows.data, head[rows].data, tail[rows].data, strict=True):
         if len(hidden) == wanted:
             break
         uses[one] -= 1
