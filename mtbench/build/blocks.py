@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import tarfile
 import zlib
 from collections.abc import Generator, Iterator, Sequence
@@ -77,7 +76,8 @@ def _blocks_of_file(path: Path, block_bytes: int) -> Iterator[Block]:
     elif name.endswith((".tar.gz", ".tgz", ".tar")):
         yield from _members(path, block_bytes)
     elif name.endswith(".gz"):
-        with gzip.open(path, "rb") as stream:
+        # Python's own gzip unpacks a few kilobytes a call, and so waits at every one for the caller's thread.
+        with pa.OSFile(str(path)) as packed, pa.CompressedInputStream(packed, "gzip") as stream:
             yield from _lines(stream, str(path), block_bytes)
     else:
         with path.open("rb") as stream:

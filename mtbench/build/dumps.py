@@ -26,6 +26,7 @@ Lookup: TypeAlias = Callable[[npt.NDArray[np.int32]], npt.NDArray[np.integer]]
 
 WIKIDATA = re.compile(rb"Q[1-9]\d{0,8}\tP[1-9]\d{0,5}\tQ[1-9]\d{0,8}")
 _LARGEST_TABLE = 1 << 28
+_TENS = 10 ** np.arange(10, dtype=np.int64)
 _EMPTY = np.empty(0, dtype=np.int32)
 
 
@@ -61,6 +62,15 @@ class Dump:
         if self.names:
             return np.array([self.names[entity] for entity in entities.tolist()], dtype=np.str_)
         return np.array([f"Q{number}" for number in self.numbers[entities].tolist()], dtype=np.str_)
+
+    def name_order(self, entities: npt.NDArray[np.integer]) -> npt.NDArray[np.integer]:
+        """Return the places ``(n,)`` of increasing entity ids in the order of their names as text."""
+        if self.names:
+            return np.arange(len(entities))
+        # Digits moved to the left compare as text does; of Q1 and Q10 the shorter one comes first.
+        numbers = self.numbers[entities].astype(np.int64)
+        digits = np.searchsorted(_TENS, numbers, side="right")
+        return np.argsort(numbers * _TENS[len(_TENS) - digits] * 16 + digits)
 
     def select(self, relations: Collection[str]) -> Columns:
         """Return the triples of some relations as ids, sorted by relation, head and tail.
@@ -202,7 +212,7 @@ def _wikidata_columns(data: bytes) -> Columns | None:
         return None
     if pc.max(table["relation"]).as_py() >= 1_000_000:
         return None
-    head, relation, tail = (table[name].to_numpy() for name in COLUMNS)
+    head, relation, tail = (_numbers(table[name].combine_chunks()) for name in COLUMNS)
     return head, relation, tail
 
 
@@ -241,8 +251,14 @@ def _malformed(block: Block, pattern: re.Pattern[bytes], reason: str) -> Dataset
 def _ids(column: pa.ChunkedArray, ids: dict[str, int]) -> npt.NDArray[np.int32]:
     encoded = column.combine_chunks().dictionary_encode()
     table = [ids.setdefault(name, len(ids)) for name in encoded.dictionary.to_pylist()]
-    indices: npt.NDArray[np.int32] = encoded.indices.to_numpy()
-    return np.array(table, dtype=np.int32)[indices]
+    return np.array(table, dtype=np.int32)[_numbers(encoded.indices)]
+
+
+def _numbers(column: pa.Array) -> npt.NDArray[np.int32]:
+    # The memory of a column of int32 as it is: Arrow's own conversion imports pandas first, for a quarter of a second.
+    if not len(column):
+        return _EMPTY
+    return np.frombuffer(column.buffers()[1], dtype=np.int32, count=len(column), offset=4 * column.offset)
 
 
 def _by_name(ids: dict[str, int]) -> tuple[tuple[str, ...], npt.NDArray[np.int32]]:

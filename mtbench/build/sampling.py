@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import hashlib
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 from typing import TypeAlias
 
 import numpy as np
@@ -39,23 +40,20 @@ class Stream:
     def __init__(self, seed: int, label: str) -> None:
         digest = hashlib.sha256(f"{seed}\t{label}".encode()).digest()
         self._bits = np.random.PCG64(int.from_bytes(digest[:16], "big"))
-        self._words = self._endless()
+        self.word: Callable[[], int] = chain.from_iterable(self._batches()).__next__
+        """Return 64 random bits; no method, because a fire calls it at every entity."""
 
-    def _endless(self) -> Iterator[int]:
+    def _batches(self) -> Iterator[list[int]]:
         while True:
-            yield from self._bits.random_raw(1024).tolist()
-
-    def word(self) -> int:
-        """Return 64 random bits."""
-        return next(self._words)
+            yield self._bits.random_raw(1024).tolist()
 
     def below(self, limit: int) -> int:
         """Return a whole number from 0 to ``limit - 1``, uniform up to a bias of ``limit / 2**64``."""
-        return (next(self._words) * limit) >> 64
+        return (self.word() * limit) >> 64
 
     def geometric(self, success: float) -> int:
         """Return how many trials it takes until the first success, at least 1."""
-        position = (next(self._words) >> 11) / 2**53
+        position = (self.word() >> 11) / 2**53
         trials, failing = 1, 1 - success
         while position >= 1 - failing and trials < 1000:
             trials, failing = trials + 1, failing * (1 - success)
@@ -63,9 +61,10 @@ class Stream:
 
     def choose(self, items: list[int], count: int) -> list[int]:
         """Return up to ``count`` different items in random order; ``items`` is reordered."""
-        count = min(count, len(items))
+        size, word = len(items), self.word
+        count = min(count, size)
         for place in range(count):
-            other = place + self.below(len(items) - place)
+            other = place + ((word() * (size - place)) >> 64)
             items[place], items[other] = items[other], items[place]
         return items[:count]
 
@@ -81,8 +80,8 @@ class Neighbours:
     They are sorted and distinct, and no entity is its own neighbour.
     """
 
-    starts: npt.NDArray[np.int64]
-    ids: Ids
+    starts: npt.NDArray[np.integer]
+    ids: npt.NDArray[np.integer]
 
     @property
     def num_entities(self) -> int:
@@ -93,15 +92,15 @@ class Neighbours:
 def neighbours(head: Ids, tail: Ids, num_entities: int) -> Neighbours:
     """Return the undirected graph of some triples, relation types and directions forgotten."""
     proper = head != tail
-    one, other = head[proper].astype(np.int64), tail[proper].astype(np.int64)
-    # Sorting packed pairs is several times faster than sorting rows, and makes repeats adjacent.
-    pairs = np.concatenate(((one << 32) | other, (other << 32) | one))
-    pairs.sort()
-    if len(pairs):
-        pairs = pairs[np.concatenate(([True], pairs[1:] != pairs[:-1]))]
-    starts = np.zeros(num_entities + 1, dtype=np.int64)
-    np.cumsum(np.bincount(pairs >> 32, minlength=num_entities), out=starts[1:])
-    return Neighbours(starts, (pairs & 0xFFFFFFFF).astype(np.int32))
+    one, other = head[proper], tail[proper]
+    places = (np.concatenate((one, other)), np.concatenate((other, one)))
+    pairs = sparse.coo_array((np.ones(2 * len(one), dtype=np.int8), places), shape=(num_entities, num_entities))
+    # Each conversion is a counting sort, by one end and by the other, which is several times faster than
+    # sorting pairs. Repeats are told to be none until they lie side by side: SciPy would sort for them.
+    pairs.has_canonical_format = True
+    rows = pairs.tocsr().tocsc()
+    rows.sum_duplicates()
+    return Neighbours(rows.indptr, rows.indices)
 
 
 def largest_component(graph: Neighbours) -> Ids:
@@ -110,9 +109,12 @@ def largest_component(graph: Neighbours) -> Ids:
     Of several equally large ones it is that of the smallest entity.
     """
     shape = (graph.num_entities, graph.num_entities)
-    ones = np.ones(len(graph.ids), dtype=np.int8)
-    small = graph.starts.astype(np.int32) if len(graph.ids) < 2**31 else graph.starts
-    matrix = sparse.csr_array((ones, graph.ids, small), shape=shape)
+    matrix = sparse.csr_array((np.ones(len(graph.ids)), graph.ids, graph.starts), shape=shape)
+    degrees = np.diff(graph.starts)
+    around_hub = csgraph.breadth_first_order(matrix, int(np.argmax(degrees)), return_predecessors=False)
+    if 2 * len(around_hub) > np.count_nonzero(degrees):
+        # More than half of all that have a neighbour: no other component can be as large.
+        return np.sort(around_hub).astype(np.int32)
     _, labels = csgraph.connected_components(matrix, directed=False)
     sizes = np.bincount(labels, minlength=1)
     first = int(np.argmax(sizes[labels] == sizes.max()))
@@ -131,7 +133,9 @@ def forest_fire(graph: Neighbours, members: Ids, count: int, stream: Stream, bur
     """
     if count > len(members):
         raise DatasetError(f"only {len(members)} entities in the largest component: a sample of {count} is too large")
-    starts, ids = graph.starts, graph.ids
+    ids = graph.ids
+    # Single numbers and short slices are taken from a view of the memory in half the time an array needs.
+    starts, few_ids = graph.starts.data, graph.ids.data
     burnt = bytearray(graph.num_entities)
     is_burnt = np.frombuffer(burnt, dtype=np.bool_)
     sampled: list[int] = []
@@ -147,21 +151,25 @@ def forest_fire(graph: Neighbours, members: Ids, count: int, stream: Stream, bur
             continue
         burnt[entity] = 1
         sampled.append(entity)
-        around = ids[starts[entity] : starts[entity + 1]]
-        if len(around) > HUB:
+        start, end = starts[entity], starts[entity + 1]
+        if end - start > HUB:
+            around = ids[start:end]
             unburnt = around[~is_burnt[around]].tolist()
         else:
-            unburnt = [other for other in around.tolist() if not burnt[other]]
-        if len(unburnt) < 2:
+            unburnt = [other for other in few_ids[start:end].tolist() if not burnt[other]]
+        size = len(unburnt)
+        if size < 2:
             # The fire reaches at least one neighbour, so there is nothing to draw.
             fire.extend(unburnt)
             continue
-        spread = min(stream.geometric(burning), len(unburnt))
+        spread = min(stream.geometric(burning), size)
         fire.extend(stream.choose(unburnt, spread))
-        if spread < len(unburnt):
+        if spread < size:
             # A random turn of the rest, so that of a hub's million neighbours any may be remembered.
-            first = spread + stream.below(len(unburnt) - spread)
-            passed.extendleft([*unburnt[first : first + BACKLOG], *unburnt[spread:first]][:BACKLOG])
+            first = spread + stream.below(size - spread)
+            turn = unburnt[first : first + BACKLOG]
+            passed.extendleft(turn)
+            passed.extendleft(unburnt[spread : min(first, spread + BACKLOG - len(turn))])
     return np.array(sorted(sampled), dtype=np.int32)
 
 
@@ -176,19 +184,22 @@ def hold_out(head: Ids, tail: Ids, share: float, stream: Stream, eligible: Mask 
     """
     candidates = np.arange(len(head)) if eligible is None else np.flatnonzero(eligible)
     wanted = max(1, int(share * len(candidates)))
-    uses = np.bincount(np.concatenate((head, tail))).tolist() if len(head) else []
-    heads, tails = head.tolist(), tail.tolist()
+    counts = np.bincount(np.concatenate((head, tail)))
+    rows = candidates[stream.order(len(candidates))]
+    # Uses only ever fall, so most triples that cannot be hidden are known before the first is.
+    rows = rows[(counts[head[rows]] > 1) & (counts[tail[rows]] > 1)]
+    uses = counts.data
     hidden: list[int] = []
-    for row in candidates[stream.order(len(candidates))].tolist():
+    for row, one, other in zip(rows.data, head[rows].data, tail[rows].data, strict=True):
         if len(hidden) == wanted:
             break
-        uses[heads[row]] -= 1
-        uses[tails[row]] -= 1
-        if uses[heads[row]] and uses[tails[row]]:
+        uses[one] -= 1
+        uses[other] -= 1
+        if uses[one] and uses[other]:
             hidden.append(row)
         else:
-            uses[heads[row]] += 1
-            uses[tails[row]] += 1
+            uses[one] += 1
+            uses[other] += 1
     if len(hidden) < wanted:
         raise DatasetError(
             f"only {len(hidden)} of {len(candidates)} triples can be hidden without losing an entity, "

@@ -193,33 +193,37 @@ def as_split(dump: Dump, drawn: Drawn, wanted: Sample) -> Split:
     The slots are all properties of the list, used or not: the size of the published dictionary.
     """
     head, relation, tail = drawn.columns
-    used = np.unique(np.concatenate((head, tail)))
-    names = dump.entity_names(used)
-    listed = names.tolist()
-    by_name = np.array(sorted(range(len(listed)), key=listed.__getitem__), dtype=np.int64)
-    types = np.unique(relation)
+    used, types = _distinct(dump.num_entities, head, tail), _distinct(len(dump.relations), relation)
+    by_name = dump.name_order(used)
     type_names = np.array([dump.relations[index] for index in types.tolist()], dtype=np.str_)
     types_by_name = np.argsort(type_names, kind="stable")
-    rows = np.column_stack(
-        (_places(head, used, by_name), _places(relation, types, types_by_name), _places(tail, used, by_name))
-    )
-    order = np.lexsort((rows[:, 2], rows[:, 1], rows[:, 0]))
+    entity_ids, type_ids = _ids(dump.num_entities, used[by_name]), _ids(len(dump.relations), types[types_by_name])
+    rows = np.column_stack((entity_ids[head], type_ids[relation], entity_ids[tail]))
+    # As one number each rows sort several times faster; a dump's keys of 63 bits leave room for that.
+    order = np.argsort((rows[:, 0] * len(types) + rows[:, 1]) * len(used) + rows[:, 2])
     rows, hidden = rows[order], drawn.hidden[order]
     return Split(
         dataset=wanted.label,
         name="test",
         graph=rows[~hidden],
         targets=rows[hidden],
-        entities=names[by_name],
+        entities=dump.entity_names(used[by_name]),
         relations=type_names[types_by_name],
         relation_slots=len(wanted.relations),
     )
 
 
-def _places(column: Ids, used: Ids, order: IntArray) -> IntArray:
-    place = np.empty(len(used), dtype=np.int64)
-    place[order] = np.arange(len(used))
-    return place[np.searchsorted(used, column)]
+def _distinct(limit: int, *columns: Ids) -> IntArray:
+    seen = np.zeros(limit, dtype=np.bool_)
+    for column in columns:
+        seen[column] = True
+    return np.flatnonzero(seen)
+
+
+def _ids(limit: int, in_order: IntArray) -> IntArray:
+    table = np.empty(limit, dtype=np.int64)
+    table[in_order] = np.arange(len(in_order))
+    return table
 
 
 @cache

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gzip
 import io
+import subprocess
+import sys
 import tarfile
 
 import numpy as np
@@ -97,6 +99,33 @@ def test_wikidata_numbers_of_any_size(tmp_path_factory, rows, block_bytes):
     path = tmp_path_factory.mktemp("dump") / "dump.txt"
     path.write_bytes(text(rows))
     assert sorted(named(read_dump([path], block_bytes=block_bytes))) == sorted(set(rows))
+
+
+@pytest.mark.parametrize("rows", [WIKIDATA, NAMED], ids=["wikidata", "named"])
+def test_reading_does_not_import_pandas(tmp_path, rows):
+    # Arrow does so in some of its conversions, which costs a process more than reading a million lines.
+    path = write(tmp_path, rows, "txt.gz")
+    code = "import sys, pathlib; from mtbench.build.dumps import read_dump; read_dump([pathlib.Path(sys.argv[1])]); "
+    code += "assert 'pandas' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code, str(path)], check=True)
+
+
+@given(wikidata_rows)
+def test_order_of_names_is_that_of_text(tmp_path_factory, rows):
+    path = tmp_path_factory.mktemp("dump") / "dump.txt"
+    for prefix in ("Q", "x"):
+        path.write_bytes(text((f"{prefix}{head}", f"P{relation}", f"{prefix}{tail}") for head, relation, tail in rows))
+        dump = read_dump([path])
+        entities = np.arange(dump.num_entities)[::2]
+        names = dump.entity_names(entities).tolist()
+        assert [names[place] for place in dump.name_order(entities).tolist()] == sorted(names)
+
+
+@pytest.mark.parametrize("block_bytes", [1, 1 << 20])
+def test_packed_files_of_several_members(tmp_path, block_bytes):
+    path = tmp_path / "dump.txt.gz"
+    path.write_bytes(gzip.compress(text(WIKIDATA[:2])) + gzip.compress(text(WIKIDATA[2:])))
+    assert sorted(named(read_dump([path], block_bytes=block_bytes))) == sorted(set(WIKIDATA))
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 
 import numpy as np
 import pytest
@@ -65,6 +65,69 @@ def test_fire_burns_exactly_so_many_of_the_component(pairs, seed, data):
     assert np.array_equal(sample, forest_fire(graph, members, count, Stream(seed, "fire")))
     with pytest.raises(DatasetError, match="too large"):
         forest_fire(graph, members, len(members) + 1, Stream(seed, "fire"))
+
+
+def plain_fire(graph, members, count, stream):
+    """The forest fire without any shortcut, drawing in the same order."""
+    sampled, passed, fire = set(), deque(maxlen=100), deque()
+    while len(sampled) < count:
+        if not fire:
+            fire.extend(passed.popleft() for _ in range(min(10, len(passed))))
+        if not fire:
+            fire.append(int(members[stream.below(len(members))]))
+        entity = fire.popleft()
+        if entity in sampled:
+            continue
+        sampled.add(entity)
+        around = graph.ids[graph.starts[entity] : graph.starts[entity + 1]].tolist()
+        unburnt = [other for other in around if other not in sampled]
+        if len(unburnt) < 2:
+            fire.extend(unburnt)
+            continue
+        spread = min(stream.geometric(0.8), len(unburnt))
+        for place in range(spread):
+            other = place + stream.below(len(unburnt) - place)
+            unburnt[place], unburnt[other] = unburnt[other], unburnt[place]
+        fire.extend(unburnt[:spread])
+        if rest := unburnt[spread:]:
+            first = stream.below(len(rest))
+            passed.extendleft((rest[first:] + rest[:first])[:100])
+    return sorted(sampled)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_fire_burns_what_the_plain_one_burns(seed):
+    rng = np.random.default_rng(seed)
+    # A few hubs with hundreds of neighbours, many entities with a handful.
+    pairs = np.stack((2000 * rng.random(5000) ** 4, 2000 * rng.random(5000)), axis=1).astype(np.int32)
+    graph = neighbours(pairs[:, 0], pairs[:, 1], 2000)
+    members = largest_component(graph)
+    assert np.diff(graph.starts).max() > 300
+    for count in (200, len(members) - 5):
+        sample = forest_fire(graph, members, count, Stream(seed, "fire"))
+        assert sample.tolist() == plain_fire(graph, members, count, Stream(seed, "fire"))
+
+
+def plain_hold_out(pairs, share, stream):
+    """The hold-out as it is described: triple after triple, whatever stays has to keep every entity."""
+    uses, hidden = Counter(entity for pair in pairs for entity in pair), []
+    for row in stream.order(len(pairs)).tolist():
+        fewer = uses - Counter(pairs[row])
+        if len(hidden) < max(1, int(share * len(pairs))) and all(fewer[entity] for entity in pairs[row]):
+            uses = fewer
+            hidden.append(row)
+    return sorted(hidden)
+
+
+@given(edges, st.floats(0.01, 0.9), st.integers(0, 5))
+def test_hidden_triples_are_those_of_the_plain_hold_out(pairs, share, seed):
+    expected = plain_hold_out(pairs, share, Stream(seed, "hidden"))
+    try:
+        hidden = hold_out(*columns(pairs), share, Stream(seed, "hidden"))
+    except DatasetError:
+        assert len(expected) < max(1, int(share * len(pairs)))
+    else:
+        assert np.flatnonzero(hidden).tolist() == expected
 
 
 def test_fire_stays_near_and_passes_hubs():
