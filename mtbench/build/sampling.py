@@ -53,7 +53,7 @@ class Stream:
 
     def geometric(self, success: float) -> int:
         """Return how many trials it takes until the first success, at least 1."""
-        position = (self.word() >> 11) / 2**53
+        position = (self.word() >> 11) * 2**-53
         trials, failing = 1, 1 - success
         while position >= 1 - failing and trials < 1000:
             trials, failing = trials + 1, failing * (1 - success)
@@ -62,7 +62,8 @@ class Stream:
     def choose(self, items: list[int], count: int) -> list[int]:
         """Return up to ``count`` different items in random order; ``items`` is reordered."""
         size, word = len(items), self.word
-        count = min(count, size)
+        if count > size:
+            count = size
         for place in range(count):
             other = place + ((word() * (size - place)) >> 64)
             items[place], items[other] = items[other], items[place]
