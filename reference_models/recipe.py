@@ -48,7 +48,7 @@ class Recipe:
     ``positives`` says which triples are trained on (`docs/models.md`, Positives): ``graph``, every observable
     triple, masked out of the graph while it is a positive; or ``targets``, the missing triples of the
     training graph, of which ``holdout`` (a share, whole connected components at a time) is kept for
-    early stopping. ``mask`` says which edges a batch hides (4.5). ``one_hot`` and ``concentration``
+    early stopping. ``mask`` says which edges a batch hides (same page, Mask). ``one_hot`` and ``concentration``
     weigh the two regularisers and grow by ``anneal`` after each epoch, ``anneal_epochs`` times at most.
     ``reassign`` searches the hard assignment of relations to tasks after each epoch, see
     `training.reassign`; the paper has no such step.
