@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import operator
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 
 from mtbench import catalog
 from mtbench.errors import DatasetError, UnknownNameError, UsageError
-from mtbench.names import HEAD, RELATION, TAIL, BoolArray, IntArray, Side
+from mtbench.names import COLUMN, HEAD, RELATION, SIDES, TAIL, BoolArray, IntArray, Side
 from mtbench.splits import Split
 
 CANDIDATES_VERSION = 1
@@ -34,16 +35,16 @@ class Protocol:
     tails: int
     relations: int
     source: str
+    heads: int = 0
 
     @property
     def sides(self) -> tuple[Side, ...]:
         """The sides that are corrupted, in the order ranks are reported."""
-        numbers: tuple[tuple[Side, int], ...] = (("relation", self.relations), ("tail", self.tails))
-        return tuple(side for side, number in numbers if number)
+        return tuple(side for side in SIDES if self.number(side))
 
     def number(self, side: Side) -> int:
         """How many candidates are asked for on one side."""
-        return {"head": 0, "relation": self.relations, "tail": self.tails}[side]
+        return {"head": self.heads, "relation": self.relations, "tail": self.tails}[side]
 
 
 @dataclass(frozen=True)
@@ -91,9 +92,9 @@ def vocabulary_named(name: str) -> Vocabulary:
 class Candidates:
     """The frozen candidates of every target of one split.
 
-    ``targets`` is int64 ``(m, 3)``; ``tails`` ``(m, kt)`` and ``relations`` ``(m, kr)`` are int64 ids in
-    increasing order per row, padded with -1 from ``tail_counts`` and ``relation_counts`` ``(m,)`` on.
-    Equal ids in a row are separate candidates: they count with multiplicity.
+    ``targets`` is int64 ``(m, 3)``; ``drawn`` holds per corrupted side int64 ids ``(m, k)`` in increasing
+    order per row and their number ``(m,)``, from which on a row is padded with -1. Equal ids in a row are
+    separate candidates: they count with multiplicity.
     """
 
     protocol: str
@@ -101,17 +102,19 @@ class Candidates:
     seed: int
     content_sha256: str
     targets: IntArray
-    tails: IntArray
-    relations: IntArray
-    tail_counts: IntArray
-    relation_counts: IntArray
+    drawn: Mapping[Side, tuple[IntArray, IntArray]]
 
     @cached_property
     def sha256(self) -> str:
         """Hash of what was drawn and for what: part of a task's identity, whatever the order of the targets."""
         header = _header(self.content_sha256, self.protocol, self.vocabulary, self.seed)
         order = np.lexsort((self.targets[:, TAIL], self.targets[:, RELATION], self.targets[:, HEAD]))
-        columns = (self.targets, self.tail_counts[:, None], self.tails, self.relation_counts[:, None], self.relations)
+        # Tails and relations are in the hash of every protocol, also of one that corrupts neither.
+        hashed: tuple[Side, ...] = ("tail", "relation", *(side for side in self.drawn if side == "head"))
+        columns = [self.targets]
+        for side in hashed:
+            ids, counts = self.drawn.get(side, _none(len(self.targets)))
+            columns += [counts[:, None], ids]
         digest = hashlib.sha256(header.encode())
         digest.update(np.hstack(columns)[order].astype("<i8").tobytes())
         return digest.hexdigest()
@@ -119,7 +122,10 @@ class Candidates:
     @property
     def counts(self) -> IntArray:
         """Candidates per target over all sides, ``(m,)``."""
-        return self.tail_counts + self.relation_counts
+        total = np.zeros(len(self.targets), dtype=np.int64)
+        for _, counts in self.drawn.values():
+            total += counts
+        return total
 
     @property
     def effective_number(self) -> float:
@@ -128,7 +134,7 @@ class Candidates:
 
     def side(self, side: Side) -> tuple[IntArray, BoolArray]:
         """Return the ids of one side ``(m, k)`` and which of them are candidates, not padding."""
-        ids, counts = (self.tails, self.tail_counts) if side == "tail" else (self.relations, self.relation_counts)
+        ids, counts = self.drawn.get(side, _none(len(self.targets)))
         return ids, np.arange(ids.shape[1]) < counts[:, None]
 
 
@@ -153,13 +159,14 @@ def draw(split: Split, protocol: str = "dual", vocabulary: str = "present", seed
     except TypeError as error:
         raise UsageError(f"the candidate seed must be an integer, not {seed!r}") from error
     header = _header(split.content_sha256, protocol, vocabulary, seed)
-    tails, tail_counts = _draw_side(split, "tail", asked, pool, header)
-    relations, relation_counts = _draw_side(split, "relation", asked, pool, header)
-    drawn = Candidates(
-        protocol, vocabulary, seed, split.content_sha256, split.targets, tails, relations, tail_counts, relation_counts
-    )
+    sides = {side: draw_side(split, side, asked.number(side), pool, header) for side in asked.sides}
+    drawn = Candidates(protocol, vocabulary, seed, split.content_sha256, split.targets, sides)
     _check_published(drawn, split)
     return drawn
+
+
+def _none(number: int) -> tuple[IntArray, IntArray]:
+    return np.empty((number, 0), dtype=np.int64), np.zeros(number, dtype=np.int64)
 
 
 def _header(content_sha256: str, protocol: str, vocabulary: str, seed: int) -> str:
@@ -169,10 +176,12 @@ def _header(content_sha256: str, protocol: str, vocabulary: str, seed: int) -> s
     )
 
 
-def _draw_side(split: Split, side: Side, asked: Protocol, pool: Vocabulary, header: str) -> tuple[IntArray, IntArray]:
-    targets, width = split.targets, asked.number(side)
-    if not width:
-        return np.empty((len(targets), 0), dtype=np.int64), np.zeros(len(targets), dtype=np.int64)
+def draw_side(split: Split, side: Side, width: int, pool: Vocabulary, header: str) -> tuple[IntArray, IntArray]:
+    """Draw up to ``width`` candidates of one side per target; ``header`` names the draw, an equal one repeats it.
+
+    Returns int64 ids ``(m, width)``, sorted per row and padded with -1, and their number ``(m,)``.
+    """
+    targets = split.targets
     universe = _universe(split, side, pool)
     group, starts, gaps = _known_groups(split, side, universe)
     size = len(universe)
@@ -199,17 +208,17 @@ def _universe(split: Split, side: Side, pool: Vocabulary) -> IntArray:
 def _known_groups(split: Split, side: Side, universe: IntArray) -> tuple[IntArray, IntArray, IntArray]:
     """Return the group of each target, where groups start, and a sorted key per known candidate.
 
-    A group is what stays fixed, (head, relation) or (head, tail). A key is the group times the size of
+    A group is what stays fixed, such as (head, relation) for tails. A key is the group times the size of
     the universe plus one, plus the number of allowed candidates below the known one.
     """
-    column, fixed, size = (
-        (TAIL, RELATION, split.relation_slots) if side == "tail" else (RELATION, TAIL, split.num_entities)
-    )
+    column = COLUMN[side]
+    first, second = (other for other in (HEAD, RELATION, TAIL) if other != column)
+    size = split.relation_slots if second == RELATION else split.num_entities
     position = np.full(max(split.num_entities, split.relation_slots), -1)
     position[universe] = np.arange(len(universe))
     known = np.concatenate((split.graph, split.targets))
-    pairs, members = known[:, HEAD] * size + known[:, fixed], position[known[:, column]]
-    groups, group = np.unique(split.targets[:, HEAD] * size + split.targets[:, fixed], return_inverse=True)
+    pairs, members = known[:, first] * size + known[:, second], position[known[:, column]]
+    groups, group = np.unique(split.targets[:, first] * size + split.targets[:, second], return_inverse=True)
     owner = np.searchsorted(groups, pairs)
     asked = (groups[np.minimum(owner, len(groups) - 1)] == pairs) & (members >= 0)
     flat = np.unique(owner[asked] * len(universe) + members[asked])

@@ -19,7 +19,7 @@ from mtbench import candidates as candidates_module
 from mtbench import floors, metrics
 from mtbench.candidates import Candidates
 from mtbench.errors import DatasetError, ScoreError, UsageError
-from mtbench.names import HEAD, RELATION, TAIL, IntArray, ScoreArray, ScoreFunction, Side, TripleScorer
+from mtbench.names import COLUMN, HEAD, RELATION, TAIL, IntArray, ScoreArray, ScoreFunction, Side, TripleScorer
 from mtbench.ranks import Ranks, accept, count
 from mtbench.results import FLAG_SPREAD, MtbenchWarning, Result, figures
 from mtbench.runs import RunInfo, Status
@@ -65,12 +65,13 @@ class Task:
         slots, nodes = self.split.relation_slots, self.split.num_entities
         if nodes * nodes * slots >= 2**63:
             raise DatasetError(f"{self.name}: {nodes} entities and {slots} relation slots give more triples than int64")
-        heads, relations, tails = (self.split.targets[:, column, None] for column in (HEAD, RELATION, TAIL))
-        keys = [(heads * slots + relations) * nodes + tails]
+        steps = np.array([slots * nodes, nodes, 1])
+        keys = [self.split.targets @ steps[:, None]]
         for side in self.sides:
             ids, valid = self.candidates.side(side)
-            pairs, ends = (heads * slots + relations, ids) if side == "tail" else (heads * slots + ids, tails)
-            keys.append(np.where(valid, pairs * nodes + ends, keys[0]))
+            column = COLUMN[side]
+            moved = (ids - self.split.targets[:, column, None]) * steps[column]
+            keys.append(keys[0] + np.where(valid, moved, 0))
         table = np.concatenate(keys, axis=1)
         distinct, inverse = np.unique(table, return_inverse=True)
         pairs, found_tails = np.divmod(distinct, nodes)

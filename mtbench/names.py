@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal, Protocol, TypeAlias, runtime_checkable
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Literal, Protocol, TypeAlias, get_args, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,6 +15,10 @@ HEAD, RELATION, TAIL = 0, 1, 2
 COLUMNS = ("head", "relation", "tail")
 
 Side: TypeAlias = Literal["head", "relation", "tail"]
+SIDES: tuple[Side, ...] = get_args(Side)
+COLUMN: Mapping[Side, int] = MappingProxyType({"head": HEAD, "relation": RELATION, "tail": TAIL})
+"""The column of a triple array that is replaced when a side is corrupted."""
+
 IntArray: TypeAlias = NDArray[np.int64]
 FloatArray: TypeAlias = NDArray[np.float64]
 BoolArray: TypeAlias = NDArray[np.bool_]

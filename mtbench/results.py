@@ -14,6 +14,7 @@ from mtbench import catalog, metrics, runs, tables
 from mtbench.candidates import CANDIDATES_VERSION, PROTOCOLS, VOCABULARIES
 from mtbench.errors import ResultError, UsageError
 from mtbench.hashing import content_hash, file_hash
+from mtbench.names import FloatArray
 from mtbench.ranks import Ranks
 from mtbench.runs import RANKS_FILE, REGIMES, RESULT_FILE, STATUSES, RunInfo
 from mtbench.splits import SPLIT_NAMES
@@ -87,6 +88,10 @@ class Result:
             ("chance", self.chance),
         ]
         return tables.render(rows, format)
+
+    def per_target(self) -> dict[str, FloatArray]:
+        """Return every metric of every target ``(m,)``, in expectation over ties, in the order of ``ranks``."""
+        return metrics.per_target(self.ranks.greater, self.ranks.equal)
 
     def save(self, directory: Path | str, run: RunInfo | None = None, *, force: bool = False) -> Path:
         """Write ``result.json`` and ``ranks.parquet`` into a directory, both or neither, and return it.

@@ -22,7 +22,7 @@ from mtbench.atomic import storage_errors
 from mtbench.catalog import Parameter
 from mtbench.errors import ResultError, UnknownNameError, UsageError
 from mtbench.hashing import file_hash
-from mtbench.names import COLUMNS, Side
+from mtbench.names import COLUMNS, SIDES
 from mtbench.ranks import COUNTS, Counts, Ranks
 
 RESULT_FILE, RANKS_FILE = "result.json", "ranks.parquet"
@@ -31,7 +31,6 @@ Regime: TypeAlias = Literal["zero-shot", "test-time-adaptation", "fine-tuned", "
 Status: TypeAlias = Literal["ok", "oom", "failed"]
 REGIMES: tuple[Regime, ...] = get_args(Regime)
 STATUSES: tuple[Status, ...] = get_args(Status)
-SIDES: tuple[Side, ...] = get_args(Side)
 
 
 @dataclass(frozen=True)

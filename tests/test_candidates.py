@@ -114,8 +114,8 @@ def test_present_gives_distinct_relations_of_the_graph_and_all_of_them_where_the
 def test_slots_gives_empty_slots_too_and_repeats_candidates():
     split = small()
     drawn = draw(split, "dual", "slots")
-    assert (drawn.tail_counts == 24).all()
-    assert (drawn.relation_counts == 26).all()
+    assert (drawn.drawn["tail"][1] == 24).all()
+    assert (drawn.drawn["relation"][1] == 26).all()
     relations = {relation for row in rows(drawn, "relation") for relation in row}
     assert relations == set(range(split.relation_slots))
     assert set(rows(drawn, "tail")[0]) == {0, 3}
@@ -128,8 +128,8 @@ def test_slots_without_a_single_candidate_counts_none():
     rows_of = [encode(part, entities, relations, "full") for part in (graph, [("a", "r", "b")])]
     drawn = draw(Split("full", "test", *rows_of, entities, relations, 1), "dual", "slots")
     assert drawn.counts.tolist() == [0]
-    assert (drawn.tails == -1).all()
-    assert (drawn.relations == -1).all()
+    assert (drawn.side("tail")[0] == -1).all()
+    assert (drawn.side("relation")[0] == -1).all()
 
 
 @combinations
@@ -141,8 +141,8 @@ def test_permuting_the_targets_permutes_their_candidates(protocol, vocabulary, s
     ours, theirs = (
         draw(part, protocol, vocabulary) for part in (split, replace(split, targets=split.targets[permutation]))
     )
-    np.testing.assert_array_equal(ours.tails[permutation], theirs.tails)
-    np.testing.assert_array_equal(ours.relations[permutation], theirs.relations)
+    for side, (ids, _) in ours.drawn.items():
+        np.testing.assert_array_equal(ids[permutation], theirs.drawn[side][0])
     np.testing.assert_array_equal(ours.counts[permutation], theirs.counts)
     assert ours.sha256 == theirs.sha256
 
@@ -160,10 +160,11 @@ def test_protocols_vocabularies_and_seeds_have_candidates_of_their_own():
 
 def test_the_hash_covers_every_id_and_count():
     drawn = draw(random_split(0))
-    tails = drawn.tails.copy()
-    tails[5, 3] += 1
-    assert replace(drawn, tails=tails).sha256 != drawn.sha256
-    assert replace(drawn, relation_counts=drawn.relation_counts - 1).sha256 != drawn.sha256
+    for side, (ids, counts) in drawn.drawn.items():
+        other = ids.copy()
+        other[5, 3] += 1
+        assert replace(drawn, drawn={**drawn.drawn, side: (other, counts)}).sha256 != drawn.sha256
+        assert replace(drawn, drawn={**drawn.drawn, side: (ids, counts - 1)}).sha256 != drawn.sha256
     assert replace(drawn, content_sha256="0" * 64).sha256 != drawn.sha256
 
 
@@ -197,7 +198,7 @@ def test_tails_with_replacement_are_uniform():
     targets = np.stack((heads, np.zeros_like(heads), (heads + 1) % entities), axis=1)
     split = random_split(0, entities=entities, relations=1, slots=1, graph=10, targets=1)
     drawn = draw(replace(split, graph=targets[:1], targets=targets), "entity", "slots")
-    offsets = (drawn.tails - heads[:, None]) % entities
+    offsets = (drawn.side("tail")[0] - heads[:, None]) % entities
     counts = np.bincount(offsets.ravel(), minlength=entities)
     assert counts[1] == 0
     # 498 degrees of freedom: mean 498, standard deviation 31.6.
@@ -210,9 +211,9 @@ def test_the_tail_left_out_without_replacement_is_uniform():
     targets = np.stack((pairs // relations, pairs % relations, (7 * pairs) % entities), axis=1)
     split = random_split(0, entities=entities, relations=relations, slots=relations, graph=10, targets=1)
     drawn = draw(replace(split, graph=targets[:1], targets=targets), "entity", "present")
-    assert (drawn.tail_counts == 50).all()
+    assert (drawn.drawn["tail"][1] == 50).all()
     everything = np.arange(entities).sum()
-    left_out = everything - targets[:, 2] - drawn.tails.sum(axis=1)
+    left_out = everything - targets[:, 2] - drawn.side("tail")[0].sum(axis=1)
     position = left_out - (left_out > targets[:, 2])
     counts = np.bincount(position, minlength=51)
     assert len(counts) == 51
@@ -248,7 +249,7 @@ def test_a_draw_that_differs_from_the_published_hash_is_refused(monkeypatch):
 
 def test_arrays_are_read_only():
     drawn = draw(small())
-    for array in (drawn.tails, drawn.relations, drawn.tail_counts, drawn.relation_counts):
+    for array in (array for arrays in drawn.drawn.values() for array in arrays):
         with pytest.raises(ValueError, match="read-only"):
             array[0] = 1
 

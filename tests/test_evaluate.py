@@ -22,13 +22,18 @@ combinations = pytest.mark.parametrize(
 ties_expected = pytest.mark.filterwarnings("ignore::mtbench.results.MtbenchWarning")
 
 
+def drawn_ids(drawn, side, row):
+    ids, valid = drawn.side(side)
+    return ids[row, valid[row]].tolist()
+
+
 def plain_ranks(split, drawn, score):
     """Rank each target among its own candidates, one triple at a time."""
     found = []
     for row, (head, relation, tail) in enumerate(split.targets.tolist()):
         own = score((head, relation, tail))
-        others = [score((head, relation, other)) for other in drawn.tails[row, : drawn.tail_counts[row]].tolist()]
-        others += [score((head, other, tail)) for other in drawn.relations[row, : drawn.relation_counts[row]].tolist()]
+        others = [score((head, relation, other)) for other in drawn_ids(drawn, "tail", row)]
+        others += [score((head, other, tail)) for other in drawn_ids(drawn, "relation", row)]
         found.append((sum(other > own for other in others), sum(other == own for other in others), len(others)))
     return found
 
@@ -105,8 +110,10 @@ def test_renaming_entities_and_relations_changes_nothing(split, seed):
         drawn,
         content_sha256=other.content_sha256,
         targets=other.targets,
-        tails=np.where(drawn.tails < 0, -1, nodes[drawn.tails]),
-        relations=np.where(drawn.relations < 0, -1, slots[drawn.relations]),
+        drawn={
+            side: (np.where(ids < 0, -1, new[ids]), counts)
+            for (side, (ids, counts)), new in zip(drawn.drawn.items(), (slots, nodes), strict=True)
+        },
     )
     ours = Task(split, drawn).run(hashed)
     theirs = Task(other, mapped).run(lambda triples: hashed(original(triples)))
@@ -146,7 +153,7 @@ def test_triples_are_distinct_sorted_and_exactly_what_is_ranked(chosen):
     wanted = {tuple(row) for row in chosen.split.targets.tolist()}
     drawn = chosen.candidates
     for (head, relation, tail), tails, relations in zip(
-        chosen.split.targets.tolist(), drawn.tails.tolist(), drawn.relations.tolist(), strict=True
+        chosen.split.targets.tolist(), drawn.side("tail")[0].tolist(), drawn.side("relation")[0].tolist(), strict=True
     ):
         wanted |= {(head, relation, other) for other in tails if other >= 0}
         wanted |= {(head, other, tail) for other in relations if other >= 0}
@@ -280,7 +287,7 @@ def test_narrow_bounds_are_not_flagged():
     split = random_split(14)
     chosen = task(split, "entity")
     head, relation, tail = split.targets[0].tolist()
-    tied = {(head, relation, tail), (head, relation, int(chosen.candidates.tails[0, 0]))}
+    tied = {(head, relation, tail), (head, relation, int(chosen.candidates.side("tail")[0][0, 0]))}
 
     def score(triples):
         last = [tuple(row) in tied for row in triples.tolist()]

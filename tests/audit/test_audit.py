@@ -132,7 +132,7 @@ def test_relation_candidates_are_those_that_are_drawn(graph, targets):
     split = split_of(graph, targets)
     found = audit_targets(split).candidates
     for protocol in ("dual", "relation"):
-        assert found[protocol] == pytest.approx(draw(split, protocol, "present").relation_counts.mean())
+        assert found[protocol] == pytest.approx(draw(split, protocol, "present").drawn["relation"][1].mean())
     assert "entity" not in found
 
 
