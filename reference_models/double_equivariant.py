@@ -23,6 +23,7 @@ from mtbench.splits import Split
 from reference_models.batches import Stage, graph_stage, pair_features
 from reference_models.checkpoint import Checkpoints
 from reference_models.graph import TypedGraph, doubled, typed_graph
+from reference_models.layers.soft import Input
 from reference_models.network import Architecture, TripleNetwork, attention_logits
 from reference_models.recipe import Recipe
 from reference_models.training import State, fit, torch_device
@@ -147,20 +148,20 @@ def hold_out(valid: Split, share: float, seed: int) -> BoolArray:
     return held_out
 
 
-def representations(network: TripleNetwork, graph: TypedGraph, attention: Tensor | None) -> Tensor:
-    """Return ``(N, R, d)`` in evaluation mode, without gradients, given the task logits ``(R, K)``."""
+def representations(network: TripleNetwork, graph: TypedGraph, attention: Tensor | None) -> Input:
+    """Return those of all nodes and slots, ``(N, R, d)``, without gradients, given the task logits ``(R, K)``."""
     network.eval()
     with torch.no_grad():
         return network.represent(graph, None if attention is None else torch.softmax(attention, dim=1))
 
 
-def score(network: TripleNetwork, features: Tensor, triples: IntArray, distances: Tensor | None) -> Tensor:
+def score(network: TripleNetwork, features: Input, triples: IntArray, distances: Tensor | None) -> Tensor:
     """Return the logits ``(m,)`` of triples ``(m, 3)`` on the CPU, without gradients, in bounded batches."""
     found = []
     with torch.no_grad():
         for start in range(0, len(triples), SCORING_BATCH):
             rows = slice(start, start + SCORING_BATCH)
-            batch = torch.from_numpy(triples[rows]).to(features.device)
+            batch = torch.from_numpy(triples[rows]).to(features.values.device)
             found.append(network.score(features, batch, None if distances is None else distances[rows]).cpu())
     return torch.cat(found)
 

@@ -1,4 +1,4 @@
-"""A typed multigraph as sparse operators: the sums over neighbours every double-equivariant layer needs."""
+"""A typed multigraph as sparse operators, for the sums over neighbours of the double-equivariant layers."""
 
 from __future__ import annotations
 
@@ -78,48 +78,108 @@ class TypedGraph:
         )
 
     @cached_property
-    def union(self) -> Operator:
-        """A: all edges whatever their type, ``(N, N)``."""
-        return Operator.from_edges(self.tails, self.heads, (self.num_nodes, self.num_nodes), self.dtype)
+    def everyone(self) -> Receivers:
+        """What reaches each node of the graph."""
+        return self._reaching(self.heads, self.slots, self.tails, self.num_nodes, None)
+
+    def onto(self, nodes: Tensor) -> Receivers:
+        """Return what reaches ``nodes``, int64 ``(M,)`` in increasing order."""
+        place = torch.full((self.num_nodes,), -1, device=nodes.device)
+        place[nodes] = torch.arange(len(nodes), device=nodes.device)
+        kept = place[self.tails] >= 0
+        return self._reaching(self.heads[kept], self.slots[kept], place[self.tails[kept]], len(nodes), nodes)
+
+    def _reaching(self, heads: Tensor, slots: Tensor, tails: Tensor, number: int, nodes: Tensor | None) -> Receivers:
+        into, row = torch.unique(tails * self.num_slots + slots, return_inverse=True)
+        source, column = torch.unique(heads * self.num_slots + slots, return_inverse=True)
+        pairs = Pairs(
+            keys=into,
+            nodes=into // self.num_slots,
+            slots=into % self.num_slots,
+            degrees=torch.bincount(row, minlength=len(into)).to(self.dtype),
+            sources=source,
+            from_sources=Operator.from_edges(row, column, (len(into), len(source)), self.dtype),
+            from_nodes=Operator.from_edges(row, heads, (len(into), self.num_nodes), self.dtype),
+        )
+        union = Operator.from_edges(tails, heads, (number, self.num_nodes), self.dtype)
+        return Receivers(number, nodes, union, torch.bincount(tails, minlength=number).to(self.dtype), pairs)
 
     @cached_property
-    def typed(self) -> Operator:
-        """The block of all A_r: row and column ``v * R + r``, shape ``(N R, N R)``."""
-        size = self.num_nodes * self.num_slots
-        rows = self.tails * self.num_slots + self.slots
-        return Operator.from_edges(rows, self.heads * self.num_slots + self.slots, (size, size), self.dtype)
+    def kinds(self) -> Kinds:
+        """The kinds of a node and a slot that a first layer can tell apart."""
+        pairs = self.everyone.pairs
+        values, level = torch.unique(self.everyone.degrees, return_inverse=True)
+        places = level[pairs.nodes] * self.num_slots + pairs.slots
+        usual = torch.bincount(level, minlength=len(values)).repeat_interleave(self.num_slots)
+        usual = usual - torch.bincount(places, minlength=len(usual))
+        every_slot = torch.arange(self.num_slots, device=self.heads.device).repeat(len(values))
+        nodes = torch.arange(self.num_nodes, device=self.heads.device)
+        return Kinds(
+            level=level,
+            places=places,
+            slots=torch.cat([every_slot, pairs.slots]),
+            degrees=torch.cat([values.repeat_interleave(self.num_slots), self.everyone.degrees[pairs.nodes]]),
+            own=torch.cat([values.new_zeros(len(usual)), pairs.degrees]),
+            counts=torch.cat([usual.to(self.dtype), torch.ones_like(pairs.degrees)]),
+            of_level=Operator.from_edges(level, nodes, (len(values), self.num_nodes), self.dtype),
+        )
 
-    @cached_property
-    def fan(self) -> Operator:
-        """All A_r applied to the same node features: row ``v * R + r``, column ``u``, shape ``(N R, N)``."""
-        rows = self.tails * self.num_slots + self.slots
-        shape = (self.num_nodes * self.num_slots, self.num_nodes)
-        return Operator.from_edges(rows, self.heads, shape, self.dtype)
 
-    @cached_property
-    def typed_degrees(self) -> Tensor:
-        """In-degree per node and slot, ``(N, R)``."""
-        counts = torch.bincount(self.tails * self.num_slots + self.slots, minlength=self.num_nodes * self.num_slots)
-        return counts.to(self.dtype).view(self.num_nodes, self.num_slots)
+@dataclass(frozen=True, eq=False)
+class Receivers:
+    """What reaches M of a graph's nodes: all of them, or those in ``nodes``.
 
-    @cached_property
-    def degrees(self) -> Tensor:
-        """In-degree per node over all slots, ``(N,)``."""
-        return self.typed_degrees.sum(dim=1)
+    ``union`` ``(M, N)`` is A, all edges whatever their type, and ``degrees`` ``(M,)`` counts them.
+    """
 
-    def sum_all(self, features: Tensor) -> Tensor:
-        """Return A X for features ``(N, *, d)``: per node the sum over all its in-edges."""
-        flat = self.union @ features.reshape(self.num_nodes, -1)
-        return flat.view(features.shape)
+    number: int
+    nodes: Tensor | None
+    union: Operator
+    degrees: Tensor
+    pairs: Pairs
 
-    def sum_own(self, features: Tensor) -> Tensor:
-        """Return A_r X_r for features ``(N, R, d)``: each slot summed over its own in-edges."""
-        flat = self.typed @ features.reshape(self.num_nodes * self.num_slots, -1)
-        return flat.view(features.shape)
+    def of(self, features: Tensor) -> Tensor:
+        """Return the receivers' own rows of features ``(N, *)``."""
+        return features if self.nodes is None else features.index_select(0, self.nodes)
 
-    def sum_each(self, features: Tensor) -> Tensor:
-        """Return A_r X for every slot and features ``(N, d)`` without a slot axis: ``(N, R, d)``."""
-        return (self.fan @ features).view(self.num_nodes, self.num_slots, -1)
+
+@dataclass(frozen=True, eq=False)
+class Pairs:
+    """The P pairs (v, r) of a receiver and a slot with an in-edge of type r, in increasing order of ``v * R + r``.
+
+    Everywhere else A_r is zero, and that is nearly everywhere: a node has in-edges of a few types. ``keys``
+    are ``v * R + r``, ``degrees`` the number of in-edges; ``from_nodes`` ``(P, N)`` sums node features over
+    the in-edges of each pair, ``from_sources`` ``(P, S)`` does so for features of ``sources``, the S distinct
+    ``u * R + r`` that edges start from.
+    """
+
+    keys: Tensor
+    nodes: Tensor
+    slots: Tensor
+    degrees: Tensor
+    sources: Tensor
+    from_sources: Operator
+    from_nodes: Operator
+
+
+@dataclass(frozen=True, eq=False)
+class Kinds:
+    """The D kinds of a node v and a slot r that a layer fed with constants can tell apart.
+
+    Such a layer sees how many edges reach v and how many of them have type r. The first L * R kinds,
+    one per level (a number of in-edges that occurs) and slot, are those without an in-edge of the slot;
+    then comes one per pair of the graph. ``level`` is ``(N,)``; ``places`` ``(P,)`` is the kind each pair
+    would have without its in-edges; ``slots``, ``degrees``, ``own`` (in-edges of the slot) and ``counts``
+    (how many pairs of a node and a slot are of the kind) are ``(D,)``; ``of_level`` ``(L, N)`` sums nodes.
+    """
+
+    level: Tensor
+    places: Tensor
+    slots: Tensor
+    degrees: Tensor
+    own: Tensor
+    counts: Tensor
+    of_level: Operator
 
 
 def typed_graph(split: Split, *, inverses: bool, device: torch.device) -> TypedGraph:

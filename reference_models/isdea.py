@@ -7,8 +7,9 @@ from torch import Tensor, nn
 from mtbench.errors import UsageError
 from mtbench.models import Context
 from reference_models.double_equivariant import DoubleEquivariantModel
-from reference_models.graph import TypedGraph
+from reference_models.graph import Receivers, TypedGraph
 from reference_models.layers.equivariant import EquivariantGIN, EquivariantLinear
+from reference_models.layers.soft import Input
 from reference_models.network import Architecture, TripleNetwork
 from reference_models.recipe import load
 
@@ -32,10 +33,17 @@ class ISDEA(TripleNetwork):
             ]
         )
 
-    def layer(self, index: int, features: Tensor, graph: TypedGraph, attention: Tensor | None) -> Tensor:
-        """Apply a layer; ``attention`` is not used."""
-        module = self.layers[index]
-        return module(features, graph) if index < self.architecture.gin_layers else module(features)  # type: ignore[no-any-return]
+    def first_layer(self, graph: TypedGraph, attention: Tensor | None) -> Tensor:
+        """Apply the first layer to the constant input; ``attention`` is not used, here and below."""
+        return self.layers[0].of_constant(graph)  # type: ignore[no-any-return, operator]
+
+    def gin_layer(self, index: int, features: Tensor, onto: Receivers, attention: Tensor | None) -> Tensor:
+        """Apply a GIN layer."""
+        return self.layers[index](features, onto)  # type: ignore[no-any-return]
+
+    def linear_layer(self, index: int, features: Input, attention: Tensor | None) -> Tensor:
+        """Apply a linear layer."""
+        return self.layers[index](features)  # type: ignore[no-any-return]
 
 
 def build(context: Context) -> DoubleEquivariantModel:

@@ -6,8 +6,8 @@ from torch import Tensor, nn
 
 from mtbench.models import Context
 from reference_models.double_equivariant import DoubleEquivariantModel
-from reference_models.graph import TypedGraph
-from reference_models.layers.soft import SoftGIN, SoftLinear
+from reference_models.graph import Receivers, TypedGraph
+from reference_models.layers.soft import Input, SoftGIN, SoftLinear
 from reference_models.network import Architecture, TripleNetwork
 from reference_models.recipe import load
 
@@ -28,12 +28,17 @@ class MTDEA(TripleNetwork):
             ]
         )
 
-    def layer(self, index: int, features: Tensor, graph: TypedGraph, attention: Tensor | None) -> Tensor:
-        """Apply a soft layer under the attention ``(R, K)``."""
-        module = self.layers[index]
-        if index < self.architecture.gin_layers:
-            return module(features, graph, attention)  # type: ignore[no-any-return]
-        return module(features, attention)  # type: ignore[no-any-return]
+    def first_layer(self, graph: TypedGraph, attention: Tensor | None) -> Tensor:
+        """Apply the first soft layer under the attention ``(R, K)`` to the constant input."""
+        return self.layers[0].of_constant(graph, attention)  # type: ignore[no-any-return, operator]
+
+    def gin_layer(self, index: int, features: Tensor, onto: Receivers, attention: Tensor | None) -> Tensor:
+        """Apply a GIN soft layer under the attention ``(R, K)``."""
+        return self.layers[index](features, onto, attention)  # type: ignore[no-any-return]
+
+    def linear_layer(self, index: int, features: Input, attention: Tensor | None) -> Tensor:
+        """Apply a linear soft layer under the attention ``(R, K)``."""
+        return self.layers[index](features, attention)  # type: ignore[no-any-return]
 
 
 def build(context: Context) -> DoubleEquivariantModel:

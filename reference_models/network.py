@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
 
-from reference_models.graph import TypedGraph
+from reference_models.graph import Receivers, TypedGraph
 from reference_models.layers.basic import Linear, RowNorm, uniform_
+from reference_models.layers.soft import Input
+from reference_models.layers.sums import expand
 
 
 @dataclass(frozen=True)
@@ -42,28 +44,60 @@ class TripleNetwork(nn.Module):
             self.distances = nn.Parameter(uniform_(torch.empty(architecture.hops + 2, width), 1, width))
 
     @abstractmethod
-    def layer(self, index: int, features: Tensor, graph: TypedGraph, attention: Tensor | None) -> Tensor:
-        """Apply layer ``index`` (GIN layers first, then the two linear ones) without norm or activation."""
+    def first_layer(self, graph: TypedGraph, attention: Tensor | None) -> Tensor:
+        """Apply the first layer to the constant input: a row per kind of the graph, ``(D, d)``."""
 
-    def represent(self, graph: TypedGraph, attention: Tensor | None) -> Tensor:
-        """Return the representations ``(N, R, d)`` of every node under every relation slot.
+    @abstractmethod
+    def gin_layer(self, index: int, features: Tensor, onto: Receivers, attention: Tensor | None) -> Tensor:
+        """Apply GIN layer ``index`` without norm or activation: ``(N, R, d)`` to ``(M, R, d)`` for M receivers."""
+
+    @abstractmethod
+    def linear_layer(self, index: int, features: Input, attention: Tensor | None) -> Tensor:
+        """Apply linear layer ``index``, which stands after the GIN layers, without norm or activation."""
+
+    def represent(self, graph: TypedGraph, attention: Tensor | None, nodes: Tensor | None = None) -> Input:
+        """Return the representations ``(N, R, d)`` of every node under every relation slot, the last norm pending.
 
         Batch norm follows every layer; ReLU stands between GIN layers and between linear layers only.
+        Norms and activations are applied where the next layer reads its input, and the first layer, fed
+        with a constant, is computed once per kind of node and slot: all of it only saves time and memory.
+        With ``nodes``, in increasing order, only theirs are returned; not in training, where the batch
+        statistics are those of all nodes.
         """
-        features = torch.ones(graph.num_nodes, graph.num_slots, 1, dtype=graph.dtype, device=graph.heads.device)
-        last_gin = self.architecture.gin_layers - 1
-        for index, norm in enumerate(self.norms):
-            features = norm(self.layer(index, features, graph, attention))
-            if index not in (last_gin, len(self.norms) - 1):
-                features = torch.relu(features)
-        return features
+        if nodes is not None and self.training:
+            raise ValueError("batch statistics need all nodes: in training, leave out nodes")
+        layers = self.architecture.gin_layers
+        onto = graph.everyone if nodes is None else graph.onto(nodes)
+        rows = self.first_layer(graph, attention)
+        rows = self._normed(0, rows, rectified=layers > 1, counts=graph.kinds.counts).whole()
+        features = Input(expand(rows, graph))
+        for index in range(1, layers):
+            last = index == layers - 1
+            values = self.gin_layer(index, features.whole(), onto if last else graph.everyone, attention)
+            features = self._normed(index, values, rectified=not last)
+        if layers == 1:
+            features = Input(onto.of(features.values))
+        for index in (layers, layers + 1):
+            values = self.linear_layer(index, features, attention)
+            features = self._normed(index, values, rectified=index == layers)
+        return replace(features, nodes=nodes)
 
-    def score(self, features: Tensor, triples: Tensor, distances: Tensor | None) -> Tensor:
+    def _normed(self, index: int, values: Tensor, *, rectified: bool, counts: Tensor | None = None) -> Input:
+        norm = self.norms[index]
+        assert isinstance(norm, RowNorm)
+        scale, shift = norm.as_affine(values.view(-1, values.shape[-1]), counts)
+        return Input(values, scale, shift, rectified)
+
+    def score(self, features: Input, triples: Tensor, distances: Tensor | None) -> Tensor:
         """Return logits of shape ``(*,)`` for triples ``(*, 3)`` and distances ``(*, 2)``, both ways."""
         heads, slots, tails = triples.unbind(dim=-1)
-        rows = features.view(-1, features.shape[-1])
-        total = features.shape[1]
-        parts = [_pick(rows, heads * total + slots), _pick(rows, tails * total + slots)]
+        if features.nodes is not None:
+            heads, tails = (
+                torch.searchsorted(features.nodes, ends) for ends in (heads.contiguous(), tails.contiguous())
+            )
+        _, total, width = features.values.shape
+        rows = _pick(features.values.view(-1, width), torch.stack([heads, tails]) * total + slots)
+        parts = list(features.finish(rows, features.tensors()).unbind(dim=0))
         if distances is not None:
             parts += [_pick(self.distances, distances[..., 0]), _pick(self.distances, distances[..., 1])]
         return self.head(torch.cat(parts, dim=-1)).squeeze(-1)  # type: ignore[no-any-return]

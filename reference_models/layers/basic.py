@@ -7,6 +7,8 @@ import math
 import torch
 from torch import Tensor, nn
 
+from reference_models.layers.sums import moments
+
 
 def uniform_(tensor: Tensor, fan_in: int, fan_out: int) -> Tensor:
     """Fill ``tensor`` from U(-a, a) with a = sqrt(6 / (fan_in + fan_out)), in place."""
@@ -36,10 +38,27 @@ class Perceptron(nn.Module):
         """Map ``(*, width_in)`` to ``(*, width)``."""
         return self.second(torch.relu(self.first(features)))  # type: ignore[no-any-return]
 
+    def weights(self) -> list[Tensor]:
+        """Return weight and bias of the first map, then of the second."""
+        return [self.first.weight, self.first.bias, self.second.weight, self.second.bias]
+
 
 class RowNorm(nn.BatchNorm1d):
-    """Batch norm over all rows of ``(N, R, d)``, nodes and relation slots alike."""
+    """Batch norm over all rows of ``(N, R, d)``, nodes and relation slots alike, as one affine map."""
 
-    def forward(self, features: Tensor) -> Tensor:
-        """Normalise ``(N, R, d)`` over its first two axes."""
-        return super().forward(features.reshape(-1, features.shape[-1])).view(features.shape)
+    def as_affine(self, rows: Tensor, counts: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """Return scale and shift ``(d,)`` for rows ``(M, d)``, row i standing for ``counts[i]`` equal ones.
+
+        In training they follow from the rows, which also move the running statistics; else from those.
+        """
+        assert self.running_mean is not None
+        assert self.running_var is not None
+        mean, variance = self.running_mean, self.running_var
+        if self.training:
+            mean, variance = moments(rows, counts)
+            total = float(len(rows) if counts is None else counts.sum())
+            with torch.no_grad():
+                self.running_mean.lerp_(mean, self.momentum or 0.0)
+                self.running_var.lerp_(variance * (total / max(total - 1, 1)), self.momentum or 0.0)
+        scale = self.weight * (variance + self.eps).rsqrt()
+        return scale, self.bias - mean * scale

@@ -5,20 +5,16 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from reference_models.graph import TypedGraph
+from reference_models.graph import Receivers, TypedGraph
 from reference_models.layers.basic import Linear, Perceptron
-
-
-def mean_of_others(features: Tensor) -> Tensor:
-    """Return for every slot the mean of all *other* slots, ``(N, R, d)``; empty slots count."""
-    others = max(features.shape[1] - 1, 1)
-    return (features.sum(dim=1, keepdim=True) - features) / others
+from reference_models.layers.soft import Input, soft_gin, soft_gin_of_constant, soft_linear
 
 
 class EquivariantGIN(nn.Module):
     """Out_r = GIN1(X_r; A_r) + GIN2(S_r; A - A_r) with S_r the mean of the other slots' features.
 
-    Source: Gao et al. 2023, as in `docs/models.md`, ISDEA layer. ``epsilon`` is learnable if asked for.
+    It is the soft layer of a single task without a position. Source: Gao et al. 2023, as in
+    `docs/models.md`, ISDEA layer. ``epsilon`` is learnable if asked for.
     """
 
     def __init__(self, width_in: int, width: int, *, learn_epsilon: bool) -> None:
@@ -27,12 +23,18 @@ class EquivariantGIN(nn.Module):
         self.others = Perceptron(width_in, width)
         self.epsilon = nn.Parameter(torch.zeros(2), requires_grad=learn_epsilon)
 
-    def forward(self, features: Tensor, graph: TypedGraph) -> Tensor:
-        """Map ``(N, R, width_in)`` to ``(N, R, width)``."""
-        context = mean_of_others(features)
-        own = (1 + self.epsilon[0]) * features + graph.sum_own(features)
-        others = (1 + self.epsilon[1]) * context + graph.sum_all(context) - graph.sum_own(context)
-        return self.own(own) + self.others(others)  # type: ignore[no-any-return]
+    def forward(self, features: Tensor, onto: Receivers) -> Tensor:
+        """Map ``(N, R, width_in)`` to ``(M, R, width)`` for M receivers."""
+        single, nowhere = _one_task(features.shape[1], features)
+        return soft_gin(features, onto, single, self._maps(), nowhere, self.epsilon)
+
+    def of_constant(self, graph: TypedGraph) -> Tensor:
+        """Return the layer of the constant input 1 of width 1, a row per kind of the graph: ``(D, width)``."""
+        single, nowhere = _one_task(graph.num_slots, self.own.first.weight[:1])
+        return soft_gin_of_constant(graph, single, self._maps(), nowhere, self.epsilon)
+
+    def _maps(self) -> list[Tensor]:
+        return [*self.own.weights(), *self.others.weights()]
 
 
 class EquivariantLinear(nn.Module):
@@ -43,6 +45,13 @@ class EquivariantLinear(nn.Module):
         self.own = Linear(width, width)
         self.others = Linear(width, width)
 
-    def forward(self, features: Tensor) -> Tensor:
+    def forward(self, features: Input) -> Tensor:
         """Map ``(N, R, width)`` to ``(N, R, width)``."""
-        return self.own(features) + self.others(mean_of_others(features))  # type: ignore[no-any-return]
+        single, nowhere = _one_task(features.values.shape[1], features.values)
+        maps = [self.own.weight, self.own.bias, self.others.weight, self.others.bias]
+        return soft_linear(features, single, maps, nowhere)
+
+
+def _one_task(slots: int, like: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the attention of every slot to one task, and the position 0 of that task."""
+    return like.new_ones(slots, 1), like.new_zeros(1, like.shape[-1])

@@ -9,32 +9,47 @@ from hypothesis import strategies as st
 
 from mtbench.splits import Split
 from reference_models.graph import typed_graph
+from reference_models.layers.sums import expand
 
 CPU = torch.device("cpu")
 
 
 @settings(max_examples=25, deadline=None, derandomize=True)
-@given(st.integers(0, 10_000), st.integers(1, 6), st.integers(1, 4), st.integers(0, 20), st.integers(1, 3))
-def test_sums_over_neighbours_are_dense_products_and_so_are_their_gradients(seed, nodes, slots, edges, width):
+@given(st.integers(0, 10_000), st.integers(1, 6), st.integers(1, 4), st.integers(0, 20))
+def test_operators_are_dense_matrices_and_so_are_their_gradients(seed, nodes, slots, edges):
     graph = literal.random_graph(seed, nodes=nodes, slots=slots, edges=edges)
     A = literal.dense(graph)
+    everyone = graph.everyone
+    pairs = everyone.pairs
+    keys = torch.nonzero(A.sum(dim=2).T.flatten()).flatten()
+    assert pairs.keys.tolist() == keys.tolist()
+    assert (pairs.nodes * slots + pairs.slots).tolist() == keys.tolist()
+    torch.testing.assert_close(pairs.degrees, A.sum(dim=2).T.flatten()[keys])
+    torch.testing.assert_close(graph.everyone.degrees, A.sum(dim=(0, 2)))
     generator = torch.Generator().manual_seed(seed)
-    X = torch.randn(nodes, slots, width, generator=generator, dtype=torch.float64, requires_grad=True)
-    single = X[:, 0]
-    pairs = [
-        (graph.sum_all(X), torch.einsum("rvu,usd->vsd", A, X)),
-        (graph.sum_own(X), torch.einsum("rvu,urd->vrd", A, X)),
-        (graph.sum_each(single), torch.einsum("rvu,ud->vrd", A, single)),
-    ]
-    for found, expected in pairs:
+    X = torch.randn(nodes, 3, generator=generator, dtype=torch.float64, requires_grad=True)
+    typed = A.permute(1, 0, 2).reshape(nodes * slots, nodes)[keys]
+    for operator, dense in ((everyone.union, A.sum(dim=0)), (pairs.from_nodes, typed)):
+        found, expected = operator @ X, dense @ X
         torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-12)
         weights = torch.randn(found.shape, generator=generator, dtype=torch.float64)
-        left, right = (
-            torch.autograd.grad((part * weights).sum(), X, retain_graph=True)[0] for part in (found, expected)
-        )
+        left, right = (torch.autograd.grad((part * weights).sum(), X)[0] for part in (found, expected))
         torch.testing.assert_close(left, right, rtol=1e-12, atol=1e-12)
-    torch.testing.assert_close(graph.typed_degrees, A.sum(dim=2).T)
-    torch.testing.assert_close(graph.degrees, A.sum(dim=(0, 2)))
+
+
+@settings(max_examples=25, deadline=None, derandomize=True)
+@given(st.integers(0, 10_000), st.integers(1, 6), st.integers(1, 4), st.integers(0, 20))
+def test_kinds_tell_apart_what_degrees_tell_apart(seed, nodes, slots, edges):
+    graph = literal.random_graph(seed, nodes=nodes, slots=slots, edges=edges)
+    typed = literal.dense(graph).sum(dim=2).T
+    kinds = graph.kinds
+    rows = torch.stack([kinds.slots.double(), kinds.degrees, kinds.own], dim=1)
+    places = torch.arange(len(rows), dtype=torch.float64).unsqueeze(1)
+    found = expand(torch.cat([rows, places], dim=1), graph)
+    slot = torch.arange(slots, dtype=torch.float64).expand(nodes, slots)
+    expected = torch.stack([slot, typed.sum(dim=1, keepdim=True).expand(nodes, slots), typed], dim=2)
+    torch.testing.assert_close(found[..., :3], expected)
+    assert kinds.counts.tolist() == torch.bincount(found[..., 3].flatten().long(), minlength=len(rows)).tolist()
 
 
 def test_dropped_edges_are_gone_and_the_rest_keeps_its_order():
@@ -49,7 +64,7 @@ def test_dropped_edges_are_gone_and_the_rest_keeps_its_order():
     assert (left.num_nodes, left.num_slots, left.dtype) == (graph.num_nodes, graph.num_slots, graph.dtype)
     assert torch.equal(graph.heads, before)
     assert int(literal.dense(graph).sum() - literal.dense(left).sum()) == 2
-    torch.testing.assert_close(left.typed_degrees, literal.dense(left).sum(dim=2).T)
+    torch.testing.assert_close(left.everyone.degrees, literal.dense(left).sum(dim=(0, 2)))
 
 
 @pytest.mark.parametrize("inverses", [False, True])

@@ -6,8 +6,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from reference_models.layers import blocks
 from reference_models.layers.equivariant import EquivariantGIN, EquivariantLinear
-from reference_models.layers.soft import SoftGIN, SoftLinear
+from reference_models.layers.soft import Input, SoftGIN, SoftLinear
+from reference_models.layers.sums import aggregate, expand, moments
 
 WIDTH = 3
 cases = settings(max_examples=25, deadline=None, derandomize=True)
@@ -60,7 +62,7 @@ def test_the_equivariant_gin_is_its_formula(graph, width, seed, learn_epsilon):
     assert layer.epsilon.requires_grad is learn_epsilon
     features, _ = inputs(graph, width, 1, seed)
     expected = literal.equivariant_gin(layer, features, graph)
-    assert_equal_with_gradients(layer(features, graph), expected, [features, *trainable(layer)])
+    assert_equal_with_gradients(layer(features, graph.everyone), expected, [features, *trainable(layer)])
 
 
 @cases
@@ -69,7 +71,7 @@ def test_the_equivariant_linear_layer_is_its_formula(graph, seed):
     layer = scrambled(EquivariantLinear(WIDTH), seed)
     features, _ = inputs(graph, WIDTH, 1, seed)
     assert_equal_with_gradients(
-        layer(features), literal.equivariant_linear(layer, features), [features, *trainable(layer)]
+        layer(Input(features)), literal.equivariant_linear(layer, features), [features, *trainable(layer)]
     )
 
 
@@ -80,7 +82,9 @@ def test_the_soft_gin_is_its_formula(graph, width, tasks, seed):
     features, logits = inputs(graph, width, tasks, seed)
     attention = torch.softmax(logits, dim=1)
     expected = literal.soft_gin(layer, features, graph, attention)
-    assert_equal_with_gradients(layer(features, graph, attention), expected, [features, logits, *layer.parameters()])
+    assert_equal_with_gradients(
+        layer(features, graph.everyone, attention), expected, [features, logits, *layer.parameters()]
+    )
 
 
 @cases
@@ -90,7 +94,76 @@ def test_the_soft_linear_layer_is_its_formula(graph, tasks, seed):
     features, logits = inputs(graph, WIDTH, tasks, seed)
     attention = torch.softmax(logits, dim=1)
     expected = literal.soft_linear(layer, features, attention)
-    assert_equal_with_gradients(layer(features, attention), expected, [features, logits, *layer.parameters()])
+    assert_equal_with_gradients(layer(Input(features), attention), expected, [features, logits, *layer.parameters()])
+
+
+@cases
+@given(graphs(), st.integers(1, 4), seeds)
+def test_of_a_constant_the_first_layer_needs_one_row_per_kind(graph, tasks, seed):
+    ones = torch.ones(graph.num_nodes, graph.num_slots, 1, dtype=torch.float64)
+    _, logits = inputs(graph, 1, tasks, seed)
+    attention = torch.softmax(logits, dim=1)
+    soft = scrambled(SoftGIN(1, WIDTH, tasks), seed)
+    expected = literal.soft_gin(soft, ones, graph, attention)
+    assert_equal_with_gradients(
+        expand(soft.of_constant(graph, attention), graph), expected, [logits, *soft.parameters()]
+    )
+    hard = scrambled(EquivariantGIN(1, WIDTH, learn_epsilon=True), seed)
+    expected = literal.equivariant_gin(hard, ones, graph)
+    assert_equal_with_gradients(expand(hard.of_constant(graph), graph), expected, trainable(hard))
+
+
+@pytest.mark.parametrize("cells", [1, 50, 10_000])
+def test_the_size_of_a_block_changes_nothing(cells, monkeypatch):
+    monkeypatch.setitem(blocks.CELLS, "cpu", cells)
+    graph = literal.random_graph(2, nodes=9, slots=5, edges=40)
+    features, logits = inputs(graph, WIDTH, 3, 2)
+    attention = torch.softmax(logits, dim=1)
+    gin, linear = scrambled(SoftGIN(WIDTH, WIDTH, 3), 2), scrambled(SoftLinear(WIDTH, 3), 2)
+    scale, shift = (torch.randn(WIDTH, dtype=torch.float64, requires_grad=True) for _ in range(2))
+    assert_equal_with_gradients(
+        gin(features, graph.everyone, attention),
+        literal.soft_gin(gin, features, graph, attention),
+        [features, logits, *gin.parameters()],
+    )
+    assert_equal_with_gradients(
+        linear(Input(features, scale, shift, rectified=True), attention),
+        literal.soft_linear(linear, torch.relu(features * scale + shift), attention),
+        [features, logits, scale, shift, *linear.parameters()],
+    )
+    counts = torch.arange(1, 46, dtype=torch.float64)
+    rows = features.flatten(0, 1)
+    repeated = rows.repeat_interleave(counts.long(), dim=0)
+    for ours, expected in zip(moments(rows, counts), (repeated.mean(0), repeated.var(0, correction=0)), strict=True):
+        assert_equal_with_gradients(ours, expected, [features])
+
+
+@cases
+@given(graphs(), st.integers(1, 4), seeds)
+def test_sums_are_dense_products(graph, tasks, seed):
+    features, logits = inputs(graph, WIDTH, tasks, seed)
+    A = literal.dense(graph)
+    own = torch.einsum("rvu,urd->vrd", A, features).flatten(0, 1)[graph.everyone.pairs.keys]
+    expected = (
+        torch.einsum("rvu,usd->vsd", A, features),
+        own,
+        torch.einsum("nrd,rk->nkd", features, logits),
+    )
+    for left, right in zip(aggregate(features, logits, graph.everyone), expected, strict=True):
+        assert_equal_with_gradients(left, right, [features, logits])
+
+
+@cases
+@given(graphs(), st.integers(1, 3), seeds, st.data())
+def test_a_layer_onto_some_nodes_is_that_part_of_the_layer(graph, tasks, seed, data):
+    chosen = data.draw(st.sets(st.integers(0, graph.num_nodes - 1), min_size=1))
+    nodes = torch.tensor(sorted(chosen))
+    layer = scrambled(SoftGIN(WIDTH, WIDTH, tasks), seed)
+    features, logits = inputs(graph, WIDTH, tasks, seed)
+    attention = torch.softmax(logits, dim=1)
+    whole = layer(features, graph.everyone, attention)
+    part = layer(features, graph.onto(nodes), attention)
+    assert_equal_with_gradients(part, whole[nodes], [features, logits, *layer.parameters()])
 
 
 def test_equal_shares_go_to_the_lowest_task():
@@ -98,9 +171,11 @@ def test_equal_shares_go_to_the_lowest_task():
     features, _ = inputs(graph, 2, 3, 1)
     attention = torch.full((graph.num_slots, 3), 1 / 3, dtype=torch.float64)
     gin, linear = scrambled(SoftGIN(2, WIDTH, 3), 1), scrambled(SoftLinear(WIDTH, 3), 1)
-    torch.testing.assert_close(gin(features, graph, attention), literal.soft_gin(gin, features, graph, attention))
+    torch.testing.assert_close(
+        gin(features, graph.everyone, attention), literal.soft_gin(gin, features, graph, attention)
+    )
     wide = torch.randn(6, 4, WIDTH, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
-    torch.testing.assert_close(linear(wide, attention), literal.soft_linear(linear, wide, attention))
+    torch.testing.assert_close(linear(Input(wide), attention), literal.soft_linear(linear, wide, attention))
 
 
 def test_the_first_soft_layer_sees_typed_degrees_alone():
@@ -117,7 +192,7 @@ def test_the_first_soft_layer_sees_typed_degrees_alone():
     def mapped(perceptron, number):
         return literal.gin(perceptron, number.view(1), torch.zeros(1, 1, dtype=torch.float64))
 
-    out = layer(ones, graph, attention)
+    out = layer(ones, graph.everyone, attention)
     for v in range(graph.num_nodes):
         for r in range(graph.num_slots):
             expected = mapped(layer.own, torch.tensor(1 + degrees[v][r], dtype=torch.float64))
@@ -136,9 +211,9 @@ def test_within_a_layer_a_relation_does_not_feel_its_own_task(kind, tasks):
     features, logits = inputs(graph, WIDTH, tasks, 11)
     attention = torch.softmax(logits, dim=1)
     if kind == "gin":
-        out = scrambled(SoftGIN(WIDTH, WIDTH, tasks), 11)(features, graph, attention)
+        out = scrambled(SoftGIN(WIDTH, WIDTH, tasks), 11)(features, graph.everyone, attention)
     else:
-        out = scrambled(SoftLinear(WIDTH, tasks), 11)(features, attention)
+        out = scrambled(SoftLinear(WIDTH, tasks), 11)(Input(features), attention)
     for r in range(graph.num_slots):
         (gradient,) = torch.autograd.grad(out[:, r].square().sum(), logits, retain_graph=True)
         scale = gradient.abs().max()

@@ -8,6 +8,7 @@ import torch
 from reference_models.batches import pair_features
 from reference_models.graph import TypedGraph
 from reference_models.isdea import ISDEA
+from reference_models.layers.soft import Input
 from reference_models.mtdea import MTDEA
 from reference_models.network import Architecture
 
@@ -130,8 +131,24 @@ def test_a_network_is_its_layers_with_an_activation_between_but_never_after_the_
         X = normalised(norm, X, training)
         if index + 1 not in (gin_layers, gin_layers + 2):
             X = torch.relu(X)
-    found = network.train(training).represent(graph, attention if soft else None)
+    found = network.train(training).represent(graph, attention if soft else None).whole()
     torch.testing.assert_close(found, X, rtol=1e-8, atol=1e-8)
+
+
+@pytest.mark.parametrize("gin_layers", [1, 2, 3])
+@pytest.mark.parametrize("make", [lambda sizes: ISDEA(sizes, learn_epsilon=True), MTDEA])
+def test_outside_training_some_nodes_can_be_had_without_the_others(make, gin_layers):
+    sizes = Architecture(width=3, gin_layers=gin_layers, tasks=2, hops=0)
+    network = scrambled(make(sizes)).eval()
+    graph = literal.random_graph(8, nodes=8, slots=4, edges=25)
+    attention = torch.softmax(logits_for(graph, 2), dim=1)
+    nodes = torch.tensor([1, 4, 6])
+    whole, part = network.represent(graph, attention), network.represent(graph, attention, nodes)
+    torch.testing.assert_close(part.whole(), whole.whole()[nodes], rtol=1e-10, atol=1e-10)
+    triples = torch.tensor([[[1, 0, 6], [4, 3, 1]], [[6, 2, 6], [1, 1, 4]]])
+    torch.testing.assert_close(network.score(part, triples, None), network.score(whole, triples, None))
+    with pytest.raises(ValueError, match="all nodes"):
+        network.train().represent(graph, attention, nodes)
 
 
 def test_without_distances_a_pair_without_its_types_is_scored_by_its_relation_alone():
@@ -168,7 +185,7 @@ def test_the_head_reads_both_nodes_under_the_relation_and_both_distances(hops):
     first, _, second = network.head
     hidden = torch.relu(first.weight @ torch.cat(parts) + first.bias)
     expected = second.weight @ hidden + second.bias
-    found = network.score(features, triple, distances if hops else None)
+    found = network.score(Input(features), triple, distances if hops else None)
     torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-12)
     assert network.head[0].in_features == (12 if hops else 6)
 

@@ -1,0 +1,109 @@
+"""Sums over relations and over neighbours, each taken once for all relations."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from reference_models.graph import Receivers, TypedGraph
+from reference_models.layers.blocks import CELLS
+
+
+def aggregate(features: Tensor, attention: Tensor, onto: Receivers) -> tuple[Tensor, Tensor, Tensor]:
+    """Return A X ``(M, R, d)`` and A_r X_r at the pairs ``(P, d)`` of M receivers, and the task sums T ``(N, K, d)``.
+
+    ``features`` X is ``(N, R, d)`` and ``attention`` alpha ``(R, K)``; T_k is the sum over r of
+    alpha[r, k] X_r.
+    """
+    return _Aggregate.apply(features, attention, onto)  # type: ignore[no-any-return, no-untyped-call]
+
+
+class _Aggregate(torch.autograd.Function):
+    """One function, so that the gradient of X is gathered in one array instead of one for each use."""
+
+    @staticmethod
+    def forward(ctx: Any, features: Tensor, attention: Tensor, onto: Receivers) -> tuple[Tensor, Tensor, Tensor]:
+        ctx.onto = onto
+        ctx.save_for_backward(features, attention)
+        everything = (onto.union.matrix @ features.flatten(1)).view(onto.number, *features.shape[1:])
+        own = onto.pairs.from_sources.matrix @ features.flatten(0, 1)[onto.pairs.sources]
+        return everything, own, task_sums(features, attention)
+
+    @staticmethod
+    def backward(ctx: Any, everything: Tensor, own: Tensor, sums: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
+        features, attention = ctx.saved_tensors
+        onto = ctx.onto
+        gradient, shares = None, None
+        if ctx.needs_input_grad[0]:
+            gradient = (onto.union.transposed @ everything.flatten(1)).view(features.shape)
+            gradient.baddbmm_(attention.expand(len(features), *attention.shape), sums)
+            rows, sources = gradient.flatten(0, 1), onto.pairs.sources
+            rows[sources] = rows[sources] + onto.pairs.from_sources.transposed @ own
+        if ctx.needs_input_grad[1]:
+            shares = torch.bmm(features, sums.transpose(1, 2)).sum(dim=0)
+        return gradient, shares, None
+
+
+def task_sums(features: Tensor, attention: Tensor) -> Tensor:
+    """Return T_k, the attention-weighted sums over all slots: ``(N, R, d), (R, K) -> (N, K, d)``."""
+    return attention.T @ features
+
+
+def expand(rows: Tensor, graph: TypedGraph) -> Tensor:
+    """Return features ``(N, R, d)`` for every node and slot from one row per kind of the graph, ``(D, d)``."""
+    return _Expand.apply(rows, graph)  # type: ignore[no-any-return, no-untyped-call]
+
+
+class _Expand(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, rows: Tensor, graph: TypedGraph) -> Tensor:
+        ctx.graph = graph
+        kinds = graph.kinds
+        usual = len(rows) - len(kinds.places)
+        base = rows[:usual].reshape(usual // graph.num_slots, -1)
+        out = base.index_select(0, kinds.level).view(-1, rows.shape[1])
+        out[graph.everyone.pairs.keys] = rows[usual:]
+        return out.view(graph.num_nodes, graph.num_slots, -1)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+        graph, width = ctx.graph, gradient.shape[-1]
+        kinds = graph.kinds
+        base = kinds.of_level.matrix @ gradient.reshape(graph.num_nodes, -1)
+        apart = gradient.reshape(-1, width)[graph.everyone.pairs.keys]
+        usual = base.view(-1, width).index_add_(0, kinds.places, apart, alpha=-1)
+        return torch.cat([usual, apart]), None
+
+
+def moments(rows: Tensor, counts: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    """Return mean and variance (divided by M) of rows ``(M, d)``, row i counted ``counts[i]`` times."""
+    return _Moments.apply(rows, counts)  # type: ignore[no-any-return, no-untyped-call]
+
+
+class _Moments(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, rows: Tensor, counts: Tensor | None) -> tuple[Tensor, Tensor]:
+        total = float(len(rows) if counts is None else counts.sum())
+        pivot = rows[: min(len(rows), 256)].mean(dim=0)
+        first, second = (torch.zeros(rows.shape[1], dtype=torch.float64, device=rows.device) for _ in range(2))
+        size = max(1, CELLS[rows.device.type] // rows.shape[1])
+        for start in range(0, len(rows), size):
+            part = rows[start : start + size] - pivot
+            weighted = part if counts is None else part * counts[start : start + size, None]
+            first += weighted.sum(dim=0)
+            second += (weighted * part).sum(dim=0)
+        shift = first / total
+        mean = pivot + shift.to(rows.dtype)
+        variance = (second / total - shift.square()).clamp_min(0).to(rows.dtype)
+        ctx.save_for_backward(rows, counts, mean)
+        ctx.total = total
+        return mean, variance
+
+    @staticmethod
+    def backward(ctx: Any, of_mean: Tensor, of_variance: Tensor) -> tuple[Tensor, None]:
+        rows, counts, mean = ctx.saved_tensors
+        scale = 2 * of_variance / ctx.total
+        gradient = torch.addcmul(of_mean / ctx.total - scale * mean, rows, scale)
+        return gradient if counts is None else gradient * counts[:, None], None
