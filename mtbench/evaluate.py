@@ -81,8 +81,8 @@ class Task:
 
     @property
     def sides(self) -> tuple[Side, ...]:
-        """The sides the protocol corrupts."""
-        return candidates_module.protocol_named(self.candidates.protocol).sides
+        """The sides that were corrupted."""
+        return tuple(self.candidates.drawn)
 
     def evaluate(self, scores: object) -> Result:
         """Rank scores aligned with ``triples``: an array or tensor ``(k,)`` of integers or floats.
