@@ -28,8 +28,10 @@ def candidates(split: Split, convention: Convention, protocol: str = "dual", see
     """
     if protocol not in convention.lists:
         raise UnknownNameError("protocol", protocol, convention.lists)
-    if convention.name == STANDARD.name or not len(split.targets):
-        return draw(split, protocol, STANDARD.relations.name, seed)
+    if convention.name == STANDARD.name:
+        return draw(split, protocol, convention.relations.name, seed)
+    if not len(split.targets):
+        raise UsageError(f"{split.dataset} {split.name}: there are no targets to rank; take data.valid or data.test")
     try:
         seed = operator.index(seed)
     except TypeError as error:
