@@ -202,7 +202,7 @@ def draw_side(split: Split, side: Side, width: int, pool: Vocabulary, header: st
 def is_known(split: Split, triples: IntArray) -> BoolArray:
     """Return which triples ``(n, 3)`` are observable or missing ones of the split: no candidate may be, ``(n,)``."""
     steps = np.array([split.relation_slots * split.num_entities, split.num_entities, 1])
-    known = np.unique(np.concatenate((split.graph, split.targets)) @ steps)
+    known = np.sort(np.concatenate((split.graph, split.targets)) @ steps)
     asked = triples @ steps
     found: BoolArray = known[np.minimum(np.searchsorted(known, asked), len(known) - 1)] == asked
     return found
