@@ -124,6 +124,22 @@ def test_scores_that_are_not_numbers_are_refused_and_leave_no_run(plan):
     assert not plan.out.exists()
 
 
+def test_the_conventions_of_the_paper_are_written_on_request(module, plan):
+    directory, results = run(replace(plan, paper=True, protocols=("dual", "entity"), candidate_seed=1))
+    assert [call[0] for call in module.calls] == ["made", "fitted", "applied"]
+    saved = json.loads((directory / "conventions.json").read_text(encoding="utf-8"))
+    assert (saved["dataset"], saved["split"], saved["model"]) == ("toy", "test", "hashing")
+    assert saved["content_sha256"] == results[0].content_sha256
+    assert list(saved["protocols"]) == ["dual", "entity"]
+    for result in results:
+        read = saved["protocols"][result.protocol]
+        assert [part["convention"] for part in read] == ["standard", "isdea", "ingram", "nbfnet"]
+        assert {part["seed"] for part in read} == {1}
+        assert read[0]["metrics"] == result.metrics
+    run(replace(plan, force=True))
+    assert tree(directory) == ["ranks.parquet", "result.json"]
+
+
 def test_an_interrupted_run_leaves_no_run_directory_and_keeps_its_checkpoints(plan):
     with pytest.raises(KeyboardInterrupt):
         run(replace(plan, model=f"{thirdparty.NAME}:Interrupted"))

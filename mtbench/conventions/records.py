@@ -57,6 +57,9 @@ class Convention:
             raise UsageError(
                 f'convention {self.name}: last_excluded needs known="all" and relations without empty slots'
             )
+        random = self.sampled_hits or any(lists.invented for lists in self.lists.values())
+        if random and self.ties == "expected":
+            raise UsageError(f'convention {self.name}: sampled hits and invented candidates need ties="pessimistic"')
 
 
 def _twice(source: str) -> Vocabulary:

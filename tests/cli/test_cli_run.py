@@ -31,6 +31,16 @@ def test_a_run_prints_its_table_and_where_it_is(run, tmp_path):
     assert "every figure follows from the ranks" in out
 
 
+def test_paper_writes_the_conventions_too(run, tmp_path):
+    code, out, err = run("run", MODEL, "--dataset", "toy", "--out", "kept", "--paper")
+    assert (code, err) == (0, "")
+    assert "conventions.json holds the model under the conventions of the paper's tables\n" in out
+    assert list(json.loads((tmp_path / "kept" / "conventions.json").read_text(encoding="utf-8"))["protocols"]) == [
+        "dual"
+    ]
+    assert run("run", MODEL, "--dataset", "toy", "--out", "kept", "--paper", "--force")[0] == 0
+
+
 def test_without_out_the_run_lies_below_runs(run, tmp_path):
     code, _, _ = run("run", MODEL, "--dataset", "toy", "--seed", 4, "--set", "depth=2")
     assert code == 0

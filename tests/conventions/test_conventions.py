@@ -398,6 +398,10 @@ def test_what_cannot_be_read():
     for change in ({"known": "graph"}, {"relations": VOCABULARIES["slots"]}):
         with pytest.raises(UsageError, match=r"convention ingram: last_excluded needs known=.all. and relations"):
             replace(CONVENTIONS["ingram"], **change)
+    with pytest.raises(UsageError, match="convention nbfnet: sampled hits and invented candidates need ties"):
+        replace(CONVENTIONS["nbfnet"], ties="expected")
+    with pytest.raises(UsageError, match="convention standard: sampled hits and invented candidates need ties"):
+        replace(STANDARD, sampled_hits=True)
 
 
 def test_a_variant_of_the_standard_changes_one_thing_at_a_time():
