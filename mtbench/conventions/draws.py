@@ -12,7 +12,7 @@ import numpy as np
 from mtbench.candidates import Candidates, Vocabulary, draw, draw_side, is_known
 from mtbench.conventions.records import STANDARD, Convention
 from mtbench.errors import UnknownNameError, UsageError
-from mtbench.names import COLUMN, RELATION, IntArray, Side
+from mtbench.names import COLUMN, HEAD, RELATION, TAIL, IntArray, Side
 from mtbench.splits import Split
 
 CONVENTIONS_VERSION = 1
@@ -74,9 +74,12 @@ def _draw_against_graph(
     split: Split, side: Side, width: int, pool: Vocabulary, header: str
 ) -> tuple[IntArray, IntArray]:
     """Draw candidates that are neither observable nor the target, but may be other missing triples."""
-    others = np.delete(split.targets, COLUMN[side], axis=1)
-    _, group = np.unique(others, axis=0, return_inverse=True)
-    group = group.reshape(-1)
+    fixed = [column for column in (HEAD, RELATION, TAIL) if column != COLUMN[side]]
+    steps = np.array([max(split.num_entities, split.relation_slots), 1])
+    pairs, group, sizes = np.unique(split.targets[:, fixed] @ steps, return_inverse=True, return_counts=True)
+    asked = split.graph[:, fixed] @ steps
+    found = np.minimum(np.searchsorted(pairs, asked), len(pairs) - 1)
+    turns_of_row = np.where(pairs[found] == asked, sizes[found], 0)
     order = np.argsort(group, kind="stable")
     turn = np.empty_like(group)
     turn[order] = np.arange(len(group)) - np.searchsorted(group[order], group[order])
@@ -85,7 +88,10 @@ def _draw_against_graph(
     # Of targets that share their other two parts, each turn holds one, so that none is filtered for another.
     for number in range(int(turn.max()) + 1):
         rows = turn == number
-        ids[rows], counts[rows] = draw_side(replace(split, targets=split.targets[rows]), side, width, pool, header)
+        part = replace(split, targets=split.targets[rows])
+        if side != "relation":  # where the graph also says which relations are present
+            part = replace(part, graph=split.graph[turns_of_row > number])
+        ids[rows], counts[rows] = draw_side(part, side, width, pool, header)
     return ids, counts
 
 
