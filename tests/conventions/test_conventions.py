@@ -415,6 +415,20 @@ def test_a_variant_of_the_standard_changes_one_thing_at_a_time():
         assert wide.metrics == evaluate(hashed, split, vocabulary="slots").metrics
 
 
+def test_the_number_of_candidates_is_that_of_one_list():
+    split = many_relations()
+    for name, protocol, number in (("isdea", "dual", 50), ("nbfnet", "dual", 25), ("nbfnet", "entity", 50)):
+        assert read(hashed, split, name, protocol).candidates == number
+
+
+def test_present_relations_are_those_of_the_whole_graph_under_any_filter():
+    split = random_split(11)
+    variant = replace(CONVENTIONS["isdea"], relations=VOCABULARIES["present"])
+    ids, valid = candidates(split, variant, "relation").side("relation")
+    for target, row, keep in zip(map(tuple, split.targets.tolist()), ids, valid, strict=True):
+        assert row[keep].tolist() == [other for other in allowed(split, target, "relation", "isdea") if other < 8]
+
+
 def test_no_warning_and_no_possible_candidate():
     full = random_split(10, entities=2, relations=1, slots=1, graph=7, targets=1)
     for name in CONVENTIONS:
