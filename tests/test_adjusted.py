@@ -50,7 +50,7 @@ def test_worked_example():
     observed = metrics.expected(np.array([0, 1]), np.zeros(2, dtype=np.int64))
     found = adjust(observed, counts, metrics.chance(counts))
     assert found["mr"].index == pytest.approx(1 - (1.5 - 1) / (2.5 - 1))
-    assert found["mr"].deviation == pytest.approx(math.sqrt((8 / 12 + 24 / 12)) / 2)
+    assert found["mr"].deviation == pytest.approx(math.sqrt(8 / 12 + 24 / 12) / 2)
     assert found["mr"].z == pytest.approx((2.5 - 1.5) / found["mr"].deviation)
     chance = (11 / 18 + 137 / 300) / 2
     assert found["mrr"].index == pytest.approx((0.75 - chance) / (1 - chance))
