@@ -69,7 +69,7 @@ def compare(
     first = finished[0].result
     kind = clusters.choose(first.dataset, cluster)
     targets, order = entries.ordered(first.ranks)
-    labels = clusters.label(targets, kind, _graph(first, split) if kind == "component" else None)
+    labels = clusters.label(targets, kind, _graph(first, kind, split))
     models = entries.models(finished, metric, targets)
     drawn = bootstrap.draw([(model.label, model.values) for model in models], labels, draws, seed)
     sign = -1 if metric in LOWER_IS_BETTER else 1
@@ -119,13 +119,15 @@ def _checked(draws: int, seed: int, level: float) -> tuple[int, int]:
     return draws, seed
 
 
-def _graph(result: Result, split: Split | None) -> Split:
-    """Return the split a result is of, checked by its content."""
+def _graph(result: Result, kind: str, split: Split | None) -> Split | None:
+    """Return the split a result is of, checked by its content; None where no graph is needed or given."""
     from mtbench import catalog
     from mtbench.datasets import load
 
     remedy = "give the split it was evaluated on (on the command line --data DIR), or choose the clusters pair or none"
     if split is None:
+        if kind != "component":
+            return None
         if result.dataset not in catalog.names():
             raise UsageError(f"clusters by component need the graph of {result.dataset}: {remedy}")
         split = load(result.dataset).split(result.split)

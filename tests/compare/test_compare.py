@@ -92,6 +92,32 @@ def test_the_mean_rank_is_best_when_small(runs):
     assert "AMRI" in found.table()
 
 
+def test_intervals_stay_within_the_metric():
+    few = [run("m", skill, seed) for seed, skill in enumerate((0.8, 0.9))]
+    found = compare(few).rows[0]
+    assert found.high == 1.0
+    assert 0 <= found.low < found.mean
+    assert compare(few, "mr").rows[0].low == 1.0
+
+
+def test_groups_follow_the_corrected_differences():
+    close = [run(name, skill, seed) for name, skill in (("a", 0.55), ("b", 0.5), ("c", 0.45)) for seed in range(3)]
+    pair = next(pair for pair in compare(close).pairs if pair.p_value < pair.corrected < 0.5)
+    for alpha, tied in (((pair.p_value + pair.corrected) / 2, True), (pair.corrected + 1e-6, False)):
+        group = {row.model: set(row.group) for row in compare(close, level=1 - alpha).rows}
+        assert bool(group[pair.first] & group[pair.second]) is tied
+
+
+def test_the_notes_say_what_the_targets_can_tell(runs):
+    found = compare(runs, level=0.9)
+    smallest = [pair.detectable for pair in found.pairs]
+    middle = sorted(smallest)[1]
+    assert found.notes == (
+        f"80 targets in {found.clusters} (head, relation) pairs (0.1 level, 80 % power) and these seeds tell apart "
+        f"models that differ by {middle:.4f} MRR (median of 3 pairs, {min(smallest):.4f} to {max(smallest):.4f})",
+    )
+
+
 def test_equal_models_are_tied(runs):
     twins = [replace(result, run=replace(result.run, model="twin")) for result in runs[:3]]
     found = compare([*runs, *twins])
@@ -190,14 +216,23 @@ def test_unfinished_runs_are_shown_but_not_compared(runs, tmp_path):
         compare([failed])
 
 
+def test_a_failed_run_is_left_out_even_if_it_has_ranks(runs):
+    failed = replace(runs[3], run=replace(runs[3].run, status="failed"))
+    found = compare([*runs[:3], failed])
+    assert [row.model for row in found.rows] == ["good"]
+    assert [(row.source, row.status) for row in found.unfinished] == [("result 4", "failed")]
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         ({"draws": 10}, "draws must be at least 100, not 10"),
         ({"draws": 1e3}, "must be integers, not 1000.0 and 0"),
         ({"seed": -1}, "seed must be at least 0"),
+        ({"level": 0.05}, "not 0.05"),
         ({"level": 95}, "level must be at least 0.5 and below 1, not 95"),
         ({"cluster": "component"}, "need the graph of random: give the split"),
+        ({"split": small()}, "test split of toy is not the one the runs are of"),
         ({"cluster": "component", "split": small()}, "test split of toy is not the one the runs are of"),
     ],
 )

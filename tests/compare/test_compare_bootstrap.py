@@ -123,3 +123,45 @@ def test_a_difference_of_the_detectable_size_is_found_four_times_in_five():
         hits += shifted[0].minus(shifted[1]).p_value() < 0.05
     assert hits / repeats == pytest.approx(0.8, abs=0.06)
     assert bootstrap.multiplier(0.95) == pytest.approx(2.802, abs=0.001)
+
+
+def test_degrees_of_freedom_by_hand():
+    # Variances 2 of targets and 3 of seeds, of which 1 is drift: 4 in all, over 2^2 / 5 + 3^2 / 2.
+    targets = np.array([1.0, -1.0]) * math.sqrt(2)
+    one = bootstrap.Drawn(0.0, targets, targets, ((3.0, 1.0, 2.0),), 5.0)
+    assert one.degrees == pytest.approx(4**2 / (4 / 5 + 9 / 2))
+    two = bootstrap.Drawn(0.0, 0 * targets, 0 * targets, ((2.0, 0.0, 4.0),), 5.0)
+    assert one.minus(two).degrees == pytest.approx(6**2 / (4 / 5 + 9 / 2 + 4 / 4))
+    # More drift than spread: what the targets explain is all there is.
+    assert bootstrap.Drawn(0.0, targets, targets, ((0.5, 1.0, 2.0),), 5.0).degrees == pytest.approx(4 / (4 / 5 + 0.125))
+
+
+def test_clusters_are_worth_as_many_equal_ones():
+    values = np.random.default_rng(0).random((1, len(CLUSTERS)))
+    assert drawn([values])[0].degrees == pytest.approx(39)
+    unequal = np.array([0] * 6 + [1] * 3 + [2])
+    assert drawn([values[:, :10]], unequal)[0].degrees == pytest.approx(100 / 46 - 1)
+
+
+def test_the_error_is_unbiased_for_few_clusters():
+    values = np.array([[0.0, 0.2, 0.6, 1.0]])
+    found = drawn([values], np.arange(4), draws=20_000)[0]
+    assert found.error == pytest.approx(values.std(ddof=1) / 2, rel=0.02)
+
+
+@pytest.mark.parametrize("apart", [0.0, 0.03])
+def test_the_spread_that_targets_explain_is_counted_once(apart):
+    random, number = np.random.default_rng(9), 500
+    values = random.random((3, number)) + apart * np.arange(3)[:, None]
+    found = drawn([values], np.arange(number), draws=8000)[0]
+    drift = (values - values.mean(axis=0)).var(axis=1).sum() / 2 / number
+    seeds = max(0.0, values.mean(axis=1).var(ddof=1) - drift) / 3
+    assert bool(seeds > 0) is (apart > 0)
+    assert found.error == pytest.approx(math.sqrt(values.mean(axis=0).var() / number + seeds), rel=0.02)
+
+
+def test_seeds_of_two_models_are_drawn_apart():
+    values = np.repeat([[0.3], [0.5], [0.4]], len(CLUSTERS), axis=1)
+    one, two = drawn([values, values], draws=8000)
+    assert one.minus(two).error == pytest.approx(math.sqrt(2) * one.error, rel=0.05)
+    assert not np.array_equal(one.both, drawn([values], draws=8000, seed=1)[0].both)
