@@ -1,9 +1,11 @@
 """The paired two-level bootstrap: targets drawn by cluster, the same for all models, and seeds by model.
 
-Both levels are drawn at once (Owen 2007, the pigeonhole bootstrap, which is mildly conservative), with
-two corrections that matter because seeds are few: drawn deviations are scaled so that their variance is
-unbiased for any number of seeds, and quantiles are stretched from the normal distribution's to Student's
-with Welch-Satterthwaite degrees of freedom. Without them three seeds give intervals far too short.
+Targets carry their clusters and every model's seeds its own mean (Davison and Hinkley 1997, section 3.8).
+Three corrections matter because seeds and clusters are few. Drawn deviations are scaled so that their
+variance is unbiased for any number. Means of seeds lie apart also because the targets are few, which the
+draw of targets shows already, so that part is not counted again. And quantiles are stretched from those
+of the normal distribution to Student's with Welch-Satterthwaite degrees of freedom: without that, three
+seeds give intervals far too short.
 """
 
 from __future__ import annotations

@@ -134,11 +134,11 @@ class Comparison:
 
     def table(self, format: str = "text") -> str:  # noqa: A002
         """Return the models as a table in ``text``, ``markdown``, ``latex`` or ``csv``."""
-        return show.grid(*show.model_cells(self), format)
+        return show.grid(*show.model_cells(self, format), format)
 
     def pair_table(self, format: str = "text") -> str:  # noqa: A002
         """Return the differences between models as a table in ``text``, ``markdown``, ``latex`` or ``csv``."""
-        return show.grid(*show.pair_cells(self), format)
+        return show.grid(*show.pair_cells(self, format), format)
 
     def to_dict(self) -> dict[str, object]:
         """Return everything as plain values, ready for JSON."""

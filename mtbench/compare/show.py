@@ -45,9 +45,19 @@ def number(value: float, metric: str) -> str:
     return f"{value:.{tables.PLACES.get(metric, 4)}f}"
 
 
-def model_cells(found: Comparison) -> Cells:
-    """Return headings and one row per model, then one per run that was left out."""
+def model_cells(found: Comparison, format: str = "text") -> Cells:  # noqa: A002
+    """Return headings and one row per model, then one per run that was left out; CSV has all digits."""
     metric = found.metric
+    if format == "csv":
+        names = ["seeds", "mean", "deviation", "low", "high", "covers", "best_rank", "worst_rank", "group"]
+        plain: list[list[object]] = [
+            [row.model, "ok", len(row.seeds)]
+            + [getattr(row, name) for name in names[1:]]
+            + [row.adjusted[metric], row.z[metric]]
+            for row in found.rows
+        ]
+        plain += [[run.model, run.status, *[None] * (len(names) + 2)] for run in found.unfinished]
+        return ["model", "status", *names, "adjusted", "z"], _plain(plain)
     adjusted = "AMRI" if metric == "mr" else f"Adjusted {heading(metric)}"
     level = f"{100 * found.level:g} %"
     headings = [
@@ -84,8 +94,11 @@ def model_cells(found: Comparison) -> Cells:
     return headings, rows
 
 
-def pair_cells(found: Comparison) -> Cells:
-    """Return headings and one row per pair of models."""
+def pair_cells(found: Comparison, format: str = "text") -> Cells:  # noqa: A002
+    """Return headings and one row per pair of models; CSV has all digits."""
+    if format == "csv":
+        names = ["first", "second", "difference", "low", "high", "p_value", "corrected", "detectable", "covers"]
+        return names, _plain([[getattr(pair, name) for name in names] for pair in found.pairs])
     level = f"{100 * found.level:g} %"
     headings = ["Better", "Worse", "Difference", f"{level} from", "to", "p", "p (Holm)", "Detectable"]
     rows = [
@@ -100,6 +113,10 @@ def pair_cells(found: Comparison) -> Cells:
         for pair in found.pairs
     ]
     return headings, rows
+
+
+def _plain(rows: Sequence[Sequence[object]]) -> list[list[str]]:
+    return [["" if cell is None else str(cell) for cell in row] for row in rows]
 
 
 def _probability(value: float) -> str:
