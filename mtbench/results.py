@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from mtbench import catalog, metrics, runs, tables
+from mtbench.adjusted import Adjusted, adjust
 from mtbench.candidates import CANDIDATES_VERSION, PROTOCOLS, VOCABULARIES
 from mtbench.errors import ResultError, UsageError
 from mtbench.hashing import content_hash, file_hash
@@ -92,6 +93,10 @@ class Result:
     def per_target(self) -> dict[str, FloatArray]:
         """Return every metric of every target ``(m,)``, in expectation over ties, in the order of ``ranks``."""
         return metrics.per_target(self.ranks.greater, self.ranks.equal)
+
+    def adjusted(self) -> dict[str, Adjusted]:
+        """Return every metric adjusted for chance, with its z-score under the exact null; empty without ranks."""
+        return adjust(self.metrics, self.ranks.count, self.chance) if len(self.ranks) else {}
 
     def save(self, directory: Path | str, run: RunInfo | None = None, *, force: bool = False) -> Path:
         """Write ``result.json`` and ``ranks.parquet`` into a directory, both or neither, and return it.
