@@ -1,7 +1,8 @@
 """The standard evaluator: one task, one way to rank, whatever the model is made of.
 
-Every distinct triple of a task is scored exactly once, so a target and its candidates never differ by
-the rounding of a second forward pass, and two models that agree on every triple agree on every metric.
+Every distinct triple, or row of triples, of a side is scored exactly once, so a target and its candidates
+never differ by the rounding of a second forward pass, and two models that agree on every triple agree on
+every metric.
 """
 
 from __future__ import annotations
@@ -28,7 +29,10 @@ from mtbench.splits import Split
 
 BATCH_SIZE = 65_536
 LISTED = 20_000_000
-"""The most candidates of a full protocol that ``triples`` lists; more are only ranked for a scorer, in batches."""
+"""The most candidates of a full protocol that ``triples`` lists, which takes about 100 bytes of memory for each.
+
+More are only ranked for a scorer, in batches.
+"""
 
 UNVERSIONED = "unversioned"
 
@@ -154,7 +158,7 @@ class Task:
         if self.protocol.full:
             return rank_all(found, self.split, self._filtered, size, progress)
         triples, target, rows = self._layout
-        needed = {side: np.unique(np.append(rows[side], target)) for side in self.sides}
+        needed = {side: np.append(rows[side], target) for side in self.sides}
         scores = score_listed(found, self.split, triples, needed, size, progress)
         return {side: RankedSide(self._count(side, part), part[target], seen) for side, (part, seen) in scores.items()}
 

@@ -193,7 +193,8 @@ class Asker:
 def score_listed(
     found: Ways, split: Split, triples: IntArray, needed: Mapping[Side, IntArray], size: int, progress: Progress | None
 ) -> Mapping[Side, tuple[ScoreArray, Seen]]:
-    """Return per side scores ``(k,)`` aligned with ``triples`` ``(k, 3)``, filled in the rows ``needed`` of it.
+    """Return per side scores ``(k,)`` aligned with ``triples`` ``(k, 3)``, filled in the rows ``needed`` of it,
+    which may repeat.
 
     A scorer of triples is asked for each once. Otherwise every side is read from the kind of rows that
     takes the fewest scores, sides that share a kind from the same rows, so that a target and its candidates
@@ -203,6 +204,7 @@ def score_listed(
         asker = Asker(split, size, Meter(len(triples), progress), Seen())
         scores = asker.triples(found.triples, triples)
         return dict.fromkeys(needed, (scores, asker.seen))
+    needed = {side: np.unique(rows) for side, rows in needed.items()}
     chosen = {
         side: min(found.rows, key=lambda kind: _cells(split, kind, triples[rows])) for side, rows in needed.items()
     }
