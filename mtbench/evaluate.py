@@ -91,7 +91,7 @@ class Task:
     @cached_property
     def _listed(self) -> Mapping[Side, tuple[IntArray, BoolArray]]:
         """The ids of the candidates per side ``(m, c)``, and which of them are not padding."""
-        if not self.protocol.full:
+        if not self._protocol.full:
             return {side: self.candidates.side(side) for side in self.sides}
         number = int(self.candidates.counts.sum())
         if number > LISTED:
@@ -107,14 +107,14 @@ class Task:
         return {side: filter_side(self.split, side, empty_slots=pool.empty_slots) for side in self.sides}
 
     @property
-    def protocol(self) -> Protocol:
+    def _protocol(self) -> Protocol:
         """What the protocol of the candidates declares."""
         return candidates_module.protocol_named(self.candidates.protocol)
 
     @property
     def sides(self) -> tuple[Side, ...]:
         """The sides the protocol corrupts."""
-        return self.protocol.sides
+        return self._protocol.sides
 
     def evaluate(self, scores: object) -> Result:
         """Rank scores aligned with ``triples``: an array or tensor ``(k,)`` of integers or floats.
@@ -155,7 +155,7 @@ class Task:
     ) -> Mapping[Side, RankedSide]:
         """Ask a scorer for what the protocol needs, and rank the targets on every side."""
         found, size = ways(score), batch_limit(batch_size)
-        if self.protocol.full:
+        if self._protocol.full:
             return rank_all(found, self.split, self._filtered, size, progress)
         triples, target, rows = self._layout
         needed = {side: np.append(rows[side], target) for side in self.sides}

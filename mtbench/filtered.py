@@ -51,10 +51,6 @@ class Filtered:
         starts = np.searchsorted(rows, self.row)[:, None]
         return np.where(valid, np.append(ids, -1)[np.where(valid, starts + place, -1)], -1), valid
 
-    def triples(self, start: int, cells: IntArray) -> IntArray:
-        """Return the triples ``(k, 3)`` of cells ``(k, 2)``: a row counted from ``start``, and an id."""
-        return joined(self.side, self.pairs[start + cells[:, 0]], cells[:, 1])
-
 
 def fixed(side: Side) -> tuple[Side, Side]:
     """Return the two sides that stay when one is corrupted, in column order."""
@@ -62,10 +58,11 @@ def fixed(side: Side) -> tuple[Side, Side]:
     return first, second
 
 
-def joined(side: Side, pairs: IntArray, ids: IntArray) -> IntArray:
-    """Return triples ``(k, 3)`` from what stays fixed, ``(k, 2)`` in column order, and the ids of the side ``(k,)``."""
+def joined(side: Side, pairs: IntArray, rows: IntArray, ids: IntArray) -> IntArray:
+    """Return triples ``(k, 3)``: what stays fixed from rows ``(k,)`` of the pairs ``(b, 2)``, and ids of the side."""
     triples = np.empty((len(ids), 3), dtype=np.int64)
-    triples[:, [COLUMN[other] for other in fixed(side)]] = pairs
+    for other, values in zip(fixed(side), pairs.T, strict=True):
+        triples[:, COLUMN[other]] = values[rows]
     triples[:, COLUMN[side]] = ids
     return triples
 

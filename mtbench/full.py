@@ -9,7 +9,7 @@ from typing import TypeAlias
 import numpy as np
 
 from mtbench.errors import UsageError
-from mtbench.filtered import Filtered
+from mtbench.filtered import Filtered, joined
 from mtbench.names import COLUMN, BoolArray, IntArray, ScoreArray, Side
 from mtbench.ranks import Counts, count_rows
 from mtbench.scorers import METHODS, Asker, Meter, Progress, Seen, Ways
@@ -54,8 +54,8 @@ def _ask(found: Ways, candidates: Filtered, asker: Asker) -> Ask:
     listed = _listed(found, side, asker)
 
     def ask(start: int, needed: BoolArray) -> ScoreArray:
-        cells = np.argwhere(needed)
-        values = listed(candidates.triples(start, cells))
+        pairs = candidates.pairs[start : start + len(needed)]
+        values = listed(joined(side, pairs, *np.nonzero(needed)))
         scores = np.empty_like(values, shape=needed.shape)
         scores[~needed] = 0
         scores[needed] = values

@@ -148,13 +148,17 @@ def accept(scores: object, triples: IntArray, split: Split, total: int) -> tuple
 
 
 def accept_rows(
-    scores: object, needed: BoolArray, widths: Sequence[int], split: Split, triples_of: Callable[[IntArray], IntArray]
+    scores: object,
+    needed: BoolArray,
+    widths: Sequence[int],
+    split: Split,
+    triples_of: Callable[[IntArray, IntArray], IntArray],
 ) -> tuple[ScoreArray, str]:
     """Return scores of whole rows with the name of the type they came in, or refuse them as `accept` does.
 
     ``needed`` ``(b, w)`` marks the scores that will be read: only they have to be finite, because a model
     may mask triples it knows. ``widths`` are the numbers of columns that are understood, none above w;
-    ``triples_of`` returns the triples ``(k, 3)`` of cells ``(k, 2)``, row and column.
+    ``triples_of`` returns the triples ``(k, 3)`` of rows and columns ``(k,)``.
     """
     where, rows = f"{split.dataset} {split.name}", len(needed)
     array, kind = _numbers(scores, where)
@@ -166,7 +170,7 @@ def accept_rows(
         )
     wrong = ~np.isfinite(array)
     if wrong.any() and (wrong := wrong & needed[:, : array.shape[1]]).any():
-        few = triples_of(np.argwhere(wrong)[:SHOWN])
+        few = triples_of(*(axis[:SHOWN] for axis in np.nonzero(wrong)))
         of = f"{np.count_nonzero(needed)} scores of a batch"
         raise ScoreError(f"{where}: {_not_finite(array[wrong], few, split, of)}")
     return array, kind

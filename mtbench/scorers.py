@@ -145,9 +145,7 @@ class Asker:
         """Return whole rows of scores ``(b, w)`` for pairs ``(b, 2)``; ``needed`` marks those that will be read."""
         answer = function(pairs[:, 0].copy(), pairs[:, 1].copy())
         widths = self._widths(side, needed)
-        array, kind = accept_rows(
-            answer, needed, widths, self.split, lambda cells: joined(side, pairs[cells[:, 0]], cells[:, 1])
-        )
+        array, kind = accept_rows(answer, needed, widths, self.split, lambda rows, ids: joined(side, pairs, rows, ids))
         self._note(array[needed[:, : array.shape[1]]], kind)
         self.meter.add(int(np.count_nonzero(needed)))
         return array
