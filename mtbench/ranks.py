@@ -6,7 +6,7 @@ later correction of a metric can be applied to old runs without their models.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
 
@@ -87,7 +87,10 @@ class Ranks:
         return total
 
     def to_frame(self) -> pd.DataFrame:
-        """Return one row per target: its names, the counts per side, and its mean rank over tied orders."""
+        """Return one row per target: its names, the counts per side, and its mean rank over tied orders.
+
+        The rank is that among all candidates that were counted, also where metrics are those of a draw.
+        """
         import pandas as pd
 
         columns: dict[str, AnyArray] = dict(zip(COLUMNS, (self.heads, self.relations, self.tails), strict=True))
@@ -150,23 +153,22 @@ def accept(scores: object, triples: IntArray, split: Split, total: int) -> tuple
 def accept_rows(
     scores: object,
     needed: BoolArray,
-    widths: Sequence[int],
+    widths: Mapping[int, str],
     split: Split,
     triples_of: Callable[[IntArray, IntArray], IntArray],
 ) -> tuple[ScoreArray, str]:
     """Return scores of whole rows with the name of the type they came in, or refuse them as `accept` does.
 
     ``needed`` ``(b, w)`` marks the scores that will be read: only they have to be finite, because a model
-    may mask triples it knows. ``widths`` are the numbers of columns that are understood, none above w;
-    ``triples_of`` returns the triples ``(k, 3)`` of rows and columns ``(k,)``.
+    may mask triples it knows. ``widths`` are the numbers of columns that are understood, none above w, and
+    what a column then is; ``triples_of`` returns the triples ``(k, 3)`` of rows and columns ``(k,)``.
     """
     where, rows = f"{split.dataset} {split.name}", len(needed)
     array, kind = _numbers(scores, where)
     if array.ndim != 2 or array.shape[0] != rows or array.shape[1] not in widths:
-        expected = " or ".join(f"({rows}, {width})" for width in dict.fromkeys(widths))
+        expected = " or ".join(f"({rows}, {width}) with a column per {what}" for width, what in widths.items())
         raise ScoreError(
-            f"{where}: scores have the shape {array.shape}, expected {expected}: one row per pair asked for, and a "
-            f"column for every id that can be a candidate"
+            f"{where}: scores have the shape {array.shape}, expected one row per pair asked for: {expected}"
         )
     wrong = ~np.isfinite(array)
     if wrong.any() and (wrong := wrong & needed[:, : array.shape[1]]).any():

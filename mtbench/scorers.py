@@ -171,12 +171,13 @@ class Asker:
             scores[chosen] = found[cells]
         return scores
 
-    def _widths(self, side: Side, needed: BoolArray) -> tuple[int, ...]:
+    def _widths(self, side: Side, needed: BoolArray) -> Mapping[int, str]:
         """Return the numbers of columns that serve: relations may come without the empty slots if none is needed."""
-        few = self.split.num_relations
-        if side == "relation" and not needed[:, few:].any():
-            return few, needed.shape[1]
-        return (needed.shape[1],)
+        width, few = needed.shape[1], self.split.num_relations
+        if side != "relation":
+            return {width: "entity"}
+        every = {width: "relation slot, empty ones included"}
+        return every if needed[:, few:].any() else every | {few: "relation type"}
 
     def _note(self, scores: ScoreArray, kind: str) -> None:
         if self.seen.kind not in ("", kind):
