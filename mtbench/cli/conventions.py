@@ -12,7 +12,7 @@ import typer
 from mtbench.cli.output import AsJson, say, say_json
 
 if TYPE_CHECKING:
-    from mtbench.names import ScoreFunction, TripleScorer
+    from mtbench.names import Scorer
     from mtbench.splits import Split
 
 
@@ -60,7 +60,7 @@ def command(
         say(f"  {convention.name}: {'; '.join(convention.differs)}")
 
 
-def _maker(label: str) -> Callable[[Split], ScoreFunction | TripleScorer]:
+def _maker(label: str) -> Callable[[Split], Scorer]:
     """Return what makes the scorer for a split; somebody's own is handed the split without its targets."""
     from mtbench import models
     from mtbench.errors import UnknownNameError
@@ -70,5 +70,5 @@ def _maker(label: str) -> Callable[[Split], ScoreFunction | TripleScorer]:
         return YARDSTICKS[label]
     if ":" not in label:
         raise UnknownNameError("scorer", label, YARDSTICKS)
-    make = cast("Callable[[Split], ScoreFunction | TripleScorer]", models.factory(label))
+    make = cast("Callable[[Split], Scorer]", models.factory(label))
     return lambda split: make(split.observable())

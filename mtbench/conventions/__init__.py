@@ -17,9 +17,10 @@ import numpy as np
 from mtbench import metrics, tables
 from mtbench.conventions.draws import candidates, integers
 from mtbench.conventions.records import CONVENTIONS, STANDARD, Convention, Lists, convention_named
-from mtbench.evaluate import BATCH_SIZE, Progress, Task
-from mtbench.names import FloatArray, IntArray, ScoreFunction, Side, TripleScorer
+from mtbench.evaluate import BATCH_SIZE, Task
+from mtbench.names import FloatArray, IntArray, Scorer, Side
 from mtbench.results import MtbenchWarning, Result
+from mtbench.scorers import Progress
 from mtbench.splits import Split
 
 __all__ = [
@@ -80,7 +81,7 @@ class ConventionResult:
 
 
 def read(
-    score: ScoreFunction | TripleScorer,
+    score: Scorer,
     split: Split,
     convention: str | Convention = "isdea",
     protocol: str = "dual",
@@ -136,7 +137,7 @@ def read(
 
 
 def compare_conventions(
-    score: ScoreFunction | TripleScorer,
+    score: Scorer,
     split: Split,
     protocol: str = "dual",
     seed: int = 0,
