@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -17,7 +17,10 @@ from mtbench.hashing import content_hash, file_hash
 from mtbench.names import FloatArray
 from mtbench.ranks import Ranks
 from mtbench.runs import RANKS_FILE, REGIMES, RESULT_FILE, STATUSES, RunInfo
-from mtbench.splits import SPLIT_NAMES
+from mtbench.splits import SPLIT_NAMES, Dataset, Split
+
+if TYPE_CHECKING:
+    from mtbench.strata import Strata
 
 SCHEMA = 1
 EVALUATOR_VERSION = "1"
@@ -79,7 +82,7 @@ class Result:
         return "\n".join([*lines, *(f"warning: {warning}" for warning in self.warnings)])
 
     def table(self, format: str = "text") -> str:  # noqa: A002
-        """Return the metrics, their bounds and the floors as a table in ``text``, ``markdown`` or ``latex``."""
+        """Return the metrics, their bounds and the floors in ``text``, ``markdown``, ``latex`` or ``csv``."""
         rows = [
             (self.run.model, self.metrics),
             ("ties optimistic", self.optimistic),
@@ -92,6 +95,12 @@ class Result:
     def per_target(self) -> dict[str, FloatArray]:
         """Return every metric of every target ``(m,)``, in expectation over ties, in the order of ``ranks``."""
         return metrics.per_target(self.ranks.greater, self.ranks.equal)
+
+    def by(self, name: str, split: Split | Dataset | None = None) -> Strata:
+        """Return the metrics for every stratum of the targets; see `mtbench.strata.by` for names and errors."""
+        from mtbench import strata
+
+        return strata.by(self, name, split)
 
     def save(self, directory: Path | str, run: RunInfo | None = None, *, force: bool = False) -> Path:
         """Write ``result.json`` and ``ranks.parquet`` into a directory, both or neither, and return it.

@@ -1,0 +1,326 @@
+"""Metrics of parts of the targets: which kind of target a model gets right, and which it gets for free.
+
+One number hides that a model remembers half-links, or copies visible inverses. Everything here follows
+from the rank counts of a run and the split it was made on; no model is needed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from types import MappingProxyType
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+
+from mtbench import catalog, shortest, tables
+from mtbench.audit.graphs import degrees
+from mtbench.audit.targets import HALF_LINKS, half_links
+from mtbench.datasets import load
+from mtbench.errors import ResultError, UnknownNameError, UsageError
+from mtbench.metrics import METRICS
+from mtbench.names import HEAD, RELATION, TAIL, BoolArray, FloatArray, IntArray
+from mtbench.ranks import Counts, Ranks
+from mtbench.splits import Dataset, Split, encode
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from mtbench.results import Result
+
+WHOLE = "all"
+FARTHEST = 6
+"""Paths longer than this are one stratum: beyond it lie few targets, and no model of the field looks as far."""
+
+PARTS = 10
+KINDS = ("metrics", "optimistic", "pessimistic", "chance")
+
+
+@dataclass(frozen=True, eq=False)
+class Labels:
+    """A stratum for every target: ``case`` int64 ``(m,)`` indexes ``names``, which are in the order of the table."""
+
+    names: Sequence[str]
+    case: IntArray
+
+
+Labelling: TypeAlias = Callable[[Split, Split | None], Labels]
+"""From a split, whose targets are those of the run in its order, and the training split where it is known."""
+
+
+@dataclass(frozen=True)
+class Stratum:
+    """One part of the targets: ``share`` of all, metrics expected over ties, both tie bounds, and chance."""
+
+    label: str
+    targets: int
+    share: float
+    metrics: Mapping[str, float]
+    optimistic: Mapping[str, float]
+    pessimistic: Mapping[str, float]
+    chance: Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class Strata:
+    """The strata of a run under one name, in a fixed order, without those that hold no target.
+
+    ``whole`` is the run itself: the mean of the rows weighted by ``targets``. Iterating gives the rows.
+    """
+
+    name: str
+    model: str
+    seed: int
+    task: str
+    rows: tuple[Stratum, ...]
+    whole: Stratum
+
+    def __iter__(self) -> Iterator[Stratum]:
+        return iter(self.rows)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, label: str) -> Stratum:
+        """Return a row by its label; an unknown one raises `UnknownNameError`."""
+        found = {row.label: row for row in self.rows}
+        if label not in found:
+            raise UnknownNameError(f"stratum of {self.name}", label, found)
+        return found[label]
+
+    def __str__(self) -> str:
+        return f"{self.model} on {self.task}, by {self.name}\n\n{self.table()}"
+
+    def table(self, format: str = "text", decimals: int = 4) -> str:  # noqa: A002
+        """Return the rows and the whole in ``text``, ``markdown``, ``latex`` or ``csv``.
+
+        Of the bounds and chance only the MRR is shown; ``csv`` holds every figure with all its digits.
+        """
+        if format == "csv":
+            frame = self.to_frame()
+            return tables.lay_out(list(frame.columns), frame.to_numpy(dtype=object).tolist(), format)
+        headings = [self.name, "Targets", "Share", *map(tables.heading, METRICS), "MRR by ties", "MRR by chance"]
+        rows = [
+            [
+                row.label,
+                f"{row.targets:,}",
+                f"{row.share:.1%}",
+                *(tables.number(name, row.metrics[name], decimals) for name in METRICS),
+                tables.bounds(row.optimistic, row.pessimistic, decimals),
+                tables.number("mrr", row.chance["mrr"], decimals),
+            ]
+            for row in (*self.rows, self.whole)
+        ]
+        return tables.lay_out(headings, rows, format)
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return one row per stratum and one for the whole: label, targets, share, and every metric four times.
+
+        ``mrr`` is the expected value; ``mrr_optimistic``, ``mrr_pessimistic`` and ``mrr_chance`` follow it.
+        """
+        import pandas as pd
+
+        return pd.DataFrame(
+            [
+                {"stratum": row.label, "targets": row.targets, "share": row.share}
+                | {
+                    name if kind == "metrics" else f"{name}_{kind}": getattr(row, kind)[name]
+                    for name in METRICS
+                    for kind in KINDS
+                }
+                for row in (*self.rows, self.whole)
+            ]
+        )
+
+
+def by(result: Result, name: str, split: Split | Dataset | None = None) -> Strata:
+    """Return the metrics of a run for every stratum of its targets; ``name`` is one of `STRATA`.
+
+    ``split`` is the split the run was made on, or its dataset; left out, it is loaded by the name and
+    version the run has. Raises `UnknownNameError` for another name, `UsageError` for a run without ranks,
+    a dataset that is not released or lacks what the strata need, and `ResultError` when the split is not
+    the one the run was made on: its figures would be sorted by another graph.
+    """
+    if name not in STRATA:
+        raise UnknownNameError("stratum", name, STRATA)
+    if not len(result.ranks):
+        raise UsageError(f"{result.run.model} on {result.dataset}: the run is {result.run.status} and has no ranks")
+    found, train = _splits(result, split)
+    ranks = result.ranks
+    rows = list(zip(ranks.heads.tolist(), ranks.relations.tolist(), ranks.tails.tolist(), strict=True))
+    targets = encode(rows, found.entities, found.relations, f"ranks of {result.run.model} on {result.dataset}")
+    labels = STRATA[name](replace(found, targets=targets), train)
+    values = _values(result)
+    chosen = ((label, labels.case == number) for number, label in enumerate(labels.names))
+    return Strata(
+        name=name,
+        model=result.run.model,
+        seed=result.run.seed,
+        task=f"{result.dataset} {result.split}, protocol {result.protocol}, {result.vocabulary} relations"
+        + (f", candidate seed {result.candidate_seed}" if result.candidate_seed else ""),
+        rows=tuple(_stratum(label, rows, values) for label, rows in chosen if rows.any()),
+        whole=_stratum(WHOLE, np.ones(len(ranks), dtype=np.bool_), values),
+    )
+
+
+def side_by_side(runs: Sequence[Strata], metric: str = "mrr", format: str = "text", decimals: int = 4) -> str:  # noqa: A002
+    """Return one metric of several runs of the same task as a table: a row per stratum, a column per run.
+
+    Raises `UsageError` for runs of different tasks or strata, whose rows would not hold the same targets.
+    """
+    first = runs[0]
+    for other in runs[1:]:
+        same = (other.name, other.task) == (first.name, first.task)
+        if not same or _sizes(other) != _sizes(first):
+            raise UsageError(f"runs of different tasks have no strata in common: {first.task}; {other.task}")
+    models = [run.model for run in runs]
+    labels = [run.model if models.count(run.model) == 1 else f"{run.model} (seed {run.seed})" for run in runs]
+    exact = format == "csv"
+    cells: list[list[tables.Cell]] = []
+    for row, *others in zip(*((*run.rows, run.whole) for run in runs), strict=True):
+        values = [*(other.metrics[metric] for other in (row, *others)), row.chance[metric]]
+        numbers = values if exact else [tables.number(metric, value, decimals) for value in values]
+        size: list[tables.Cell] = [row.targets, row.share] if exact else [f"{row.targets:,}", f"{row.share:.1%}"]
+        cells.append([row.label, *size, *numbers])
+    heading = metric if exact else tables.heading(metric)
+    names = ["stratum", "targets", "share"] if exact else [first.name, "Targets", "Share"]
+    return tables.lay_out([*names, *(f"{heading}, {label}" for label in (*labels, "chance"))], cells, format)
+
+
+def _sizes(strata: Strata) -> list[tuple[str, int]]:
+    return [(row.label, row.targets) for row in strata]
+
+
+def _splits(result: Result, given: Split | Dataset | None) -> tuple[Split, Split | None]:
+    where = f"{result.dataset} {result.split}"
+    remedy = "pass the dataset of the run: split=mtbench.load(DIR), on the command line --dataset DIR"
+    if given is None:
+        if result.dataset not in catalog.names():
+            raise UsageError(f"{where} is not in the catalogue: {remedy}")
+        if result.dataset_version != (version := catalog.record(result.dataset).version):
+            raise UsageError(f"{where}: the run has version {result.dataset_version}, here is {version}: {remedy}")
+        given = load(result.dataset)
+    train: Split | None
+    if isinstance(given, Dataset):
+        split, train = given.split(result.split), given.train
+    else:
+        split, train = given, None if given.name == "test" else given
+    if split.content_sha256 != result.content_sha256:
+        raise ResultError(
+            f"{where}: the run was made on content {result.content_sha256[:12]}, {split.dataset} {split.name} has "
+            f"{split.content_sha256[:12]}: {remedy}"
+        )
+    return split, train
+
+
+def _values(result: Result) -> dict[str, dict[str, FloatArray]]:
+    """Return per kind of figure every metric of every target, under the rules of the run's protocol."""
+
+    def changed(change: Callable[[Counts], Counts]) -> Ranks:
+        return replace(result.ranks, sides={side: change(counts) for side, counts in result.ranks.sides.items()})
+
+    none = np.zeros(len(result.ranks), dtype=np.int64)
+    ranks = {
+        "metrics": result.ranks,
+        "optimistic": changed(lambda side: Counts(side.greater, none, side.count)),
+        "pessimistic": changed(lambda side: Counts(side.greater + side.equal, none, side.count)),
+        "chance": changed(lambda side: Counts(none, side.count, side.count)),
+    }
+    return {kind: replace(result, ranks=ranks[kind]).per_target() for kind in KINDS}
+
+
+def _stratum(label: str, rows: BoolArray, values: Mapping[str, Mapping[str, FloatArray]]) -> Stratum:
+    targets = int(rows.sum())
+    means = {
+        kind: {name: math.fsum(per_target[rows].tolist()) / targets for name, per_target in of_kind.items()}
+        for kind, of_kind in values.items()
+    }
+    return Stratum(label, targets, targets / len(rows), **means)
+
+
+def _half_link(split: Split, train: Split | None) -> Labels:
+    return Labels(HALF_LINKS, half_links(split))
+
+
+def _relation(split: Split, train: Split | None) -> Labels:
+    ids, case, counts = np.unique(split.targets[:, RELATION], return_inverse=True, return_counts=True)
+    order = np.argsort(-counts, kind="stable")
+    return Labels([split.relation_name(number) for number in ids[order].tolist()], np.argsort(order)[case])
+
+
+def _relation_seen(split: Split, train: Split | None) -> Labels:
+    if train is None:
+        raise UsageError(
+            f"{split.dataset}: whether training has a relation is not known from a test split alone: pass the dataset "
+            f"instead, as in split=mtbench.load(DIR)"
+        )
+    seen = train.relations[np.unique(train.graph[:, RELATION])]
+    return _yes_no("in training", "new", np.isin(split.relations, seen)[split.targets[:, RELATION]])
+
+
+def _inverse_visible(split: Split, train: Split | None) -> Labels:
+    pairs = split.graph[:, HEAD] * split.num_entities + split.graph[:, TAIL]
+    reversed_pairs = split.targets[:, TAIL] * split.num_entities + split.targets[:, HEAD]
+    return _yes_no("visible", "not visible", np.isin(reversed_pairs, pairs))
+
+
+def _degree(split: Split, train: Split | None, *, ends: tuple[int, ...]) -> Labels:
+    return _deciles(degrees(split)[split.targets[:, ends]].min(axis=1))
+
+
+def _distance(split: Split, train: Split | None) -> Labels:
+    heads, tails = split.targets[:, HEAD], split.targets[:, TAIL]
+    found = shortest.distances(split.graph, heads, tails, split.num_entities, FARTHEST)
+    names = [*map(str, range(FARTHEST + 1)), f"more than {FARTHEST}", "unreachable"]
+    return Labels(names, np.where(found == shortest.UNREACHABLE, len(names) - 1, found))
+
+
+def _task(split: Split, train: Split | None) -> Labels:
+    if not split.tasks:
+        raise UsageError(
+            f"{split.dataset} {split.name}: no ground-truth tasks are known; the synthetic datasets (metafam, "
+            f"metafam-strict) have them"
+        )
+    per_relation = [split.tasks.get(name, "no task") for name in split.relations.tolist()]
+    names, case = np.unique(per_relation, return_inverse=True)
+    return Labels(names.tolist(), case[split.targets[:, RELATION]])
+
+
+STRATA: Mapping[str, Labelling] = MappingProxyType(
+    {
+        "half_link": _half_link,
+        "relation": _relation,
+        "relation_seen": _relation_seen,
+        "inverse_visible": _inverse_visible,
+        "degree": partial(_degree, ends=(HEAD, TAIL)),
+        "head_degree": partial(_degree, ends=(HEAD,)),
+        "tail_degree": partial(_degree, ends=(TAIL,)),
+        "distance": _distance,
+        "task": _task,
+    }
+)
+"""Every way to divide targets; a new one is a function and an entry here.
+
+``half_link``: is (h, r, .) observable, is (., r, t); ``relation``: its relation type, most targets first;
+``relation_seen``: does the training graph have a relation of that name; ``inverse_visible``: is some
+triple from tail to head observable; ``degree``: observable triples at the end that has fewer, because the
+poorer end limits what a model can know (``head_degree`` and ``tail_degree`` take one end), in up to ten
+parts with as equal numbers of targets as whole degrees allow; ``distance``: the length of the shortest
+observable path from head to tail in either direction; ``task``: the ground-truth pattern of the relation,
+known for synthetic datasets.
+"""
+
+
+def _yes_no(yes: str, no: str, held: BoolArray) -> Labels:
+    return Labels((yes, no), np.where(held, 0, 1))
+
+
+def _deciles(values: IntArray) -> Labels:
+    """Divide integers into up to ten ranges that hold as equal numbers of them as ties allow."""
+    last = np.unique(np.quantile(values, np.arange(1, PARTS + 1) / PARTS, method="inverted_cdf"))
+    case = np.searchsorted(last, values)
+    first = [int(values[case == number].min()) for number in range(len(last))]
+    names = [f"{low} to {high}" if low < high else f"{low}" for low, high in zip(first, map(int, last), strict=True)]
+    return Labels(names, case)
