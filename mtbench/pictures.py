@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
@@ -54,9 +54,14 @@ def page(path: Path, width: float, height: float) -> Iterator[Figure]:
         path.write_bytes(drawn.getvalue())
 
 
-def shorten(text: str, longest: int = 40) -> str:
-    """Return a name that fits beside an axis: its ends, of which the second usually says more."""
-    return text if len(text) <= longest else f"{text[: longest // 4]}...{text[3 - longest * 3 // 4 :]}"
+def shorten(names: Sequence[str], longest: int) -> list[str]:
+    """Return names that fit beside an axis: their ends, of which the second usually says more; no two become one."""
+    while True:
+        first, last = longest // 4, longest - longest // 4 - 3
+        short = [name if len(name) <= longest else f"{name[:first]}...{name[-last:]}" for name in names]
+        if len(set(short)) == len(set(names)):
+            return short
+        longest += 4
 
 
 def literal(text: str) -> str:

@@ -100,7 +100,9 @@ def draw_strata(strata: Strata, path: Path, metric: str = "mrr") -> None:
     title = pictures.literal(f"{strata.model} on {strata.task}")
     if len(rows) < len(strata.rows):
         title += f"\nthe {len(rows)} of {len(strata.rows)} strata with most targets"
-    with pictures.page(path, 7.5, 1.7 + 0.3 * len(rows)) as figure:
+    labels = [pictures.literal(label) for label in pictures.shorten([row.label for row in rows], 40)]
+    width = 6.2 + 0.07 * max(16, *map(len, labels))
+    with pictures.page(path, width, 1.7 + 0.3 * len(rows)) as figure:
         axes = figure.subplots()
         low, high = np.minimum(worst, best), np.maximum(worst, best)
         whole = strata.whole.metrics[metric]
@@ -110,7 +112,7 @@ def draw_strata(strata: Strata, path: Path, metric: str = "mrr") -> None:
             axes.vlines(chance, y - 0.4, y + 0.4, color=COLOURS[4], linewidth=2.2, label="chance"),
             axes.axvline(whole, color=GREY, linestyle="--", linewidth=1.2, label=f"whole: {whole:.3f}"),
         ]
-        axes.set_yticks(y, [f"{pictures.literal(pictures.shorten(row.label))}  ({row.targets:,})" for row in rows])
+        axes.set_yticks(y, [f"{label}  ({row.targets:,})" for label, row in zip(labels, rows, strict=True)])
         axes.set_ylim(len(rows) - 0.4, -0.6)
         axes.set_xlim(0, None if metric == "mr" else 1)
         better = ", lower is better" if metric == "mr" else ""
@@ -134,14 +136,13 @@ def draw_models(first: Result, second: Result, path: Path, metric: str = "mrr") 
     _expect_same_task([first, second])
     values = [_in_order(result) for result in (first, second)]
     names = _labels([first, second])
-    relations = np.sort(first.ranks.relations)
-    groups, counts = np.unique(relations, return_counts=True)
-    with pictures.page(path, 11, 5.2) as figure:
+    groups, group, counts = np.unique(np.sort(first.ranks.relations), return_inverse=True, return_counts=True)
+    means = [np.bincount(group, part[metric]) / counts for part in values]
+    key = _moving(means, counts, groups)
+    with pictures.page(path, 11 + 0.075 * max(map(len, key.values()), default=0), 5.2) as figure:
         left, right = figure.subplots(1, 2)
         _draw_targets(left, [part["mr"] for part in values], names, int(first.ranks.count.max()) + 1)
-        group = np.repeat(np.arange(len(groups)), counts)
-        means = [np.bincount(group, part[metric]) / counts for part in values]
-        _draw_relations(right, means, counts, groups, max(1.0, *(float(part.max()) for part in means)))
+        _draw_relations(right, means, counts, key)
         heading = tables.heading(metric)
         pictures.plain(right, f"{heading} of {len(groups)} relation types", *(f"{heading}, {name}" for name in names))
         figure.suptitle(f"{_title(first)}\nthe area of a dot is the number of targets", fontsize=11)
@@ -163,23 +164,25 @@ def _draw_targets(axes: Axes, ranks: Sequence[FloatArray], names: Sequence[str],
     axes.text(0.97, 0.04, second, transform=axes.transAxes, fontsize=9, ha="right", va="bottom")
 
 
-def _draw_relations(axes: Axes, means: Sequence[FloatArray], counts: IntArray, groups: NameArray, top: float) -> None:
-    _diagonal(axes, 0, top)
-    _dots(axes, means[0], means[1], counts)
+def _moving(means: Sequence[FloatArray], counts: IntArray, groups: NameArray) -> dict[int, str]:
+    """Return the relation types whose targets make most of the difference of two models, with their label."""
     moved = np.abs(means[0] - means[1]) * counts
-    for index in np.argsort(-moved, kind="stable")[:NAMED]:
-        x, y = (float(part[index]) for part in means)
-        # Away from the diagonal, and inwards near the edges, so that the name stays inside the axes.
-        to_left, upwards = x > 0.6 * top, (y > x) and y < 0.93 * top
-        axes.annotate(
-            pictures.literal(pictures.shorten(str(groups[index]), 28)),
-            (x, y),
-            fontsize=8,
-            xytext=(-7 if to_left else 7, 8 if upwards else -8),
-            textcoords="offset points",
-            ha="right" if to_left else "left",
-            va="center",
+    found = [index for index in np.argsort(-moved, kind="stable")[:NAMED].tolist() if moved[index] > 0]
+    names = pictures.shorten(groups[found].tolist(), 32)
+    return {index: f"{pictures.literal(name)} ({counts[index]:,})" for index, name in zip(found, names, strict=True)}
+
+
+def _draw_relations(axes: Axes, means: Sequence[FloatArray], counts: IntArray, key: Mapping[int, str]) -> None:
+    _diagonal(axes, 0, max(float(part.max()) for part in means) or 1)
+    _dots(axes, means[0], means[1], counts)
+    lines = ["Types that move the whole most"] if key else []
+    # Dots often lie on one line, where names would hide each other: numbers do not.
+    for number, (index, label) in enumerate(key.items(), start=1):
+        axes.text(
+            means[0][index], means[1][index], f"{number}", fontsize=9, fontweight="bold", ha="center", va="center"
         )
+        lines.append(f"{number}  {label}")
+    axes.text(1.04, 1, "\n".join(lines), transform=axes.transAxes, fontsize=9, va="top", linespacing=1.5)
 
 
 def _dots(axes: Axes, x: FloatArray, y: FloatArray, counts: IntArray) -> None:

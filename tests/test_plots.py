@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from ranking_toys import hashed, random_split
 
-from mtbench import metrics, plots
+from mtbench import metrics, pictures, plots
 from mtbench.errors import MissingExtraError, UnknownNameError, UsageError
 from mtbench.evaluate import evaluate, task
 from mtbench.results import MtbenchWarning
@@ -153,3 +153,19 @@ def test_long_rankings_have_logarithmic_axes(tmp_path):
     plots.draw_ranks([long], tmp_path / "ranks.png")
     plots.draw_models(long, long, tmp_path / "models.png")
     assert len(list(tmp_path.iterdir())) == 2
+
+
+@given(st.lists(st.text(alphabet="ab/", max_size=60), unique=True, max_size=20), st.integers(8, 40))
+def test_shortened_names_stay_apart(names, longest):
+    short = pictures.shorten(names, longest)
+    assert len(set(short)) == len(names)
+    for name, shown in zip(names, short, strict=True):
+        first, dots, last = shown.partition("...")
+        assert name == shown or (dots and name.startswith(first) and name.endswith(last))
+
+
+def test_a_name_is_cut_in_its_middle():
+    assert pictures.shorten(["/award/award_winner/awards_won", "/tv/genre"], 20) == [
+        "/awar...r/awards_won",
+        "/tv/genre",
+    ]
