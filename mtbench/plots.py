@@ -141,14 +141,15 @@ def draw_models(first: Result, second: Result, path: Path, metric: str = "mrr") 
     key = _moving(means, counts, groups)
     with pictures.page(path, 11 + 0.075 * max(map(len, key.values()), default=0), 5.2) as figure:
         left, right = figure.subplots(1, 2)
-        _draw_targets(left, [part["mr"] for part in values], names, int(first.ranks.count.max()) + 1)
+        _draw_targets(left, [part["mr"] for part in values], names)
         _draw_relations(right, means, counts, key)
         heading = tables.heading(metric)
         pictures.plain(right, f"{heading} of {len(groups)} relation types", *(f"{heading}, {name}" for name in names))
         figure.suptitle(f"{_title(first)}\nthe area of a dot is the number of targets", fontsize=11)
 
 
-def _draw_targets(axes: Axes, ranks: Sequence[FloatArray], names: Sequence[str], last: int) -> None:
+def _draw_targets(axes: Axes, ranks: Sequence[FloatArray], names: Sequence[str]) -> None:
+    last = max(2, *(float(part.max()) for part in ranks))
     logarithmic = last > LINEAR
     # Ranks that are close share a dot, on a grid of whole ranks or of a twentieth of a power of ten.
     grid = [np.round(20 * np.log10(part)) if logarithmic else np.round(part) for part in ranks]
@@ -160,8 +161,9 @@ def _draw_targets(axes: Axes, ranks: Sequence[FloatArray], names: Sequence[str],
     _dots(axes, x, y, counts)
     pictures.plain(axes, f"Rank of {len(ranks[0]):,} targets", *(f"Rank, {name}" for name in names))
     first, second = (f"{np.mean(ranks[i] < ranks[1 - i]):.0%} of targets better under {names[i]}" for i in (0, 1))
-    axes.text(0.03, 0.97, first, transform=axes.transAxes, fontsize=9, ha="left", va="top")
-    axes.text(0.97, 0.04, second, transform=axes.transAxes, fontsize=9, ha="right", va="bottom")
+    behind = {"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 1}
+    axes.text(0.03, 0.97, first, transform=axes.transAxes, fontsize=9, ha="left", va="top", bbox=behind)
+    axes.text(0.97, 0.04, second, transform=axes.transAxes, fontsize=9, ha="right", va="bottom", bbox=behind)
 
 
 def _moving(means: Sequence[FloatArray], counts: IntArray, groups: NameArray) -> dict[int, str]:
@@ -193,7 +195,7 @@ def _dots(axes: Axes, x: FloatArray, y: FloatArray, counts: IntArray) -> None:
 def _diagonal(axes: Axes, low: float, high: float) -> None:
     axes.plot([low, high], [low, high], color=GREY, linestyle="--", linewidth=1, zorder=1)
     logarithmic = axes.get_xscale() == "log"
-    ends = (low / 1.2, high * 1.2) if logarithmic else (low - 0.04 * (high - low), high + 0.04 * (high - low))
+    ends = (low / 1.5, high * 1.5) if logarithmic else (low - 0.04 * (high - low), high + 0.04 * (high - low))
     axes.set(xlim=ends, ylim=ends, aspect="equal")
 
 

@@ -148,7 +148,10 @@ def test_models_are_compared_target_by_target_whatever_their_order(tmp_path):
 
 
 def test_long_rankings_have_logarithmic_axes(tmp_path):
-    counts = {side: replace(part, count=part.count + 2000) for side, part in FIRST.ranks.sides.items()}
+    counts = {
+        side: replace(part, greater=part.greater + 1000, count=part.count + 2000)
+        for side, part in FIRST.ranks.sides.items()
+    }
     long = replace(FIRST, ranks=replace(FIRST.ranks, sides=counts))
     plots.draw_ranks([long], tmp_path / "ranks.png")
     plots.draw_models(long, long, tmp_path / "models.png")

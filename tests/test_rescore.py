@@ -6,6 +6,7 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from ranking_toys import hashed, random_split, small
 
@@ -88,8 +89,8 @@ def test_a_later_fix_adds_a_second_record(old, monkeypatch):
     rescore.rescore(old)
     monkeypatch.setattr(results, "EVALUATOR_VERSION", "2")
     monkeypatch.setattr(rescore, "EVALUATOR_VERSION", "2")
-    original = metrics.expected
-    monkeypatch.setattr(metrics, "expected", lambda *counts: original(*counts) | {"mrr": 0.5})
+    original = metrics.per_target
+    monkeypatch.setattr(metrics, "per_target", lambda *counts: original(*counts) | {"mrr": np.full(40, 0.5)})
     done = rescore.rescore(old)
     assert verify(old).ok
     assert (done.old_version, done.new_version) == ("1", "2")
