@@ -16,9 +16,10 @@ from mtbench import catalog, metrics, results
 from mtbench.candidates import PROTOCOLS
 from mtbench.errors import DatasetError, ResultError, UnknownNameError, UsageError
 from mtbench.evaluate import evaluate, task
+from mtbench.labelling import STRATA
 from mtbench.metrics import METRICS
 from mtbench.runs import RunInfo
-from mtbench.strata import KINDS, STRATA, by, side_by_side
+from mtbench.strata import KINDS, by, side_by_side
 
 pytestmark = pytest.mark.filterwarnings("ignore::mtbench.results.MtbenchWarning")
 NEEDS_MORE = {"relation_seen": "pass the dataset", "task": "no ground-truth tasks"}

@@ -14,9 +14,9 @@ from ranking_toys import hashed, random_split
 import mtbench
 from mtbench import results
 from mtbench.evaluate import evaluate, task
+from mtbench.labelling import STRATA
 from mtbench.results import verify
 from mtbench.runs import RunInfo
-from mtbench.strata import STRATA
 
 pytestmark = pytest.mark.filterwarnings("ignore::mtbench.results.MtbenchWarning")
 
