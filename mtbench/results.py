@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -18,7 +18,10 @@ from mtbench.hashing import content_hash, file_hash
 from mtbench.names import FloatArray
 from mtbench.ranks import Ranks
 from mtbench.runs import RANKS_FILE, REGIMES, RESULT_FILE, STATUSES, RunInfo
-from mtbench.splits import SPLIT_NAMES
+from mtbench.splits import SPLIT_NAMES, Dataset, Split
+
+if TYPE_CHECKING:
+    from mtbench.strata import Strata
 
 SCHEMA = 1
 EVALUATOR_VERSION = "1"
@@ -80,7 +83,7 @@ class Result:
         return "\n".join([*lines, *(f"warning: {warning}" for warning in self.warnings)])
 
     def table(self, format: str = "text") -> str:  # noqa: A002
-        """Return the metrics, their bounds and the floors as a table in ``text``, ``markdown`` or ``latex``."""
+        """Return the metrics, their bounds and the floors in ``text``, ``markdown``, ``latex`` or ``csv``."""
         rows = [
             (self.run.model, self.metrics),
             ("ties optimistic", self.optimistic),
@@ -97,6 +100,12 @@ class Result:
     def adjusted(self) -> dict[str, Adjusted]:
         """Return every metric adjusted for chance, with its z-score under the exact null; empty without ranks."""
         return adjust(self.metrics, self.ranks.count, self.chance) if len(self.ranks) else {}
+
+    def by(self, name: str, split: Split | Dataset | None = None) -> Strata:
+        """Return the metrics for every stratum of the targets; see `mtbench.strata.by` for names and errors."""
+        from mtbench import strata
+
+        return strata.by(self, name, split)
 
     def save(self, directory: Path | str, run: RunInfo | None = None, *, force: bool = False) -> Path:
         """Write ``result.json`` and ``ranks.parquet`` into a directory, both or neither, and return it.

@@ -49,12 +49,13 @@ def command(
 
     Example: mtbench audit metafam --plot metafam.png
     """
+    from mtbench import pictures
     from mtbench.audit import audit
     from mtbench.audit import plot as picture
     from mtbench.datasets import load
 
     if plot is not None:
-        picture.check(plot)
+        pictures.check(plot)
     found = audit(load(name), threshold=threshold)
     if plot is not None:
         picture.draw(found, plot)

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from mtbench.audit import plot
+from mtbench import pictures
 
 
 def test_audit_prints_tables_and_findings(run):
@@ -45,7 +45,7 @@ def test_audit_draws(run, tmp_path):
 
 def test_audit_refuses_before_it_loads(run, tmp_path, cache, monkeypatch):
     assert run("audit", "toy", "--plot", tmp_path / "toy.gif")[0] == 2
-    monkeypatch.setattr(plot, "find_spec", lambda name: None)
+    monkeypatch.setattr(pictures, "find_spec", lambda name: None)
     code, _, err = run("audit", "toy", "--plot", tmp_path / "toy.png")
     assert code == 2
     assert 'python -m pip install "mtbench-kg[plots]"' in err
