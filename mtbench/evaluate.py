@@ -11,7 +11,8 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TypeAlias
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
@@ -24,6 +25,11 @@ from mtbench.ranks import Ranks, accept, count
 from mtbench.results import FLAG_SPREAD, MtbenchWarning, Result, figures
 from mtbench.runs import RunInfo, Status
 from mtbench.splits import Split
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from mtbench.streaming import Evaluator
 
 BATCH_SIZE = 65_536
 UNVERSIONED = "unversioned"
@@ -94,6 +100,40 @@ class Task:
         accepted, kind = accept(scores, triples, self.split, len(triples))
         return self._result(accepted, kind)
 
+    def evaluate_file(self, path: Path | str) -> Result:
+        """Rank the scores of a file written by any language, its rows in any order.
+
+        The file is Parquet, Arrow, CSV or TSV by its suffix, and has the columns head, relation, tail
+        (all names or all ids) and score; `mtbench.scorefiles.read` says what is refused and how.
+        """
+        from mtbench import scorefiles
+
+        found = scorefiles.read(self, Path(path))
+        return self._result(found.values, found.kind, found.notes)
+
+    def evaluate_frame(self, frame: pd.DataFrame) -> Result:
+        """Rank the scores of a pandas frame with the columns of `evaluate_file`, its rows in any order."""
+        from mtbench import scorefiles
+
+        found = scorefiles.from_frame(self, frame)
+        return self._result(found.values, found.kind, found.notes)
+
+    def write_triples(self, path: Path | str, *, force: bool = False) -> Path:
+        """Write ``triples`` by name and by id to a file that another language fills with scores, and return it.
+
+        The suffix chooses the format, as in `evaluate_file`. Raises `UsageError` for a file that exists
+        unless ``force`` is set.
+        """
+        from mtbench import scorefiles
+
+        return scorefiles.write_triples(self, Path(path), force=force)
+
+    def evaluator(self) -> Evaluator:
+        """Return an object that takes the scores of ``triples`` in pieces: ``update``, then ``compute``."""
+        from mtbench.streaming import Evaluator
+
+        return Evaluator(self)
+
     def run(
         self, score: ScoreFunction | TripleScorer, *, batch_size: int = BATCH_SIZE, progress: Progress | None = None
     ) -> Result:
@@ -121,10 +161,10 @@ class Task:
         ranks = self.rank(floors.relation_frequency(self.split).score(self._layout[0]))
         return {"relation_frequency": metrics.expected(ranks.greater, ranks.equal)}
 
-    def _result(self, scores: ScoreArray, kind: str) -> Result:
+    def _result(self, scores: ScoreArray, kind: str, notes: tuple[str, ...] = ()) -> Result:
         ranks = self.rank(scores)
         found = figures(ranks)
-        sentences = tuple(_warnings(scores, scores[self._layout[1]], ranks, kind, found))
+        sentences = (*notes, *_warnings(scores, scores[self._layout[1]], ranks, kind, found))
         for sentence in sentences:
             warnings.warn(f"{self.name}: {sentence}", MtbenchWarning, stacklevel=3)
         return self._with_ranks(ranks, found, sentences)
