@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mtbench import tabular
-from mtbench.errors import ScoreError, nearest
+from mtbench.errors import ScoreError, UsageError, nearest
 from mtbench.names import COLUMNS, HEAD, RELATION, TAIL, BoolArray, IntArray, ScoreArray
 from mtbench.ranks import SHOWN, accept
 from mtbench.splits import Split
@@ -78,6 +78,10 @@ def read(task: Task, path: Path) -> Scores:
 
 def from_frame(task: Task, frame: pd.DataFrame) -> Scores:
     """Return the scores of a pandas frame with the columns head, relation, tail and score; see `read`."""
+    import pandas as pd
+
+    if not isinstance(frame, pd.DataFrame):
+        raise UsageError(f"{type(frame).__name__} is no pandas frame: convert it, or write it to a Parquet file")
     wanted = (*COLUMNS, SCORE)
     tabular.expect_columns([str(name) for name in frame.columns], wanted)
     try:

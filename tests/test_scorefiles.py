@@ -100,6 +100,7 @@ def test_writing_is_repeatable_and_replaces_nothing_unasked(tmp_path):
     chosen = task(small())
     first, second = chosen.write_triples(tmp_path / "a.tsv.gz"), chosen.write_triples(tmp_path / "b.tsv.gz")
     assert first.read_bytes() == second.read_bytes()
+    assert not any(first.read_bytes()[4:8]), "gzip's header holds the time of writing"
     first.write_text("mine", encoding="utf-8")
     with pytest.raises(UsageError, match=r"a\.tsv\.gz already exists: choose another name, or replace it with --force"):
         chosen.write_triples(first)
@@ -246,6 +247,20 @@ def test_ids_outside_the_vocabulary(column, value, message):
     chosen = task(small(), "dual", "slots")
     with pytest.raises(ScoreError, match=message):
         chosen.evaluate_frame(put(2, column, value)(frame_of(chosen, ids=True)))
+
+
+def test_names_that_are_not_utf_8(tmp_path):
+    chosen, frame = task(small()), frame_of(task(small()))
+    raw = pa.array([b"bob \xff" if name == "bob" else name.encode() for name in frame["head"]], pa.binary())
+    table = pa.Table.from_pandas(frame, preserve_index=False)
+    feather.write_feather(table.set_column(0, "head", raw.view(pa.string())), path := tmp_path / "s.feather")
+    with pytest.raises(ScoreError, match=r"cannot be read as Arrow .*[Uu][Tt][Ff]"):
+        chosen.evaluate_file(path)
+
+
+def test_frames_of_other_libraries():
+    with pytest.raises(UsageError, match="dict is no pandas frame: convert it, or write it to a Parquet file"):
+        task(small()).evaluate_frame({"head": []})
 
 
 def test_ids_beyond_int64():
