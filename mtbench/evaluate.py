@@ -11,6 +11,8 @@ import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -26,6 +28,11 @@ from mtbench.results import FLAG_SPREAD, MtbenchWarning, Result
 from mtbench.runs import RunInfo, Status
 from mtbench.scorers import Progress, Seen, batch_limit, score_listed, ways
 from mtbench.splits import Split
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from mtbench.streaming import Evaluator
 
 BATCH_SIZE = 65_536
 LISTED = 20_000_000
@@ -121,6 +128,40 @@ class Task:
         accepted, kind = accept(scores, triples, self.split, len(triples))
         return self._result(accepted, kind)
 
+    def evaluate_file(self, path: Path | str) -> Result:
+        """Rank the scores of a file written by any language, its rows in any order.
+
+        The file is Parquet, Arrow, CSV or TSV by its suffix, and has the columns head, relation, tail
+        (all names or all ids) and score; `mtbench.scorefiles.read` says what is refused and how.
+        """
+        from mtbench import scorefiles
+
+        found = scorefiles.read(self, Path(path))
+        return self._result(found.values, found.kind, found.notes)
+
+    def evaluate_frame(self, frame: pd.DataFrame) -> Result:
+        """Rank the scores of a pandas frame with the columns of `evaluate_file`, its rows in any order."""
+        from mtbench import scorefiles
+
+        found = scorefiles.from_frame(self, frame)
+        return self._result(found.values, found.kind, found.notes)
+
+    def write_triples(self, path: Path | str, *, force: bool = False) -> Path:
+        """Write ``triples`` by name and by id to a file that another language fills with scores, and return it.
+
+        The suffix chooses the format, as in `evaluate_file`. Raises `UsageError` for a file that exists
+        unless ``force`` is set.
+        """
+        from mtbench import scorefiles
+
+        return scorefiles.write_triples(self, Path(path), force=force)
+
+    def evaluator(self) -> Evaluator:
+        """Return an object that takes the scores of ``triples`` in pieces: ``update``, then ``compute``."""
+        from mtbench.streaming import Evaluator
+
+        return Evaluator(self)
+
     def run(self, score: Scorer, *, batch_size: int = BATCH_SIZE, progress: Progress | None = None) -> Result:
         """Score the triples of the task in batches and rank them; see `evaluate` for the arguments."""
         return self._finish(self._ranked(score, batch_size, progress))
@@ -164,17 +205,17 @@ class Task:
         ranks = self._named({side: found.counts for side, found in ranked.items()})
         return {"relation_frequency": summary.expected(ranks, self.candidates.protocol, self.candidates.vocabulary)}
 
-    def _result(self, scores: ScoreArray, kind: str) -> Result:
+    def _result(self, scores: ScoreArray, kind: str, notes: tuple[str, ...] = ()) -> Result:
         """Return the result of scores aligned with ``triples``."""
         target, seen = self._layout[1], Seen(kind)
         seen.add(scores)
         ranked = {side: RankedSide(self._count(side, scores), scores[target], seen) for side in self.sides}
-        return self._finish(ranked, stacklevel=4)
+        return self._finish(ranked, stacklevel=4, notes=notes)
 
-    def _finish(self, ranked: Mapping[Side, RankedSide], stacklevel: int = 3) -> Result:
+    def _finish(self, ranked: Mapping[Side, RankedSide], stacklevel: int = 3, notes: tuple[str, ...] = ()) -> Result:
         ranks = self._named({side: found.counts for side, found in ranked.items()})
         found = summary.figures(ranks, self.candidates.protocol, self.candidates.vocabulary)
-        sentences = tuple(_warnings(ranked, ranks, found))
+        sentences = (*notes, *_warnings(ranked, ranks, found))
         for sentence in sentences:
             warnings.warn(f"{self.name}: {sentence}", MtbenchWarning, stacklevel=stacklevel)
         return self._with_ranks(ranks, found, sentences)

@@ -26,6 +26,7 @@ VERBS = (
     "conventions",
     "export",
     "run",
+    "score",
     "show",
     "compare",
     "verify",

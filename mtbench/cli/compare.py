@@ -36,6 +36,7 @@ def command(
 
     Example: mtbench compare runs/isdea-* runs/mtdea-* --metric hits@10 --plot intervals.png
     """
+    from mtbench import pictures
     from mtbench.compare import compare, show
     from mtbench.compare import plot as picture
 
@@ -44,7 +45,7 @@ def command(
     if as_json and format != "text":
         raise UsageError("give either --format or --json")
     if plot is not None:
-        picture.check(plot)
+        pictures.check(plot)
     split = None
     if data is not None:
         from mtbench import results

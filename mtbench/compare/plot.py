@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import io
 from pathlib import Path
 
-from mtbench import atomic
-from mtbench.audit.plot import check
 from mtbench.compare import show
 from mtbench.compare.findings import Comparison
+from mtbench.pictures import COLOURS, GREY, page
 
-__all__ = ["check", "draw"]
-
-COLOUR = "#0072b2"
 ROW = 0.42
 """Inches per model."""
 
@@ -23,20 +18,12 @@ def draw(found: Comparison, path: Path) -> None:
     Chance is a dashed line. Raises `UsageError` for another suffix, `MissingExtraError` without matplotlib
     and `MtbenchError` for a place that cannot be written.
     """
-    check(path)
-    import matplotlib as mpl
-    from matplotlib.figure import Figure
-
-    # The same comparison gives the same bytes: no date, and ids that do not depend on the process.
-    with mpl.rc_context({"svg.hashsalt": "mtbench"}):
-        figure = Figure(figsize=(8, 1.6 + ROW * len(found.rows)), layout="constrained")
+    with page(path, 8, 1.6 + ROW * len(found.rows)) as figure:
         axes = figure.subplots()
         for place, row in enumerate(found.rows):
-            axes.plot((row.low, row.high), (place, place), color=COLOUR, linewidth=2, solid_capstyle="butt")
-            axes.plot(
-                row.per_seed, [place] * len(row.per_seed), "o", color="none", markeredgecolor="#666666", markersize=5
-            )
-            axes.plot(row.mean, place, "D", color=COLOUR, markersize=6)
+            axes.plot((row.low, row.high), (place, place), color=COLOURS[0], linewidth=2, solid_capstyle="butt")
+            axes.plot(row.per_seed, [place] * len(row.per_seed), "o", color="none", markeredgecolor=GREY, markersize=5)
+            axes.plot(row.mean, place, "D", color=COLOURS[0], markersize=6)
         axes.axvline(found.chance, color="#888888", linestyle="--", linewidth=1)
         axes.annotate(
             "chance",
@@ -44,7 +31,7 @@ def draw(found: Comparison, path: Path) -> None:
             xycoords=("data", "axes fraction"),
             xytext=(4, 3),
             textcoords="offset points",
-            color="#666666",
+            color=GREY,
             fontsize=8,
         )
         names = [f"{row.model} ({len(row.seeds)})" for row in found.rows]
@@ -61,9 +48,3 @@ def draw(found: Comparison, path: Path) -> None:
         axes.spines[["top", "right", "left"]].set_visible(False)
         axes.set_xlabel(f"{show.heading(found.metric)}, {100 * found.level:g} % interval; circles: seeds")
         figure.suptitle(found.task, fontweight="bold", fontsize=11)
-        page = io.BytesIO()
-        kind = path.suffix.lower()[1:]
-        figure.savefig(page, format=kind, dpi=160, metadata={"Date": None} if kind == "svg" else {"Software": None})
-    with atomic.storage_errors(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(page.getvalue())
