@@ -16,9 +16,10 @@ from typing import TypeAlias
 import numpy as np
 
 from mtbench import candidates as candidates_module
-from mtbench import floors, metrics
+from mtbench import metrics
 from mtbench.candidates import Candidates
 from mtbench.errors import DatasetError, ScoreError, UsageError
+from mtbench.floors import Floors
 from mtbench.names import COLUMN, HEAD, RELATION, TAIL, IntArray, ScoreArray, ScoreFunction, Side, TripleScorer
 from mtbench.ranks import Ranks, accept, count
 from mtbench.results import FLAG_SPREAD, MtbenchWarning, Result, figures
@@ -117,9 +118,8 @@ class Task:
 
     @cached_property
     def floors(self) -> Mapping[str, Mapping[str, float]]:
-        """Expected metrics of the scorers that learn nothing, on the same candidates."""
-        ranks = self.rank(floors.relation_frequency(self.split).score(self._layout[0]))
-        return {"relation_frequency": metrics.expected(ranks.greater, ranks.equal)}
+        """Expected metrics of the scorers that learn nothing, on the same candidates, computed when looked at."""
+        return Floors(self)
 
     def _result(self, scores: ScoreArray, kind: str) -> Result:
         ranks = self.rank(scores)

@@ -1,0 +1,89 @@
+"""Scorers that learn nothing: the figures a model has to beat before its own mean anything.
+
+Each is made from the observable triples of a split and scores triples like any model. A floor that does
+not look at the relation ties all relations of a pair, and its ranks say so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+
+from mtbench import metrics
+from mtbench.errors import UnknownNameError
+from mtbench.floors.counts import entity_degree, half_link_memory, inverse_visible, random, relation_frequency
+from mtbench.floors.paths import common_neighbours, personalised_pagerank
+from mtbench.names import ScoreFunction
+from mtbench.splits import Split
+
+if TYPE_CHECKING:
+    from mtbench.evaluate import Task
+
+Factory: TypeAlias = Callable[[Split], ScoreFunction]
+"""From a split, of which only the graph is used, to a function of triples ``(m, 3)`` to scores ``(m,)``."""
+
+FLOORS: Mapping[str, Factory] = MappingProxyType(
+    {
+        made.__name__: made
+        for made in (
+            random,
+            relation_frequency,
+            entity_degree,
+            common_neighbours,
+            personalised_pagerank,
+            half_link_memory,
+            inverse_visible,
+        )
+    }
+)
+"""Every floor by name, in the order of the tables."""
+
+
+def floor(name: str, split: Split) -> ScoreFunction:
+    """Return a floor's scorer for a split, made without its targets; an unknown name raises `UnknownNameError`."""
+    if name not in FLOORS:
+        raise UnknownNameError("floor", name, FLOORS)
+    return FLOORS[name](split.observable())
+
+
+def measure(name: str, tasks: Sequence[Task]) -> list[dict[str, float]]:
+    """Return a floor's expected metrics on tasks of one split, which is scored once for all of them."""
+    triples = [task.triples for task in tasks]
+    scores = np.asarray(floor(name, tasks[0].split)(np.concatenate(triples)))
+    parts = np.split(scores, np.cumsum([len(part) for part in triples])[:-1])
+    ranks = [task.rank(part) for task, part in zip(tasks, parts, strict=True)]
+    return [metrics.expected(found.greater, found.equal) for found in ranks]
+
+
+class Floors(Mapping[str, Mapping[str, float]]):
+    """Expected metrics of every floor on one task, each computed when it is first looked at.
+
+    A loop that evaluates after every epoch never looks; a printed or saved result has them all.
+    """
+
+    def __init__(self, task: Task) -> None:
+        self._task = task
+        self._found: dict[str, Mapping[str, float]] = {}
+
+    def __getitem__(self, name: str) -> Mapping[str, float]:
+        if name not in FLOORS:
+            raise KeyError(name)
+        if name not in self._found:
+            (self._found[name],) = measure(name, [self._task])
+        return self._found[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(FLOORS)
+
+    def __len__(self) -> int:
+        return len(FLOORS)
+
+    def __repr__(self) -> str:
+        return repr(dict(self))
+
+    def __reduce__(self) -> tuple[type, tuple[dict[str, Mapping[str, float]]]]:
+        # What is sent to another process is the figures, not the split they are computed from.
+        return dict, (dict(self),)
