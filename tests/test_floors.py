@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 import pickle
+import re
 import warnings
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -238,6 +240,25 @@ def test_figures_of_a_release(name, mirror):
     split = released.dataset("fbnell", mirror).test
     dual, entity, relation = measure(name, [task(split, protocol) for protocol in ("dual", "entity", "relation")])
     assert [round(found["mrr"], 4) for found in (dual, entity, relation)] == FIGURES[name]
+
+
+DOCS = (Path(__file__).parents[1] / "docs" / "floors.md").read_text(encoding="utf-8")
+
+
+def test_the_page_names_every_floor_and_has_the_figures_of_the_release():
+    assert re.findall(r"^\| `(\w+)` \| [a-z(1].*\|$", DOCS, re.MULTILINE) == list(NAMES)
+    lines = [line.split("|")[2:9] for line in DOCS.splitlines() if line.startswith("| `fbnell` |")][:3]
+    rows = [[float(cell) for cell in line] for line in lines]
+    for number, row in enumerate(rows):
+        assert row == pytest.approx([FIGURES[name][number] for name in NAMES], abs=0.00051)
+
+
+@pytest.mark.filterwarnings("ignore::mtbench.results.MtbenchWarning")
+def test_the_example_of_the_page_runs(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("MTBENCH_CACHE", str(tmp_path))
+    (example,) = re.findall(r"```python\n(.*?)```", DOCS, re.DOTALL)
+    exec(compile(example, "floors.md", "exec"), {})
+    assert [round(float(line), 3) for line in capsys.readouterr().out.split()] == [0.143, 0.044]
 
 
 def test_tables_in_every_format():

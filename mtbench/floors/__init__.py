@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 Factory: TypeAlias = Callable[[Split], ScoreFunction]
 """From a split, of which only the graph is used, to a function of triples ``(m, 3)`` to scores ``(m,)``."""
 
+Figures: TypeAlias = Mapping[str, Mapping[str, float]]
+"""Expected metrics by the name of the floor."""
+
 FLOORS: Mapping[str, Factory] = MappingProxyType(
     {
         made.__name__: made
