@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from mtbench.audit import audit as audit
     from mtbench.build import build as build
     from mtbench.catalog import Record as Record
+    from mtbench.contamination import contamination as contamination
     from mtbench.datasets import load as load
     from mtbench.errors import MtbenchError as MtbenchError
     from mtbench.evaluate import Task as Task
@@ -39,6 +40,7 @@ _HOME = {
     "Task": "mtbench.evaluate",
     "audit": "mtbench.audit",
     "build": "mtbench.build",
+    "contamination": "mtbench.contamination",
     "evaluate": "mtbench.evaluate",
     "load": "mtbench.datasets",
     "task": "mtbench.tasks",

@@ -33,7 +33,7 @@ def command(
     format: Annotated[str, typer.Option(help="text, markdown or latex.")] = "text",  # noqa: A002
     as_json: AsJson = False,
 ) -> None:
-    """Score what needs no learning: the figures a model has to beat.
+    """Show what a model has to beat: scorers that learn nothing.
 
     Example: mtbench floors metafam
 
