@@ -121,11 +121,8 @@ def compare(splits: Sequence[Split], parts: Iterable[Fingerprints]) -> list[Cont
     for part in parts:
         lines += part.lines
         for kind, keys in wanted.items():
-            found = getattr(part, kind)
-            place = np.searchsorted(keys, found)
-            inside = place < len(keys)
-            place, found = place[inside], found[inside]
-            seen[kind][place[keys[place] == found]] = True
+            place, there = _find(getattr(part, kind), keys)
+            seen[kind][place[there]] = True
     known = {kind: keys[seen[kind]] for kind, keys in wanted.items()}
     return [
         Contamination(split.dataset, split.name, lines, *(part.overlap(known) for part in pair))
@@ -153,8 +150,8 @@ class _Asked:
     def overlap(self, known: dict[str, UIntArray]) -> Overlap:
         def count(kind: str, keys: Fingerprints, *, but: BoolArray | None = None) -> Seen:
             values = getattr(keys, kind)
-            hits = np.isin(values, known[kind])
-            return Seen(int(np.count_nonzero(hits if but is None else hits & ~but)), len(values))
+            _, there = _find(values, known[kind])
+            return Seen(int(np.count_nonzero(there if but is None else there & ~but)), len(values))
 
         return Overlap(
             exact=count("triple", self.forward),
@@ -164,3 +161,11 @@ class _Asked:
             entities=count("entity", self.forward),
             relations=count("relation", self.forward),
         )
+
+
+def _find(values: UIntArray, keys: UIntArray) -> tuple[IntArray, BoolArray]:
+    """Return the place of each value among sorted keys, and whether it is there."""
+    if not len(keys):
+        return np.zeros(len(values), dtype=np.int64), np.zeros(len(values), dtype=np.bool_)
+    place = np.minimum(np.searchsorted(keys, values), len(keys) - 1)
+    return place, keys[place] == values
