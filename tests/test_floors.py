@@ -20,7 +20,7 @@ from mtbench.evaluate import evaluate, task
 from mtbench.floors import FLOORS, Floors, floor, measure
 from mtbench.floors.paths import DAMPING, STEPS
 from mtbench.metrics import METRICS, chance
-from mtbench.splits import Split, encode, vocabulary
+from mtbench.splits import Split
 
 NAMES = tuple(FLOORS)
 RELATION_BLIND = ("entity_degree", "common_neighbours", "personalised_pagerank", "inverse_visible")
@@ -141,15 +141,16 @@ def test_random_is_the_same_everywhere_and_knows_nothing():
 
 
 def test_equal_places_tie_although_sums_are_rounded():
-    # A wheel: every spoke has the same three neighbours' worth of weight, added up in different orders.
-    rows = [("hub", "r", f"s{i:02d}") for i in range(30)]
-    rows += [(f"s{i:02d}", "r", f"s{(i * 7 + 7) % 30:02d}") for i in range(30)]
-    entities, relations = vocabulary(rows)
-    split = Split(
-        "wheel", "test", encode(rows, entities, relations, "wheel"), np.empty((0, 3), np.int64), entities, relations, 1
-    )
-    hub = split.entities.tolist().index("hub")
-    asked = np.array([(hub, 0, spoke) for spoke in range(len(entities)) if spoke != hub])
+    # Copies of one gadget around a hub: an end that is reached through three nodes of different degrees.
+    number = 60
+    ids = np.random.default_rng(0).permutation(7 * number).reshape(number, 7) + 1
+    links = []
+    for x, y, z, end, *leaves in ids.tolist():
+        links += [(0, x), (0, y), (0, z), (x, end), (y, end), (z, end), (y, leaves[0]), (z, leaves[1]), (z, leaves[2])]
+    graph = np.array([(head, 0, tail) for head, tail in links])
+    names = np.array([f"e{number:03d}" for number in range(ids.max() + 1)])
+    split = Split("gadgets", "test", graph, graph[:0], names, np.array(["r"]), 1)
+    asked = np.array([(0, 0, end) for end in ids[:, 3]])
     assert len(np.unique(floor("personalised_pagerank", split)(asked))) == 1
 
 
