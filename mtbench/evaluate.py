@@ -116,6 +116,11 @@ class Task:
         )
         return Ranks(heads, relations, tails, sides)
 
+    def expected(self, score: ScoreFunction) -> Mapping[str, float]:
+        """Return the expected metrics of a scorer, without the checks, bounds and warnings of a result."""
+        ranks = self.rank(np.asarray(score(self._layout[0])))
+        return metrics.expected(ranks.greater, ranks.equal)
+
     @cached_property
     def floors(self) -> Mapping[str, Mapping[str, float]]:
         """Expected metrics of the scorers that learn nothing, on the same candidates, computed when looked at."""

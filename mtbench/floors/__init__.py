@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from mtbench import metrics
 from mtbench.errors import UnknownNameError
 from mtbench.floors.counts import entity_degree, half_link_memory, inverse_visible, random, relation_frequency
 from mtbench.floors.paths import common_neighbours, personalised_pagerank
-from mtbench.names import ScoreFunction
+from mtbench.names import IntArray, ScoreFunction
 from mtbench.splits import Split
 
 if TYPE_CHECKING:
@@ -52,13 +51,21 @@ def floor(name: str, split: Split) -> ScoreFunction:
     return FLOORS[name](split.observable())
 
 
-def measure(name: str, tasks: Sequence[Task]) -> list[dict[str, float]]:
-    """Return a floor's expected metrics on tasks of one split, which is scored once for all of them."""
-    triples = [task.triples for task in tasks]
-    scores = np.asarray(floor(name, tasks[0].split)(np.concatenate(triples)))
-    parts = np.split(scores, np.cumsum([len(part) for part in triples])[:-1])
-    ranks = [task.rank(part) for task, part in zip(tasks, parts, strict=True)]
-    return [metrics.expected(found.greater, found.equal) for found in ranks]
+def measure(name: str, tasks: Sequence[Task]) -> list[Mapping[str, float]]:
+    """Return a floor's expected metrics on tasks of one split, each triple of which is scored once for all of them."""
+    score = floor(name, tasks[0].split)
+    if len(tasks) > 1:
+        score = _remembered(score, tasks[0].split, [task.triples for task in tasks])
+    return [task.expected(score) for task in tasks]
+
+
+def _remembered(score: ScoreFunction, split: Split, triples: Sequence[IntArray]) -> ScoreFunction:
+    """Return a scorer that looks up the scores of triples, all of which are scored here."""
+    steps = np.array([split.relation_slots * split.num_entities, split.num_entities, 1])
+    together = np.concatenate(triples)
+    keys, first = np.unique(together @ steps, return_index=True)
+    scores = np.asarray(score(together[first]))
+    return lambda asked: scores[np.searchsorted(keys, asked @ steps)]
 
 
 class Floors(Mapping[str, Mapping[str, float]]):
