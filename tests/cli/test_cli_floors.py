@@ -8,6 +8,7 @@ import pytest
 
 import mtbench
 from mtbench import tables
+from mtbench.candidates import PROTOCOLS, VOCABULARIES
 from mtbench.floors import FLOORS
 
 
@@ -30,7 +31,7 @@ def test_floors_as_json(run):
     found = json.loads(out)
     assert code == 0
     tasks = [mtbench.task("toy", row["protocol"], row["vocabulary"], split="valid") for row in found]
-    assert len({chosen.name for chosen in tasks}) == 6
+    assert len({chosen.name for chosen in tasks}) == len(PROTOCOLS) * len(VOCABULARIES)
     for row, chosen in zip(found, tasks, strict=True):
         assert row["candidates_sha256"] == chosen.candidates.sha256
         assert (row["dataset"], row["dataset_version"], row["split"]) == ("toy", "2.0.0", "valid")
