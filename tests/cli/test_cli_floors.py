@@ -52,7 +52,7 @@ def test_floors_of_a_directory_as_markdown(run, tmp_path):
         ([], "give either 'NAME...' or --all"),
         (["toy", "--all"], "give either 'NAME...' or --all"),
         (["tooy"], "did you mean toy?"),
-        (["toy", "--protocol", "duall"], "unknown protocol 'duall': did you mean dual?"),
+        (["toy", "--protocol", "duall"], "unknown protocol 'duall': did you mean dual"),
         (["toy", "--vocabulary", "slot"], "unknown vocabulary 'slot': did you mean slots?"),
         (["toy", "--split", "train"], "unknown split with targets 'train': known: test, valid"),
         (["toy", "--format", "markdwon"], "unknown table format 'markdwon': did you mean markdown?"),
