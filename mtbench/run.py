@@ -17,7 +17,7 @@ from filelock import FileLock, Timeout
 from mtbench import candidates, models
 from mtbench.atomic import is_free, storage_errors
 from mtbench.datasets import load
-from mtbench.errors import UsageError
+from mtbench.errors import UnknownNameError, UsageError
 from mtbench.evaluate import task
 from mtbench.models import Context, Progress
 from mtbench.results import Result
@@ -26,6 +26,8 @@ from mtbench.store import cache_root
 
 CHECKPOINTS = "checkpoints"
 ALL = "all"
+GROUPS: Mapping[str, Sequence[str]] = {ALL: candidates.SAMPLED, "full": candidates.FULL}
+"""Names that stand for several protocols: all that draw candidates, and all that rank against every one."""
 
 
 @dataclass(frozen=True)
@@ -33,8 +35,8 @@ class Plan:
     """What to run: a model by name or ``package.module:factory``, a dataset, and the tasks to score it on.
 
     The first protocol and vocabulary are the headline, whose result lies in the run directory itself;
-    every further combination lies below it in ``PROTOCOL-VOCABULARY``. ``candidate_seed`` numbers the
-    frozen candidates, ``seed`` the model's own randomness.
+    every further combination lies below it in ``PROTOCOL-VOCABULARY``. `GROUPS` names several protocols
+    at once. ``candidate_seed`` numbers the frozen candidates, ``seed`` the model's own randomness.
     """
 
     model: str
@@ -56,12 +58,10 @@ class Plan:
 
     def tasks(self) -> list[tuple[str, str]]:
         """Return the protocols and vocabularies to score, the headline first."""
-        protocols = _expand(self.protocols, candidates.PROTOCOLS)
-        vocabularies = _expand(self.vocabularies, candidates.VOCABULARIES)
-        for protocol in protocols:
-            candidates.protocol_named(protocol)
-        for vocabulary in vocabularies:
-            candidates.vocabulary_named(vocabulary)
+        protocols = _expand("protocol", self.protocols, candidates.PROTOCOLS, GROUPS)
+        vocabularies = _expand(
+            "vocabulary", self.vocabularies, candidates.VOCABULARIES, {ALL: tuple(candidates.VOCABULARIES)}
+        )
         return [(protocol, vocabulary) for protocol in protocols for vocabulary in vocabularies]
 
     def directory(self) -> Path:
@@ -126,8 +126,14 @@ def peak_memory() -> int | None:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
 
 
-def _expand(chosen: Sequence[str], known: Mapping[str, object] | Sequence[str]) -> list[str]:
-    return list(known) if ALL in chosen else list(dict.fromkeys(chosen))
+def _expand(
+    kind: str, chosen: Sequence[str], known: Mapping[str, object], groups: Mapping[str, Sequence[str]]
+) -> list[str]:
+    """Return the names chosen, groups by their members and each once; an unknown one raises `UnknownNameError`."""
+    for name in chosen:
+        if name not in known and name not in groups:
+            raise UnknownNameError(kind, name, [*known, *groups])
+    return list(dict.fromkeys(member for name in chosen for member in groups.get(name, (name,))))
 
 
 def _expect_replaceable(directory: Path, *, force: bool) -> None:

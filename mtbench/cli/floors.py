@@ -81,14 +81,20 @@ def _measure(name: str, split: str, asked: list[tuple[str, str]], seed: int) -> 
     from mtbench.datasets import load
     from mtbench.evaluate import task
     from mtbench.floors import FLOORS, measure
-    from mtbench.metrics import chance
+    from mtbench.summary import chance
 
     data = load(name)
     tasks = [task(data.split(split), *pair, seed, dataset_version=data.version) for pair in asked]
     by_floor = {floor: measure(floor, tasks) for floor in FLOORS}
     for number, chosen in enumerate(tasks):
         figures = {floor: values[number] for floor, values in by_floor.items()}
-        yield chosen, {**figures, "chance": chance(chosen.candidates.counts)}
+        yield (
+            chosen,
+            {
+                **figures,
+                "chance": chance(chosen.candidates.numbers, chosen.candidates.protocol, chosen.candidates.vocabulary),
+            },
+        )
 
 
 def _described(task: Task, figures: Figures) -> dict[str, object]:

@@ -22,7 +22,11 @@ def command(
     model: Annotated[str, typer.Argument(metavar="MODEL", help="An installed model, or package.module:factory.")],
     dataset: Annotated[str, typer.Option(metavar="NAME", help="A dataset of the catalogue, or a built directory.")],
     protocol: Annotated[
-        list[str] | None, typer.Option(help="dual, entity, relation or all; may be repeated.  [default: dual]")
+        list[str] | None,
+        typer.Option(
+            help="dual, entity, relation, or all for these three; full-tail, full-head, full-relation, or full for "
+            "these three; dual-exact. May be repeated.  [default: dual]"
+        ),
     ] = None,
     vocabulary: Annotated[
         list[str] | None, typer.Option(help="present, slots or all; may be repeated.  [default: present]")

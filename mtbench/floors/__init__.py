@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
+from mtbench.candidates import protocol_named
 from mtbench.errors import UnknownNameError
 from mtbench.floors.counts import entity_degree, half_link_memory, inverse_visible, random, relation_frequency
 from mtbench.floors.paths import common_neighbours, personalised_pagerank
@@ -54,9 +55,13 @@ def floor(name: str, split: Split) -> ScoreFunction:
 def measure(name: str, tasks: Sequence[Task]) -> list[Mapping[str, float]]:
     """Return a floor's expected metrics on tasks of one split, each triple of which is scored once for all of them."""
     score = floor(name, tasks[0].split)
-    if len(tasks) > 1:
-        score = _remembered(score, tasks[0].split, [task.triples for task in tasks])
-    return [task.expected(score) for task in tasks]
+    # A full ranking asks for too many triples to list: it is scored in batches, on its own.
+    listed = [not protocol_named(task.candidates.protocol).full for task in tasks]
+    once = score
+    if sum(listed) > 1:
+        together = [task.triples for task, short in zip(tasks, listed, strict=True) if short]
+        once = _remembered(score, tasks[0].split, together)
+    return [task.expected(once if short else score) for task, short in zip(tasks, listed, strict=True)]
 
 
 def _remembered(score: ScoreFunction, split: Split, triples: Sequence[IntArray]) -> ScoreFunction:

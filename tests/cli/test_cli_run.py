@@ -74,7 +74,13 @@ def test_json_holds_every_task_with_both_tie_bounds(run, tmp_path):
         (f"run {MODEL} --dataset toy --candidate-seed -1", "--candidate-seed"),
         (f"run {MODEL} --dataset toy --set depth", "error: --set takes KEY=VALUE, not 'depth'"),
         (f"run {MODEL} --dataset toy --set =2", "error: --set takes KEY=VALUE, not '=2'"),
-        (f"run {MODEL} --dataset toy --protocol duel", "error: unknown protocol 'duel': did you mean dual?"),
+        (f"run {MODEL} --dataset toy --protocol duals", "error: unknown protocol 'duals': did you mean dual"),
+        (
+            f"run {MODEL} --dataset toy --protocol ful-tail",
+            "error: unknown protocol 'ful-tail': did you mean full-tail",
+        ),
+        (f"run {MODEL} --dataset toy --protocol full_head", "did you mean full-head"),
+        (f"run {MODEL} --dataset toy --protocol dual-exakt", "did you mean dual-exact"),
         (f"run {MODEL} --dataset toy --vocabulary slot", "error: unknown vocabulary 'slot': did you mean slots?"),
     ],
 )
