@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from mtbench.catalog import Record as Record
     from mtbench.compare import Comparison as Comparison
     from mtbench.compare import compare as compare
+    from mtbench.contamination import contamination as contamination
     from mtbench.datasets import load as load
     from mtbench.errors import MtbenchError as MtbenchError
     from mtbench.evaluate import Task as Task
@@ -43,6 +44,7 @@ _HOME = {
     "audit": "mtbench.audit",
     "build": "mtbench.build",
     "compare": "mtbench.compare",
+    "contamination": "mtbench.contamination",
     "evaluate": "mtbench.evaluate",
     "load": "mtbench.datasets",
     "task": "mtbench.tasks",

@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mtbench import catalog
 from mtbench.errors import DatasetError, UnknownNameError, UsageError
 from mtbench.filtered import filter_side
-from mtbench.names import HEAD, RELATION, SIDES, TAIL, BoolArray, IntArray, Side
+from mtbench.hashing import splitmix64
+from mtbench.names import HEAD, RELATION, SIDES, TAIL, BoolArray, IntArray, Side, UIntArray
 from mtbench.splits import Split
 
 CANDIDATES_VERSION = 1
@@ -27,8 +27,6 @@ CANDIDATES_VERSION = 1
 
 EVERY = 2**31 - 1
 """The number of candidates of a protocol that asks for all there are."""
-
-UIntArray = NDArray[np.uint64]
 
 
 @dataclass(frozen=True)
@@ -129,7 +127,7 @@ class Candidates:
     def sha256(self) -> str:
         """Hash of what was drawn and for what: part of a task's identity, whatever the order of the targets."""
         order = np.lexsort((self.targets[:, TAIL], self.targets[:, RELATION], self.targets[:, HEAD]))
-        if protocol_named(self.protocol).full:
+        if self.full:
             ordered = {side: counts[order] for side, (_, counts) in self.drawn.items()}
             return full_hash(self.content_sha256, self.protocol, self.vocabulary, ordered)
         header = _header(self.content_sha256, self.protocol, self.vocabulary, self.seed)
@@ -275,21 +273,13 @@ def _streams(header: str, targets: IntArray) -> UIntArray:
     base = int.from_bytes(hashlib.sha256(header.encode()).digest()[:8], "little")
     state = np.full(len(targets), base, dtype=np.uint64)
     for column in (HEAD, RELATION, TAIL):
-        state = _output(state ^ targets[:, column].astype(np.uint64), 0)
+        state = splitmix64(state ^ targets[:, column].astype(np.uint64))
     return state
-
-
-def _output(state: UIntArray, number: int) -> UIntArray:
-    """Return output ``number`` of the splitmix64 generators with these states (Steele et al. 2014)."""
-    word = state + np.uint64((number + 1) * 0x9E3779B97F4A7C15 % 2**64)
-    word = (word ^ (word >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    word = (word ^ (word >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return word ^ (word >> np.uint64(31))
 
 
 def _below(stream: UIntArray, number: int, limits: IntArray) -> IntArray:
     """Return draw ``number`` of each stream as an integer below its limit; 0 where the limit is 0."""
-    return (_output(stream, number) % np.maximum(limits, 1).astype(np.uint64)).astype(np.int64)
+    return (splitmix64(stream, number) % np.maximum(limits, 1).astype(np.uint64)).astype(np.int64)
 
 
 def _repeated(stream: UIntArray, allowed: IntArray, width: int) -> IntArray:

@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from mtbench import candidates as candidates_module
-from mtbench import floors, metrics, summary
+from mtbench import metrics, summary
 from mtbench.candidates import Candidates
 from mtbench.errors import DatasetError, UsageError
 from mtbench.filtered import Filtered, filter_side
+from mtbench.floors import Floors
 from mtbench.full import RankedSide, rank_all
 from mtbench.names import COLUMN, HEAD, RELATION, TAIL, BoolArray, IntArray, ScoreArray, Scorer, Side
 from mtbench.ranks import Counts, Ranks, accept, count
@@ -198,12 +199,15 @@ class Task:
         scores = score_listed(found, self.split, triples, needed, size, progress)
         return {side: RankedSide(self._count(side, part), part[target], seen) for side, (part, seen) in scores.items()}
 
+    def expected(self, score: Scorer) -> Mapping[str, float]:
+        """Return the expected metrics of a scorer, without the bounds, warnings and floors of a result."""
+        ranks = self._named({side: found.counts for side, found in self._ranked(score).items()})
+        return summary.expected(ranks, self.candidates.protocol, self.candidates.vocabulary)
+
     @cached_property
     def floors(self) -> Mapping[str, Mapping[str, float]]:
-        """Expected metrics of the scorers that learn nothing, on the same candidates."""
-        ranked = self._ranked(floors.relation_frequency(self.split))
-        ranks = self._named({side: found.counts for side, found in ranked.items()})
-        return {"relation_frequency": summary.expected(ranks, self.candidates.protocol, self.candidates.vocabulary)}
+        """Expected metrics of the scorers that learn nothing, on the same candidates, computed when looked at."""
+        return Floors(self)
 
     def _result(self, scores: ScoreArray, kind: str, notes: tuple[str, ...] = ()) -> Result:
         """Return the result of scores aligned with ``triples``."""

@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from mtbench import floors
 from mtbench.candidates import is_known
+from mtbench.floors import FLOORS
 from mtbench.names import HEAD, TAIL, IntArray, ScoreFunction
 from mtbench.splits import Split
 
@@ -30,23 +30,11 @@ def blind_oracle(split: Split) -> ScoreFunction:
     return lambda triples: np.isin(_pairs(split, triples), pairs).astype(np.int64)
 
 
-def relation_frequency(split: Split) -> ScoreFunction:
-    """Score a triple by how often its relation is observable; all entities tie."""
-    return floors.relation_frequency(split).score
-
-
-def degree(split: Split) -> ScoreFunction:
-    """Score a triple by the observable triples at its head plus those at its tail; all relations tie."""
-    ends = np.concatenate((split.graph[:, HEAD], split.graph[:, TAIL]))
-    degrees = np.bincount(ends, minlength=split.num_entities)
-    return lambda triples: degrees[triples[:, HEAD]] + degrees[triples[:, TAIL]]
-
-
 YARDSTICKS: Mapping[str, Callable[[Split], ScoreFunction]] = {
     "oracle": oracle,
     "blind-oracle": blind_oracle,
-    "relation-frequency": relation_frequency,
-    "degree": degree,
+    "relation-frequency": FLOORS["relation_frequency"],
+    "entity-degree": FLOORS["entity_degree"],
 }
 
 

@@ -119,7 +119,8 @@ def test_renaming_entities_and_relations_changes_nothing(split, seed):
     )
     ours = Task(split, drawn).run(hashed)
     theirs = Task(other, mapped).run(lambda triples: hashed(original(triples)))
-    assert figures(ours) == figures(theirs)
+    # Floors are compared triple by triple where they are tested: one of them hashes the ids.
+    assert figures(ours)[:-1] == figures(theirs)[:-1]
     assert counted(ours.ranks) == counted(theirs.ranks)
 
 
@@ -338,11 +339,17 @@ def test_a_result_says_what_it_is_of():
     lines = str(result).splitlines()
     assert lines[0] == "random test: protocol entity, slots relations, candidate seed 2"
     assert lines[1] == "40 targets, 50.0 candidates each, 0.0% of targets tied"
-    assert [line.split("  ")[0] for line in lines[5:10]] == [
+    assert [line.split("  ")[0] for line in lines[5:]] == [
         "unnamed",
         "ties optimistic",
         "ties pessimistic",
+        "random",
         "relation frequency",
+        "entity degree",
+        "common neighbours",
+        "personalised pagerank",
+        "half link memory",
+        "inverse visible",
         "chance",
     ]
 

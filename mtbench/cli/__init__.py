@@ -23,6 +23,8 @@ VERBS = (
     "urls",
     "build",
     "audit",
+    "floors",
+    "contamination",
     "conventions",
     "export",
     "run",

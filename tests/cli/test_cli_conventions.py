@@ -21,11 +21,11 @@ def test_the_yardsticks_under_every_convention(run):
     assert (code, err) == (0, "")
     lines = [" ".join(line.split()) for line in out.splitlines()]
     assert lines[0] == "toy 2.0.0 test: protocol dual, seed 1"
-    assert [line for line in lines if line in ("oracle", "blind-oracle", "relation-frequency", "degree")] == [
+    assert [line for line in lines if line in ("oracle", "blind-oracle", "relation-frequency", "entity-degree")] == [
         "oracle",
         "blind-oracle",
         "relation-frequency",
-        "degree",
+        "entity-degree",
     ]
     assert lines.count("MR MRR Hits@1 Hits@3 Hits@5 Hits@10") == 4
     assert sum(line.startswith("nbfnet, mean over its random integer") for line in lines) == 4
