@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from mtbench.audit import audit as audit
     from mtbench.build import build as build
     from mtbench.catalog import Record as Record
+    from mtbench.compare import Comparison as Comparison
+    from mtbench.compare import compare as compare
+    from mtbench.contamination import contamination as contamination
     from mtbench.datasets import load as load
     from mtbench.errors import MtbenchError as MtbenchError
     from mtbench.evaluate import Task as Task
@@ -30,6 +33,7 @@ if TYPE_CHECKING:
 
 _HOME = {
     "Audit": "mtbench.audit",
+    "Comparison": "mtbench.compare",
     "Dataset": "mtbench.splits",
     "MtbenchError": "mtbench.errors",
     "Record": "mtbench.catalog",
@@ -39,6 +43,8 @@ _HOME = {
     "Task": "mtbench.evaluate",
     "audit": "mtbench.audit",
     "build": "mtbench.build",
+    "compare": "mtbench.compare",
+    "contamination": "mtbench.contamination",
     "evaluate": "mtbench.evaluate",
     "load": "mtbench.datasets",
     "task": "mtbench.tasks",

@@ -57,6 +57,22 @@ def replace_directory(directory: Path, files: Mapping[str, bytes]) -> None:
             _tidy(directory)
 
 
+def replace_file(path: Path, data: bytes) -> None:
+    """Write a file that is complete or, whatever fails, what it was before; its parents are made.
+
+    A full or read-only disk raises `MtbenchError`.
+    """
+    with storage_errors(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        new = _beside(path, f"{os.getpid()}.new")
+        try:
+            _write_durably(new, data)
+            new.replace(path)
+        finally:
+            new.unlink(missing_ok=True)
+        _sync_folder(path.parent)
+
+
 def is_free(directory: Path) -> bool:
     """Tell whether nothing would be lost by making this directory: it is absent or empty."""
     return not directory.exists() or (directory.is_dir() and not any(directory.iterdir()))

@@ -14,28 +14,40 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mtbench import catalog
 from mtbench.errors import DatasetError, UnknownNameError, UsageError
-from mtbench.names import COLUMN, HEAD, RELATION, SIDES, TAIL, BoolArray, IntArray, Side
+from mtbench.filtered import filter_side
+from mtbench.hashing import splitmix64
+from mtbench.names import HEAD, RELATION, SIDES, TAIL, BoolArray, IntArray, Side, UIntArray
 from mtbench.splits import Split
 
 CANDIDATES_VERSION = 1
 """Raised whenever the same arguments would draw other candidates; part of every candidates hash."""
 
-UIntArray = NDArray[np.uint64]
+EVERY = 2**31 - 1
+"""The number of candidates of a protocol that asks for all there are."""
 
 
 @dataclass(frozen=True)
 class Protocol:
-    """How many candidates a target is ranked against on each side, all in one list."""
+    """How many candidates a target is ranked against on each side, all in one list.
+
+    Under a ``full`` protocol no candidate is drawn: all of them are counted. Where it names a number other
+    than `EVERY`, its metrics are expectations over a draw of that number.
+    """
 
     name: str
     tails: int
     relations: int
     source: str
     heads: int = 0
+    full: bool = False
+
+    @property
+    def expectation(self) -> bool:
+        """Whether the metrics are expectations over a draw from all candidates, not those of one list."""
+        return self.full and EVERY not in (self.heads, self.relations, self.tails)
 
     @property
     def sides(self) -> tuple[Side, ...]:
@@ -63,8 +75,14 @@ PROTOCOLS = {
         Protocol("dual", 24, 26, "Zhou et al. 2023, dual-sampling metrics"),
         Protocol("entity", 50, 0, "Zhou et al. 2023, entity-centric metrics"),
         Protocol("relation", 0, 50, "Zhou et al. 2023, relation-type centric metrics"),
+        Protocol("full-tail", EVERY, 0, "Bordes et al. 2013, filtered ranking of all tails", full=True),
+        Protocol("full-head", 0, 0, "Bordes et al. 2013, filtered ranking of all heads", heads=EVERY, full=True),
+        Protocol("full-relation", 0, EVERY, "filtered ranking of all relations of the vocabulary", full=True),
+        Protocol("dual-exact", 24, 26, "the expectation of dual over its draw", full=True),
     )
 }
+SAMPLED = tuple(name for name, declared in PROTOCOLS.items() if not declared.full)
+FULL = tuple(name for name, declared in PROTOCOLS.items() if declared.full and not declared.expectation)
 VOCABULARIES = {
     declared.name: declared
     for declared in (
@@ -94,7 +112,8 @@ class Candidates:
 
     ``targets`` is int64 ``(m, 3)``; ``drawn`` holds per corrupted side int64 ids ``(m, k)`` in increasing
     order per row and their number ``(m,)``, from which on a row is padded with -1. Equal ids in a row are
-    separate candidates: they count with multiplicity.
+    separate candidates: they count with multiplicity. Under a full protocol the ids are ``(m, 0)``: nothing
+    is drawn, the numbers are those of all filtered candidates, and the seed is 0.
     """
 
     protocol: str
@@ -107,8 +126,11 @@ class Candidates:
     @cached_property
     def sha256(self) -> str:
         """Hash of what was drawn and for what: part of a task's identity, whatever the order of the targets."""
-        header = _header(self.content_sha256, self.protocol, self.vocabulary, self.seed)
         order = np.lexsort((self.targets[:, TAIL], self.targets[:, RELATION], self.targets[:, HEAD]))
+        if self.full:
+            ordered = {side: counts[order] for side, (_, counts) in self.drawn.items()}
+            return full_hash(self.content_sha256, self.protocol, self.vocabulary, ordered)
+        header = _header(self.content_sha256, self.protocol, self.vocabulary, self.seed)
         # Tails and relations are in the hash of every protocol, also of one that corrupts neither.
         hashed: tuple[Side, ...] = ("tail", "relation", *(side for side in self.drawn if side == "head"))
         columns = [self.targets]
@@ -120,12 +142,22 @@ class Candidates:
         return digest.hexdigest()
 
     @property
+    def numbers(self) -> Mapping[Side, IntArray]:
+        """Candidates per target on each side, ``(m,)``."""
+        return {side: counts for side, (_, counts) in self.drawn.items()}
+
+    @property
     def counts(self) -> IntArray:
         """Candidates per target over all sides, ``(m,)``."""
         total = np.zeros(len(self.targets), dtype=np.int64)
-        for _, counts in self.drawn.values():
+        for counts in self.numbers.values():
             total += counts
         return total
+
+    @property
+    def full(self) -> bool:
+        """Whether nothing is drawn, because every filtered candidate is ranked."""
+        return self.protocol in PROTOCOLS and PROTOCOLS[self.protocol].full
 
     @property
     def effective_number(self) -> float:
@@ -144,9 +176,10 @@ def draw(split: Split, protocol: str = "dual", vocabulary: str = "present", seed
     The graph and the targets are both known, so no candidate is ever a true triple. ``slots`` draws
     with replacement from all entities and all relation slots; ``present`` draws distinct tails and
     distinct relations among those the graph uses, and takes all of them where there are fewer than
-    the protocol asks for. Raises `UnknownNameError` for a protocol or vocabulary that does not exist,
-    `UsageError` for a split without targets, and `DatasetError` when the catalogue publishes another
-    hash for this split. Source: Zhou et al. 2023, section 5, with its sampling frozen.
+    the protocol asks for. Under a full protocol all of them are only counted, and any seed gives the
+    same. Raises `UnknownNameError` for a protocol or vocabulary that does not exist, `UsageError` for a
+    split without targets, and `DatasetError` when the catalogue publishes another hash for this split.
+    Source: Zhou et al. 2023, section 5, with its sampling frozen.
     """
     asked, pool = protocol_named(protocol), vocabulary_named(vocabulary)
     if not len(split.targets):
@@ -158,11 +191,36 @@ def draw(split: Split, protocol: str = "dual", vocabulary: str = "present", seed
         seed = operator.index(seed)
     except TypeError as error:
         raise UsageError(f"the candidate seed must be an integer, not {seed!r}") from error
+    if asked.full:
+        seed = 0
     header = _header(split.content_sha256, protocol, vocabulary, seed)
-    sides = {side: draw_side(split, side, asked.number(side), pool, header) for side in asked.sides}
+    sides = {
+        side: _count_side(split, side, pool) if asked.full else draw_side(split, side, asked.number(side), pool, header)
+        for side in asked.sides
+    }
     drawn = Candidates(protocol, vocabulary, seed, split.content_sha256, split.targets, sides)
     _check_published(drawn, split)
     return drawn
+
+
+def full_hash(content_sha256: str, protocol: str, vocabulary: str, counts: Mapping[Side, IntArray]) -> str:
+    """Return the candidates hash of a full protocol; ``counts`` are in the order of head, relation and tail.
+
+    Names are sorted as ids are, and the content hash fixes the targets, so the hash can be recomputed from
+    the ranks of a run alone.
+    """
+    digest = hashlib.sha256(_header(content_sha256, protocol, vocabulary, 0).encode())
+    for side in SIDES:
+        if side in counts:
+            digest.update(f"side {side}\n".encode() + counts[side].astype("<i8").tobytes())
+    return digest.hexdigest()
+
+
+def _count_side(split: Split, side: Side, pool: Vocabulary) -> tuple[IntArray, IntArray]:
+    found = filter_side(split, side, empty_slots=pool.empty_slots)
+    counts = found.numbers[found.row]
+    counts.flags.writeable = False
+    return _none(len(counts))[0], counts
 
 
 def _none(number: int) -> tuple[IntArray, IntArray]:
@@ -181,51 +239,33 @@ def draw_side(split: Split, side: Side, width: int, pool: Vocabulary, header: st
 
     Returns int64 ids ``(m, width)``, sorted per row and padded with -1, and their number ``(m,)``.
     """
-    targets = split.targets
-    universe = _universe(split, side, pool)
-    group, starts, gaps = _known_groups(split, side, universe)
+    found = filter_side(split, side, empty_slots=pool.empty_slots)
+    universe, row, starts = found.universe, found.row, found.starts
     size = len(universe)
-    allowed = (size - np.diff(starts))[group]
-    stream = _streams(f"{header}side {side}\n", targets)
+    allowed = found.numbers[row]
+    stream = _streams(f"{header}side {side}\n", split.targets)
     picks = _repeated(stream, allowed, width) if pool.replacement else _distinct(stream, allowed, width)
     counts = np.where(allowed, width, 0).astype(np.int64) if pool.replacement else np.minimum(allowed, width)
     valid = np.arange(width) < counts[:, None]
     picks = np.sort(np.where(valid, picks, size), axis=1)
     # The u-th allowed id is u plus the number of known ids with at most u allowed ids below them.
-    passed = np.searchsorted(gaps, group[:, None] * (size + 1) + picks, side="right") - starts[group][:, None]
+    owner = np.repeat(np.arange(len(found.pairs)), np.diff(starts))
+    below = found.members - (np.arange(len(owner)) - starts[owner])
+    passed = np.searchsorted(owner * (size + 1) + below, row[:, None] * (size + 1) + picks, side="right")
+    passed -= starts[row][:, None]
     ids = np.full(picks.shape, -1, dtype=np.int64)
     ids[valid] = universe[(picks + passed)[valid]]
     ids.flags.writeable = counts.flags.writeable = False
     return ids, counts
 
 
-def _universe(split: Split, side: Side, pool: Vocabulary) -> IntArray:
-    if side != "relation":
-        return np.arange(split.num_entities)
-    return np.arange(split.relation_slots) if pool.empty_slots else np.unique(split.graph[:, RELATION])
-
-
-def _known_groups(split: Split, side: Side, universe: IntArray) -> tuple[IntArray, IntArray, IntArray]:
-    """Return the group of each target, where groups start, and a sorted key per known candidate.
-
-    A group is what stays fixed, such as (head, relation) for tails. A key is the group times the size of
-    the universe plus one, plus the number of allowed candidates below the known one.
-    """
-    column = COLUMN[side]
-    first, second = (other for other in (HEAD, RELATION, TAIL) if other != column)
-    size = split.relation_slots if second == RELATION else split.num_entities
-    position = np.full(max(split.num_entities, split.relation_slots), -1)
-    position[universe] = np.arange(len(universe))
-    known = np.concatenate((split.graph, split.targets))
-    pairs, members = known[:, first] * size + known[:, second], position[known[:, column]]
-    groups, group = np.unique(split.targets[:, first] * size + split.targets[:, second], return_inverse=True)
-    owner = np.searchsorted(groups, pairs)
-    asked = (groups[np.minimum(owner, len(groups) - 1)] == pairs) & (members >= 0)
-    flat = np.unique(owner[asked] * len(universe) + members[asked])
-    owner = flat // len(universe)
-    starts = np.searchsorted(owner, np.arange(len(groups) + 1))
-    below = flat - owner * len(universe) - (np.arange(len(flat)) - starts[owner])
-    return group, starts, owner * (len(universe) + 1) + below
+def is_known(split: Split, triples: IntArray) -> BoolArray:
+    """Return which triples ``(n, 3)`` are observable or missing ones of the split: no candidate may be, ``(n,)``."""
+    steps = np.array([split.relation_slots * split.num_entities, split.num_entities, 1])
+    known = np.sort(np.concatenate((split.graph, split.targets)) @ steps)
+    asked = triples @ steps
+    found: BoolArray = known[np.minimum(np.searchsorted(known, asked), len(known) - 1)] == asked
+    return found
 
 
 def _streams(header: str, targets: IntArray) -> UIntArray:
@@ -233,21 +273,13 @@ def _streams(header: str, targets: IntArray) -> UIntArray:
     base = int.from_bytes(hashlib.sha256(header.encode()).digest()[:8], "little")
     state = np.full(len(targets), base, dtype=np.uint64)
     for column in (HEAD, RELATION, TAIL):
-        state = _output(state ^ targets[:, column].astype(np.uint64), 0)
+        state = splitmix64(state ^ targets[:, column].astype(np.uint64))
     return state
-
-
-def _output(state: UIntArray, number: int) -> UIntArray:
-    """Return output ``number`` of the splitmix64 generators with these states (Steele et al. 2014)."""
-    word = state + np.uint64((number + 1) * 0x9E3779B97F4A7C15 % 2**64)
-    word = (word ^ (word >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    word = (word ^ (word >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return word ^ (word >> np.uint64(31))
 
 
 def _below(stream: UIntArray, number: int, limits: IntArray) -> IntArray:
     """Return draw ``number`` of each stream as an integer below its limit; 0 where the limit is 0."""
-    return (_output(stream, number) % np.maximum(limits, 1).astype(np.uint64)).astype(np.int64)
+    return (splitmix64(stream, number) % np.maximum(limits, 1).astype(np.uint64)).astype(np.int64)
 
 
 def _repeated(stream: UIntArray, allowed: IntArray, width: int) -> IntArray:

@@ -40,9 +40,14 @@ def per_target(greater: IntArray, equal: IntArray) -> dict[str, FloatArray]:
 
 def expected(greater: IntArray, equal: IntArray) -> dict[str, float]:
     """Return the mean metrics with ties in random order: the headline; raises `UsageError` without targets."""
-    if not len(greater):
+    return mean(per_target(greater, equal))
+
+
+def mean(values: Mapping[str, FloatArray]) -> dict[str, float]:
+    """Return the mean of every metric over targets ``(m,)``; raises `UsageError` without targets."""
+    if not all(map(len, values.values())):
         raise UsageError("metrics of no targets are undefined: choose a split or a stratum with targets")
-    return {name: _mean(values) for name, values in per_target(greater, equal).items()}
+    return {name: _mean(found) for name, found in values.items()}
 
 
 def optimistic(greater: IntArray, equal: IntArray) -> dict[str, float]:

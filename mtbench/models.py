@@ -11,7 +11,7 @@ from typing import Protocol, TypeAlias
 
 from mtbench.catalog import Parameter
 from mtbench.errors import MissingExtraError, UnknownNameError, UsageError
-from mtbench.names import ScoreFunction
+from mtbench.names import Scorer
 from mtbench.runs import Regime
 from mtbench.splits import Split
 
@@ -72,8 +72,8 @@ class Model(Protocol):
         """Train on the observable triples of ``train``; ``valid`` has the same graph, and targets."""
         ...
 
-    def scorer(self, observable: Split) -> ScoreFunction:
-        """Return a function that scores triples ``(m, 3)`` of the graph ``observable``."""
+    def scorer(self, observable: Split) -> Scorer:
+        """Return what scores triples of the graph ``observable``: a function of triples ``(m, 3)``, or rows."""
         ...
 
 

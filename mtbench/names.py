@@ -20,6 +20,7 @@ COLUMN: Mapping[Side, int] = MappingProxyType({"head": HEAD, "relation": RELATIO
 """The column of a triple array that is replaced when a side is corrupted."""
 
 IntArray: TypeAlias = NDArray[np.int64]
+UIntArray: TypeAlias = NDArray[np.uint64]
 FloatArray: TypeAlias = NDArray[np.float64]
 BoolArray: TypeAlias = NDArray[np.bool_]
 NameArray: TypeAlias = NDArray[np.str_]
@@ -43,3 +44,37 @@ class ScoreFunction(Protocol):
     """A plain function from triples ``(m, 3)`` to scores ``(m,)``."""
 
     def __call__(self, triples: IntArray, /) -> ArrayLike: ...
+
+
+@runtime_checkable
+class TailScorer(Protocol):
+    """An object that scores every tail of a pair at once: what a full ranking asks for, pair by pair."""
+
+    def score_tails(self, heads: IntArray, relations: IntArray, /) -> ArrayLike:
+        """Return the scores ``(b, num_entities)`` of all tails, for int64 heads and relations ``(b,)``."""
+        ...
+
+
+@runtime_checkable
+class HeadScorer(Protocol):
+    """An object that scores every head of a pair at once."""
+
+    def score_heads(self, relations: IntArray, tails: IntArray, /) -> ArrayLike:
+        """Return the scores ``(b, num_entities)`` of all heads, for int64 relations and tails ``(b,)``."""
+        ...
+
+
+@runtime_checkable
+class RelationScorer(Protocol):
+    """An object that scores every relation of a pair at once."""
+
+    def score_relations(self, heads: IntArray, tails: IntArray, /) -> ArrayLike:
+        """Return the scores of all relations, for int64 heads and tails ``(b,)``.
+
+        The shape is ``(b, num_relations)``, or ``(b, relation_slots)`` where empty slots are candidates too.
+        """
+        ...
+
+
+Scorer: TypeAlias = ScoreFunction | TripleScorer | TailScorer | HeadScorer | RelationScorer
+"""Whatever can be ranked: an object with one or more of the four methods, or a plain function of triples."""

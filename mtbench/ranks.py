@@ -6,7 +6,7 @@ later correction of a metric can be applied to old runs without their models.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
 
@@ -87,7 +87,10 @@ class Ranks:
         return total
 
     def to_frame(self) -> pd.DataFrame:
-        """Return one row per target: its names, the counts per side, and its mean rank over tied orders."""
+        """Return one row per target: its names, the counts per side, and its mean rank over tied orders.
+
+        The rank is that among all candidates that were counted, also where metrics are those of a draw.
+        """
         import pandas as pd
 
         columns: dict[str, AnyArray] = dict(zip(COLUMNS, (self.heads, self.relations, self.tails), strict=True))
@@ -113,6 +116,22 @@ def count(scores: ScoreArray, target: IntArray, candidates: IntArray, valid: Boo
     return Counts(greater, equal, valid.sum(axis=1, dtype=np.int64))
 
 
+def count_rows(own: ScoreArray, row: IntArray, scores: ScoreArray, allowed: BoolArray) -> tuple[IntArray, IntArray]:
+    """Return how many candidates are above and equal to each target, ``(t,)`` each.
+
+    ``scores`` ``(b, w)`` holds one row per pair, ``allowed`` ``(b, w)`` which of its columns are candidates;
+    ``own`` ``(t,)`` is the score of each target and ``row`` ``(t,)`` its row. See `count`.
+    """
+    greater, equal = np.empty(len(row), dtype=np.int64), np.empty(len(row), dtype=np.int64)
+    step = max(1, BLOCK_CELLS // max(1, scores.shape[1]))
+    for start in range(0, len(row), step):
+        block = slice(start, start + step)
+        others, valid = scores[row[block]], allowed[row[block]]
+        greater[block] = np.count_nonzero((others > own[block, None]) & valid, axis=1)
+        equal[block] = np.count_nonzero((others == own[block, None]) & valid, axis=1)
+    return greater, equal
+
+
 def accept(scores: object, triples: IntArray, split: Split, total: int) -> tuple[ScoreArray, str]:
     """Return scores as a NumPy array with the name of the type they came in, or refuse them.
 
@@ -122,6 +141,45 @@ def accept(scores: object, triples: IntArray, split: Split, total: int) -> tuple
     and the first few triples, because a NaN that is only compared ranks first in silence.
     """
     where = f"{split.dataset} {split.name}"
+    array, kind = _numbers(scores, where)
+    if array.shape != (len(triples),):
+        raise ScoreError(f"{where}: {_shape_problem(array, len(triples))}")
+    wrong = ~np.isfinite(array)
+    if wrong.any():
+        raise ScoreError(f"{where}: {_wrong_values(array, wrong, triples, split, total)}")
+    return array, kind
+
+
+def accept_rows(
+    scores: object,
+    needed: BoolArray,
+    widths: Mapping[int, str],
+    split: Split,
+    triples_of: Callable[[IntArray, IntArray], IntArray],
+) -> tuple[ScoreArray, str]:
+    """Return scores of whole rows with the name of the type they came in, or refuse them as `accept` does.
+
+    ``needed`` ``(b, w)`` marks the scores that will be read: only they have to be finite, because a model
+    may mask triples it knows. ``widths`` are the numbers of columns that are understood, none above w, and
+    what a column then is; ``triples_of`` returns the triples ``(k, 3)`` of rows and columns ``(k,)``.
+    """
+    where, rows = f"{split.dataset} {split.name}", len(needed)
+    array, kind = _numbers(scores, where)
+    if array.ndim != 2 or array.shape[0] != rows or array.shape[1] not in widths:
+        expected = " or ".join(f"({rows}, {width}) with a column per {what}" for width, what in widths.items())
+        raise ScoreError(
+            f"{where}: scores have the shape {array.shape}, expected one row per pair asked for: {expected}"
+        )
+    wrong = ~np.isfinite(array)
+    if wrong.any() and (wrong := wrong & needed[:, : array.shape[1]]).any():
+        few = triples_of(*(axis[:SHOWN] for axis in np.nonzero(wrong)))
+        of = f"{np.count_nonzero(needed)} scores of a batch"
+        raise ScoreError(f"{where}: {_not_finite(array[wrong], few, split, of)}")
+    return array, kind
+
+
+def _numbers(scores: object, where: str) -> tuple[ScoreArray, str]:
+    """Read anything as an array of integers or floats, or raise `ScoreError`."""
     if isinstance(scores, np.ma.MaskedArray):
         raise ScoreError(
             f"{where}: scores are a masked array, so some may be missing: pass scores.filled() or score them"
@@ -135,11 +193,6 @@ def accept(scores: object, triples: IntArray, split: Split, total: int) -> tuple
             f"{where}: scores have the type {kind}, expected integers or floats: "
             f"return one real number per triple, higher meaning more plausible"
         )
-    if array.shape != (len(triples),):
-        raise ScoreError(f"{where}: {_shape_problem(array, len(triples))}")
-    wrong = ~np.isfinite(array)
-    if wrong.any():
-        raise ScoreError(f"{where}: {_wrong_values(array, wrong, triples, split, total)}")
     return array, kind
 
 
@@ -168,15 +221,21 @@ def _shape_problem(array: ScoreArray, expected: int) -> str:
 
 
 def _wrong_values(array: ScoreArray, wrong: BoolArray, triples: IntArray, split: Split, total: int) -> str:
-    number, rows = int(np.count_nonzero(wrong)), np.flatnonzero(wrong)[:SHOWN]
-    part = "" if len(triples) == total else f" of a batch, {total} in all,"
-    names = split.named(triples[rows])
+    part = "scores" if len(triples) == total else f"scores of a batch, {total} in all,"
+    few = triples[np.flatnonzero(wrong)[:SHOWN]]
+    return _not_finite(array[wrong], few, split, f"{len(triples)} {part}")
+
+
+def _not_finite(values: ScoreArray, few: IntArray, split: Split, of: str) -> str:
+    """Say how many of the scores are wrong; ``few`` are the triples of the first ``values``."""
+    number = len(values)
     shown = "; ".join(
-        f"({', '.join(name)}) scored {value}" for name, value in zip(names, array[rows].tolist(), strict=True)
+        f"({', '.join(name)}) scored {value}"
+        for name, value in zip(split.named(few), values[:SHOWN].tolist(), strict=True)
     )
-    rest = f"; and {number - len(rows)} more" if number > len(rows) else ""
-    nan = int(np.count_nonzero(np.isnan(array)))
+    rest = f"; and {number - len(few)} more" if number > len(few) else ""
+    nan = int(np.count_nonzero(np.isnan(values)))
     return (
-        f"{number} of {len(triples)} scores{part} are not finite ({nan} NaN, {number - nan} infinite): {shown}{rest}. "
+        f"{number} of {of} are not finite ({nan} NaN, {number - nan} infinite): {shown}{rest}. "
         f"Look for a division by zero, log(0) or an overflow in the model: such a score has no rank"
     )

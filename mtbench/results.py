@@ -6,18 +6,22 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from mtbench import catalog, metrics, runs, tables
-from mtbench.candidates import CANDIDATES_VERSION, PROTOCOLS, VOCABULARIES
+from mtbench import catalog, metrics, runs, summary, tables
+from mtbench.adjusted import Adjusted, adjust
+from mtbench.candidates import CANDIDATES_VERSION, PROTOCOLS, VOCABULARIES, full_hash
 from mtbench.errors import ResultError, UsageError
 from mtbench.hashing import content_hash, file_hash
 from mtbench.names import FloatArray
 from mtbench.ranks import Ranks
 from mtbench.runs import RANKS_FILE, REGIMES, RESULT_FILE, STATUSES, RunInfo
-from mtbench.splits import SPLIT_NAMES
+from mtbench.splits import SPLIT_NAMES, Dataset, Split
+
+if TYPE_CHECKING:
+    from mtbench.strata import Strata
 
 SCHEMA = 1
 EVALUATOR_VERSION = "1"
@@ -79,7 +83,7 @@ class Result:
         return "\n".join([*lines, *(f"warning: {warning}" for warning in self.warnings)])
 
     def table(self, format: str = "text") -> str:  # noqa: A002
-        """Return the metrics, their bounds and the floors as a table in ``text``, ``markdown`` or ``latex``."""
+        """Return the metrics, their bounds and the floors in ``text``, ``markdown``, ``latex`` or ``csv``."""
         rows = [
             (self.run.model, self.metrics),
             ("ties optimistic", self.optimistic),
@@ -91,7 +95,17 @@ class Result:
 
     def per_target(self) -> dict[str, FloatArray]:
         """Return every metric of every target ``(m,)``, in expectation over ties, in the order of ``ranks``."""
-        return metrics.per_target(self.ranks.greater, self.ranks.equal)
+        return summary.per_target(self.ranks, self.protocol, self.vocabulary)
+
+    def adjusted(self) -> dict[str, Adjusted]:
+        """Return every metric adjusted for chance, with its z-score under the exact null; empty without ranks."""
+        return adjust(self.metrics, self.ranks.count, self.chance) if len(self.ranks) else {}
+
+    def by(self, name: str, split: Split | Dataset | None = None) -> Strata:
+        """Return the metrics for every stratum of the targets; see `mtbench.strata.by` for names and errors."""
+        from mtbench import strata
+
+        return strata.by(self, name, split)
 
     def save(self, directory: Path | str, run: RunInfo | None = None, *, force: bool = False) -> Path:
         """Write ``result.json`` and ``ranks.parquet`` into a directory, both or neither, and return it.
@@ -171,8 +185,10 @@ def verify(directory: Path | str) -> Verification:
 
     Checked are the keys and their values, the hash of ``ranks.parquet``, that counts are possible and
     as many as the protocol gives, the targets of a released dataset, and every metric with its bounds,
-    chance and tie rate. Floors and the scores themselves cannot be recomputed from counts. Nothing is
-    raised for a broken run: a directory of runs is verified to the end.
+    chance and tie rate. How many candidates a target has under a full protocol follows from the split:
+    for a released dataset they must be those the candidates hash is of. Floors and the scores themselves
+    cannot be recomputed from counts. Nothing is raised for a broken run: a directory of runs is verified
+    to the end.
     """
     directory = Path(directory)
     return Verification(directory, tuple(Problem(name, message) for name, message in _problems(directory)))
@@ -256,6 +272,9 @@ def _counts(ranks: Ranks, payload: Mapping[str, Any]) -> Iterator[tuple[str, str
         return
     if set(ranks.sides) != set(protocol.sides):
         yield "candidates", f"sides {', '.join(ranks.sides)}; protocol {protocol.name} has {', '.join(protocol.sides)}"
+    if protocol.full:
+        yield from _full_counts(ranks, payload, published)
+        return
     for side, counts in ranks.sides.items():
         number = protocol.number(side)
         bad = (counts.count != number) & (counts.count != 0) if vocabulary.replacement else counts.count > number
@@ -264,8 +283,28 @@ def _counts(ranks: Ranks, payload: Mapping[str, Any]) -> Iterator[tuple[str, str
             yield "candidates", f"{counts.count[row]} {side} candidates at row {row}, the protocol has {number}"
 
 
+def _full_counts(
+    ranks: Ranks, payload: Mapping[str, Any], published: catalog.Record | None
+) -> Iterator[tuple[str, str]]:
+    """Check the numbers of all candidates: possible for the released graph, and those the candidates hash is of."""
+    if published is None:
+        return
+    graph = published.graphs["test" if payload["split"] == "test" else "train"]
+    relations = graph.relation_slots if payload["vocabulary"] == "slots" else graph.relations
+    for side, counts in ranks.sides.items():
+        most = (relations if side == "relation" else graph.entities) - 1
+        if (bad := counts.count > most).any():
+            row = np.flatnonzero(bad)[0]
+            yield "candidates", f"{counts.count[row]} {side} candidates at row {row}, there are at most {most}"
+    order = np.lexsort((ranks.tails, ranks.relations, ranks.heads))
+    found = {side: counts.count[order] for side, counts in ranks.sides.items()}
+    content, protocol, vocabulary = (str(payload[name]) for name in ("content_sha256", "protocol", "vocabulary"))
+    if full_hash(content, protocol, vocabulary, found) != payload["candidates_sha256"]:
+        yield "candidates", "the numbers of candidates are not those the candidates hash is of"
+
+
 def _figures(ranks: Ranks, payload: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    for name, values in figures(ranks).items():
+    for name, values in summary.figures(ranks, str(payload["protocol"]), str(payload["vocabulary"])).items():
         found = payload[name]
         if not isinstance(found, dict) or set(found) != set(values):
             yield name, f"{name} must hold exactly {', '.join(values)}"
@@ -276,17 +315,6 @@ def _figures(ranks: Ranks, payload: Mapping[str, Any]) -> Iterator[tuple[str, st
     rate = metrics.tie_rate(ranks.equal)
     if not _same(payload["tie_rate"], rate):
         yield "tie_rate", f"tie_rate is {payload['tie_rate']}, the counts give {rate}"
-
-
-def figures(ranks: Ranks) -> dict[str, dict[str, float]]:
-    """Return all that follows from rank counts: ``metrics``, ``optimistic``, ``pessimistic`` and ``chance``."""
-    greater, equal = ranks.greater, ranks.equal
-    return {
-        "metrics": metrics.expected(greater, equal),
-        "optimistic": metrics.optimistic(greater, equal),
-        "pessimistic": metrics.pessimistic(greater, equal),
-        "chance": metrics.chance(ranks.count),
-    }
 
 
 def _same(found: object, value: float) -> bool:

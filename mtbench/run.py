@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 import shutil
 import sys
@@ -14,18 +15,23 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from mtbench import candidates, models
+from mtbench import candidates, conventions, models
 from mtbench.atomic import is_free, storage_errors
 from mtbench.datasets import load
-from mtbench.errors import UsageError
+from mtbench.errors import UnknownNameError, UsageError
 from mtbench.evaluate import task
 from mtbench.models import Context, Progress
+from mtbench.names import Scorer
 from mtbench.results import Result
 from mtbench.runs import RANKS_FILE, RESULT_FILE, RunInfo
+from mtbench.splits import Dataset
 from mtbench.store import cache_root
 
 CHECKPOINTS = "checkpoints"
+CONVENTIONS_FILE = "conventions.json"
 ALL = "all"
+GROUPS: Mapping[str, Sequence[str]] = {ALL: candidates.SAMPLED, "full": candidates.FULL}
+"""Names that stand for several protocols: all that draw candidates, and all that rank against every one."""
 
 
 @dataclass(frozen=True)
@@ -33,8 +39,10 @@ class Plan:
     """What to run: a model by name or ``package.module:factory``, a dataset, and the tasks to score it on.
 
     The first protocol and vocabulary are the headline, whose result lies in the run directory itself;
-    every further combination lies below it in ``PROTOCOL-VOCABULARY``. ``candidate_seed`` numbers the
-    frozen candidates, ``seed`` the model's own randomness.
+    every further combination lies below it in ``PROTOCOL-VOCABULARY``. `GROUPS` names several protocols
+    at once. ``candidate_seed`` numbers the frozen candidates, ``seed`` the model's own randomness. ``paper``
+    also reads the model under every convention of the paper's tables, for each protocol, into
+    ``conventions.json`` in the run directory.
     """
 
     model: str
@@ -48,6 +56,7 @@ class Plan:
     out: Path | None = None
     restart: bool = False
     force: bool = False
+    paper: bool = False
 
     def __post_init__(self) -> None:
         for name in ("seed", "candidate_seed"):
@@ -56,12 +65,10 @@ class Plan:
 
     def tasks(self) -> list[tuple[str, str]]:
         """Return the protocols and vocabularies to score, the headline first."""
-        protocols = _expand(self.protocols, candidates.PROTOCOLS)
-        vocabularies = _expand(self.vocabularies, candidates.VOCABULARIES)
-        for protocol in protocols:
-            candidates.protocol_named(protocol)
-        for vocabulary in vocabularies:
-            candidates.vocabulary_named(vocabulary)
+        protocols = _expand("protocol", self.protocols, candidates.PROTOCOLS, GROUPS)
+        vocabularies = _expand(
+            "vocabulary", self.vocabularies, candidates.VOCABULARIES, {ALL: tuple(candidates.VOCABULARIES)}
+        )
         return [(protocol, vocabulary) for protocol in protocols for vocabulary in vocabularies]
 
     def directory(self) -> Path:
@@ -112,8 +119,29 @@ def run(plan: Plan, report: Callable[[Progress], None] = models.silent) -> tuple
             result = replace(chosen.run(score), run=info)
             result.save(partial / (f"{protocol}-{vocabulary}" if index else "."), force=True)
             results.append(result)
+        if plan.paper:
+            read = _conventions(plan, model.name, score, data)
+            with storage_errors(partial):
+                (partial / CONVENTIONS_FILE).write_text(json.dumps(read, indent=2) + "\n", encoding="utf-8")
         _put_in_place(partial, directory)
     return directory, results
+
+
+def _conventions(plan: Plan, model: str, score: Scorer, data: Dataset) -> dict[str, object]:
+    """Return what one scorer gets under the standard and each convention of the paper, per protocol asked for."""
+    protocols = [
+        name for name in dict.fromkeys(protocol for protocol, _ in plan.tasks()) if name in conventions.STANDARD.lists
+    ]
+    read = {name: conventions.compare_conventions(score, data.test, name, plan.candidate_seed) for name in protocols}
+    return {
+        "dataset": data.name,
+        "dataset_version": data.version,
+        "split": data.test.name,
+        "content_sha256": data.test.content_sha256,
+        "model": model,
+        "seed": plan.seed,
+        "protocols": {name: [result.to_dict() for result in results] for name, results in read.items()},
+    }
 
 
 def peak_memory() -> int | None:
@@ -126,8 +154,14 @@ def peak_memory() -> int | None:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
 
 
-def _expand(chosen: Sequence[str], known: Mapping[str, object] | Sequence[str]) -> list[str]:
-    return list(known) if ALL in chosen else list(dict.fromkeys(chosen))
+def _expand(
+    kind: str, chosen: Sequence[str], known: Mapping[str, object], groups: Mapping[str, Sequence[str]]
+) -> list[str]:
+    """Return the names chosen, groups by their members and each once; an unknown one raises `UnknownNameError`."""
+    for name in chosen:
+        if name not in known and name not in groups:
+            raise UnknownNameError(kind, name, [*known, *groups])
+    return list(dict.fromkeys(member for name in chosen for member in groups.get(name, (name,))))
 
 
 def _expect_replaceable(directory: Path, *, force: bool) -> None:
@@ -137,7 +171,7 @@ def _expect_replaceable(directory: Path, *, force: bool) -> None:
         return
     if not force:
         raise UsageError(f"{directory} exists already: name another with --out DIR, or replace it with --force")
-    ours = {RESULT_FILE, RANKS_FILE, CHECKPOINTS}
+    ours = {RESULT_FILE, RANKS_FILE, CHECKPOINTS, CONVENTIONS_FILE}
     ours |= {f"{protocol}-{vocabulary}" for protocol in candidates.PROTOCOLS for vocabulary in candidates.VOCABULARIES}
     others = sorted({path.name for path in directory.iterdir()} - ours) if directory.is_dir() else [directory.name]
     if others:

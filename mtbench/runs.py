@@ -7,6 +7,7 @@ is put in place last and names the hash of the first, so a directory that has it
 from __future__ import annotations
 
 import json
+import os
 import platform
 import sys
 import tempfile
@@ -105,6 +106,23 @@ def write(directory: Path, payload: Mapping[str, object], ranks: Ranks, *, force
                 counts.unlink(missing_ok=True)
             (staging / RESULT_FILE).replace(result)
         undo.pop_all()
+
+
+def replace_payload(directory: Path, payload: Mapping[str, object]) -> None:
+    """Put a new ``result.json`` in place of the one of a run, whose ranks stay; whatever fails, one of them is there.
+
+    Raises `MtbenchError` for a place that cannot be written.
+    """
+    with (
+        storage_errors(directory),
+        tempfile.TemporaryDirectory(prefix=".run-", dir=directory, ignore_cleanup_errors=True) as temporary,
+    ):
+        new = Path(temporary) / RESULT_FILE
+        with new.open("w", encoding="utf-8") as stream:
+            stream.write(_as_json(payload))
+            stream.flush()
+            os.fsync(stream.fileno())
+        new.replace(directory / RESULT_FILE)
 
 
 def read_payload(path: Path) -> dict[str, Any]:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
+from mtbench import catalog, store
+from mtbench.candidates import PROTOCOLS, VOCABULARIES
 from mtbench.datasets import load
+from mtbench.errors import UnknownNameError, UsageError
 from mtbench.evaluate import Task
 from mtbench.evaluate import task as task_of
-from mtbench.splits import Split
+from mtbench.splits import SPLIT_NAMES, Split
 
 
 def task(
@@ -24,3 +28,69 @@ def task(
         return task_of(source, protocol, vocabulary, seed)
     data = load(source)
     return task_of(data.split(split), protocol, vocabulary, seed, dataset_version=data.version)
+
+
+PARTS: Mapping[str, tuple[str, ...]] = {
+    "split": SPLIT_NAMES,
+    "protocol": tuple(PROTOCOLS),
+    "vocabulary": tuple(VOCABULARIES),
+}
+DEFAULTS = {"split": "test", "protocol": "dual", "vocabulary": "present", "candidate seed": "0"}
+
+
+def named(name: str, **chosen: str | None) -> Task:
+    """Return the task of a name: a dataset or its directory, then any of split, protocol, vocabulary and seed.
+
+    The parts are separated by slashes and come in this order, as in ``Task.name``; each may be left out.
+    ``chosen`` are the same parts given apart from the name (``split``, ``protocol``, ``vocabulary``,
+    ``candidate_seed``). Raises `UnknownNameError` for a part that does not exist and `UsageError` for
+    one that is given twice or out of order.
+    """
+    dataset, parts = _dataset_of(name)
+    found: dict[str, str] = {}
+    kinds = [*PARTS, "candidate seed"]
+    for part in parts:
+        kind = _kind_of(part)
+        if kind not in kinds:
+            raise UsageError(f"task {name!r}: {part!r} is out of order; write DATASET/SPLIT/PROTOCOL/VOCABULARY/SEED")
+        kinds = kinds[kinds.index(kind) + 1 :]
+        found[kind] = part
+    for key, value in chosen.items():
+        kind = key.replace("_", " ")
+        if value is not None and found.setdefault(kind, value) != value:
+            raise UsageError(
+                f"the {kind} is {found[kind]} in the task {name!r} and {value} apart from it: give it once"
+            )
+    full = DEFAULTS | found
+    if not full["candidate seed"].isdecimal():
+        raise UsageError(f"the candidate seed must be a whole number, not {full['candidate seed']!r}")
+    return task(dataset, full["protocol"], full["vocabulary"], int(full["candidate seed"]), full["split"])
+
+
+def _kind_of(part: str) -> str:
+    if part.isdecimal():
+        return "candidate seed"
+    for kind, known in PARTS.items():
+        if part in known:
+            return kind
+    raise UnknownNameError("part of a task's name", part, [choice for known in PARTS.values() for choice in known])
+
+
+def _dataset_of(name: str) -> tuple[str, list[str]]:
+    """Return the longest leading part of a task's name that is a dataset or the directory of one, and the rest."""
+    parts = name.rstrip("/").split("/")
+    for length in range(len(parts), 0, -1):
+        candidate = "/".join(parts[:length])
+        if candidate and _is_dataset(candidate):
+            return candidate, parts[length:]
+    while len(parts) > 1 and (parts[-1].isdecimal() or any(parts[-1] in known for known in PARTS.values())):
+        parts.pop()
+    raise UnknownNameError("dataset or directory", "/".join(parts), catalog.choices("/".join(parts)))
+
+
+def _is_dataset(name: str) -> bool:
+    try:
+        catalog.record(name)
+    except UnknownNameError:
+        return (Path(name).expanduser() / store.MANIFEST).is_file()
+    return True

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 from hypothesis import strategies as st
 
@@ -55,3 +57,24 @@ def splits(draw):
 def hashed(triples, levels=7):
     """Score triples by a fixed function with many ties: small integers that look random."""
     return (triples @ np.array([7919, 104729, 1299709])) % 1000003 % levels
+
+
+def scorer(split, *methods, function=hashed, slots=True):
+    """Return an object with some of the four methods, all of which agree with ``function`` of triples.
+
+    Rows of relations have a column per slot, or with ``slots`` false only one per relation type.
+    """
+    relations = split.relation_slots if slots else split.num_relations
+
+    def rows(first, second, width, columns):
+        pairs = np.repeat(np.stack((first, second), axis=1), width, axis=0)
+        table = np.column_stack((pairs, np.tile(np.arange(width), len(first))))
+        return function(table[:, columns]).reshape(len(first), width)
+
+    offered = {
+        "score": function,
+        "score_tails": lambda heads, relations: rows(heads, relations, split.num_entities, [0, 1, 2]),
+        "score_heads": lambda relations, tails: rows(relations, tails, split.num_entities, [2, 0, 1]),
+        "score_relations": lambda heads, tails: rows(heads, tails, relations, [0, 2, 1]),
+    }
+    return SimpleNamespace(**{name: offered[name] for name in methods})

@@ -11,16 +11,17 @@ from ranking_toys import random_split, small, splits
 
 from mtbench import candidates as module
 from mtbench import catalog
-from mtbench.candidates import CANDIDATES_VERSION, PROTOCOLS, VOCABULARIES, draw
+from mtbench.candidates import CANDIDATES_VERSION, FULL, PROTOCOLS, SAMPLED, VOCABULARIES, draw
 from mtbench.catalog import Graph, Part
 from mtbench.errors import DatasetError, UnknownNameError, UsageError
+from mtbench.filtered import filter_side
 from mtbench.hashing import CONTENT_HASH_OF_NOTHING
 from mtbench.splits import Split, encode, vocabulary
 
 SIZES = {"dual": (24, 26), "entity": (50, 0), "relation": (0, 50)}
 WORD = 2**64
 combinations = pytest.mark.parametrize(
-    ("protocol", "vocabulary"), [(protocol, vocabulary) for protocol in PROTOCOLS for vocabulary in VOCABULARIES]
+    ("protocol", "vocabulary"), [(protocol, vocabulary) for protocol in SAMPLED for vocabulary in VOCABULARIES]
 )
 
 
@@ -151,7 +152,7 @@ def test_protocols_vocabularies_and_seeds_have_candidates_of_their_own():
     split = random_split(0)
     hashes = {
         draw(split, protocol, vocabulary, seed).sha256
-        for protocol in PROTOCOLS
+        for protocol in SAMPLED
         for vocabulary in VOCABULARIES
         for seed in range(3)
     }
@@ -169,7 +170,7 @@ def test_the_hash_covers_every_id_and_count():
 
 
 def test_the_draw_is_the_same_on_every_platform():
-    hashes = [draw(small(), protocol, vocabulary).sha256 for protocol in PROTOCOLS for vocabulary in VOCABULARIES]
+    hashes = [draw(small(), protocol, vocabulary).sha256 for protocol in SAMPLED for vocabulary in VOCABULARIES]
     assert hashes == FROZEN
 
 
@@ -247,16 +248,56 @@ def test_a_draw_that_differs_from_the_published_hash_is_refused(monkeypatch):
         draw(other, "dual", "slots", 1)
 
 
+@settings(max_examples=30, deadline=None)
+@given(split=splits(), vocabulary=st.sampled_from(list(VOCABULARIES)), protocol=st.sampled_from([*FULL, "dual-exact"]))
+def test_full_protocols_count_what_others_draw_from(split, vocabulary, protocol):
+    drawn = draw(split, protocol, vocabulary)
+    for side, numbers in drawn.numbers.items():
+        ids, valid = drawn.side(side)
+        assert ids.shape == valid.shape == (len(split.targets), 0)
+        # Distinct draws of as many as could ever be there take all of them.
+        header = module._header(split.content_sha256, protocol, vocabulary, 0)
+        pool = replace(VOCABULARIES[vocabulary], replacement=False)
+        all_ids, expected = module.draw_side(split, side, 20, pool, header)
+        assert numbers.tolist() == expected.tolist()
+        listed, real = filter_side(split, side, empty_slots=pool.empty_slots).listed()
+        assert [row[keep].tolist() for row, keep in zip(listed, real, strict=True)] == [
+            row[row >= 0].tolist() for row in all_ids
+        ]
+
+
+@pytest.mark.parametrize("protocol", [*FULL, "dual-exact"])
+def test_the_hash_of_a_full_protocol_is_that_of_its_numbers(protocol):
+    split = random_split(0)
+    drawn = draw(split, protocol)
+    assert draw(split, protocol, seed=7).sha256 == drawn.sha256
+    assert (draw(split, protocol, seed=7).seed, len(drawn.sha256)) == (0, 64)
+    others = {draw(split, other, name).sha256 for other in PROTOCOLS for name in VOCABULARIES}
+    assert len(others) == 2 * len(PROTOCOLS)
+    assert replace(drawn, content_sha256="0" * 64).sha256 != drawn.sha256
+    for side, (ids, counts) in drawn.drawn.items():
+        for swapped in (counts[::-1], counts - 1):
+            assert replace(drawn, drawn={**drawn.drawn, side: (ids, swapped)}).sha256 != drawn.sha256
+    order = np.random.default_rng(0).permutation(len(split.targets))
+    assert draw(replace(split, targets=split.targets[order]), protocol).sha256 == drawn.sha256
+
+
+def test_the_numbers_of_a_full_protocol_are_the_same_on_every_platform():
+    hashes = [draw(small(), protocol).sha256 for protocol in (*FULL, "dual-exact")]
+    assert hashes == FROZEN_FULL
+
+
 def test_arrays_are_read_only():
-    drawn = draw(small())
-    for array in (array for arrays in drawn.drawn.values() for array in arrays):
-        with pytest.raises(ValueError, match="read-only"):
-            array[0] = 1
+    for protocol in ("dual", "dual-exact"):
+        for array in (array for arrays in draw(small(), protocol).drawn.values() for array in arrays if array.size):
+            with pytest.raises(ValueError, match="read-only"):
+                array[0] = 1
 
 
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
+        ({"protocol": "full_tail"}, UnknownNameError, "unknown protocol 'full_tail': did you mean full-tail"),
         ({"protocol": "duel"}, UnknownNameError, "unknown protocol 'duel': did you mean dual"),
         ({"vocabulary": "slot"}, UnknownNameError, "unknown vocabulary 'slot': did you mean slots"),
         ({"seed": 0.5}, UsageError, "seed must be an integer, not 0.5"),
@@ -283,3 +324,9 @@ FROZEN = [
     "d7ad212c683bb2bab616130f96680476412e66c20ecd7331074ae64c49b64f37",
 ]
 FROZEN_METAFAM = "f53f54eba00cd76fad02f5f5f4f87cb8a62defb7246e2f04a9062411bdeb2ea8"
+FROZEN_FULL = [
+    "5f0c3727ff0b763a87f48a3ac52c17c882f3cd64016bd1b6cee39aa6d16e3a7e",
+    "79220d834adc64fcf39f45796c15df1be370b71e5e1c108d16cdaf90f57aadda",
+    "bec915cbc3cf871ab90c9d85a2fba84c2900ce35b741846f4d1d7be29abb38c4",
+    "b011e6d804e0e1832e7a6afd23a43b5b267605fb1d5b4af3caa0d7d62a1ed736",
+]

@@ -84,7 +84,7 @@ def test_a_record_is_whole(name):
         assert part.triples > 0
         assert SHA256.fullmatch(part.content_sha256)
     for key, sha256 in record.candidates.items():
-        assert re.fullmatch(r"(valid|test)/\w+/(slots|present)/\d+", key)
+        assert re.fullmatch(r"(valid|test)/[\w-]+/(slots|present)/\d+", key)
         assert SHA256.fullmatch(sha256)
 
 
@@ -212,7 +212,9 @@ def test_a_release_loads_as_declared(name):
         assert (split.num_entities, split.num_relations) == (declared.entities, declared.relations)
         assert split.relation_slots == declared.relation_slots
         # Raises if these are not the published candidates.
-        candidates.draw(split)
+        for protocol in ("dual", *candidates.FULL, "dual-exact"):
+            assert not record.candidates or f"{split.name}/{protocol}/present/0" in record.candidates
+            candidates.draw(split, protocol)
 
 
 @pytest.mark.usefixtures("stored")

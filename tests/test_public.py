@@ -67,7 +67,10 @@ def test_loading_never_imports_torch(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("order", ORDERS)
-@pytest.mark.parametrize(("name", "module"), [("build", "build.metafam"), ("build", "build"), ("evaluate", "evaluate")])
+@pytest.mark.parametrize(
+    ("name", "module"),
+    [("build", "build.metafam"), ("build", "build"), ("compare", "compare.plot"), ("evaluate", "evaluate")],
+)
 def test_a_name_shared_with_a_module_is_both(order, name, module):
     script = ORDERS[order].format(name, module)
     assert run(f"{script}\nprint(callable(mtbench.{name}), mtbench.{name}.__name__)") == f"True mtbench.{name}\n"

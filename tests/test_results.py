@@ -11,7 +11,7 @@ from pyarrow import parquet
 from ranking_toys import hashed, random_split, small
 
 from mtbench import catalog, results, runs
-from mtbench.candidates import PROTOCOLS, VOCABULARIES, draw
+from mtbench.candidates import FULL, PROTOCOLS, VOCABULARIES, draw
 from mtbench.catalog import Graph, Part
 from mtbench.errors import MtbenchError, ResultError, UnknownNameError, UsageError
 from mtbench.evaluate import evaluate, task
@@ -353,6 +353,69 @@ def test_runs_on_a_released_dataset_are_compared_with_the_catalogue(tmp_path, mo
     assert problems(run) == ["candidates_sha256", "targets"]
     edit(run, dataset_version="unversioned")
     assert verify(run).ok
+
+
+@pytest.fixture
+def published(monkeypatch):
+    """The small toy as a released dataset of the catalogue, without published candidates."""
+    split = small()
+    record = replace(
+        catalog.record("metafam"),
+        id="toy",
+        version="2.1",
+        graphs={"test": Graph(4, 3, 6)},
+        parts={"test/graph": Part(4, split.graph_sha256), "test/targets": Part(3, split.targets_sha256)},
+        candidates={},
+    )
+    monkeypatch.setattr(catalog, "names", lambda: ["toy"])
+    monkeypatch.setattr(catalog, "record", lambda name: {"toy": record}[name])
+    return split
+
+
+@pytest.mark.parametrize("vocabulary", VOCABULARIES)
+@pytest.mark.parametrize("protocol", [*FULL, "dual-exact"])
+def test_the_numbers_of_all_candidates_are_those_of_the_hash(tmp_path, published, protocol, vocabulary):
+    result = evaluate(hashed, published, protocol, vocabulary)
+    run = result.save(tmp_path / "run")
+    assert verify(run).ok
+    side = next(iter(result.ranks.sides))
+    edit_ranks(run, **{f"{side}_count": lambda values: [values[0] + 1, *values[1:]]})
+    found = {problem.name: problem.message for problem in verify(run).problems}
+    assert "numbers of candidates are not those" in found["candidates"]
+
+
+def test_more_candidates_than_the_graph_has_are_found_at_once(tmp_path, published):
+    run = evaluate(hashed, published, "full-tail").save(tmp_path / "run")
+    edit_ranks(run, tail_count=lambda values: [*values[:-1], 4])
+    messages = [problem.message for problem in verify(run).problems if problem.name == "candidates"]
+    assert messages[0].endswith("4 tail candidates at row 2, there are at most 3")
+    run = evaluate(hashed, published, "full-relation", "slots").save(tmp_path / "slots")
+    edit_ranks(run, relation_count=lambda values: [6, *values[1:]])
+    messages = [problem.message for problem in verify(run).problems if problem.name == "candidates"]
+    assert messages[0].endswith("6 relation candidates at row 0, there are at most 5")
+
+
+def test_one_full_protocol_does_not_pass_for_another(tmp_path, published):
+    run = evaluate(hashed, published, "full-tail").save(tmp_path / "run")
+    edit(run, protocol="full-head")
+    assert problems(run) == ["candidates", "candidates"]
+    edit(run, protocol="dual-exact", vocabulary="half")
+    assert "vocabulary" in problems(run)
+
+
+@pytest.mark.parametrize("name", ["metrics", "optimistic", "pessimistic", "chance"])
+def test_an_edited_metric_of_the_expectation_is_found(tmp_path, name):
+    run = evaluate(hashed, random_split(1), "dual-exact", "slots").save(tmp_path / "run")
+    edit(run, **{name: payload_of(run)[name] | {"mrr": payload_of(run)[name]["mrr"] + 1e-6}})
+    assert problems(run) == [name]
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_the_metrics_are_the_means_of_the_figures_per_target(protocol):
+    result = evaluate(hashed, random_split(1), protocol)
+    values = result.per_target()
+    assert {name: array.shape for name, array in values.items()} == dict.fromkeys(result.metrics, (40,))
+    assert {name: array.mean() for name, array in values.items()} == pytest.approx(result.metrics)
 
 
 def test_loaded_results_can_be_saved_again(run, tmp_path):

@@ -11,7 +11,7 @@ import thirdparty
 import toys
 
 from mtbench import run as run_module
-from mtbench.candidates import PROTOCOLS, VOCABULARIES
+from mtbench.candidates import FULL, SAMPLED, VOCABULARIES
 from mtbench.errors import ScoreError, UnknownNameError, UsageError
 from mtbench.models import Model
 from mtbench.results import load, verify
@@ -78,7 +78,7 @@ def test_the_model_of_this_test_is_one_to_the_type_checker(module):
 def test_every_protocol_and_vocabulary_is_scored_by_one_training(module, plan):
     directory, results = run(replace(plan, protocols=("all",), vocabularies=("all",), candidate_seed=3))
     assert [call[0] for call in module.calls] == ["made", "fitted", "applied"]
-    pairs = [(protocol, vocabulary) for protocol in PROTOCOLS for vocabulary in VOCABULARIES]
+    pairs = [(protocol, vocabulary) for protocol in SAMPLED for vocabulary in VOCABULARIES]
     assert [(result.protocol, result.vocabulary) for result in results] == pairs
     below = [directory / f"{protocol}-{vocabulary}" for protocol, vocabulary in pairs[1:]]
     assert sorted(path for path in directory.iterdir() if path.is_dir()) == sorted(below)
@@ -86,6 +86,17 @@ def test_every_protocol_and_vocabulary_is_scored_by_one_training(module, plan):
         saved = load(place)
         assert verify(place).ok
         assert ((saved.protocol, saved.vocabulary), saved.candidate_seed) == (pair, 3)
+
+
+def test_full_stands_for_the_rankings_against_every_candidate(plan):
+    directory, results = run(replace(plan, protocols=("dual-exact", "full", "full-head"), candidate_seed=3))
+    assert [(result.protocol, result.candidate_seed) for result in results] == [
+        (name, 0) for name in ("dual-exact", "full-tail", "full-head", "full-relation")
+    ]
+    below = [directory / f"{name}-present" for name in FULL]
+    assert all(verify(place).ok for place in (directory, *below))
+    run(replace(plan, force=True))
+    assert tree(directory) == ["ranks.parquet", "result.json"]
 
 
 def test_the_first_protocol_is_the_headline_and_repeats_count_once(plan):
@@ -101,6 +112,8 @@ def test_the_first_protocol_is_the_headline_and_repeats_count_once(plan):
         ({"protocols": ("duel",)}, "unknown protocol 'duel': did you mean dual"),
         ({"vocabularies": ("presnt",)}, "unknown vocabulary 'presnt': did you mean present"),
         ({"protocols": ("dual", "side")}, "unknown protocol 'side'"),
+        ({"protocols": ("all", "ful")}, "unknown protocol 'ful': did you mean full"),
+        ({"vocabularies": ("full",)}, "unknown vocabulary 'full'"),
         ({"model": "mtdae"}, "unknown model 'mtdae': did you mean .*mtdea"),
         ({"dataset": "toyy"}, "unknown dataset or directory 'toyy': did you mean toy"),
     ],
@@ -122,6 +135,22 @@ def test_scores_that_are_not_numbers_are_refused_and_leave_no_run(plan):
     with pytest.raises(ScoreError, match="NaN"):
         run(replace(plan, model=f"{thirdparty.NAME}:Broken"))
     assert not plan.out.exists()
+
+
+def test_the_conventions_of_the_paper_are_written_on_request(module, plan):
+    directory, results = run(replace(plan, paper=True, protocols=("dual", "entity"), candidate_seed=1))
+    assert [call[0] for call in module.calls] == ["made", "fitted", "applied"]
+    saved = json.loads((directory / "conventions.json").read_text(encoding="utf-8"))
+    assert (saved["dataset"], saved["split"], saved["model"]) == ("toy", "test", "hashing")
+    assert saved["content_sha256"] == results[0].content_sha256
+    assert list(saved["protocols"]) == ["dual", "entity"]
+    for result in results:
+        read = saved["protocols"][result.protocol]
+        assert [part["convention"] for part in read] == ["standard", "isdea", "ingram", "nbfnet"]
+        assert {part["seed"] for part in read} == {1}
+        assert read[0]["metrics"] == result.metrics
+    run(replace(plan, force=True))
+    assert tree(directory) == ["ranks.parquet", "result.json"]
 
 
 def test_an_interrupted_run_leaves_no_run_directory_and_keeps_its_checkpoints(plan):

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass
 
+from mtbench.audit.candidates import CandidateAudit, audit_candidates
 from mtbench.audit.findings import describe
 from mtbench.audit.graphs import GraphAudit, audit_graph
 from mtbench.audit.overlap import Overlap, audit_overlap
@@ -17,7 +18,7 @@ from mtbench.audit.targets import TargetAudit, audit_targets
 from mtbench.errors import UsageError
 from mtbench.splits import Dataset
 
-__all__ = ["Audit", "GraphAudit", "Overlap", "Pattern", "RelationPair", "TargetAudit", "audit"]
+__all__ = ["Audit", "CandidateAudit", "GraphAudit", "Overlap", "Pattern", "RelationPair", "TargetAudit", "audit"]
 
 PATTERNS = 3
 """How many two-hop patterns are kept for each relation of the targets."""
@@ -29,6 +30,7 @@ class Audit:
 
     ``graphs`` and ``similar_relations`` have the keys ``train`` and ``test``, with the training graph's
     targets being those of validation; ``targets`` and ``patterns`` the keys ``valid`` and ``test``.
+    ``candidates`` has one entry per sampled protocol, vocabulary and published seed on the test targets.
     ``findings`` says in one sentence each what somebody who reports numbers on this dataset should know.
     """
 
@@ -40,6 +42,7 @@ class Audit:
     overlap: Overlap
     similar_relations: Mapping[str, tuple[RelationPair, ...]]
     patterns: Mapping[str, tuple[Pattern, ...]]
+    candidates: tuple[CandidateAudit, ...]
     findings: tuple[str, ...]
 
     def to_dict(self) -> dict[str, object]:
@@ -68,6 +71,7 @@ def audit(data: Dataset, *, threshold: float = 0.8, groups: Mapping[str, Collect
     overlap = audit_overlap(data)
     patterns = {str(name): two_hop_patterns(split) for name, split in with_targets.items()}
     similar = {name: similar_relations(split, threshold) for name, split in splits.items()}
+    candidates = audit_candidates(data.test)
     return Audit(
         dataset=data.name,
         version=data.version,
@@ -77,7 +81,8 @@ def audit(data: Dataset, *, threshold: float = 0.8, groups: Mapping[str, Collect
         overlap=overlap,
         similar_relations=similar,
         patterns={name: _best(rows) for name, rows in patterns.items()},
-        findings=describe(graphs, targets, overlap, similar, patterns),
+        candidates=candidates,
+        findings=describe(graphs, targets, overlap, similar, patterns, candidates),
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from mtbench.audit.candidates import CandidateAudit
 from mtbench.audit.graphs import GraphAudit
 from mtbench.audit.overlap import Overlap
 from mtbench.audit.patterns import Pattern
@@ -24,9 +25,10 @@ def describe(
     overlap: Overlap,
     similar: Mapping[str, Sequence[RelationPair]],
     patterns: Mapping[str, Sequence[Pattern]],
+    candidates: Sequence[CandidateAudit],
 ) -> tuple[str, ...]:
-    """Return one sentence per defect, what train and test share first."""
-    found = list(_shared(overlap))
+    """Return one sentence per defect, false negatives and what train and test share first."""
+    found = [*_of_candidates(candidates), *_shared(overlap)]
     for name, graph in graphs.items():
         found += _of_graph(name, graph)
         found += _of_relations(name, similar[name])
@@ -34,6 +36,15 @@ def describe(
         found += _of_targets(name, part)
         found += _of_patterns(name, part, patterns[name])
     return tuple(found)
+
+
+def _of_candidates(candidates: Sequence[CandidateAudit]) -> Iterator[str]:
+    for part in candidates:
+        drawn = f"protocol {part.protocol}, {part.vocabulary} relations, seed {part.seed}"
+        if part.false_negatives:
+            yield f"{part.false_negatives:,} test candidates are known triples, and cost whoever is right ({drawn})"
+        if part.without:
+            yield f"{part.without:,} test targets have no candidate and rank first for free ({drawn})"
 
 
 def _shared(overlap: Overlap) -> Iterator[str]:

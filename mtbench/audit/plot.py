@@ -2,32 +2,20 @@
 
 from __future__ import annotations
 
-import io
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from mtbench import atomic
+from mtbench import pictures
 from mtbench.audit import Audit
-from mtbench.errors import MissingExtraError, UsageError
 from mtbench.names import FloatArray, IntArray
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-SUFFIXES = (".png", ".svg")
-COLOURS = {"train": "#0072b2", "test": "#d55e00"}
+COLOURS = dict(zip(("train", "test"), pictures.COLOURS, strict=False))
 MARKERS = {"train": "o", "test": "^"}
-
-
-def check(path: Path) -> None:
-    """Raise what would stop `draw` before any work: `UsageError` for a suffix, `MissingExtraError`."""
-    if path.suffix.lower() not in SUFFIXES:
-        raise UsageError(f"{path} must end in {' or '.join(SUFFIXES)}")
-    if find_spec("matplotlib") is None:
-        raise MissingExtraError("a picture", "plots")
 
 
 def draw(audit: Audit, path: Path) -> None:
@@ -37,23 +25,11 @@ def draw(audit: Audit, path: Path) -> None:
     Raises `UsageError` for another suffix, `MissingExtraError` without matplotlib and `MtbenchError` for a
     place that cannot be written.
     """
-    check(path)
-    import matplotlib as mpl
-    from matplotlib.figure import Figure
-
-    # The same audit gives the same bytes: no date, and ids that do not depend on the process.
-    with mpl.rc_context({"svg.hashsalt": "mtbench"}):
-        figure = Figure(figsize=(10, 4.4), layout="constrained")
+    with pictures.page(path, 10, 4.4) as figure:
         left, right = figure.subplots(1, 2)
         _draw_degrees(left, audit)
         _draw_relations(right, audit)
         figure.suptitle(f"{audit.dataset} {audit.version}", fontweight="bold")
-        page = io.BytesIO()
-        kind = path.suffix.lower()[1:]
-        figure.savefig(page, format=kind, dpi=160, metadata={"Date": None} if kind == "svg" else {"Software": None})
-    with atomic.storage_errors(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(page.getvalue())
 
 
 def _draw_degrees(axes: Axes, audit: Audit) -> None:
@@ -87,11 +63,8 @@ def _line(axes: Axes, name: str, x: IntArray, y: IntArray | FloatArray, label: s
 
 
 def _finish(axes: Axes, title: str, x: str, y: str) -> None:
-    axes.set(yscale="log", xlabel=x, ylabel=y)
-    axes.set_title(title, fontsize=11)
-    axes.grid(which="major", color="#dddddd", linewidth=0.6)
-    axes.set_axisbelow(True)
-    axes.spines[["top", "right"]].set_visible(False)
+    axes.set_yscale("log")
+    pictures.plain(axes, title, x, y)
     bottom, top = axes.get_ylim()
     # Room for the legend above the points.
     axes.set_ylim(bottom, top * (top / bottom) ** 0.2)

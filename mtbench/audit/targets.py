@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mtbench.audit.graphs import degrees, repeated
-from mtbench.candidates import PROTOCOLS
+from mtbench.candidates import PROTOCOLS, SAMPLED
 from mtbench.names import HEAD, RELATION, TAIL, BoolArray, IntArray
 from mtbench.splits import Split
 
@@ -55,7 +55,7 @@ def audit_targets(split: Split) -> TargetAudit:
     distinct = np.unique(triples) // slots
     between = np.searchsorted(distinct, forward, side="right") - np.searchsorted(distinct, forward, side="left")
     cases = half_links(split)
-    asked = {name: number for name in PROTOCOLS if (number := PROTOCOLS[name].number("relation"))}
+    asked = {name: number for name in SAMPLED if (number := PROTOCOLS[name].number("relation"))}
     available = _relation_candidates(split)
     lonely = degrees(split) == 0
     return TargetAudit(

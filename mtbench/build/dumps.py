@@ -25,6 +25,7 @@ Lookup: TypeAlias = Callable[[npt.NDArray[np.int32]], npt.NDArray[np.integer]]
 """From the numbers of a reader to dense ids."""
 
 WIKIDATA = re.compile(rb"Q[1-9]\d{0,8}\tP[1-9]\d{0,5}\tQ[1-9]\d{0,8}")
+NAMES = re.compile(rb"[^\t]+\t[^\t]+\t[^\t]+")
 _LARGEST_TABLE = 1 << 28
 _TENS = 10 ** np.arange(10, dtype=np.int64)
 _EMPTY = np.empty(0, dtype=np.int32)
@@ -139,7 +140,7 @@ class _NumberReader(_Reader):
     def add(self, block: Block) -> int:
         columns = _wikidata_columns(block.data)
         if columns is None:
-            raise _malformed(block, WIKIDATA, "is not Qnumber TAB Pnumber TAB Qnumber like the lines before")
+            raise malformed(block, WIKIDATA, "is not Qnumber TAB Pnumber TAB Qnumber like the lines before")
         self.keep(columns, None if self.wanted is None else self.table[columns[1]])
         return len(columns[0])
 
@@ -179,9 +180,9 @@ class _NameReader(_Reader):
         self.relation_ids: dict[str, int] = {}
 
     def add(self, block: Block) -> int:
-        table = _text_columns(block.data)
+        table = text_columns(block.data)
         if table is None:
-            raise _malformed(block, re.compile(rb"[^\t]+\t[^\t]+\t[^\t]+"), "is not head TAB relation TAB tail")
+            raise malformed(block, NAMES, "is not head TAB relation TAB tail")
         lines = len(table)
         if self.wanted is not None:
             table = table.filter(pc.is_in(table["relation"], pa.array(sorted(self.wanted), pa.string())))
@@ -216,7 +217,8 @@ def _wikidata_columns(data: bytes) -> Columns | None:
     return head, relation, tail
 
 
-def _text_columns(data: bytes) -> pa.Table | None:
+def text_columns(data: bytes) -> pa.Table | None:
+    """Return lines ``head TAB relation TAB tail LF`` as three columns of text, None where any line is another."""
     table = _parse(data, pa.string())
     if table is None or len(table) != data.count(b"\n"):
         return None
@@ -237,7 +239,8 @@ def _parse(data: bytes, kind: pa.DataType) -> pa.Table | None:
         return None
 
 
-def _malformed(block: Block, pattern: re.Pattern[bytes], reason: str) -> DatasetError:
+def malformed(block: Block, pattern: re.Pattern[bytes], reason: str) -> DatasetError:
+    """Return the error for the first line of a block that does not match, with its number and text."""
     for number, line in enumerate(block.data.split(b"\n")[:-1], start=block.first_line):
         try:
             text = line.decode()

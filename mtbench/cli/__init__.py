@@ -15,7 +15,24 @@ from mtbench import __version__
 from mtbench.cli import allocator, output
 from mtbench.errors import MtbenchError
 
-VERBS = ("list", "info", "cite", "fetch", "urls", "build", "audit", "export", "verify", "run")
+VERBS = (
+    "list",
+    "info",
+    "cite",
+    "fetch",
+    "urls",
+    "build",
+    "audit",
+    "floors",
+    "contamination",
+    "conventions",
+    "export",
+    "run",
+    "score",
+    "show",
+    "compare",
+    "verify",
+)
 """The verbs in the order of the help; each is the function ``command`` of the module of its name."""
 
 INTERRUPTED = 130

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from statistics import fmean
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -17,6 +18,17 @@ GRAPHS = ("Graph", "Entities", "Triples", "Targets", "Types used", "Slots", "Eff
 TARGETS = ("Targets", "valid", "test")
 RELATIONS = ("Graph", "Relation", "Other", "Kind", "Jaccard", "Pairs")
 PATTERNS = ("Targets", "Relation", "First step", "Second step", "Recovers", "Of")
+CANDIDATES = (
+    "Protocol",
+    "Relations",
+    "Asked",
+    "Drawn",
+    "Distinct",
+    "Short lists",
+    "Known triples",
+    "Chance MRR",
+    "Chance Hits@10",
+)
 LONGEST = 12
 """Rows shown of a long table; --json has them all."""
 
@@ -37,12 +49,13 @@ def command(
 
     Example: mtbench audit metafam --plot metafam.png
     """
+    from mtbench import pictures
     from mtbench.audit import audit
     from mtbench.audit import plot as picture
     from mtbench.datasets import load
 
     if plot is not None:
-        picture.check(plot)
+        pictures.check(plot)
     found = audit(load(name), threshold=threshold)
     if plot is not None:
         picture.draw(found, plot)
@@ -74,6 +87,9 @@ def _show(found: Audit) -> None:
     )
     say("")
     say_table(TARGETS, _target_rows(found))
+    if found.candidates:
+        say(f"\nTest candidates, mean of seeds {_listed(sorted({part.seed for part in found.candidates}))}\n")
+        say_table(CANDIDATES, _candidate_rows(found))
     similar = [
         (graph, pair.relation, pair.other, pair.kind, f"{pair.jaccard:.2f}", pair.pairs)
         for graph, pairs in found.similar_relations.items()
@@ -121,6 +137,30 @@ def _target_rows(found: Audit) -> list[tuple[Cell, ...]]:
         label = f"relation candidates found of the {asked} of protocol {protocol}"
         rows.append((label, *(f"{part.candidates[protocol]:.1f}" for part in parts)))
     return rows
+
+
+def _candidate_rows(found: Audit) -> list[tuple[Cell, ...]]:
+    rows: list[tuple[Cell, ...]] = []
+    for name in dict.fromkeys((part.protocol, part.vocabulary) for part in found.candidates):
+        seeds = [part for part in found.candidates if (part.protocol, part.vocabulary) == name]
+        sides = list(seeds[0].asked)
+        rows.append(
+            (
+                *name,
+                ", ".join(f"{seeds[0].asked[side]} {side}s" for side in sides),
+                " + ".join(f"{fmean(part.drawn[side] for part in seeds):.1f}" for side in sides),
+                " + ".join(f"{fmean(part.distinct[side] for part in seeds):.1f}" for side in sides),
+                f"{100 * fmean(part.short for part in seeds):.1f} %",
+                sum(part.false_negatives for part in seeds),
+                f"{fmean(part.chance['mrr'] for part in seeds):.4f}",
+                f"{fmean(part.chance['hits@10'] for part in seeds):.4f}",
+            )
+        )
+    return rows
+
+
+def _listed(numbers: Sequence[int]) -> str:
+    return ", ".join(map(str, numbers))
 
 
 def _percent(count: int, part: TargetAudit) -> str:

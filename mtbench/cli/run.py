@@ -22,7 +22,11 @@ def command(
     model: Annotated[str, typer.Argument(metavar="MODEL", help="An installed model, or package.module:factory.")],
     dataset: Annotated[str, typer.Option(metavar="NAME", help="A dataset of the catalogue, or a built directory.")],
     protocol: Annotated[
-        list[str] | None, typer.Option(help="dual, entity, relation or all; may be repeated.  [default: dual]")
+        list[str] | None,
+        typer.Option(
+            help="dual, entity, relation, or all for these three; full-tail, full-head, full-relation, or full for "
+            "these three; dual-exact. May be repeated.  [default: dual]"
+        ),
     ] = None,
     vocabulary: Annotated[
         list[str] | None, typer.Option(help="present, slots or all; may be repeated.  [default: present]")
@@ -34,6 +38,10 @@ def command(
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A hyper-parameter; may be repeated.")
     ] = None,
     out: Annotated[Path | None, typer.Option(metavar="DIR", help="The run directory.  [default: below runs/]")] = None,
+    paper: Annotated[
+        bool,
+        typer.Option("--paper", help="Also write conventions.json: the model under each of the paper's conventions."),
+    ] = False,
     restart: Annotated[bool, typer.Option("--restart", help="Discard the checkpoint of an interrupted run.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace the run directory.")] = False,
     as_json: AsJson = False,
@@ -45,7 +53,7 @@ def command(
     Example: mtbench run mtdea --dataset metafam --set tasks=4 --seed 1 --protocol all --vocabulary all
     """
     from mtbench.results import MtbenchWarning
-    from mtbench.run import Plan, run
+    from mtbench.run import CONVENTIONS_FILE, Plan, run
 
     if (here := str(Path.cwd())) not in sys.path:
         sys.path.insert(0, here)  # as "python -m mtbench" does, so that a model beside us can be named
@@ -61,6 +69,7 @@ def command(
         out=out,
         restart=restart,
         force=force,
+        paper=paper,
     )
     with warnings.catch_warnings(), _progress_bars() as report:
         warnings.simplefilter("ignore", MtbenchWarning)
@@ -80,6 +89,8 @@ def command(
         return
     for result in results:
         say(f"{result}\n")
+    if paper:
+        say(f"{directory / CONVENTIONS_FILE} holds the model under the conventions of the paper's tables")
     say(f"{directory} holds the result; mtbench verify {directory} recomputes it")
 
 

@@ -21,6 +21,9 @@ def command(
         str | None, typer.Argument(metavar="NAME|RUN", help="A dataset, its directory, or a run's directory.")
     ] = None,
     every: All = False,
+    rescore: Annotated[
+        bool, typer.Option("--rescore", help="Recompute a run's figures with this evaluator, keeping the old ones.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Check a stored dataset or run, or all datasets.
@@ -30,12 +33,19 @@ def command(
     Example: mtbench verify --all
 
     Example: mtbench verify runs/isdea-metafam
+
+    Example: mtbench verify runs/isdea-metafam --rescore
     """
     if (name is None) is not every:
         raise UsageError("give either 'NAME|RUN' or --all")
+    is_run = name is not None and any((Path(name) / file).exists() for file in ("result.json", "ranks.parquet"))
+    if rescore and not is_run:
+        raise UsageError(f"--rescore takes the directory of a run, not {name or '--all'}: there is no result.json")
     if name is None:
         _verify_all(as_json=as_json)
-    elif any((Path(name) / file).exists() for file in ("result.json", "ranks.parquet")):
+    elif rescore:
+        _rescore(Path(name), as_json=as_json)
+    elif is_run:
         _verify_run(Path(name), as_json=as_json)
     else:
         _verify_dataset(name, as_json=as_json)
@@ -98,3 +108,15 @@ def _verify_run(directory: Path, *, as_json: bool) -> None:
         fail(problem.message)
     if problems:
         raise typer.Exit(1)
+
+
+def _rescore(directory: Path, *, as_json: bool) -> None:
+    from mtbench.rescore import rescore
+
+    done = rescore(directory)
+    if not as_json:
+        say(str(done))
+        return
+    changed = {name: {"old": old, "new": new} for name, (old, new) in done.changed.items()}
+    versions = {"old_version": done.old_version, "new_version": done.new_version}
+    say_json({"directory": str(directory), **versions, "changed": changed})

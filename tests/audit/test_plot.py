@@ -6,6 +6,7 @@ import pytest
 import toys
 
 import mtbench
+from mtbench import pictures
 from mtbench.audit import plot
 from mtbench.errors import MissingExtraError, MtbenchError, UsageError
 
@@ -49,7 +50,7 @@ def test_another_suffix_is_refused(found, tmp_path, name):
 
 
 def test_without_matplotlib_the_message_is_the_remedy(found, tmp_path, monkeypatch):
-    monkeypatch.setattr(plot, "find_spec", lambda name: None)
+    monkeypatch.setattr(pictures, "find_spec", lambda name: None)
     with pytest.raises(MissingExtraError, match=r'pip install "mtbench-kg\[plots\]"'):
         plot.draw(found, tmp_path / "a.png")
 

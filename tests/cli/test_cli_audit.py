@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from mtbench.audit import plot
+from mtbench import pictures
 
 
 def test_audit_prints_tables_and_findings(run):
@@ -20,6 +20,8 @@ def test_audit_prints_tables_and_findings(run):
     assert "half-links (h, r, .) and (., r, t) observable: both 1 (100.0 %) 1 (50.0 %)" in lines
     assert "valid knows knows knows 1 1" in lines
     assert "- train graph: 2 relation types occur in 5 slots" in lines
+    assert "Test candidates, mean of seeds 0, 1, 2" in lines
+    assert "entity slots 50 tails 50.0 1.5 0.0 % 0 0.0886 0.1961" in lines
 
 
 def test_audit_as_json(run):
@@ -29,6 +31,8 @@ def test_audit_as_json(run):
     assert (found["dataset"], found["threshold"]) == ("toy", 0.5)
     assert found["targets"]["valid"]["half_links"]["both"] == 1
     assert set(found["graphs"]) == {"train", "test"}
+    assert len(found["candidates"]) == 18
+    assert {part["false_negatives"] for part in found["candidates"]} == {0}
 
 
 def test_audit_draws(run, tmp_path):
@@ -41,7 +45,7 @@ def test_audit_draws(run, tmp_path):
 
 def test_audit_refuses_before_it_loads(run, tmp_path, cache, monkeypatch):
     assert run("audit", "toy", "--plot", tmp_path / "toy.gif")[0] == 2
-    monkeypatch.setattr(plot, "find_spec", lambda name: None)
+    monkeypatch.setattr(pictures, "find_spec", lambda name: None)
     code, _, err = run("audit", "toy", "--plot", tmp_path / "toy.png")
     assert code == 2
     assert 'python -m pip install "mtbench-kg[plots]"' in err

@@ -31,6 +31,16 @@ def test_a_run_prints_its_table_and_where_it_is(run, tmp_path):
     assert "every figure follows from the ranks" in out
 
 
+def test_paper_writes_the_conventions_too(run, tmp_path):
+    code, out, err = run("run", MODEL, "--dataset", "toy", "--out", "kept", "--paper")
+    assert (code, err) == (0, "")
+    assert "conventions.json holds the model under the conventions of the paper's tables\n" in out
+    assert list(json.loads((tmp_path / "kept" / "conventions.json").read_text(encoding="utf-8"))["protocols"]) == [
+        "dual"
+    ]
+    assert run("run", MODEL, "--dataset", "toy", "--out", "kept", "--paper", "--force")[0] == 0
+
+
 def test_without_out_the_run_lies_below_runs(run, tmp_path):
     code, _, _ = run("run", MODEL, "--dataset", "toy", "--seed", 4, "--set", "depth=2")
     assert code == 0
@@ -74,7 +84,13 @@ def test_json_holds_every_task_with_both_tie_bounds(run, tmp_path):
         (f"run {MODEL} --dataset toy --candidate-seed -1", "--candidate-seed"),
         (f"run {MODEL} --dataset toy --set depth", "error: --set takes KEY=VALUE, not 'depth'"),
         (f"run {MODEL} --dataset toy --set =2", "error: --set takes KEY=VALUE, not '=2'"),
-        (f"run {MODEL} --dataset toy --protocol duel", "error: unknown protocol 'duel': did you mean dual?"),
+        (f"run {MODEL} --dataset toy --protocol duals", "error: unknown protocol 'duals': did you mean dual"),
+        (
+            f"run {MODEL} --dataset toy --protocol ful-tail",
+            "error: unknown protocol 'ful-tail': did you mean full-tail",
+        ),
+        (f"run {MODEL} --dataset toy --protocol full_head", "did you mean full-head"),
+        (f"run {MODEL} --dataset toy --protocol dual-exakt", "did you mean dual-exact"),
         (f"run {MODEL} --dataset toy --vocabulary slot", "error: unknown vocabulary 'slot': did you mean slots?"),
     ],
 )

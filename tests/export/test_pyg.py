@@ -9,6 +9,7 @@ import pytest
 import toys
 
 from mtbench import export
+from mtbench.adapters import modules
 from mtbench.errors import MissingExtraError
 from mtbench.export import pyg
 
@@ -76,7 +77,7 @@ def test_files_come_back_and_hold_no_pickle(toy, torch, tmp_path):
 
 
 def test_without_pytorch_the_message_is_the_remedy(toy, tmp_path, monkeypatch):
-    monkeypatch.setattr(pyg, "find_spec", lambda name: None)
+    monkeypatch.setattr(modules, "find_spec", lambda name: None)
     for use in (lambda: pyg.write(toy, tmp_path / "out"), lambda: pyg.to_pyg(toy.test)):
         with pytest.raises(MissingExtraError, match=r'pip install "mtbench-kg\[adapters\]"'):
             use()

@@ -1,0 +1,1 @@
+"""Adapters: splits as other libraries' objects, and those libraries' models as scorers."""

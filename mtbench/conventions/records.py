@@ -1,0 +1,158 @@
+"""The conventions behind the rows of the paper's tables, as declared records."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from mtbench.candidates import PROTOCOLS, VOCABULARIES, Protocol, Vocabulary
+from mtbench.errors import UnknownNameError, UsageError
+
+Ties: TypeAlias = Literal["expected", "pessimistic"]
+Known: TypeAlias = Literal["all", "graph"]
+
+
+@dataclass(frozen=True)
+class Lists:
+    """What a target is ranked against under one protocol.
+
+    ``protocol`` says how many candidates there are on each side. They make one list, or, with
+    ``separate``, a list per side, so that a target has as many ranks as sides. ``invented`` stands for
+    that many candidates nobody scores: an integer between 0 and it, drawn uniformly, is added to a rank.
+    """
+
+    protocol: Protocol
+    separate: bool = False
+    invented: int = 0
+
+
+@dataclass(frozen=True)
+class Convention:
+    """How one code base turned scores into the figures of the paper's tables.
+
+    ``rows`` are the models it scored. ``entities`` and ``relations`` say what candidates are drawn from
+    and whether with replacement; ``distinct`` counts a candidate drawn twice once. ``known`` is what no
+    candidate may be: any known triple (``all``), or an observable one and the target itself (``graph``),
+    so that another missing triple can be a candidate. ``last_excluded`` never draws the candidate with
+    the largest id, as a bound that is one too low does. ``sampled_hits`` estimates Hits@k as NBFNet's
+    evaluation does, see `sampled_hits`. ``differs`` says in words what is not as in the standard.
+    """
+
+    name: str
+    rows: tuple[str, ...]
+    source: str
+    lists: Mapping[str, Lists]
+    entities: Vocabulary
+    relations: Vocabulary
+    known: Known
+    ties: Ties
+    distinct: bool = False
+    last_excluded: bool = False
+    sampled_hits: bool = False
+    differs: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.last_excluded and (self.known != "all" or self.relations.empty_slots):
+            raise UsageError(
+                f'convention {self.name}: last_excluded needs known="all" and relations without empty slots'
+            )
+        random = self.sampled_hits or any(lists.invented for lists in self.lists.values())
+        if random and self.ties == "expected":
+            raise UsageError(f'convention {self.name}: sampled hits and invented candidates need ties="pessimistic"')
+
+
+def _twice(source: str) -> Vocabulary:
+    return Vocabulary("present, repeated", empty_slots=False, replacement=True, source=source)
+
+
+_PAPER = "Zhou et al. 2023, section 5"
+_ISDEA, _INGRAM, _NBFNET = (
+    "code published with ISDEA (Gao et al. 2023), state of May 2023",
+    "InGram (Lee et al. 2023) with the dual metric added in September 2023",
+    "NBFNet (Zhu et al. 2021) made homogeneous; its dual row inferred from the printed figures",
+)
+
+STANDARD = Convention(
+    name="standard",
+    rows=(),
+    source="this package: present relations, expected ties",
+    lists={name: Lists(PROTOCOLS[name]) for name in ("dual", "entity", "relation")},
+    entities=VOCABULARIES["present"],
+    relations=VOCABULARIES["present"],
+    known="all",
+    ties="expected",
+)
+CONVENTIONS: Mapping[str, Convention] = {
+    declared.name: declared
+    for declared in (
+        Convention(
+            name="isdea",
+            rows=("isdea-homo", "isdea", "mtdea"),
+            source=_ISDEA,
+            lists={name: Lists(PROTOCOLS[name]) for name in ("dual", "entity", "relation")},
+            entities=VOCABULARIES["slots"],
+            relations=VOCABULARIES["slots"],
+            known="graph",
+            ties="pessimistic",
+            differs=(
+                "a tie counts against the target",
+                "relations come from all slots, empty ones included",
+                "a candidate drawn twice counts twice",
+                "other missing triples may be candidates",
+            ),
+        ),
+        Convention(
+            name="ingram",
+            rows=("ingram",),
+            source=_INGRAM,
+            lists={
+                "dual": Lists(Protocol("dual", 12, 26, _INGRAM, heads=12)),
+                "entity": Lists(Protocol("entity", 50, 0, _INGRAM, heads=50), separate=True),
+                "relation": Lists(Protocol("relation", 0, 50, _INGRAM)),
+            },
+            entities=_twice(_INGRAM),
+            relations=_twice(_INGRAM),
+            known="all",
+            ties="pessimistic",
+            distinct=True,
+            last_excluded=True,
+            differs=(
+                "a tie counts against the target",
+                "half of the entity candidates replace the head",
+                "candidates are drawn with replacement, but one drawn twice counts once",
+                "the candidate with the largest id is never drawn",
+            ),
+        ),
+        Convention(
+            name="nbfnet",
+            rows=("nbfnet-homo",),
+            source=_NBFNET,
+            lists={
+                "dual": Lists(Protocol("dual", 25, 0, _NBFNET, heads=25), separate=True, invented=25),
+                "entity": Lists(Protocol("entity", 50, 0, _NBFNET, heads=50), separate=True),
+                "relation": Lists(Protocol("relation", 0, 50, _NBFNET)),
+            },
+            entities=VOCABULARIES["present"],
+            relations=VOCABULARIES["slots"],
+            known="graph",
+            ties="pessimistic",
+            sampled_hits=True,
+            differs=(
+                "a tie counts against the target",
+                "dual: no relation is scored, a random integer from 0 to 25 is added to the rank",
+                "two ranks per target, among heads and among tails",
+                "Hits@k is estimated for a list of 50 by sampling below the rank",
+                "other missing triples may be candidates",
+            ),
+        ),
+    )
+}
+
+
+def convention_named(name: str) -> Convention:
+    """Return a convention by name, ``standard`` included; an unknown name raises `UnknownNameError`."""
+    known = {STANDARD.name: STANDARD, **CONVENTIONS}
+    if name not in known:
+        raise UnknownNameError("convention", name, known)
+    return known[name]

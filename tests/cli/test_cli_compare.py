@@ -1,0 +1,100 @@
+"""``mtbench compare``: tables, JSON, the picture, and what a stranger might type."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from ranking_toys import hashed, random_split
+
+from mtbench.evaluate import evaluate, task
+from mtbench.runs import RunInfo
+
+pytestmark = pytest.mark.filterwarnings("ignore::mtbench.results.MtbenchWarning")
+
+
+@pytest.fixture
+def runs(tmp_path):
+    """Return the directories of two seeds of a model, one of another, and one that ran out of memory."""
+    split = random_split(1)
+    found = []
+    for model, seed, levels in (("fine", 0, 1000), ("fine", 1, 900), ("rough", 0, 5)):
+        result = evaluate(lambda triples, levels=levels: hashed(triples, levels), split)
+        found.append(result.save(tmp_path / f"{model}-{seed}", RunInfo(model=model, seed=seed)))
+    found.append(task(split).unfinished("oom").save(tmp_path / "big", RunInfo(model="big", status="oom")))
+    return found
+
+
+def test_tables_and_what_the_targets_can_tell(run, runs):
+    code, out, err = run("compare", *runs)
+    assert (code, err) == (0, "")
+    assert out.startswith("random/test/dual/present/0: MRR\n")
+    assert "95 % from" in out
+    assert "p (Holm)" in out
+    assert "big seed 0: oom" in out
+    assert "one seed only (rough)" in out
+    assert out.rstrip().splitlines()[-1].startswith("40 targets in ")
+    again = run("compare", *reversed(runs))
+    assert again == (code, out, err)
+
+
+def test_json_and_formats(run, runs):
+    code, out, _ = run("compare", *runs, "--json", "--metric", "hits@10", "--level", "0.9", "--cluster", "none")
+    found = json.loads(out)
+    assert code == 0
+    assert (found["metric"], found["level"], found["cluster"]) == ("hits@10", 0.9, "none")
+    assert {row["model"] for row in found["rows"]} == {"fine", "rough"}
+    assert found["unfinished"][0]["status"] == "oom"
+    assert "| Model" in run("compare", *runs, "--format", "markdown")[1]
+    csv = run("compare", *runs, "--format", "csv")[1].splitlines()
+    assert len({line.count(",") for line in csv}) == 1
+    assert len(csv) == 4
+
+
+def test_the_picture(run, runs, tmp_path):
+    pytest.importorskip("matplotlib")
+    path = tmp_path / "new" / "intervals.svg"
+    code, out, _ = run("compare", *runs, "--plot", path)
+    assert code == 0
+    assert out.endswith(f"{path} shows the intervals\n")
+    first = path.read_bytes()
+    assert run("compare", *runs, "--plot", path)[0] == 0
+    assert path.read_bytes() == first
+
+
+def test_one_run_has_no_differences(run, runs):
+    code, out, _ = run("compare", runs[0])
+    assert code == 0
+    assert "Difference" not in out
+    assert "whose errors are not opposed" in out
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--metric", "MRR"], "unknown metric 'MRR': did you mean mrr"),
+        (["--cluster", "pairs"], "did you mean pair"),
+        (["--cluster", "component"], "--data DIR"),
+        (["--cluster", "component", "--data", "toy"], "test split of toy is not the one the runs are of"),
+        (["--data", "toyy"], "'toyy': did you mean toy"),
+        (["--format", "html"], "unknown table format 'html'"),
+        (["--format", "csv", "--json"], "either --format or --json"),
+        (["--level", "95"], "not 95"),
+        (["--draws", "1"], "draws must be at least 100"),
+        (["--plot", "picture.gif"], "must end in .png or .svg"),
+    ],
+)
+def test_wrong_usage(run, runs, options, message):
+    code, out, err = run("compare", *runs, *options)
+    assert (code, out) == (2, "")
+    assert message in " ".join(err.split())
+
+
+def test_what_is_no_run(run, runs, tmp_path):
+    assert run("compare")[0] == 2
+    code, _, err = run("compare", tmp_path)
+    assert (code, "is no run directory but holds 4" in err) == (2, True)
+    code, _, err = run("compare", tmp_path / "nothing")
+    assert (code, "is this a run directory?" in err) == (1, True)
+    code, _, err = run("compare", runs[-1])
+    assert (code, "no finished run to compare" in err) == (2, True)

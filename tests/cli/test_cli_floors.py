@@ -1,0 +1,65 @@
+"""``mtbench floors``: tables, JSON, and refusals before any work."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+import mtbench
+from mtbench import tables
+from mtbench.candidates import PROTOCOLS, VOCABULARIES
+from mtbench.floors import FLOORS
+
+
+def test_floors_prints_one_table_per_task(run):
+    code, out, err = run("floors", "toy", "--protocol", "dual", "--protocol", "relation")
+    assert (code, err) == (0, "")
+    titles = [line for line in out.splitlines() if line.startswith("toy ")]
+    assert titles == [
+        "toy test: protocol dual, present relations, candidate seed 0",
+        "toy test: protocol relation, present relations, candidate seed 0",
+    ]
+    chosen = mtbench.task("toy")
+    rows = [(name.replace("_", " "), figures) for name, figures in chosen.floors.items()]
+    assert tables.render(rows) in out
+    assert out.count("\nchance ") == 2
+
+
+def test_floors_as_json(run):
+    code, out, _ = run("floors", "toy", "--protocol", "all", "--vocabulary", "all", "--split", "valid", "--json")
+    found = json.loads(out)
+    assert code == 0
+    tasks = [mtbench.task("toy", row["protocol"], row["vocabulary"], split="valid") for row in found]
+    assert len({chosen.name for chosen in tasks}) == len(PROTOCOLS) * len(VOCABULARIES)
+    for row, chosen in zip(found, tasks, strict=True):
+        assert row["candidates_sha256"] == chosen.candidates.sha256
+        assert (row["dataset"], row["dataset_version"], row["split"]) == ("toy", "2.0.0", "valid")
+        assert {name: row["floors"][name] for name in FLOORS} == dict(chosen.floors)
+        assert list(row["floors"]) == [*FLOORS, "chance"]
+
+
+def test_floors_of_a_directory_as_markdown(run, tmp_path):
+    mtbench.build("toy", out=tmp_path / "made")
+    code, out, _ = run("floors", tmp_path / "made", "--format", "markdown", "--candidate-seed", "1")
+    assert code == 0
+    assert "toy test: protocol dual, present relations, candidate seed 1\n\n| " in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "give either 'NAME...' or --all"),
+        (["toy", "--all"], "give either 'NAME...' or --all"),
+        (["tooy"], "did you mean toy?"),
+        (["toy", "--protocol", "duall"], "unknown protocol 'duall': did you mean dual"),
+        (["toy", "--vocabulary", "slot"], "unknown vocabulary 'slot': did you mean slots?"),
+        (["toy", "--split", "train"], "unknown split with targets 'train': known: test, valid"),
+        (["toy", "--format", "markdwon"], "unknown table format 'markdwon': did you mean markdown?"),
+    ],
+)
+def test_floors_refuses(run, cache, arguments, message):
+    code, out, err = run("floors", *arguments)
+    assert (code, out) == (2, "")
+    assert message in err
+    assert not cache.exists()

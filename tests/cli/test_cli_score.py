@@ -1,0 +1,106 @@
+"""``mtbench score`` as it is typed: the triples out, the scores in, and what a stranger gets wrong."""
+
+from __future__ import annotations
+
+import json
+
+import pandas as pd
+import pytest
+from ranking_toys import hashed
+
+from mtbench import tasks
+from mtbench.results import load, verify
+
+
+@pytest.fixture
+def scored(run, tmp_path, monkeypatch):
+    """Return a file of scores of the toy's dual task, made from the written triples."""
+    monkeypatch.chdir(tmp_path)
+    code, out, err = run("score", "--template", "triples.csv", "--task", "toy")
+    assert (code, err) == (0, "")
+    assert out.startswith("triples.csv holds the ")
+    assert "mtbench score triples.csv --task toy/test/dual/present/0\n" in out
+    frame = pd.read_csv("triples.csv")
+    frame["score"] = hashed(frame[["head_id", "relation_id", "tail_id"]].to_numpy())
+    frame[::-1].to_parquet("scores.parquet")
+    return "scores.parquet"
+
+
+def expected():
+    chosen = tasks.named("toy")
+    return chosen.evaluate(hashed(chosen.triples))
+
+
+@pytest.mark.filterwarnings("ignore::mtbench.results.MtbenchWarning")
+def test_a_table_is_printed_and_nothing_is_kept_unasked(run, scored, tmp_path):
+    before = sorted(tmp_path.iterdir())
+    code, out, err = run("score", scored, "--task", "toy")
+    assert (code, err) == (0, "")
+    assert "toy test: protocol dual, present relations, candidate seed 0" in out
+    assert f"{expected().metrics['mrr']:.4f}" in out
+    assert out.endswith("not saved: --out DIR keeps the result as a run directory\n")
+    assert sorted(tmp_path.iterdir()) == before
+
+
+@pytest.mark.filterwarnings("ignore::mtbench.results.MtbenchWarning")
+def test_a_run_directory_records_what_was_said_about_the_model(run, scored, tmp_path):
+    arguments = ("score", scored, "--task", "toy/test/dual/present/0", "--out", "kept")
+    about = ("--model", "mine", "--seed", 3, "--regime", "fine-tuned", "--url", "https://example.org/mine")
+    more = ("--commit", "abc", "--device", "abacus", "--pretraining-graph", "fbnell", "--pretraining-graph", "nell")
+    code, out, err = run(*arguments, *about, *more)
+    assert (code, err) == (0, "")
+    assert out.endswith("kept holds the result; mtbench verify kept recomputes it\n")
+    assert verify(tmp_path / "kept").ok
+    info = load(tmp_path / "kept").run
+    assert (info.model, info.seed, info.regime, info.url) == ("mine", 3, "fine-tuned", "https://example.org/mine")
+    assert (info.commit, info.device, info.pretraining_graphs) == ("abc", "abacus", ("fbnell", "nell"))
+    assert load(tmp_path / "kept").metrics == expected().metrics
+    code, _, err = run(*arguments)
+    assert code == 2
+    assert "already exists" in err
+    assert run(*arguments, "--force")[0] == 0
+    assert load(tmp_path / "kept").run.model == "scores"
+
+
+@pytest.mark.filterwarnings("ignore::mtbench.results.MtbenchWarning")
+def test_json(run, scored):
+    code, out, err = run("score", scored, "--task", "toy", "--json", "--protocol", "dual", "--candidate-seed", 0)
+    assert (code, err) == (0, "")
+    payload = json.loads(out)
+    assert (payload["task"], payload["model"], payload["directory"]) == ("toy/test/dual/present/0", "scores", None)
+    assert payload["metrics"] == expected().metrics
+    assert payload["warnings"] == list(expected().warnings)
+    code, out, _ = run("score", "--template", "t.tsv", "--task", "toy/valid", "--json")
+    assert code == 0
+    assert json.loads(out) == {
+        "task": "toy/valid/dual/present/0",
+        "file": "t.tsv",
+        "triples": len(tasks.named("toy/valid").triples),
+    }
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (("--task", "toy"), 2, "give either FILE, with scores, or --template FILE"),
+        (("scores.parquet", "--template", "t.csv", "--task", "toy"), 2, "give either FILE"),
+        (("scores.parquet",), 2, "Missing option '--task'"),
+        (("scores.parquet", "--task", "tou"), 2, "unknown dataset or directory 'tou': did you mean toy"),
+        (("scores.parquet", "--task", "toy/duel"), 2, "'duel': did you mean dual"),
+        (
+            ("scores.parquet", "--task", "toy", "--regime", "zeroshot"),
+            2,
+            "unknown regime 'zeroshot': did you mean zero",
+        ),
+        (("scores.parquet", "--task", "toy", "--split", "train"), 2, "there are no targets to rank"),
+        (("scors.parquet", "--task", "toy"), 2, "scors.parquet is no file: check the path"),
+        (("triples.csv", "--task", "toy"), 1, "triples.csv: the column score is missing"),
+        (("scores.parquet", "--task", "toy/valid"), 1, "has unknown names"),
+        (("--template", "triples.csv", "--task", "toy"), 2, "triples.csv already exists: choose another name"),
+        (("--template", "triples.xlsx", "--task", "toy"), 2, "unknown file suffix '.xlsx'"),
+    ],
+)
+def test_what_a_stranger_gets_wrong(run, scored, arguments, code, message):
+    found, out, err = run("score", *arguments)
+    assert (found, out) == (code, "")
+    assert message in err

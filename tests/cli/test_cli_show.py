@@ -1,0 +1,190 @@
+"""``mtbench show`` and ``mtbench verify --rescore`` as they are typed."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from dataclasses import replace
+
+import pytest
+import toys
+from ranking_toys import hashed, random_split
+
+import mtbench
+from mtbench import results
+from mtbench.evaluate import evaluate, task
+from mtbench.labelling import STRATA
+from mtbench.results import verify
+from mtbench.runs import RunInfo
+
+pytestmark = pytest.mark.filterwarnings("ignore::mtbench.results.MtbenchWarning")
+
+
+@pytest.fixture
+def runs(tmp_path, monkeypatch):
+    """Two seeds of a model and one of another on the released toy, one run on a split nobody knows."""
+    monkeypatch.chdir(tmp_path)
+    split = toys.dataset().test
+    for name, model, seed in (("a0", "a_b", 0), ("a1", "a_b", 1), ("c", "c|d", 0)):
+        scores = evaluate(lambda triples, seed=seed: hashed(triples, 3 + seed), split)
+        scores.save(f"runs/{name}", RunInfo(model=model, seed=seed))
+    evaluate(hashed, random_split(1)).save("runs/unknown", RunInfo(model="e"))
+    return tmp_path / "runs"
+
+
+def test_one_run_is_printed_as_it_was_when_it_was_made(run, runs):
+    code, out, err = run("show", "runs/a0")
+    assert (code, err) == (0, "")
+    assert out == f"{results.load(runs / 'a0')}\n"
+    assert run("show", "runs/a0/result.json")[1] == out
+
+
+def test_several_runs_stand_side_by_side(run, runs):
+    code, out, err = run("show", "runs/a0", "runs/a1", "runs/c", "runs/a0", "--format", "markdown")
+    assert (code, err) == (0, "")
+    rows = out.splitlines()[2:]
+    assert [row.split()[1] for row in rows] == [r"a\_b", r"c\|d", "relation", "chance"]
+    assert "0, 1" in rows[0]
+    code, out, _ = run("show", "runs/a0", "runs/a1", "runs/c", "--json")
+    first, *_ = json.loads(out)
+    assert (code, first["seeds"], first["model"]) == (0, [0, 1], "a_b")
+    assert set(first["sd"]) == set(first["mean"])
+
+
+@pytest.mark.parametrize(("name", "starts"), [("latex", r"\begin{tabular}"), ("csv", "stratum,targets,share,mr,")])
+def test_strata_in_other_formats_are_the_table_alone(run, runs, name, starts):
+    code, out, err = run("show", "runs/a0", "--by", "relation", "--format", name)
+    assert (code, err) == (0, "")
+    assert out.startswith(starts)
+
+
+def test_strata_of_one_run_and_of_several(run, runs):
+    code, out, _ = run("show", "runs/a0", "--by", "relation")
+    assert code == 0
+    assert out == f"{results.load(runs / 'a0').by('relation')}\n"
+    code, out, _ = run(
+        "show", "runs/a0", "runs/a1", "runs/c", "--by", "relation", "--metric", "hits@1", "--format", "csv"
+    )
+    rows = list(csv.reader(io.StringIO(out)))
+    assert rows[0][3:] == ["hits@1, a_b (seed 0)", "hits@1, a_b (seed 1)", "hits@1, c|d", "hits@1, chance"]
+    assert [row[0] for row in rows[1:]] == ["eats", "hunts [red]", "all"]
+    code, out, _ = run("show", "runs/a0", "--by", "relation", "--json")
+    (found,) = json.loads(out)
+    assert [row["label"] for row in found["rows"]] == ["eats", "hunts [red]"]
+    assert found["whole"]["metrics"] == pytest.approx(results.load(runs / "a0").metrics)
+
+
+def test_the_help_names_every_stratum(run):
+    words = " ".join(run("show", "--help")[1].replace(",", " ").split())
+    assert all(name in words for name in STRATA)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ("runs/a0 runs/a1 --plot deep/a.png", "deep/a.png shows the ranks"),
+        ("runs/a0 --plot deep/a.svg --by relation", "deep/a.svg shows the strata"),
+        ("runs/a0 runs/c --plot deep/a.svg --kind models", "deep/a.svg shows the models"),
+    ],
+)
+def test_a_picture_is_drawn_beside_the_table(run, runs, options, said):
+    pytest.importorskip("matplotlib")
+    code, out, err = run("show", *options.split())
+    assert (code, err) == (0, "")
+    assert out.endswith(f"\n\n{said}\n")
+    (drawn,) = (runs.parent / "deep").iterdir()
+    assert drawn.stat().st_size > 1000
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("", "Missing argument 'RUN...'"),
+        ("runs/aO", "error: no run at runs/aO (there is no result.json): did you mean "),
+        (
+            "nowhere/x",
+            "error: no run at nowhere/x (there is no result.json): mtbench run MODEL --dataset NAME makes one",
+        ),
+        ("runs", "error: runs is no run, but holds some: runs/a0, runs/a1, runs/c, runs/unknown; type runs/* for all"),
+        ("runs/a0 --by relations", "error: unknown stratum 'relations': did you mean relation"),
+        ("runs/a0 --by task", "error: toy test: no ground-truth tasks are known"),
+        ("runs/unknown --by relation", "error: random test is not in the catalogue: pass the dataset of the run: "),
+        ("runs/a0 --format htm", "error: unknown table format 'htm'"),
+        ("runs/a0 --metric mr5", "error: unknown metric 'mr5': did you mean mr"),
+        ("runs/a0 --plot a.pdf", "error: a.pdf must end in .png or .svg"),
+        ("runs/a0 --kind ranks", "error: --kind ranks is a picture: add --plot FILE.png"),
+        ("runs/a0 --kind rank --plot a.png", "error: unknown kind of picture 'rank': did you mean ranks"),
+        ("runs/a0 --kind strata --plot a.png", "error: --kind strata needs a stratum: add --by half_link"),
+        (
+            "runs/a0 --kind models --plot a.png",
+            "error: --kind models draws one run against another: give two runs, not 1",
+        ),
+        ("runs/a0 runs/c --by relation --plot a.png", "error: --kind strata draws one run, not 2"),
+        ("runs/a0 runs/unknown --plot a.png", "error: runs of different tasks cannot share a picture"),
+        ("runs/a0 --dataset toy", "error: --dataset is for --by STRATUM"),
+        ("runs/a0 --by relation --dataset toyy", "error: unknown dataset or directory 'toyy': did you mean toy"),
+    ],
+)
+def test_wrong_usage_exits_with_2_and_says_what_to_type(run, runs, arguments, message):
+    pytest.importorskip("matplotlib")
+    code, out, err = run("show", *arguments.split())
+    assert (code, out) == (2, "")
+    assert message in err
+    assert not list(runs.parent.glob("*.png"))
+
+
+def test_a_damaged_run_exits_with_1(run, runs):
+    (runs / "a0" / "ranks.parquet").unlink()
+    code, out, err = run("show", "runs/a0")
+    assert (code, out) == (1, "")
+    assert "ranks.parquet: cannot be read" in err
+
+
+def test_the_dataset_of_an_unreleased_run_can_be_given(run, runs):
+    assert run("build", "toy", "--set", "seed=2", "--out", "mine")[0] == 0
+    data = mtbench.load("mine")
+    evaluate(hashed, data.test).save("runs/mine", RunInfo(model="a"))
+    assert run("show", "runs/mine", "--by", "relation_seen")[0] == 2
+    code, out, err = run("show", "runs/mine", "--by", "relation_seen", "--dataset", "mine")
+    assert (code, err) == (0, "")
+    assert "relation_seen" in out
+
+
+def test_a_run_that_failed_is_shown_with_its_status(run, runs):
+    failed = task(toys.dataset().test).unfinished("oom")
+    replace(failed, run=replace(failed.run, model="big")).save("runs/big")
+    assert "no ranks: oom" in run("show", "runs/big")[1]
+    code, out, _ = run("show", "runs/big", "runs/a0")
+    assert code == 0
+    assert "unfinished: 0" in out
+
+
+def test_an_old_run_is_rescored_once(run, runs):
+    path = runs / "a0" / "result.json"
+    payload = json.loads(path.read_text(encoding="utf-8"))
+    path.write_text(json.dumps(payload | {"evaluator_version": "0", "tie_rate": 0.5}), encoding="utf-8")
+    assert run("verify", "runs/a0")[0] == 1
+    code, out, err = run("verify", "runs/a0", "--rescore", "--json")
+    assert (code, err) == (0, "")
+    found = json.loads(out)
+    assert (found["old_version"], found["new_version"]) == ("0", "1")
+    assert found["changed"] == {"tie_rate": {"old": 0.5, "new": payload["tie_rate"]}}
+    assert verify(runs / "a0").ok
+    assert run("verify", "runs/a0", "--rescore") == (
+        *(0, "runs/a0: nothing to change, every figure follows from the ranks\n", ""),
+    )
+
+
+@pytest.mark.parametrize("name", ["toy", "--all", "runs"])
+def test_only_a_run_can_be_rescored(run, runs, name):
+    code, out, err = run("verify", name, "--rescore")
+    assert (code, out) == (2, "")
+    assert err == f"error: --rescore takes the directory of a run, not {name}: there is no result.json\n"
+
+
+def test_a_damaged_run_is_not_rescored(run, runs):
+    (runs / "a0" / "ranks.parquet").write_bytes(b"PAR1")
+    code, out, err = run("verify", "runs/a0", "--rescore")
+    assert (code, out) == (1, "")
+    assert err.startswith("error: runs/a0 cannot be rescored: ")

@@ -1,0 +1,438 @@
+"""Each convention against a plain implementation in Python integers and sets, and against closed forms."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from ranking_toys import hashed, random_split, small, splits
+from scipy.stats import binom
+
+from mtbench.candidates import VOCABULARIES
+from mtbench.conventions import (
+    CONVENTIONS,
+    STANDARD,
+    candidates,
+    compare_conventions,
+    convention_named,
+    read,
+    sampled_hits,
+    table,
+)
+from mtbench.conventions.draws import CONVENTIONS_VERSION
+from mtbench.errors import ScoreError, UnknownNameError, UsageError
+from mtbench.evaluate import evaluate
+from mtbench.metrics import HITS
+from mtbench.yardsticks import blind_oracle
+
+PROTOCOLS = ("dual", "entity", "relation")
+WORD = 2**64
+COLUMN = {"head": 0, "relation": 1, "tail": 2}
+# Per convention and protocol: the lists, each the sides in it with their numbers, and the largest integer added.
+DECLARED = {
+    ("isdea", "dual"): ([{"relation": 26, "tail": 24}], 0),
+    ("isdea", "entity"): ([{"tail": 50}], 0),
+    ("isdea", "relation"): ([{"relation": 50}], 0),
+    ("ingram", "dual"): ([{"head": 12, "relation": 26, "tail": 12}], 0),
+    ("ingram", "entity"): ([{"head": 50}, {"tail": 50}], 0),
+    ("ingram", "relation"): ([{"relation": 50}], 0),
+    ("nbfnet", "dual"): ([{"head": 25}, {"tail": 25}], 25),
+    ("nbfnet", "entity"): ([{"head": 50}, {"tail": 50}], 0),
+    ("nbfnet", "relation"): ([{"relation": 50}], 0),
+}
+combinations = pytest.mark.parametrize(("name", "protocol"), DECLARED)
+ties_expected = pytest.mark.filterwarnings("ignore::mtbench.results.MtbenchWarning")
+
+
+def splitmix(state, number):
+    word = (state + (number + 1) * 0x9E3779B97F4A7C15) % WORD
+    word = (word ^ (word >> 30)) * 0xBF58476D1CE4E5B9 % WORD
+    word = (word ^ (word >> 27)) * 0x94D049BB133111EB % WORD
+    return word ^ (word >> 31)
+
+
+def header(split, name, seed):
+    return f"mtbench convention {CONVENTIONS_VERSION}\ncontent {split.content_sha256}\nconvention {name}\nseed {seed}\n"
+
+
+def replaced(target, side, other):
+    triple = list(target)
+    triple[COLUMN[side]] = other
+    return tuple(triple)
+
+
+def allowed(split, target, side, name):
+    """List what may be drawn for one target, in the order of ids."""
+    known = set(map(tuple, split.graph.tolist())) | {target}
+    if name == "ingram":
+        known |= set(map(tuple, split.targets.tolist()))
+    universe = range(split.num_entities)
+    if side == "relation":
+        present = sorted(set(split.graph[:, 1].tolist()))
+        universe = present if name == "ingram" else range(split.relation_slots)
+    found = [other for other in universe if replaced(target, side, other) not in known]
+    return found[:-1] if name == "ingram" else found
+
+
+def plain_draw(split, target, side, name, width, seed):
+    """Draw one side of one target; the result has repeated candidates where they count repeatedly."""
+    pool = allowed(split, target, side, name)
+    state = int.from_bytes(hashlib.sha256(f"{header(split, name, seed)}side {side}\n".encode()).digest()[:8], "little")
+    for number in target:
+        state = splitmix(state ^ number, 0)
+    if name == "nbfnet" and side != "relation":
+        if len(pool) <= width:
+            return pool
+        chosen = set()
+        for number in range(width):
+            last = len(pool) - width + number
+            pick = splitmix(state, number) % (last + 1)
+            chosen.add(last if pick in chosen else pick)
+        return sorted(pool[pick] for pick in chosen)
+    drawn = [pool[splitmix(state, number) % len(pool)] for number in range(width)] if pool else []
+    return sorted(set(drawn)) if name == "ingram" else sorted(drawn)
+
+
+def plain_integer(split, target, side, name, last, seed):
+    text = f"{header(split, name, seed)}integer {side}\ntarget {list(target)}\n"
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "little") % (last + 1)
+
+
+def plain_counts(split, name, protocol, seed, score):
+    """Return (above, tied, added) for every list of every target, list by list."""
+    lists, invented = DECLARED[name, protocol]
+    found = []
+    for sides in lists:
+        for target in map(tuple, split.targets.tolist()):
+            others = [
+                score(replaced(target, side, other))
+                for side, width in sides.items()
+                for other in plain_draw(split, target, side, name, width, seed)
+            ]
+            own = score(target)
+            added = plain_integer(split, target, next(iter(sides)), name, invented, seed) if invented else 0
+            found.append((sum(other > own for other in others), sum(other == own for other in others), added))
+    return found
+
+
+def plain_figures(ranks, sampled):
+    found = {"mr": np.mean(ranks), "mrr": np.mean([1 / rank for rank in ranks])}
+    for k in HITS:
+        plain = [rank <= k for rank in ranks]
+        found[f"hits@{k}"] = np.mean([binom.cdf(k - 1, 49, (rank - 1) / 50) for rank in ranks] if sampled else plain)
+    return found
+
+
+@combinations
+@settings(max_examples=25, deadline=None)
+@given(split=splits(), seed=st.integers(0, 3))
+def test_every_convention_is_that_of_a_plain_implementation(name, protocol, split, seed):
+    found = read(hashed, split, name, protocol, seed)
+    plain = plain_counts(split, name, protocol, seed, lambda triple: int(hashed(np.array([triple]))[0]))
+    assert list(zip(found.greater.tolist(), found.equal.tolist(), found.added.tolist(), strict=True)) == plain
+    ranks = [1 + above + tied + added for above, tied, added in plain]
+    assert found.metrics == pytest.approx(plain_figures(ranks, name == "nbfnet"))
+    invented = DECLARED[name, protocol][1]
+    every = [1 + above + tied + added for above, tied, _ in plain for added in range(invented + 1)]
+    assert found.expected == pytest.approx(plain_figures(every, name == "nbfnet"))
+    if not invented:
+        assert found.expected == found.metrics
+
+
+@combinations
+@settings(max_examples=15, deadline=None)
+@given(split=splits(), seed=st.integers(0, 3))
+def test_the_candidates_are_those_of_a_plain_implementation(name, protocol, split, seed):
+    drawn = candidates(split, CONVENTIONS[name], protocol, seed)
+    lists, _ = DECLARED[name, protocol]
+    assert set(drawn.drawn) == {side for sides in lists for side in sides}
+    for sides in lists:
+        for side, width in sides.items():
+            ids, valid = drawn.side(side)
+            for row, target in enumerate(map(tuple, split.targets.tolist())):
+                assert ids[row, valid[row]].tolist() == plain_draw(split, target, side, name, width, seed)
+                assert (ids[row, ~valid[row]] == -1).all()
+
+
+@ties_expected
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_the_standard_convention_is_the_evaluator(protocol):
+    split = random_split(1)
+    found, result = read(hashed, split, "standard", protocol, 2), evaluate(hashed, split, protocol, "present", 2)
+    assert found.metrics == found.expected == result.metrics
+    assert found.candidates_sha256 == result.candidates_sha256
+    assert found.candidates == result.ranks.count.mean()
+
+
+def many_relations(seed=3, targets=60):
+    """Return a split with more than 50 relation types, so that every protocol finds all it asks for."""
+    return random_split(seed, entities=200, relations=70, slots=90, graph=4000, targets=targets)
+
+
+def homogeneous(triples):
+    """Score pairs of entities with next to no ties, and every relation alike."""
+    return hashed(triples * np.array([1, 0, 1]), 1_000_003)
+
+
+@ties_expected
+def test_a_homogeneous_model_among_relations():
+    split = many_relations()
+    result = evaluate(homogeneous, split, "relation", "present")
+    harmonic = sum(1 / rank for rank in range(1, 52))
+    assert result.metrics == pytest.approx({"mr": 26, "mrr": harmonic / 51} | {f"hits@{k}": k / 51 for k in HITS})
+    assert (round(result.metrics["mrr"], 4), round(result.metrics["hits@1"], 4)) == (0.0886, 0.0196)
+    for name in ("isdea", "nbfnet"):
+        found = read(homogeneous, split, name, "relation").metrics
+        assert (found["mr"], found["mrr"]) == (51, pytest.approx(1 / 51, abs=1e-15))
+        assert all(found[f"hits@{k}"] == pytest.approx(0, abs=1e-12) for k in HITS)
+    collapsed = read(homogeneous, split, "ingram", "relation")
+    assert collapsed.metrics["mr"] == 1 + collapsed.candidates < 51
+
+
+@ties_expected
+def test_all_entities_right_and_all_relations_tied():
+    """The figures of one model under four tie rules: 1.0/1.0, 0.037/0, 0.071/0 and 0.144/0.370."""
+    split = many_relations()
+    # With one target per head, no candidate is the pair of another target.
+    split = replace(split, targets=split.targets[np.unique(split.targets[:, 0], return_index=True)[1]])
+    tails = blind_oracle(split)
+    result = evaluate(tails, split, "dual", "present")
+    assert (result.optimistic["mrr"], result.optimistic["hits@10"]) == (1, 1)
+    assert result.pessimistic["mrr"] == pytest.approx(1 / 27)
+    assert result.pessimistic["hits@10"] == 0
+    assert result.metrics["mr"] == 14
+    assert 1 / result.metrics["mr"] == pytest.approx(0.0714, abs=5e-5)
+    assert result.metrics["mrr"] == pytest.approx(sum(1 / rank for rank in range(1, 28)) / 27)
+    assert (round(result.metrics["mrr"], 3), round(result.metrics["hits@10"], 3)) == (0.144, 0.370)
+    paper = read(tails, split, "isdea", "dual").metrics
+    assert (paper["mr"], paper["mrr"], paper["hits@10"]) == (27, pytest.approx(1 / 27), 0)
+
+
+def test_the_random_integer_of_a_model_that_knows_all_entities():
+    expected = {"hits@1": 0.061, "hits@3": 0.135, "hits@5": 0.212, "hits@10": 0.404}
+    found = {name: part.mean() for name, part in sampled_hits(np.zeros(3, dtype=np.int64), 50, 25).items()}
+    assert {name: round(value, 3) for name, value in found.items()} == expected
+    result = read(lambda triples: np.zeros(len(triples)), small(), "nbfnet").expected
+    assert result["mr"] > 13.5
+    perfect = read(oracle_of(many_relations()), many_relations(), "nbfnet")
+    assert perfect.expected["mr"] == 13.5
+    assert round(perfect.expected["mrr"], 3) == 0.148
+    assert perfect.expected["mrr"] == pytest.approx(sum(1 / rank for rank in range(1, 27)) / 26)
+    assert {name: round(perfect.expected[name], 3) for name in expected} == expected
+    assert set(perfect.added.tolist()) <= set(range(26))
+    assert len(set(perfect.added.tolist())) > 20
+    assert perfect.metrics["mr"] == 1 + perfect.added.mean()
+
+
+def oracle_of(split):
+    own = set(map(tuple, split.targets.tolist()))
+    return lambda triples: [float(tuple(triple) in own) for triple in triples.tolist()]
+
+
+def test_the_estimate_of_hits_is_the_binomial():
+    below = np.array([0, 1, 7, 25, 50])
+    found = sampled_hits(below, 50)
+    for k in HITS:
+        np.testing.assert_allclose(found[f"hits@{k}"], binom.cdf(k - 1, 49, below / 50), atol=1e-12)
+    assert found["hits@1"][0] == 1
+    assert found["hits@10"][-1] == 0
+    assert sampled_hits(np.array([80]), 50)["hits@10"].tolist() == [0]
+
+
+@pytest.mark.parametrize(
+    ("entity", "relation", "dual", "printed", "slack"),
+    [
+        (1.742, 51.0, 27.36, 27.369, 0.03),
+        (1.663, 18.043, 10.18, 10.112, 0.1),
+        (4.226, 15.001, 9.83, 9.763, 0.1),
+        (1.812, 25.124, 13.93, 13.795, 0.15),
+        (1.685, 20.160, 11.29, 11.332, 0.1),
+    ],
+    ids=["isdea-homo", "isdea", "mtdea-k2", "mtdea-k4", "mtdea-k6"],
+)
+def test_the_printed_mean_ranks_add_up_as_one_list_with_multiplicity(entity, relation, dual, printed, slack):
+    """The paper's MetaFam rows: 24 of 50 tails and 26 of 50 relations, ranks minus one add up."""
+    predicted = 1 + 24 / 50 * (entity - 1) + 26 / 50 * (relation - 1)
+    assert predicted == pytest.approx(dual, abs=0.005)
+    assert predicted == pytest.approx(printed, abs=slack)
+
+
+def test_the_dual_mean_rank_is_made_of_those_of_entities_and_relations():
+    split = many_relations(targets=400)
+    for score, least in ((hashed, 0), (homogeneous, 26)):
+        found = {
+            protocol: np.mean([read(score, split, "isdea", protocol, seed).metrics["mr"] for seed in range(5)])
+            for protocol in PROTOCOLS
+        }
+        predicted = 1 + 0.48 * (found["entity"] - 1) + 0.52 * (found["relation"] - 1)
+        assert found["dual"] == pytest.approx(predicted, abs=0.1)
+        if least:
+            assert found["relation"] == 51
+            assert found["dual"] == pytest.approx(27 + 0.48 * (found["entity"] - 1), abs=0.1)
+
+
+def test_a_bound_that_is_one_too_low_never_draws_the_last_candidate():
+    split = random_split(4, entities=8, relations=5, slots=5, graph=60, targets=20)
+    whole = replace(CONVENTIONS["ingram"], last_excluded=False)
+    for side, protocol in (("head", "entity"), ("tail", "entity"), ("relation", "relation")):
+        missing = 0
+        for row, target in enumerate(map(tuple, split.targets.tolist())):
+            known = set(map(tuple, np.concatenate((split.graph, split.targets)).tolist()))
+            universe = range(5 if side == "relation" else 8)
+            pool = [other for other in universe if replaced(target, side, other) not in known]
+            drawn = {
+                convention.last_excluded: {
+                    other
+                    for seed in range(3)
+                    for other in candidates(split, convention, protocol, seed).side(side)[0][row].tolist()
+                }
+                - {-1}
+                for convention in (CONVENTIONS["ingram"], whole)
+            }
+            assert drawn[True] == set(pool[:-1])
+            assert drawn[False] == set(pool)
+            missing += bool(pool)
+        assert missing > 10
+
+
+def test_only_where_the_paper_did_not_filter_can_another_missing_triple_be_a_candidate():
+    split = random_split(5, entities=12, relations=3, slots=4, graph=60, targets=60)
+    missing = {tuple(row) for row in split.targets.tolist()}
+    observable = {tuple(row) for row in split.graph.tolist()}
+    for name, side, expected in (("isdea", "tail", True), ("nbfnet", "head", True), ("ingram", "tail", False)):
+        drawn = candidates(split, CONVENTIONS[name], "entity")
+        ids, valid = drawn.side(side)
+        corrupted = {
+            replaced(target, side, other)
+            for target, row, keep in zip(split.targets.tolist(), ids, valid, strict=True)
+            for other in row[keep].tolist()
+        }
+        own = {
+            replaced(target, side, other) == tuple(target)
+            for target, row, keep in zip(split.targets.tolist(), ids, valid, strict=True)
+            for other in row[keep].tolist()
+        }
+        assert own == {False}
+        assert corrupted.isdisjoint(observable)
+        assert bool(corrupted & missing) is expected
+
+
+def test_the_lists_of_dual_are_the_beginnings_of_those_of_50():
+    split = random_split(6)
+    for name, side, width in (("isdea", "tail", 24), ("isdea", "relation", 26)):
+        protocol = "entity" if side == "tail" else "relation"
+        short, long = (candidates(split, CONVENTIONS[name], part).side(side)[0] for part in ("dual", protocol))
+        assert (short.shape[1], long.shape[1]) == (width, 50)
+        for ours, theirs in zip(short.tolist(), long.tolist(), strict=True):
+            assert all(theirs.count(other) >= ours.count(other) for other in ours)
+
+
+@settings(max_examples=15, deadline=None)
+@given(split=splits(), name=st.sampled_from(list(CONVENTIONS)), order=st.randoms(use_true_random=False))
+def test_the_order_of_the_targets_changes_nothing(split, name, order):
+    permutation = list(range(len(split.targets)))
+    order.shuffle(permutation)
+    ours, theirs = (read(hashed, part, name) for part in (split, replace(split, targets=split.targets[permutation])))
+    assert (ours.metrics, ours.expected) == (theirs.metrics, theirs.expected)
+    assert ours.candidates_sha256 == theirs.candidates_sha256
+
+
+def test_a_seed_names_the_draw():
+    split = random_split(7)
+    for name in CONVENTIONS:
+        first, again, other = (read(hashed, split, name, "dual", seed) for seed in (0, 0, 1))
+        assert first.candidates_sha256 == again.candidates_sha256 != other.candidates_sha256
+        assert first.metrics == again.metrics
+        assert (first.seed, other.seed) == (0, 1)
+    assert read(hashed, split, "nbfnet", seed=0).added.tolist() != read(hashed, split, "nbfnet", seed=1).added.tolist()
+
+
+def test_a_comparison_has_the_standard_first_and_reads_one_scorer_under_all():
+    split = random_split(8)
+    results = compare_conventions(hashed, split, "dual", 1)
+    assert [result.convention.name for result in results] == ["standard", *CONVENTIONS]
+    for result in results:
+        alone = read(hashed, split, result.convention, "dual", 1)
+        assert (alone.metrics, alone.expected) == (result.metrics, result.expected)
+    labels = [line.split("  ")[0] for line in table(results).splitlines()[2:]]
+    assert labels == [
+        "standard",
+        "isdea (isdea-homo, isdea, mtdea)",
+        "ingram (ingram)",
+        "nbfnet (nbfnet-homo)",
+        "nbfnet, mean over its random integer",
+    ]
+    assert table(results, "markdown").count("\n") == 6
+    assert "mean over" not in table(compare_conventions(hashed, split, "entity"))
+    payload = json.loads(json.dumps([result.to_dict() for result in results]))
+    assert payload[3]["metrics"] == results[3].metrics
+    assert payload[1]["rows"] == ["isdea-homo", "isdea", "mtdea"]
+    assert payload[0]["differs"] == []
+    assert all(part["differs"] and part["source"] for part in payload[1:])
+
+
+def test_every_row_of_the_paper_has_one_convention():
+    rows = [row for convention in CONVENTIONS.values() for row in convention.rows]
+    assert sorted(rows) == ["ingram", "isdea", "isdea-homo", "mtdea", "nbfnet-homo"]
+    assert {name: convention.name for name, convention in CONVENTIONS.items()} == {name: name for name in CONVENTIONS}
+    assert convention_named("standard") is STANDARD
+
+
+def test_what_cannot_be_read():
+    with pytest.raises(UnknownNameError, match="unknown convention 'isde': did you mean isdea"):
+        read(hashed, small(), "isde")
+    with pytest.raises(UnknownNameError, match="unknown protocol 'duall': did you mean dual"):
+        read(hashed, small(), "ingram", "duall")
+    with pytest.raises(UsageError, match=r"toy test: there are no targets to rank"):
+        read(hashed, small().observable(), "nbfnet")
+    with pytest.raises(UsageError, match=r"the candidate seed must be an integer, not 0\.5"):
+        read(hashed, small(), "isdea", seed=0.5)
+    with pytest.raises(ScoreError, match="not finite"):
+        read(lambda triples: np.full(len(triples), np.nan), small(), "isdea")
+    for change in ({"known": "graph"}, {"relations": VOCABULARIES["slots"]}):
+        with pytest.raises(UsageError, match=r"convention ingram: last_excluded needs known=.all. and relations"):
+            replace(CONVENTIONS["ingram"], **change)
+    with pytest.raises(UsageError, match="convention nbfnet: sampled hits and invented candidates need ties"):
+        replace(CONVENTIONS["nbfnet"], ties="expected")
+    with pytest.raises(UsageError, match="convention standard: sampled hits and invented candidates need ties"):
+        replace(STANDARD, sampled_hits=True)
+
+
+def test_a_variant_of_the_standard_changes_one_thing_at_a_time():
+    split = random_split(9)
+    worst = read(hashed, split, replace(STANDARD, ties="pessimistic"), "dual")
+    slots = VOCABULARIES["slots"]
+    wide = read(hashed, split, replace(STANDARD, relations=slots, entities=slots), "dual")
+    with pytest.warns(UserWarning, match="tie"):
+        assert worst.metrics == evaluate(hashed, split).pessimistic
+    with pytest.warns(UserWarning, match="tie"):
+        assert wide.metrics == evaluate(hashed, split, vocabulary="slots").metrics
+
+
+def test_the_number_of_candidates_is_that_of_one_list():
+    split = many_relations()
+    for name, protocol, number in (("isdea", "dual", 50), ("nbfnet", "dual", 25), ("nbfnet", "entity", 50)):
+        assert read(hashed, split, name, protocol).candidates == number
+
+
+def test_present_relations_are_those_of_the_whole_graph_under_any_filter():
+    split = random_split(11)
+    variant = replace(CONVENTIONS["isdea"], relations=VOCABULARIES["present"])
+    ids, valid = candidates(split, variant, "relation").side("relation")
+    for target, row, keep in zip(map(tuple, split.targets.tolist()), ids, valid, strict=True):
+        assert row[keep].tolist() == [other for other in allowed(split, target, "relation", "isdea") if other < 8]
+
+
+def test_no_warning_and_no_possible_candidate():
+    full = random_split(10, entities=2, relations=1, slots=1, graph=7, targets=1)
+    for name in CONVENTIONS:
+        found = read(hashed, full, name)
+        assert math.isfinite(found.metrics["mrr"])
+        assert found.candidates <= 50
+        assert found.metrics["mr"] >= 1

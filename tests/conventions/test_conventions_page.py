@@ -1,0 +1,37 @@
+"""The page on ties and conventions: its example runs, and its table is what the package computes."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+import released
+
+from mtbench.conventions import compare_conventions
+from mtbench.yardsticks import YARDSTICKS
+
+PAGE = (Path(__file__).resolve().parents[2] / "docs" / "ties-and-conventions.md").read_text(encoding="utf-8")
+CELLS = re.findall(
+    r"^\| (\w+), `([\w-]+)` \| MR \| (.*) \|\n\|  \| MRR \| (.*) \|\n\|  \| Hits@10 \| (.*) \|$", PAGE, re.M
+)
+
+
+def test_the_example_runs(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("MTBENCH_CACHE", str(tmp_path / "cache"))
+    (example,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+    exec(compile(example, "ties-and-conventions.md", "exec"), {"__name__": "example"})
+    assert capsys.readouterr().out.splitlines()[-1].startswith("0.403")
+
+
+def test_the_table_has_every_yardstick_on_two_datasets():
+    assert [cell[:2] for cell in CELLS] == [(data, name) for data in ("metafam", "fbnell") for name in YARDSTICKS]
+
+
+@pytest.mark.parametrize("data", ["metafam", "fbnell"])
+def test_the_table_is_what_is_computed(data, mirror):
+    split = released.dataset(data, mirror).test
+    for _, name, *rows in (cell for cell in CELLS if cell[0] == data):
+        results = compare_conventions(YARDSTICKS[name](split), split)
+        for metric, places, row in zip(("mr", "mrr", "hits@10"), (2, 3, 3), rows, strict=True):
+            assert row.split(" | ") == [f"{result.metrics[metric]:.{places}f}" for result in results]

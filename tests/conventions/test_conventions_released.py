@@ -1,0 +1,66 @@
+"""The conventions on the released data: what the paper's printed figures rest on."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import released
+
+from mtbench.conventions import CONVENTIONS, candidates, read
+from mtbench.yardsticks import blind_oracle, oracle
+
+
+@pytest.fixture(scope="module")
+def metafam(mirror):
+    return released.dataset("metafam", mirror).test
+
+
+def drawn_distinct(pool, number):
+    """Return how many distinct values to expect in so many draws with replacement."""
+    return pool * (1 - (1 - 1 / pool) ** number)
+
+
+@pytest.mark.parametrize(("last_excluded", "pool"), [(True, 26), (False, 27)])
+def test_relation_candidates_that_count_on_metafam(metafam, last_excluded, pool):
+    """28 types are present, one is the target's, and one can never be drawn."""
+    convention = replace(CONVENTIONS["ingram"], last_excluded=last_excluded)
+    for protocol, number in (("dual", 26), ("relation", 50)):
+        seeds = [candidates(metafam, convention, protocol, seed).drawn["relation"][1].mean() for seed in range(3)]
+        assert np.mean(seeds) == pytest.approx(drawn_distinct(pool, number), abs=0.15)
+
+
+def test_the_printed_mean_rank_of_ingram_needs_distinct_candidates_and_the_excluded_last():
+    """InGram's MetaFam row: entity MR 1.552, relation MR 9.678, dual MR 7.805."""
+    entity, relation = 1.552, 9.678
+    entities = 24 / 50 * (entity - 1)
+    assert 1 + entities + 26 / 50 * (relation - 1) == pytest.approx(5.78, abs=0.005)
+    shares = {pool: drawn_distinct(pool, 26) / drawn_distinct(pool, 50) for pool in (26, 27)}
+    assert 1 + entities + shares[26] * (relation - 1) == pytest.approx(7.72, abs=0.005)
+    assert 1 + entities + shares[27] * (relation - 1) == pytest.approx(7.66, abs=0.005)
+    assert 1 + (relation - 1) * 50 / drawn_distinct(26, 50) == pytest.approx(20.4, abs=0.05)
+
+
+def test_five_relation_candidates_at_most_on_wikitopics_mt1_health(mirror):
+    split = released.dataset("wikitopics-mt1/health", mirror).test
+    counts = candidates(split, CONVENTIONS["ingram"], "relation").drawn["relation"][1]
+    assert counts.max() == 5
+
+
+def test_a_homogeneous_model_on_metafam(metafam):
+    """The two homogeneous models of the paper: 27 and 0.000 in one row, 14 and 0.400 in the other."""
+    score = blind_oracle(metafam)
+    assert read(score, metafam, "isdea", "relation").metrics["mr"] == 51
+    assert read(score, metafam, "isdea").metrics == pytest.approx(
+        {"mr": 27, "mrr": 1 / 27} | dict.fromkeys(("hits@1", "hits@3", "hits@5", "hits@10"), 0), abs=0.01
+    )
+    other = read(score, metafam, "nbfnet").expected
+    assert other["mr"] == pytest.approx(13.5, abs=0.05)
+    assert other["hits@10"] == pytest.approx(0.404, abs=0.002)
+
+
+def test_where_targets_may_be_candidates_nobody_is_perfect(mirror):
+    split = released.dataset("fbnell", mirror).test
+    for name, perfect in (("standard", True), ("ingram", True), ("isdea", False), ("nbfnet", False)):
+        assert (read(oracle(split), split, name, "entity").metrics["mrr"] == 1) is perfect
