@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mtbench.cli.output import AsJson, say, say_json
-from mtbench.errors import RunInterrupted, UsageError
+from mtbench.errors import MtbenchError, RunInterrupted, UsageError
 
 if TYPE_CHECKING:
     from mtbench.models import Progress
+    from mtbench.results import Result
 
 
 def command(
@@ -44,6 +45,9 @@ def command(
     ] = False,
     restart: Annotated[bool, typer.Option("--restart", help="Discard the checkpoint of an interrupted run.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace the run directory.")] = False,
+    keep_failed: Annotated[
+        bool, typer.Option("--keep-failed", help="Record an error of the model as a result with the status failed.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Train a model and score it on the test graph.
@@ -52,8 +56,9 @@ def command(
 
     Example: mtbench run mtdea --dataset metafam --set tasks=4 --seed 1 --protocol all --vocabulary all
     """
+    from mtbench import failures
     from mtbench.results import MtbenchWarning
-    from mtbench.run import CONVENTIONS_FILE, Plan, run
+    from mtbench.run import Plan, run
 
     if (here := str(Path.cwd())) not in sys.path:
         sys.path.insert(0, here)  # as "python -m mtbench" does, so that a model beside us can be named
@@ -74,21 +79,36 @@ def command(
     with warnings.catch_warnings(), _progress_bars() as report:
         warnings.simplefilter("ignore", MtbenchWarning)
         try:
-            directory, results = run(plan, report)
+            directory, results = run(plan, report, keep_failures=keep_failed)
         except KeyboardInterrupt:
             raise RunInterrupted("interrupted; the same command goes on after the last finished epoch") from None
     if as_json:
-        fields = ("protocol", "vocabulary", "metrics", "optimistic", "pessimistic", "tie_rate")
+        fields = ("protocol", "vocabulary", "metrics", "optimistic", "pessimistic")
         say_json(
             {
                 "directory": str(directory),
                 "model": results[0].run.model,
-                "results": [{name: getattr(result, name) for name in fields} for result in results],
+                "results": [
+                    {name: getattr(result, name) for name in fields}
+                    | {"tie_rate": result.tie_rate if len(result.ranks) else None, "status": result.run.status}
+                    for result in results
+                ],
             }
         )
-        return
+    else:
+        _show(directory, results, paper=paper)
+    for result in results:
+        if result.run.status != "ok":
+            raise MtbenchError(failures.explain(result.run, result.dataset, result.warnings[0], directory))
+
+
+def _show(directory: Path, results: Sequence[Result], *, paper: bool) -> None:
+    from mtbench.run import CONVENTIONS_FILE
+
     for result in results:
         say(f"{result}\n")
+    if any(result.run.status != "ok" for result in results):
+        return
     if paper:
         say(f"{directory / CONVENTIONS_FILE} holds the model under the conventions of the paper's tables")
     say(f"{directory} holds the result; mtbench verify {directory} recomputes it")
