@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from mtbench import metrics
 from mtbench.catalog import Parameter
-from mtbench.errors import DatasetError, MtbenchError
+from mtbench.errors import DatasetError
 from mtbench.evaluate import Task, task
 from mtbench.models import Context
 from mtbench.names import HEAD, TAIL, BoolArray, IntArray
@@ -22,6 +22,7 @@ from mtbench.runs import Regime
 from mtbench.splits import Split
 from reference_models.batches import Stage, graph_stage, pair_features
 from reference_models.checkpoint import Checkpoints
+from reference_models.divergence import expect_finite_scores
 from reference_models.graph import TypedGraph, doubled, typed_graph
 from reference_models.layers.soft import Input
 from reference_models.network import Architecture, TripleNetwork, attention_logits
@@ -109,6 +110,7 @@ class DoubleEquivariantModel:
         identity = {
             "model": self.name,
             "seed": self.context.seed,
+            "dataset": split.dataset,
             "content_sha256": split.content_sha256,
             **self.hyperparameters,
         }
@@ -175,11 +177,7 @@ def _validation(
 
     def mrr() -> float:
         scores = score(state.network, representations(state.network, graph, state.attention), triples, distances)
-        if not torch.isfinite(scores).all():
-            raise MtbenchError(
-                f"{task.name}: training diverged, the network's scores are not finite; "
-                f"try a smaller learning rate: --set learning_rate={recipe.learning_rate / 10:g}"
-            )
+        expect_finite_scores(scores, task.name, recipe.learning_rate)
         ranks = task.rank(scores.numpy())
         return metrics.expected(ranks.greater[held_out], ranks.equal[held_out])["mrr"]
 

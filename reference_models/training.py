@@ -13,6 +13,7 @@ from mtbench.errors import UsageError
 from mtbench.models import Progress
 from mtbench.names import IntArray
 from reference_models.batches import Batch, Stage, prepare, task_loss
+from reference_models.divergence import expect_finite
 from reference_models.losses import concentration_penalty, one_hot_penalty
 from reference_models.negatives import Negatives
 from reference_models.network import TripleNetwork
@@ -38,6 +39,12 @@ class State:
         if self.attention is not None:
             found["attention"] = self.attention.detach().clone()
         return found
+
+    def parameters(self) -> Iterator[tuple[str, nn.Parameter]]:
+        """Give all parameters by name, the task logits last."""
+        yield from self.network.named_parameters()
+        if self.attention is not None:
+            yield "the task logits", self.attention
 
     def restore(self, weights: dict[str, Tensor]) -> None:
         """Set all weights from what `weights` returned."""
@@ -101,17 +108,22 @@ def _batches(count: int, size: int, rng: np.random.Generator) -> Iterator[IntArr
 
 
 def step(state: State, batch: Batch, recipe: Recipe, epoch: int) -> float:
-    """Take one optimiser step on a batch and return its task loss."""
+    """Take one optimiser step on a batch and return its task loss.
+
+    Raises `DivergenceError`, the weights being what they were, for a loss or gradient that is not finite.
+    """
     loss = task_loss(state.network, state.attention, batch, recipe)
-    objective = loss
+    terms = {"task loss": loss}
     if state.attention is not None:
         scale = recipe.penalty_scale(epoch)
-        objective = objective + scale * recipe.one_hot * one_hot_penalty(state.attention)
-        objective = objective + scale * recipe.concentration * concentration_penalty(state.attention)
+        terms["one_hot penalty"] = scale * recipe.one_hot * one_hot_penalty(state.attention)
+        terms["concentration penalty"] = scale * recipe.concentration * concentration_penalty(state.attention)
     state.optimizer.zero_grad()
-    objective.backward()  # type: ignore[no-untyped-call]
+    sum(terms.values(), torch.zeros_like(loss)).backward()  # type: ignore[no-untyped-call]
     parameters = [parameter for group in state.optimizer.param_groups for parameter in group["params"]]
-    nn.utils.clip_grad_norm_(parameters, recipe.clip)
+    norm = nn.utils.get_total_norm([parameter.grad for parameter in parameters if parameter.grad is not None])
+    expect_finite(terms, norm, state.parameters(), state.optimizer, epoch, recipe.learning_rate)
+    nn.utils.clip_grads_with_norm_(parameters, recipe.clip, norm)
     state.optimizer.step()
     return float(loss.detach())
 
