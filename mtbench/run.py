@@ -15,14 +15,14 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from mtbench import candidates, conventions, failures, meter, models
+from mtbench import candidates, conventions, failures, learned, meter, models
 from mtbench.atomic import is_free, storage_errors
 from mtbench.datasets import load
 from mtbench.errors import UnknownNameError, UsageError
 from mtbench.evaluate import task
 from mtbench.failures import FAILURE_FILE, Failure
 from mtbench.meter import Meter
-from mtbench.models import Context, Model, Progress
+from mtbench.models import Context, Model, Progress, TellsMemory
 from mtbench.names import Scorer
 from mtbench.results import Result
 from mtbench.runs import RANKS_FILE, RESULT_FILE, RunInfo, Status
@@ -44,7 +44,8 @@ class Plan:
     every further combination lies below it in ``PROTOCOL-VOCABULARY``. `GROUPS` names several protocols
     at once. ``candidate_seed`` numbers the frozen candidates, ``seed`` the model's own randomness. ``paper``
     also reads the model under every convention of the paper's tables, for each protocol, into
-    ``conventions.json`` in the run directory.
+    ``conventions.json`` in the run directory. What a model tells of its training and its tasks is always kept
+    there (`mtbench.learned`); ``task_labels`` insists on a dataset whose true tasks are known.
     """
 
     model: str
@@ -59,6 +60,7 @@ class Plan:
     restart: bool = False
     force: bool = False
     paper: bool = False
+    task_labels: bool = False
 
     def __post_init__(self) -> None:
         for name in ("seed", "candidate_seed"):
@@ -104,6 +106,10 @@ def run(
     directory = plan.directory()
     _expect_replaceable(directory, force=plan.force)
     data = load(plan.dataset)
+    if plan.task_labels and not data.test.tasks:
+        raise UsageError(
+            f"{data.name} has no ground-truth tasks to compare with: --task-labels is for metafam and metafam-strict"
+        )
     with _alone(directory):
         # Another process may have finished there while the dataset was built.
         _expect_replaceable(directory, force=plan.force)
@@ -147,6 +153,7 @@ def _results(
         score = model.scorer(data.test.observable())
         for pair in pairs:
             keep(task(data.test, *pair, plan.candidate_seed, dataset_version=data.version).run(score))
+        learned.write(model, data, partial)
         if plan.paper:
             read = _conventions(plan, model.name, score, data)
             with storage_errors(partial):
@@ -171,7 +178,8 @@ def describe(
     model: Model | None, name: str, context: Context, cost: Meter, trained_on: str, status: Status = "ok"
 ) -> RunInfo:
     """Return how a result came about; a model that could not even be made is described by what was asked for."""
-    memory = getattr(model, "peak_memory", None)
+    told: object = model
+    on_device = told.peak_memory() if isinstance(told, TellsMemory) else None
     return RunInfo(
         model=model.name if model else name,
         seed=context.seed,
@@ -180,7 +188,7 @@ def describe(
         pretraining_graphs=(f"{trained_on}/train",),
         device=model.device if model else context.device,
         wall_seconds=cost.seconds(),
-        peak_memory_bytes=memory() if callable(memory) else cost.peak(),
+        peak_memory_bytes=on_device or cost.peak(),
         status=status,
     )
 
@@ -219,7 +227,7 @@ def _expect_replaceable(directory: Path, *, force: bool) -> None:
         return
     if not force:
         raise UsageError(f"{directory} exists already: name another with --out DIR, or replace it with --force")
-    ours = {RESULT_FILE, RANKS_FILE, CHECKPOINTS, CONVENTIONS_FILE, FAILURE_FILE}
+    ours = {RESULT_FILE, RANKS_FILE, CHECKPOINTS, CONVENTIONS_FILE, FAILURE_FILE, *learned.FILES}
     ours |= {f"{protocol}-{vocabulary}" for protocol in candidates.PROTOCOLS for vocabulary in candidates.VOCABULARIES}
     others = sorted({path.name for path in directory.iterdir()} - ours) if directory.is_dir() else [directory.name]
     if others:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 
@@ -16,7 +16,7 @@ from mtbench import metrics
 from mtbench.catalog import Parameter
 from mtbench.errors import DatasetError
 from mtbench.evaluate import Task, task
-from mtbench.models import Context
+from mtbench.models import Assignment, Context
 from mtbench.names import HEAD, TAIL, BoolArray, IntArray
 from mtbench.runs import Regime
 from mtbench.splits import Split
@@ -54,6 +54,8 @@ class DoubleEquivariantModel:
         with _seeded(context.seed, "network"):
             self.network = make(Architecture(recipe.width, recipe.gin_layers, recipe.tasks, recipe.hops))
         self.network.to(self._device)
+        self._histories: dict[str, list[dict[str, float]]] = {}
+        self._assignments: dict[str, Assignment] = {}
         adapts = self.network.uses_attention and recipe.adaptation_epochs > 0
         self.regime = "test-time-adaptation" if adapts else "zero-shot"
 
@@ -78,6 +80,7 @@ class DoubleEquivariantModel:
         state = self._state(attention, trained if attention is None else [*trained, attention])
         validate = _validation(task(valid, "dual", "slots"), held_out, graph, state, recipe)
         self._run(stage, state, valid, recipe.epochs, validate)
+        self._remember("train", valid, attention)
 
     def scorer(self, observable: Split) -> Callable[[IntArray], Tensor]:
         """Return a function that scores triples of ``observable``, after adapting to its observable triples.
@@ -93,6 +96,7 @@ class DoubleEquivariantModel:
             self.network.requires_grad_(False)
             state = self._state(attention, [attention])
             self._run(stage, state, observable, self.recipe.adaptation_epochs, None)
+        self._remember("test", observable, attention)
         features = representations(self.network, graph, attention)
         return lambda triples: score(self.network, features, triples, pair_features(graph, triples, self.recipe.hops))
 
@@ -127,6 +131,27 @@ class DoubleEquivariantModel:
             report=self.context.report,
             save=partial(checkpoints.save, stage.name) if checkpoints else None,
         )
+        self._histories[stage.name] = state.history
+
+    def history(self) -> Mapping[str, Sequence[Mapping[str, float]]]:
+        """Return the records of all epochs of ``train`` and, where the model adapts, of ``adapt``."""
+        return self._histories
+
+    def assignments(self) -> Mapping[str, Assignment]:
+        """Return the attention over tasks at the end of training and after adaptation; empty without tasks."""
+        return self._assignments
+
+    def peak_memory(self) -> int | None:
+        """Return the most bytes PyTorch held on a CUDA device, None on the CPU."""
+        return torch.cuda.max_memory_allocated(self._device) if self._device.type == "cuda" else None
+
+    def _remember(self, name: str, split: Split, attention: Tensor | None) -> None:
+        if attention is None:
+            return
+        alpha = torch.softmax(attention.detach().double(), dim=1).cpu().numpy()
+        slots = [split.relation_name(slot) for slot in range(split.relation_slots)]
+        names = [*slots, *(f"{slot} (inverse)" for slot in slots)][: len(alpha)]
+        self._assignments[name] = Assignment(names, alpha)
 
 
 def hold_out(valid: Split, share: float, seed: int) -> BoolArray:

@@ -43,6 +43,10 @@ def command(
         bool,
         typer.Option("--paper", help="Also write conventions.json: the model under each of the paper's conventions."),
     ] = False,
+    task_labels: Annotated[
+        bool,
+        typer.Option("--task-labels", help="Compare the tasks of relations with the ground truth (metafam has one)."),
+    ] = False,
     restart: Annotated[bool, typer.Option("--restart", help="Discard the checkpoint of an interrupted run.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace the run directory.")] = False,
     keep_failed: Annotated[
@@ -53,6 +57,8 @@ def command(
     """Train a model and score it on the test graph.
 
     Example: mtbench run mtdea --dataset metafam
+
+    Example: mtbench run mtdea --dataset metafam --task-labels
 
     Example: mtbench run mtdea --dataset metafam --set tasks=4 --seed 1 --protocol all --vocabulary all
     """
@@ -75,6 +81,7 @@ def command(
         restart=restart,
         force=force,
         paper=paper,
+        task_labels=task_labels,
     )
     with warnings.catch_warnings(), _progress_bars() as report:
         warnings.simplefilter("ignore", MtbenchWarning)
@@ -96,19 +103,27 @@ def command(
             }
         )
     else:
-        _show(directory, results, paper=paper)
+        _show(directory, results, paper=paper, task_labels=task_labels)
     for result in results:
         if result.run.status != "ok":
             raise MtbenchError(failures.explain(result.run, result.dataset, result.warnings[0], directory))
 
 
-def _show(directory: Path, results: Sequence[Result], *, paper: bool) -> None:
+def _show(directory: Path, results: Sequence[Result], *, paper: bool, task_labels: bool) -> None:
+    from mtbench import learned, pictures
     from mtbench.run import CONVENTIONS_FILE
 
     for result in results:
         say(f"{result}\n")
     if any(result.run.status != "ok" for result in results):
         return
+    lines = learned.summarise(directory)
+    for line in lines:
+        say(line)
+    if task_labels and not lines:
+        say(f"{results[0].run.model} sorts no relations into tasks: there is nothing to compare")
+    if (directory / learned.HISTORY_FILE).exists() and not pictures.available():
+        say('no pictures of the training: python -m pip install "mtbench-kg[plots]" draws them')
     if paper:
         say(f"{directory / CONVENTIONS_FILE} holds the model under the conventions of the paper's tables")
     say(f"{directory} holds the result; mtbench verify {directory} recomputes it")
