@@ -74,14 +74,14 @@ def _draw_curves(axes: Axes, history: Mapping[str, Sequence[Mapping[str, float]]
 def draw_assignments(
     assignments: Mapping[str, Assignment], splits: Mapping[str, Split], title: str, path: Path
 ) -> None:
-    """Draw the shares of every relation in every task, a panel per graph, darker for more.
+    """Draw the shares of every relation in every task, a panel per graph, darker for more, a dot at the largest.
 
     Relations stand in the order of their ground-truth pattern where there is one, else of their task. Raises
     the errors of `mtbench.pictures.page`.
     """
     tasks = max(found.alpha.shape[1] for found in assignments.values())
     longest = max(len(found.relations) for found in assignments.values())
-    height = 1.5 + min(0.17 * longest, 24)
+    height = 1.5 + (0.17 * longest if longest <= NAMED else 9)
     with pictures.page(path, len(assignments) * (3.6 + 0.4 * tasks), height) as figure:
         panels = figure.subplots(1, len(assignments), squeeze=False)[0]
         for axes, (name, found) in zip(panels, assignments.items(), strict=True):
@@ -99,7 +99,7 @@ def _draw_shares(axes: Axes, found: Assignment, split: Split) -> AxesImage:
     # The same order for every graph of a dataset whose relations keep their names.
     order = sorted(range(len(names)), key=lambda row: (groups[row], names[row]))
     drawn = axes.imshow(alpha[order], cmap="Blues", vmin=0, vmax=1, aspect="auto", interpolation="nearest")
-    for place, row in enumerate(order):
+    for place, row in enumerate(order if len(order) <= NAMED else ()):
         axes.plot(hard[row], place, ".", color="white" if alpha[row, hard[row]] > 0.5 else "black", markersize=4)
     for place in range(1, len(order)):
         if groups[order[place]] != groups[order[place - 1]]:
@@ -111,7 +111,7 @@ def _draw_shares(axes: Axes, found: Assignment, split: Split) -> AxesImage:
         axes.set_yticks([])
         axes.set_ylabel(f"{len(names)} relation slots")
     axes.set_xticks(range(alpha.shape[1]), [str(task + 1) for task in range(alpha.shape[1])])
-    axes.set_xlabel("Task (dot: the one with the largest share)" if alpha.shape[1] > 4 else "Task")
+    axes.set_xlabel("Task")
     axes.tick_params(length=0)
     axes.spines[:].set_visible(False)
     return drawn
