@@ -110,7 +110,7 @@ def run(
         raise UsageError(
             f"{data.name} has no ground-truth tasks to compare with: --task-labels is for metafam and metafam-strict"
         )
-    with _alone(directory):
+    with alone(directory):
         # Another process may have finished there while the dataset was built.
         _expect_replaceable(directory, force=plan.force)
         partial = directory.parent / f".{directory.name}.partial"
@@ -246,7 +246,8 @@ def _clear(partial: Path, *, restart: bool) -> None:
 
 
 @contextmanager
-def _alone(directory: Path) -> Iterator[None]:
+def alone(directory: Path) -> Iterator[None]:
+    """Hold a directory for this process; raises `UsageError` if another one is at work on it."""
     name = hashlib.sha256(str(directory.resolve()).encode()).hexdigest()
     lock = FileLock(cache_root() / "locks" / f"{name}.lock")
     with storage_errors(directory):

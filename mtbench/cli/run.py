@@ -76,14 +76,14 @@ def command(
         seed=seed,
         candidate_seed=candidate_seed,
         device=device,
-        settings=_settings(settings or []),
+        settings=settings_of(settings or []),
         out=out,
         restart=restart,
         force=force,
         paper=paper,
         task_labels=task_labels,
     )
-    with warnings.catch_warnings(), _progress_bars() as report:
+    with warnings.catch_warnings(), progress_bars() as report:
         warnings.simplefilter("ignore", MtbenchWarning)
         try:
             directory, results = run(plan, report, keep_failures=keep_failed)
@@ -129,7 +129,8 @@ def _show(directory: Path, results: Sequence[Result], *, paper: bool, task_label
     say(f"{directory} holds the result; mtbench verify {directory} recomputes it")
 
 
-def _settings(texts: Sequence[str]) -> dict[str, str]:
+def settings_of(texts: Sequence[str]) -> dict[str, str]:
+    """Return the hyper-parameters given as KEY=VALUE; raises `UsageError` for another form, or one given twice."""
     found: dict[str, str] = {}
     for text in texts:
         key, equals, value = text.partition("=")
@@ -142,7 +143,7 @@ def _settings(texts: Sequence[str]) -> dict[str, str]:
 
 
 @contextmanager
-def _progress_bars() -> Iterator[Callable[[Progress], None]]:
+def progress_bars() -> Iterator[Callable[[Progress], None]]:
     """Show one bar per stage with epoch, loss and validation MRR on stderr; nothing where it is no terminal."""
     from mtbench.models import silent
 
