@@ -34,4 +34,4 @@ def draw(matrix: Matrix, path: Path) -> None:
         axes.tick_params(length=0)
         axes.spines[:].set_visible(False)
         figure.colorbar(drawn, ax=axes, shrink=0.8, pad=0.02, label="MRR")
-        axes.set_title(pictures.literal(f"{matrix.model}, {matrix.name}"), fontsize=11, fontweight="bold")
+        axes.set_title(pictures.literal(f"{matrix.model}\n{matrix.name}"), fontsize=11, fontweight="bold")
