@@ -33,7 +33,9 @@ def command(
     format: Annotated[str, typer.Option(help="text, markdown, latex or csv.")] = "text",  # noqa: A002
     as_json: AsJson = False,
 ) -> None:
-    """Train a model on every topic and score it on every other; go on where it was stopped.
+    """Train on each topic, score on all others.
+
+    Finished cells are kept: the same command goes on where it was stopped.
 
     Example: mtbench transfer v1
 
