@@ -14,17 +14,14 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mtbench import catalog
 from mtbench.errors import DatasetError, UnknownNameError, UsageError
-from mtbench.names import COLUMN, HEAD, RELATION, SIDES, TAIL, BoolArray, IntArray, Side
+from mtbench.names import COLUMN, HEAD, RELATION, SIDES, TAIL, BoolArray, IntArray, Side, UIntArray
 from mtbench.splits import Split
 
 CANDIDATES_VERSION = 1
 """Raised whenever the same arguments would draw other candidates; part of every candidates hash."""
-
-UIntArray = NDArray[np.uint64]
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ COLUMN: Mapping[Side, int] = MappingProxyType({"head": HEAD, "relation": RELATIO
 """The column of a triple array that is replaced when a side is corrupted."""
 
 IntArray: TypeAlias = NDArray[np.int64]
+UIntArray: TypeAlias = NDArray[np.uint64]
 FloatArray: TypeAlias = NDArray[np.float64]
 BoolArray: TypeAlias = NDArray[np.bool_]
 NameArray: TypeAlias = NDArray[np.str_]

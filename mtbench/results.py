@@ -280,13 +280,7 @@ def _figures(ranks: Ranks, payload: Mapping[str, Any]) -> Iterator[tuple[str, st
 
 def figures(ranks: Ranks) -> dict[str, dict[str, float]]:
     """Return all that follows from rank counts: ``metrics``, ``optimistic``, ``pessimistic`` and ``chance``."""
-    greater, equal = ranks.greater, ranks.equal
-    return {
-        "metrics": metrics.expected(greater, equal),
-        "optimistic": metrics.optimistic(greater, equal),
-        "pessimistic": metrics.pessimistic(greater, equal),
-        "chance": metrics.chance(ranks.count),
-    }
+    return metrics.figures(ranks.greater, ranks.equal, ranks.count)
 
 
 def _same(found: object, value: float) -> bool:
