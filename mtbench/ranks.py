@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mtbench import counting
-from mtbench.errors import ScoreError, UsageError
+from mtbench.errors import NotFiniteError, ScoreError, UsageError
 from mtbench.names import COLUMNS, BoolArray, IntArray, NameArray, ScoreArray, Side
 from mtbench.splits import Split
 
@@ -161,7 +161,7 @@ def accept(scores: object, triples: IntArray, split: Split, total: int) -> tuple
         raise ScoreError(f"{where}: {_shape_problem(array, len(triples))}")
     wrong = ~np.isfinite(array)
     if wrong.any():
-        raise ScoreError(f"{where}: {_wrong_values(array, wrong, triples, split, total)}")
+        raise NotFiniteError(f"{where}: {_wrong_values(array, wrong, triples, split, total)}")
     return array, kind
 
 
@@ -235,6 +235,6 @@ def _refuse_rows(scores: ScoreArray, valid: BoolArray | np.bool_, what: str) -> 
         for row, column in zip(rows, columns, strict=True)
     )
     rest = f"; and {number - len(rows)} more" if number > len(rows) else ""
-    raise ScoreError(
+    raise NotFiniteError(
         f"{number} {what} scores are not finite ({nan} NaN, {number - nan} infinite): {shown}{rest}. {NO_RANK}"
     )

@@ -15,7 +15,7 @@ from mtbench import __version__
 from mtbench.cli import allocator, output
 from mtbench.errors import MtbenchError
 
-VERBS = ("list", "info", "cite", "fetch", "urls", "build", "audit", "export", "verify", "run")
+VERBS = ("list", "info", "cite", "fetch", "urls", "build", "audit", "export", "verify", "run", "check")
 """The verbs in the order of the help; each is the function ``command`` of the module of its name."""
 
 INTERRUPTED = 130
