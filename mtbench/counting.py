@@ -74,7 +74,7 @@ def _count(own: ScoreArray, others: ScoreArray, valid: BoolArray | None, above: 
                 if marked is not None:
                     np.logical_and(found, marked, out=found)
                 # Most models tie nowhere, and looking is cheaper than counting.
-                if operation is np.equal and not answers.any():
+                if not answers.any():
                     continue
                 total[block] += _row_sums(words[: len(part)], sums[: len(part)])
     return finite

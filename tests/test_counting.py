@@ -67,12 +67,16 @@ def test_arrays_in_any_memory_order():
 @pytest.mark.parametrize("kind", ["float16", "float32", "float64"])
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
 @settings(max_examples=20, deadline=None)
-@given(row=st.integers(0, 19), column=st.integers(-1, 299))
-def test_one_score_that_is_not_finite_is_noticed_wherever_it_is(kind, bad, row, column):
+@given(
+    row=st.integers(0, 19), column=st.one_of(st.just(-1), st.integers(0, 299)), per_thread=st.sampled_from([1, 10**9])
+)
+def test_one_score_that_is_not_finite_is_noticed_wherever_it_is(kind, bad, row, column, per_thread):
     largest = np.finfo(kind).max
     own, others = np.full(20, largest, dtype=kind), np.full((20, 300), -largest, dtype=kind)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(counting, "BLOCK_CELLS", 1000)
+        patch.setattr(counting, "CELLS_PER_THREAD", per_thread)
+        patch.setattr(counting, "_processors", lambda: 2)
         assert fast(own, others)[1]
         if column < 0:
             own[row] = bad

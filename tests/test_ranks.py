@@ -4,33 +4,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from ranking_toys import random_split, small
+from ranking_toys import FakeTensor, random_split, small
 
 from mtbench import ranks
 from mtbench.errors import ScoreError, UsageError
 from mtbench.ranks import Counts, Ranks, accept, compare, count
-
-
-class FakeTensor:
-    """Behaves like a PyTorch tensor on another device: NumPy can read it only after ``detach().cpu()``."""
-
-    def __init__(self, array, dtype, state="cuda"):
-        self.array, self.dtype, self.state = array, f"torch.{dtype}", state
-
-    def detach(self):
-        return FakeTensor(self.array, self.dtype.removeprefix("torch."), "detached")
-
-    def cpu(self):
-        assert self.state == "detached"
-        return FakeTensor(self.array, self.dtype.removeprefix("torch."), "cpu")
-
-    def float(self):
-        return FakeTensor(self.array.astype(np.float32), "float32", self.state)
-
-    def __array__(self, dtype=None, copy=None):
-        if self.state != "cpu" or self.dtype == "torch.bfloat16":
-            raise TypeError(f"can't convert a {self.dtype} tensor on {self.state} to numpy")
-        return self.array
 
 
 def test_counts_of_a_small_case():
