@@ -60,7 +60,8 @@ def pessimistic(greater: IntArray, equal: IntArray) -> dict[str, float]:
 
 def chance(counts: IntArray) -> dict[str, float]:
     """Return the mean metrics of a scorer that knows nothing: all ``counts`` ``(m,)`` candidates tied."""
-    return expected(np.zeros_like(counts), counts)
+    found, numbers = _tabulated(counts)
+    return _averages((np.zeros_like(found), found, numbers))
 
 
 def figures(greater: IntArray, equal: IntArray, counts: IntArray) -> dict[str, dict[str, float]]:
@@ -102,21 +103,25 @@ def _distinct(
 
     A million targets with 50 candidates have at most 1,326 pairs, and a closed form costs more than a count.
     """
-    if not len(greater):
-        raise UsageError("metrics of no targets are undefined: choose a split or a stratum with targets")
-    width = int(equal.max()) + 1
+    width = int(np.max(equal, initial=0)) + 1
     codes = greater * width
     codes += equal
+    found, numbers = _tabulated(codes, weights)
+    above, tied = np.divmod(found, width)
+    return above, tied, numbers
+
+
+def _tabulated(codes: IntArray, weights: IntArray | None = None) -> tuple[IntArray, IntArray]:
+    """Return the distinct codes of the targets, and how many targets have each."""
+    if not len(codes):
+        raise UsageError("metrics of no targets are undefined: choose a split or a stratum with targets")
     size = int(codes.max()) + 1
     if size <= max(DENSE_CODES, len(codes)):
         numbers = np.bincount(codes, weights, size).astype(np.int64, copy=False)
         found = np.flatnonzero(numbers)
-        numbers = numbers[found]
-    else:
-        found, inverse = np.unique(codes, return_inverse=True)
-        numbers = np.bincount(inverse, weights).astype(np.int64, copy=False)
-    above, tied = np.divmod(found, width)
-    return above, tied, numbers
+        return found, numbers[found]
+    found, inverse = np.unique(codes, return_inverse=True)
+    return found, np.bincount(inverse, weights).astype(np.int64, copy=False)
 
 
 def _averages(pairs: tuple[IntArray, IntArray, IntArray]) -> dict[str, float]:
