@@ -82,8 +82,11 @@ def _count(own: ScoreArray, others: ScoreArray, valid: BoolArray | None, above: 
 
 def _row_sums(words: UIntArray, sums: UIntArray) -> UIntArray:
     """Add up the bytes of each row of words ``(b, w)``, in place of what ``sums`` ``(b,)`` held."""
-    np.copyto(sums, words[:, 0])
-    for column in range(1, words.shape[1]):
+    if words.shape[1] == 1:
+        np.copyto(sums, words[:, 0])
+    else:
+        np.add(words[:, 0], words[:, 1], out=sums)
+    for column in range(2, words.shape[1]):
         np.add(sums, words[:, column], out=sums)
     # The product's top byte is the sum of all bytes, none of which overflows: a row has at most CHUNK ones.
     np.multiply(sums, ONES, out=sums)
