@@ -9,11 +9,11 @@ from mtbench.models import Context
 from reference_models.double_equivariant import DoubleEquivariantModel
 from reference_models.graph import TypedGraph
 from reference_models.layers.equivariant import EquivariantGIN, EquivariantLinear
-from reference_models.network import Architecture, TripleNetwork
+from reference_models.network import Architecture, EquivariantNetwork
 from reference_models.recipe import load
 
 
-class ISDEA(TripleNetwork):
+class ISDEA(EquivariantNetwork):
     """The double-equivariant network: one task, no attention (Gao et al. 2023)."""
 
     uses_attention = False
