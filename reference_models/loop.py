@@ -49,12 +49,13 @@ class State(Generic[Network]):
             with torch.no_grad():
                 self.attention.copy_(weights["attention"])
 
-    def descend(self, objective: Tensor, clip: float) -> None:
-        """Take one optimiser step down an objective, its gradient cut to the norm ``clip``."""
+    def descend(self, objective: Tensor, clip: float | None) -> None:
+        """Take one optimiser step down an objective, its gradient cut to the norm ``clip`` if there is one."""
         self.optimizer.zero_grad()
         objective.backward()  # type: ignore[no-untyped-call]
-        parameters = [parameter for group in self.optimizer.param_groups for parameter in group["params"]]
-        nn.utils.clip_grad_norm_(parameters, clip)
+        if clip is not None:
+            parameters = [parameter for group in self.optimizer.param_groups for parameter in group["params"]]
+            nn.utils.clip_grad_norm_(parameters, clip)
         self.optimizer.step()
 
 
