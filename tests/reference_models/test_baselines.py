@@ -13,6 +13,8 @@ pytestmark = pytest.mark.filterwarnings("ignore::mtbench.results.MtbenchWarning"
 
 QUICK = {
     "isdea-homo": {"epochs": "3", "width": "4"},
+    "ingram": {"steps": "5", "every": "2", "width": "8", "patience": "9"},
+    "deq-ingram": {"steps": "5", "every": "2", "width": "8", "patience": "9", "draws": "3"},
     "nbfnet-homo": {"epochs": "3", "width": "4", "batch": "512"},
 }
 

@@ -7,11 +7,11 @@ import pytest
 
 from mtbench import catalog
 from mtbench.errors import UnknownNameError, UsageError
-from reference_models import nbfnet, recipe
+from reference_models import ingram, nbfnet, recipe
 from reference_models.recipe import Recipe
 
 MODELS = sorted(path.name.removesuffix(".toml") for path in (resources.files("reference_models") / "recipes").iterdir())
-RECIPES = {"nbfnet-homo": nbfnet.Recipe}
+RECIPES = {"ingram": ingram.Recipe, "nbfnet-homo": nbfnet.Recipe}
 KINDS = {"int": int, "float": float, "str": str, "bool": bool}
 
 
