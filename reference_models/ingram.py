@@ -115,7 +115,8 @@ class InGramModel(ReferenceModel[Recipe]):
         chosen, messages = task(valid, recipe.selection, "slots"), self._messages(train, train.graph)
 
         def scores(triples: IntArray) -> Tensor:
-            return self._scores(messages, triples, [np.random.default_rng([self._seed, *b"valid", state.epoch])])
+            rng = np.random.default_rng([self._seed, *b"valid", state.epoch])
+            return mean_score([self._embedded(messages, rng)], triples)
 
         self._train(
             "train",
@@ -152,9 +153,6 @@ class InGramModel(ReferenceModel[Recipe]):
         self.network.eval()
         with torch.no_grad():
             return self.network(messages, *self._drawn(messages, rng))  # type: ignore[no-any-return]
-
-    def _scores(self, messages: Messages, triples: IntArray, rngs: list[np.random.Generator]) -> Tensor:
-        return mean_score([self._embedded(messages, rng) for rng in rngs], triples)
 
     def _work(self, state: State[InGram], train: Split) -> Work:
         """Return the work between two validations: ``every`` steps, each on another split of the training graph."""
