@@ -6,6 +6,7 @@ import pytest
 import torch
 
 import mtbench
+from mtbench.errors import UsageError
 from mtbench.evaluate import task
 from mtbench.models import Context
 from mtbench.names import HEAD, TAIL
@@ -83,6 +84,11 @@ def test_renaming_nodes_and_relations_only_renames_the_scores():
     torch.testing.assert_close(
         scores_of(network, renamed, moved), scores_of(network, graph, triples), rtol=1e-9, atol=1e-9
     )
+
+
+def test_tasks_are_refused():
+    with pytest.raises(UsageError, match=r"^isdea-homo has one task, not 2: run mtdea with --set tasks=2$"):
+        isdea_homo.build(Context("metafam", settings={"tasks": "2"}))
 
 
 @pytest.fixture(scope="module")
