@@ -4,15 +4,31 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from typing import TypeAlias
+from typing import Any, TypeAlias, cast
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from mtbench.errors import UsageError
-from mtbench.names import ScoreFunction, TripleScorer
+from mtbench.names import (
+    COLUMN,
+    HEAD,
+    RELATION,
+    TAIL,
+    HeadScorer,
+    IntArray,
+    RelationScorer,
+    ScoreFunction,
+    Scorer,
+    Side,
+    TailScorer,
+    TripleScorer,
+)
+from mtbench.scorers import RowFunction, ways
 from mtbench.splits import Split
 
 Factory: TypeAlias = Callable[[Split, int], ScoreFunction]
+KINDS = (TripleScorer, TailScorer, HeadScorer, RelationScorer)
 
 
 def factory(scorer: object) -> Factory | None:
@@ -23,7 +39,7 @@ def factory(scorer: object) -> Factory | None:
     """
     if not callable(scorer):
         return None
-    if isinstance(scorer, TripleScorer) and not inspect.isclass(scorer):
+    if isinstance(scorer, KINDS) and not inspect.isclass(scorer):
         return None
     try:
         parameters: Mapping[str, inspect.Parameter] = inspect.signature(scorer).parameters
@@ -48,16 +64,25 @@ def factory(scorer: object) -> Factory | None:
 
 
 def function(scorer: object, what: str = "") -> ScoreFunction:
-    """Return the function of triples that an object with a ``score`` method has, or a function is."""
-    if isinstance(scorer, TripleScorer):
-        return scorer.score
-    if callable(scorer):
-        found: ScoreFunction = scorer
-        return found
-    raise UsageError(
-        f"{what or type(scorer).__name__} cannot score: give a function of triples, an object with a score method, or "
-        f"a function of the split that returns one of them; a function of triples calls its parameter 'triples'"
-    )
+    """Return a function of triples for any scorer; of one that only scores whole rows, it picks from the rows."""
+    if not isinstance(scorer, KINDS) and not callable(scorer):
+        raise UsageError(
+            f"{what or type(scorer).__name__} cannot score: give a function of triples, an object with a score method "
+            f"(score, score_tails, score_heads or score_relations), or a function of the split that returns one of "
+            f"them; a function of triples calls its parameter 'triples'"
+        )
+    found = ways(cast("Scorer", scorer))
+    return found.triples or _picked(*next(iter(found.rows.items())))
+
+
+def _picked(side: Side, rows: RowFunction) -> ScoreFunction:
+    first, second = (column for column in (HEAD, RELATION, TAIL) if column != COLUMN[side])
+
+    def score(triples: IntArray) -> ArrayLike:
+        found: NDArray[np.floating] = cast("Any", rows(triples[:, first], triples[:, second]))
+        return found[np.arange(len(triples)), triples[:, COLUMN[side]]]
+
+    return score
 
 
 def synthetic(seed: int = 0) -> Split:

@@ -6,7 +6,7 @@ import re
 
 import numpy as np
 import pytest
-from ranking_toys import FakeTensor, random_split, small
+from ranking_toys import FakeTensor, random_split, scorer, small
 
 from mtbench.check import TARGETS, check
 from mtbench.checkable import synthetic
@@ -275,6 +275,18 @@ def test_the_split_made_on_the_fly_is_always_the_same_and_leaves_no_entity_alone
     assert (one.graph.shape, one.targets.shape) == ((400, 3), (40, 3))
     assert len(np.unique(one.graph[:, [0, 2]])) == one.num_entities
     assert len(np.unique(np.concatenate((one.graph, one.targets)), axis=0)) == 440
+
+
+@pytest.mark.parametrize("method", ["score_tails", "score_heads", "score_relations"])
+def test_rows_of_scores_are_checked_triple_by_triple(method):
+    def whole(split):
+        return scorer(split, method, function=sound(split))
+
+    def by_id(split):
+        return scorer(split, method)
+
+    assert [row.name for row in check(whole).findings if row.verdict != "pass"] == []
+    assert {row.name for row in check(by_id).findings if row.verdict == "fail"} >= {"entity names", "relation names"}
 
 
 def test_what_cannot_score():
