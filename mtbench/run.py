@@ -42,7 +42,7 @@ class Plan:
     every further combination lies below it in ``PROTOCOL-VOCABULARY``. `GROUPS` names several protocols
     at once. ``candidate_seed`` numbers the frozen candidates, ``seed`` the model's own randomness. ``paper``
     also reads the model under every convention of the paper's tables, for each protocol, into
-    ``conventions.json`` in the run directory.
+    ``conventions.json`` in the run directory. ``with_names`` says whether the ranks name the targets.
     """
 
     model: str
@@ -57,6 +57,7 @@ class Plan:
     restart: bool = False
     force: bool = False
     paper: bool = False
+    with_names: bool = True
 
     def __post_init__(self) -> None:
         for name in ("seed", "candidate_seed"):
@@ -117,7 +118,8 @@ def run(plan: Plan, report: Callable[[Progress], None] = models.silent) -> tuple
                 peak_memory_bytes=peak_memory(),
             )
             result = replace(chosen.run(score), run=info)
-            result.save(partial / (f"{protocol}-{vocabulary}" if index else "."), force=True)
+            place = partial / (f"{protocol}-{vocabulary}" if index else ".")
+            result.save(place, force=True, with_names=plan.with_names)
             results.append(result)
         if plan.paper:
             read = _conventions(plan, model.name, score, data)

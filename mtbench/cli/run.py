@@ -42,6 +42,12 @@ def command(
         bool,
         typer.Option("--paper", help="Also write conventions.json: the model under each of the paper's conventions."),
     ] = False,
+    without_names: Annotated[
+        bool,
+        typer.Option(
+            "--without-names", help="Leave the targets' names out of the ranks: for data not to be passed on."
+        ),
+    ] = False,
     restart: Annotated[bool, typer.Option("--restart", help="Discard the checkpoint of an interrupted run.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace the run directory.")] = False,
     as_json: AsJson = False,
@@ -69,6 +75,7 @@ def command(
         out=out,
         restart=restart,
         force=force,
+        with_names=not without_names,
         paper=paper,
     )
     with warnings.catch_warnings(), _progress_bars() as report:
