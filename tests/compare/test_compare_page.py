@@ -11,7 +11,7 @@ import released
 from mtbench.compare import minimum_detectable
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "comparing-models.md").read_text(encoding="utf-8")
-ROWS = {name: cells for name, cells in re.findall(r"^\| `([\w/-]+)` \| (.*) \|$", PAGE, re.M)}
+ROWS = dict(re.findall(r"^\| `([\w/-]+)` \| (.*) \|$", PAGE, re.M))
 
 
 def test_the_example_runs(tmp_path, monkeypatch, capsys):
