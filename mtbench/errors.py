@@ -55,6 +55,10 @@ class DivergenceError(MtbenchError):
     """Training came to a number that is none; the message names the step, the epoch and the term."""
 
 
+class NotFiniteError(ScoreError):
+    """Scores that are NaN or infinite; a comparison with them is false in silence, so they rank first or last."""
+
+
 class RunInterrupted(MtbenchError):
     """Somebody pressed Ctrl-C in a run that can be continued; the message says how."""
 

@@ -22,13 +22,14 @@ FILES = (HISTORY_FILE, TASKS_FILE, TRAINING_PICTURE, ALPHA_PICTURE)
 Report: TypeAlias = dict[str, object]
 
 
-def write(model: Model, data: Dataset, directory: Path) -> None:
+def write(model: Model, data: Dataset, directory: Path, *, with_names: bool = True) -> None:
     """Write what the model tells into a run directory, as JSON and, where matplotlib is installed, as pictures.
 
-    A model that tells nothing leaves nothing. Raises `MtbenchError` for a place that cannot be written.
+    A model that tells nothing leaves nothing, and without names there are no tasks of relations either.
+    Raises `MtbenchError` for a place that cannot be written.
     """
     history = model.history() if isinstance(model, TellsHistory) else {}
-    assignments = model.assignments() if isinstance(model, TellsAssignments) else {}
+    assignments = model.assignments() if isinstance(model, TellsAssignments) and with_names else {}
     title = f"{model.name} on {data.name}"
     splits = {"train": data.train, "test": data.test}
     draws = pictures.available()

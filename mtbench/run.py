@@ -44,8 +44,9 @@ class Plan:
     every further combination lies below it in ``PROTOCOL-VOCABULARY``. `GROUPS` names several protocols
     at once. ``candidate_seed`` numbers the frozen candidates, ``seed`` the model's own randomness. ``paper``
     also reads the model under every convention of the paper's tables, for each protocol, into
-    ``conventions.json`` in the run directory. What a model tells of its training and its tasks is always kept
-    there (`mtbench.learned`); ``task_labels`` insists on a dataset whose true tasks are known.
+    ``conventions.json`` in the run directory. ``with_names`` says whether the ranks name the targets. What a
+    model tells of its training and its tasks is always kept there (`mtbench.learned`); ``task_labels`` insists on a
+    dataset whose true tasks are known.
     """
 
     model: str
@@ -60,6 +61,7 @@ class Plan:
     restart: bool = False
     force: bool = False
     paper: bool = False
+    with_names: bool = True
     task_labels: bool = False
 
     def __post_init__(self) -> None:
@@ -143,7 +145,8 @@ def _results(
     def keep(result: Result, status: Status = "ok") -> None:
         info = describe(model, plan.model, context, cost, data.name, status)
         result = replace(result, run=info)
-        result.save(partial / ("-".join(pairs[len(results)]) if results else "."), force=True)
+        place = partial / ("-".join(pairs[len(results)]) if results else ".")
+        result.save(place, force=True, with_names=plan.with_names)
         results.append(result)
 
     failure: Failure | None = None
@@ -153,7 +156,7 @@ def _results(
         score = model.scorer(data.test.observable())
         for pair in pairs:
             keep(task(data.test, *pair, plan.candidate_seed, dataset_version=data.version).run(score))
-        learned.write(model, data, partial)
+        learned.write(model, data, partial, with_names=plan.with_names)
         if plan.paper:
             read = _conventions(plan, model.name, score, data)
             with storage_errors(partial):

@@ -10,11 +10,11 @@ from reference_models.double_equivariant import DoubleEquivariantModel
 from reference_models.graph import Receivers, TypedGraph
 from reference_models.layers.equivariant import EquivariantGIN, EquivariantLinear
 from reference_models.layers.soft import Input
-from reference_models.network import Architecture, TripleNetwork
+from reference_models.network import Architecture, EquivariantNetwork
 from reference_models.recipe import load
 
 
-class ISDEA(TripleNetwork):
+class ISDEA(EquivariantNetwork):
     """The double-equivariant network: one task, no attention (Gao et al. 2023)."""
 
     uses_attention = False

@@ -97,6 +97,15 @@ def test_without_matplotlib_only_the_pictures_are_missing(telling, monkeypatch):
     assert names_in(directory) == ["history.json", "ranks.parquet", "result.json", "tasks.json"]
 
 
+def test_a_run_without_names_names_no_relation(telling, monkeypatch):
+    monkeypatch.setattr(pictures, "available", lambda: False)
+    directory, _ = run(replace(telling, with_names=False))
+    assert names_in(directory) == ["history.json", "ranks.parquet", "result.json"]
+    assert not any(
+        name in path.read_text(errors="replace") for path in directory.iterdir() for name in ("hunts", "likes")
+    )
+
+
 def test_a_line_per_graph_says_how_the_tasks_agree(split, tmp_path):
     told = {"test": learned.compare(assignment(list(TRUTH), np.eye(2)[[0, 0, 1, 1, 1]]), split)}
     (tmp_path / "tasks.json").write_text(json.dumps({"graphs": told}), encoding="utf-8")

@@ -47,6 +47,12 @@ def command(
         bool,
         typer.Option("--task-labels", help="Compare the tasks of relations with the ground truth (metafam has one)."),
     ] = False,
+    without_names: Annotated[
+        bool,
+        typer.Option(
+            "--without-names", help="Leave the targets' names out of the ranks: for data not to be passed on."
+        ),
+    ] = False,
     restart: Annotated[bool, typer.Option("--restart", help="Discard the checkpoint of an interrupted run.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace the run directory.")] = False,
     keep_failed: Annotated[
@@ -80,6 +86,7 @@ def command(
         out=out,
         restart=restart,
         force=force,
+        with_names=not without_names,
         paper=paper,
         task_labels=task_labels,
     )

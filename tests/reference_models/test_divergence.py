@@ -14,10 +14,11 @@ from mtbench.run import Plan, run
 from reference_models import recipe, training
 from reference_models.batches import graph_stage, prepare
 from reference_models.graph import typed_graph
+from reference_models.loop import State
 from reference_models.mtdea import MTDEA
 from reference_models.negatives import Negatives
 from reference_models.network import Architecture, attention_logits
-from reference_models.training import State, step
+from reference_models.training import step
 
 CPU = torch.device("cpu")
 CHOSEN = replace(recipe.load("mtdea", "metafam", {}), width=6, learning_rate=0.004)
@@ -28,7 +29,7 @@ def state():
     torch.manual_seed(1)
     network = MTDEA(Architecture(width=6, gin_layers=1, tasks=2, hops=3))
     logits = attention_logits(58, 2, CPU)
-    return State(network, logits, torch.optim.Adam([*network.parameters(), logits], lr=0.004))
+    return State(network, logits, torch.optim.Adam([*network.parameters(), logits], lr=0.004), epoch=2)
 
 
 @pytest.fixture
