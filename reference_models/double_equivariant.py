@@ -51,7 +51,7 @@ class DoubleEquivariantModel:
         self._device = torch_device(context.device)
         self.device = torch.cuda.get_device_name(self._device) if self._device.type == "cuda" else "cpu"
         with _seeded(context.seed, "network"):
-            self.network = make(Architecture(recipe.width, recipe.gin_layers, recipe.tasks, recipe.hops))
+            self.network = make(recipe.architecture())
         self.network.to(self._device)
         adapts = self.network.uses_attention and recipe.adaptation_epochs > 0
         self.regime = "test-time-adaptation" if adapts else "zero-shot"
@@ -103,7 +103,11 @@ class DoubleEquivariantModel:
 
     def _state(self, attention: nn.Parameter | None, trained: list[nn.Parameter]) -> State:
         rate, decay = self.recipe.learning_rate, self.recipe.weight_decay
-        return State(self.network, attention, torch.optim.Adam(trained, lr=rate, weight_decay=decay))
+        free = [parameter for parameter in trained if parameter is attention and not self.recipe.decay_attention]
+        rest = [parameter for parameter in trained if not (free and parameter is attention)]
+        decays = [(rest, decay), (free, 0.0)]
+        groups = [{"params": some, "weight_decay": weight} for some, weight in decays if some]
+        return State(self.network, attention, torch.optim.Adam(groups, lr=rate))
 
     def _run(self, stage: Stage, state: State, split: Split, epochs: int, validate: Callable[[], float] | None) -> None:
         identity = {

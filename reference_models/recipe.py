@@ -10,11 +10,17 @@ from importlib import resources
 
 from mtbench.catalog import Parameter
 from mtbench.errors import UnknownNameError, UsageError
+from reference_models.layers.tasks import ADJACENCIES, ASSIGNMENTS, MEANS, Reading
+from reference_models.network import Architecture
 
 CHOICES = {
     "positives": ("graph", "targets"),
     "mask": ("none", "pair", "triple"),
     "loss": ("paper", "joint"),
+    "adjacency": ADJACENCIES,
+    "mean": MEANS,
+    "assignment": ASSIGNMENTS,
+    "linear_layers": ("single", "perceptron"),
 }
 
 
@@ -50,6 +56,9 @@ class Recipe:
     training graph, of which ``holdout`` (a share, whole connected components at a time) is kept for
     early stopping. ``mask`` says which edges a batch hides (same page, Mask). ``one_hot`` and ``concentration``
     weigh the two regularisers and grow by ``anneal`` after each epoch, ``anneal_epochs`` times at most.
+    ``adjacency``, ``mean``, ``assignment`` and ``linear_layers`` are readings of the paper's formula and
+    ``decay_attention`` says whether ``weight_decay`` holds for the task logits, too (same page, What is open).
+    ``checkpointing`` saves memory and costs time (`network.Architecture`).
     ``reassign`` searches the hard assignment of relations to tasks after each epoch, see
     `training.reassign`; the paper has no such step.
     """
@@ -60,6 +69,11 @@ class Recipe:
     hops: int
     inverses: bool
     learn_epsilon: bool
+    adjacency: str
+    mean: str
+    assignment: str
+    linear_layers: str
+    checkpointing: bool
     positives: str
     mask: str
     loss: str
@@ -69,6 +83,7 @@ class Recipe:
     relation_negatives: int
     learning_rate: float
     weight_decay: float
+    decay_attention: bool
     clip: float
     one_hot: float
     concentration: float
@@ -90,6 +105,13 @@ class Recipe:
     def penalty_scale(self, epoch: int) -> float:
         """Return what the regulariser weights are multiplied by in epoch ``epoch``, counted from 1."""
         return float(self.anneal ** min(epoch - 1, self.anneal_epochs))
+
+    def architecture(self) -> Architecture:
+        """Return the sizes and readings of the network."""
+        reading = Reading(self.adjacency, self.mean, self.assignment)
+        perceptrons = self.linear_layers == "perceptron"
+        sizes = (self.width, self.gin_layers, self.tasks, self.hops)
+        return Architecture(*sizes, reading, perceptrons, self.checkpointing)
 
     def as_parameters(self) -> dict[str, Parameter]:
         """Return the recipe as a flat table, to be recorded with a result."""
