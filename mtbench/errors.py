@@ -51,6 +51,10 @@ class ScoreError(MtbenchError):
     """Scores that cannot be ranked (NaN, infinite, missing, wrong shape or type): refused, never repaired."""
 
 
+class NotFiniteError(ScoreError):
+    """Scores that are NaN or infinite; a comparison with them is false in silence, so they rank first or last."""
+
+
 class RunInterrupted(MtbenchError):
     """Somebody pressed Ctrl-C in a run that can be continued; the message says how."""
 

@@ -110,15 +110,24 @@ def _entry_points() -> dict[str, EntryPoint]:
 
 
 def _import(path: str) -> Factory:
-    module, _, attribute = path.partition(":")
     expected = "expected package.module:factory, importable from here"
-    if not all(part.isidentifier() for part in (*module.split("."), attribute)):
-        raise UsageError(f"{path!r} does not name a model: {expected}")
-    try:
-        loaded = getattr(importlib.import_module(module), attribute)
-    except (ModuleNotFoundError, AttributeError) as error:
-        raise UsageError(f"cannot import the model {path!r} ({error}): {expected}") from error
+    loaded = attribute(path, "model", expected)
     if not callable(loaded):
         raise UsageError(f"{path!r} is of type {type(loaded).__name__}, not a function that makes a model: {expected}")
     found: Factory = loaded
+    return found
+
+
+def attribute(path: str, what: str, expected: str) -> object:
+    """Return what ``package.module:name`` names; raises `UsageError` if that cannot be imported.
+
+    ``what`` and ``expected`` tell a user what the name was to be of.
+    """
+    module, _, name = path.partition(":")
+    if not all(part.isidentifier() for part in (*module.split("."), name)):
+        raise UsageError(f"{path!r} does not name a {what}: {expected}")
+    try:
+        found: object = getattr(importlib.import_module(module), name)
+    except (ModuleNotFoundError, AttributeError) as error:
+        raise UsageError(f"cannot import the {what} {path!r} ({error}): {expected}") from error
     return found

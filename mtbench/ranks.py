@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from mtbench.errors import ScoreError
+from mtbench import counting
+from mtbench.errors import NotFiniteError, ScoreError, UsageError
 from mtbench.names import COLUMNS, BoolArray, IntArray, NameArray, ScoreArray, Side
 from mtbench.splits import Split
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 BLOCK_CELLS = 1 << 20
 SHOWN = 3
 COUNTS = ("greater", "equal", "count")
+NO_RANK = "Look for a division by zero, log(0) or an overflow in the model: such a score has no rank"
 
 AnyArray: TypeAlias = NDArray[np.generic]
 
@@ -110,9 +112,8 @@ def count(scores: ScoreArray, target: IntArray, candidates: IntArray, valid: Boo
     rows = max(1, BLOCK_CELLS // max(1, candidates.shape[1]))
     for start in range(0, len(target), rows):
         block = slice(start, start + rows)
-        own, others = scores[target[block], None], scores[candidates[block]]
-        greater[block] = np.count_nonzero((others > own) & valid[block], axis=1)
-        equal[block] = np.count_nonzero((others == own) & valid[block], axis=1)
+        found = counting.tally(scores[target[block]], scores[candidates[block]], valid[block])
+        greater[block], equal[block], _ = found
     return Counts(greater, equal, valid.sum(axis=1, dtype=np.int64))
 
 
@@ -132,6 +133,39 @@ def count_rows(own: ScoreArray, row: IntArray, scores: ScoreArray, allowed: Bool
     return greater, equal
 
 
+def compare(target_scores: object, candidate_scores: object, valid: BoolArray | None = None) -> Counts:
+    """Count, for every row, the candidates above and tied with its target.
+
+    For scores that are there already, from any model and any data: ``target_scores`` ``(m,)`` and
+    ``candidate_scores`` ``(m, c)`` are arrays or tensors of one type, integers or floats, and ``valid``
+    bool ``(m, c)`` marks the candidates that are not padding; without it all are. A row never has its
+    target among its candidates. `mtbench.metrics.figures` turns the counts into metrics. The scores are
+    read once and not copied. Raises `ScoreError` for a shape that would have to be broadcast, for two
+    types, and for scores that are not finite, by row and column; `UsageError` for a ``valid`` of
+    another shape or type.
+    """
+    own, own_kind = _numbers(target_scores, "targets")
+    others, kind = _numbers(candidate_scores, "candidates")
+    if own.ndim != 1 or others.ndim != 2 or len(own) != len(others):
+        raise ScoreError(
+            f"target scores have the shape {own.shape} and candidate scores {others.shape}, expected (m,) and (m, c): "
+            f"one row of candidates per target, nothing is broadcast"
+        )
+    if own_kind != kind:
+        raise ScoreError(
+            f"target scores have the type {own_kind} and candidate scores {kind}: different precisions do not "
+            f"compare; score both in one call of the model"
+        )
+    if valid is not None and (valid.dtype != np.bool_ or valid.shape != others.shape):
+        raise UsageError(f"valid must be bool of shape {others.shape}, not {valid.dtype} of shape {valid.shape}")
+    greater, equal, finite = counting.tally(own, others, valid)
+    if not finite:
+        _refuse_rows(own[:, None], np.ones((len(own), 1), dtype=np.bool_), "target")
+        _refuse_rows(others, np.True_ if valid is None else valid, "candidate")
+    number = np.full(len(own), others.shape[1]) if valid is None else valid.sum(axis=1, dtype=np.int64)
+    return Counts(greater, equal, number)
+
+
 def accept(scores: object, triples: IntArray, split: Split, total: int) -> tuple[ScoreArray, str]:
     """Return scores as a NumPy array with the name of the type they came in, or refuse them.
 
@@ -146,7 +180,7 @@ def accept(scores: object, triples: IntArray, split: Split, total: int) -> tuple
         raise ScoreError(f"{where}: {_shape_problem(array, len(triples))}")
     wrong = ~np.isfinite(array)
     if wrong.any():
-        raise ScoreError(f"{where}: {_wrong_values(array, wrong, triples, split, total)}")
+        raise NotFiniteError(f"{where}: {_wrong_values(array, wrong, triples, split, total)}")
     return array, kind
 
 
@@ -174,12 +208,12 @@ def accept_rows(
     if wrong.any() and (wrong := wrong & needed[:, : array.shape[1]]).any():
         few = triples_of(*(axis[:SHOWN] for axis in np.nonzero(wrong)))
         of = f"{np.count_nonzero(needed)} scores of a batch"
-        raise ScoreError(f"{where}: {_not_finite(array[wrong], few, split, of)}")
+        raise NotFiniteError(f"{where}: {_not_finite(array[wrong], few, split, of)}")
     return array, kind
 
 
 def _numbers(scores: object, where: str) -> tuple[ScoreArray, str]:
-    """Read anything as an array of integers or floats, or raise `ScoreError`."""
+    """Return real numbers of any shape as a NumPy array with the name of their type, or refuse them."""
     if isinstance(scores, np.ma.MaskedArray):
         raise ScoreError(
             f"{where}: scores are a masked array, so some may be missing: pass scores.filled() or score them"
@@ -235,7 +269,22 @@ def _not_finite(values: ScoreArray, few: IntArray, split: Split, of: str) -> str
     )
     rest = f"; and {number - len(few)} more" if number > len(few) else ""
     nan = int(np.count_nonzero(np.isnan(values)))
-    return (
-        f"{number} of {of} are not finite ({nan} NaN, {number - nan} infinite): {shown}{rest}. "
-        f"Look for a division by zero, log(0) or an overflow in the model: such a score has no rank"
+    return f"{number} of {of} are not finite ({nan} NaN, {number - nan} infinite): {shown}{rest}. {NO_RANK}"
+
+
+def _refuse_rows(scores: ScoreArray, valid: BoolArray | np.bool_, what: str) -> None:
+    """Raise `ScoreError` if a score ``(m, c)`` that is marked by ``valid`` is not finite."""
+    wrong = ~np.isfinite(scores) & valid
+    number = int(np.count_nonzero(wrong))
+    if not number:
+        return
+    nan = int(np.count_nonzero(np.isnan(scores) & valid))
+    rows, columns = (found.tolist() for found in np.unravel_index(np.flatnonzero(wrong)[:SHOWN], wrong.shape))
+    shown = "; ".join(
+        f"row {row}{f', candidate {column}' if what == 'candidate' else ''} scored {scores[row, column]}"
+        for row, column in zip(rows, columns, strict=True)
+    )
+    rest = f"; and {number - len(rows)} more" if number > len(rows) else ""
+    raise NotFiniteError(
+        f"{number} {what} scores are not finite ({nan} NaN, {number - nan} infinite): {shown}{rest}. {NO_RANK}"
     )

@@ -88,7 +88,9 @@ def write(directory: Path, payload: Mapping[str, object], ranks: Ranks, *, force
     result, counts = directory / RESULT_FILE, directory / RANKS_FILE
     present = [path for path in (result, counts) if path.exists()]
     if present and not force:
-        raise UsageError(f"{present[0]} already exists: choose another directory, or overwrite the run with force=True")
+        raise UsageError(
+            f"{present[0]} already exists: choose another directory, or replace the run with --force (force=True)"
+        )
     created = [folder for folder in (directory, *directory.parents) if not folder.exists()]
     with storage_errors(directory), ExitStack() as undo:
         directory.mkdir(parents=True, exist_ok=True)

@@ -28,6 +28,8 @@ def expected(ranks: Ranks, protocol: str, vocabulary: str) -> dict[str, float]:
 
 def figures(ranks: Ranks, protocol: str, vocabulary: str) -> dict[str, dict[str, float]]:
     """Return all that follows from rank counts: ``metrics``, ``optimistic``, ``pessimistic`` and ``chance``."""
+    if not _is_expectation(protocol):
+        return metrics.figures(ranks.greater, ranks.equal, ranks.count)
     best = {side: _ties(counts, above=False) for side, counts in ranks.sides.items()}
     worst = {side: _ties(counts, above=True) for side, counts in ranks.sides.items()}
     return {
@@ -45,12 +47,16 @@ def chance(numbers: Mapping[Side, IntArray], protocol: str, vocabulary: str) -> 
     return metrics.mean(_per_target(tied, targets, protocol, vocabulary))
 
 
-def _per_target(sides: Mapping[Side, Counts], targets: int, protocol: str, vocabulary: str) -> dict[str, FloatArray]:
+def _is_expectation(protocol: str) -> bool:
     # Names that a run directory holds may be anything; they are reported where it is verified.
-    declared, pool = PROTOCOLS.get(protocol), VOCABULARIES.get(vocabulary)
-    if declared is not None and declared.expectation and sides:
+    return protocol in PROTOCOLS and PROTOCOLS[protocol].expectation
+
+
+def _per_target(sides: Mapping[Side, Counts], targets: int, protocol: str, vocabulary: str) -> dict[str, FloatArray]:
+    pool = VOCABULARIES.get(vocabulary)
+    if _is_expectation(protocol) and sides:
         return exact.per_target(
-            [_exact(declared, side, counts) for side, counts in sides.items()],
+            [_exact(PROTOCOLS[protocol], side, counts) for side, counts in sides.items()],
             replacement=pool is not None and pool.replacement,
         )
     greater, equal = np.zeros(targets, dtype=np.int64), np.zeros(targets, dtype=np.int64)

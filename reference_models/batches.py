@@ -85,9 +85,15 @@ def _hidden(graph: TypedGraph, triples: IntArray, recipe: Recipe) -> Tensor:
     if recipe.mask == "pair":
         pairs = np.unique(triples[..., HEAD] * nodes + triples[..., TAIL])
         return torch.isin(graph.heads * nodes + graph.tails, torch.from_numpy(pairs).to(graph.heads.device))
-    heads, slots, tails = triples[:, 0, HEAD], triples[:, 0, RELATION], triples[:, 0, TAIL]
+    return edges_of(graph, triples[:, 0], inverses=recipe.inverses)
+
+
+def edges_of(graph: TypedGraph, triples: IntArray, *, inverses: bool) -> Tensor:
+    """Return which edges of a graph are among triples ``(m, 3)``, or among their inverses too: bool ``(E,)``."""
+    nodes, slots = graph.num_nodes, triples[:, RELATION]
+    heads, tails = triples[:, HEAD], triples[:, TAIL]
     keys = (heads * nodes + tails) * graph.num_slots + slots
-    if recipe.inverses:
+    if inverses:
         inverse = (slots + graph.num_slots // 2) % graph.num_slots
         keys = np.concatenate([keys, (tails * nodes + heads) * graph.num_slots + inverse])
     edges = (graph.heads * nodes + graph.tails) * graph.num_slots + graph.slots

@@ -14,7 +14,7 @@ from torch import Tensor
 from mtbench.atomic import storage_errors
 from mtbench.errors import CorruptedFileError, UsageError
 from mtbench.hashing import file_hash
-from reference_models.training import State
+from reference_models.loop import Network, State
 
 SCHEMA = 1
 _MOMENTS = ("exp_avg", "exp_avg_sq", "step")
@@ -33,7 +33,7 @@ class Checkpoints:
         self.directory = directory
         self.identity = json.loads(json.dumps(identity))
 
-    def save(self, stage: str, state: State) -> None:
+    def save(self, stage: str, state: State[Network]) -> None:
         """Write the state after an epoch, and delete the one before it.
 
         Raises `MtbenchError` for a full or read-only disk.
@@ -59,7 +59,7 @@ class Checkpoints:
                 if older != weights:
                     older.unlink()
 
-    def restore(self, stage: str, state: State) -> bool:
+    def restore(self, stage: str, state: State[Network]) -> bool:
         """Set ``state`` from the stage's checkpoint and return whether there was one.
 
         Raises `UsageError` for a checkpoint of another run and `CorruptedFileError` for a damaged one.
@@ -104,7 +104,7 @@ def _differences(there: Mapping[str, object], here: Mapping[str, object]) -> lis
     return [f"{key}: {there.get(key)} there, {here.get(key)} here" for key in keys]
 
 
-def _flatten(state: State) -> dict[str, Tensor]:
+def _flatten(state: State[Network]) -> dict[str, Tensor]:
     tensors = {f"weights.{name}": value for name, value in state.weights().items()}
     tensors |= {f"best.{name}": value for name, value in state.best.items()}
     for index, moments in state.optimizer.state_dict()["state"].items():
@@ -112,7 +112,7 @@ def _flatten(state: State) -> dict[str, Tensor]:
     return tensors
 
 
-def _unflatten(state: State, tensors: Mapping[str, Tensor]) -> None:
+def _unflatten(state: State[Network], tensors: Mapping[str, Tensor]) -> None:
     parts: dict[str, dict[str, Tensor]] = {"weights": {}, "best": {}, "adam": {}}
     for name, value in tensors.items():
         part, _, rest = name.partition(".")

@@ -2,55 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from functools import partial
+from collections.abc import Callable
 
 import numpy as np
 import torch
-from scipy import sparse
-from scipy.sparse.csgraph import connected_components
 from torch import Tensor, nn
 
-from mtbench import metrics
-from mtbench.catalog import Parameter
-from mtbench.errors import DatasetError, MtbenchError
-from mtbench.evaluate import Task, task
+from mtbench.evaluate import task
 from mtbench.models import Context
-from mtbench.names import HEAD, TAIL, BoolArray, IntArray
-from mtbench.runs import Regime
+from mtbench.names import RELATION, IntArray
 from mtbench.splits import Split
 from reference_models.batches import Stage, graph_stage, pair_features
-from reference_models.checkpoint import Checkpoints
+from reference_models.fitting import ReferenceModel, hold_out, seeded, validation
 from reference_models.graph import TypedGraph, doubled, typed_graph
 from reference_models.layers.soft import Input
+from reference_models.loop import State
 from reference_models.network import Architecture, TripleNetwork, attention_logits
+from reference_models.pairs import PairScores
 from reference_models.recipe import Recipe
-from reference_models.training import State, fit, torch_device
+from reference_models.training import epoch_of
 
 SCORING_BATCH = 16_384
 
 
-class DoubleEquivariantModel:
-    """A double-equivariant network with its recipe: fitted on one graph, applied to another.
-
-    Everything random follows from ``context.seed``: on the CPU the same seed gives the same metrics, and
-    a run continued from a checkpoint equals an uninterrupted one. Raises `UsageError` for a device that
-    is not there.
-    """
-
-    regime: Regime
+class DoubleEquivariantModel(ReferenceModel[Recipe]):
+    """A double-equivariant network with its recipe: fitted on one graph, applied to another."""
 
     def __init__(
         self, name: str, context: Context, recipe: Recipe, make: Callable[[Architecture], TripleNetwork]
     ) -> None:
-        self.name = name
-        self.context = context
-        self.recipe = recipe
-        self.hyperparameters: Mapping[str, Parameter] = recipe.as_parameters()
-        self._device = torch_device(context.device)
-        self.device = torch.cuda.get_device_name(self._device) if self._device.type == "cuda" else "cpu"
-        with _seeded(context.seed, "network"):
+        super().__init__(name, context, recipe)
+        with seeded(context.seed, "network"):
             self.network = make(recipe.architecture())
         self.network.to(self._device)
         adapts = self.network.uses_attention and recipe.adaptation_epochs > 0
@@ -75,8 +57,13 @@ class DoubleEquivariantModel:
         attention = self._attention(graph, "train")
         trained = [parameter for parameter in self.network.parameters() if parameter.requires_grad]
         state = self._state(attention, trained if attention is None else [*trained, attention])
-        validate = _validation(task(valid, "dual", "slots"), held_out, graph, state, recipe)
-        self._run(stage, state, valid, recipe.epochs, validate)
+        dual = task(valid, "dual", "slots")
+        features_of = remembering(lambda triples: pair_features(graph, triples, recipe.hops))
+
+        def scores(triples: IntArray) -> Tensor:
+            return triple_scores(self.network, graph, attention, features_of)(triples)
+
+        self._run(stage, state, valid, validation(dual, held_out, scores, recipe.learning_rate))
 
     def scorer(self, observable: Split) -> Callable[[IntArray], Tensor]:
         """Return a function that scores triples of ``observable``, after adapting to its observable triples.
@@ -91,17 +78,18 @@ class DoubleEquivariantModel:
             stage = graph_stage("adapt", graph, frozen=True)
             self.network.requires_grad_(False)
             state = self._state(attention, [attention])
-            self._run(stage, state, observable, self.recipe.adaptation_epochs, None)
-        features = representations(self.network, graph, attention)
-        return lambda triples: score(self.network, features, triples, pair_features(graph, triples, self.recipe.hops))
+            self._run(stage, state, observable, None)
+        return triple_scores(
+            self.network, graph, attention, lambda triples: pair_features(graph, triples, self.recipe.hops)
+        )
 
     def _attention(self, graph: TypedGraph, stage: str) -> nn.Parameter | None:
         if not self.network.uses_attention:
             return None
-        with _seeded(self.context.seed, stage):
+        with seeded(self.context.seed, stage):
             return attention_logits(graph.num_slots, self.recipe.tasks, self._device)
 
-    def _state(self, attention: nn.Parameter | None, trained: list[nn.Parameter]) -> State:
+    def _state(self, attention: nn.Parameter | None, trained: list[nn.Parameter]) -> State[TripleNetwork]:
         rate, decay = self.recipe.learning_rate, self.recipe.weight_decay
         free = [parameter for parameter in trained if parameter is attention and not self.recipe.decay_attention]
         rest = [parameter for parameter in trained if not (free and parameter is attention)]
@@ -109,47 +97,45 @@ class DoubleEquivariantModel:
         groups = [{"params": some, "weight_decay": weight} for some, weight in decays if some]
         return State(self.network, attention, torch.optim.Adam(groups, lr=rate))
 
-    def _run(self, stage: Stage, state: State, split: Split, epochs: int, validate: Callable[[], float] | None) -> None:
-        identity = {
-            "model": self.name,
-            "seed": self.context.seed,
-            "content_sha256": split.content_sha256,
-            **self.hyperparameters,
-        }
-        checkpoints = Checkpoints(self.context.workdir, identity) if self.context.workdir else None
-        if checkpoints:
-            checkpoints.restore(stage.name, state)
-        fit(
-            state,
-            stage,
-            self.recipe,
-            seed=self.context.seed,
-            epochs=epochs,
-            validate=validate,
-            report=self.context.report,
-            save=partial(checkpoints.save, stage.name) if checkpoints else None,
-        )
+    def _run(
+        self, stage: Stage, state: State[TripleNetwork], split: Split, validate: Callable[[], float] | None
+    ) -> None:
+        epochs = self.recipe.epochs if validate else self.recipe.adaptation_epochs
+        work = epoch_of(state, stage, self.recipe)
+        self._train(stage.name, state, split, work, epochs=epochs, patience=self.recipe.patience, validate=validate)
 
 
-def hold_out(valid: Split, share: float, seed: int) -> BoolArray:
-    """Return which targets are kept for early stopping, bool ``(m,)``: those of a share of the components.
+def triple_scores(
+    network: TripleNetwork,
+    graph: TypedGraph,
+    attention: Tensor | None,
+    features_of: Callable[[IntArray], Tensor | None],
+) -> Callable[[IntArray], Tensor]:
+    """Return a function that scores triples ``(m, 3)``; ``features_of`` gives their distances ``(m, 2)``, if any.
 
-    Whole connected components of the graph (on MetaFam: family trees) are held out, so that a validation
-    target never shares a neighbourhood with a training positive. Raises `DatasetError` if either
-    side would be empty.
+    The nodes are represented once. A network that does not tell relations apart scores every pair once.
     """
-    nodes = valid.num_entities
-    links = (np.ones(len(valid.graph), dtype=np.int8), (valid.graph[:, HEAD], valid.graph[:, TAIL]))
-    _, component = connected_components(sparse.coo_array(links, shape=(nodes, nodes)), directed=False)
-    of_target = component[valid.targets[:, HEAD]]
-    components = np.random.default_rng([seed, *b"hold out"]).permutation(np.unique(of_target))
-    held_out = np.isin(of_target, components[: round(share * len(components))])
-    if not held_out.any() or held_out.all():
-        raise DatasetError(
-            f"{valid.dataset} {valid.name}: {len(valid.targets)} targets in {len(components)} components cannot be "
-            f"split into training positives and a share of {share} for early stopping; try --set positives=graph"
-        )
-    return held_out
+    features = representations(network, graph, attention)
+    if network.sees_relations:
+        return lambda triples: score(network, features, triples, features_of(triples))
+
+    def of_pairs(pairs: IntArray) -> Tensor:
+        triples = np.insert(pairs, RELATION, 0, axis=1)
+        return score(network, features, triples, features_of(triples))
+
+    return PairScores(graph.num_nodes, of_pairs)
+
+
+def remembering(features_of: Callable[[IntArray], Tensor | None]) -> Callable[[IntArray], Tensor | None]:
+    """Return the function with a memory of the last triples: validation asks for the same ones every epoch."""
+    last: list[tuple[IntArray, Tensor | None]] = []
+
+    def remembered(triples: IntArray) -> Tensor | None:
+        if not last or not np.array_equal(last[0][0], triples):
+            last[:] = [(triples, features_of(triples))]
+        return last[0][1]
+
+    return remembered
 
 
 def representations(network: TripleNetwork, graph: TypedGraph, attention: Tensor | None) -> Input:
@@ -168,31 +154,3 @@ def score(network: TripleNetwork, features: Input, triples: IntArray, distances:
             batch = torch.from_numpy(triples[rows]).to(features.values.device)
             found.append(network.score(features, batch, None if distances is None else distances[rows]).cpu())
     return torch.cat(found)
-
-
-def _validation(
-    task: Task, held_out: BoolArray, graph: TypedGraph, state: State, recipe: Recipe
-) -> Callable[[], float]:
-    """Return the early-stopping criterion: the expected dual MRR over the held-out targets."""
-    triples = task.triples
-    distances = pair_features(graph, triples, recipe.hops)
-
-    def mrr() -> float:
-        scores = score(state.network, representations(state.network, graph, state.attention), triples, distances)
-        if not torch.isfinite(scores).all():
-            raise MtbenchError(
-                f"{task.name}: training diverged, the network's scores are not finite; "
-                f"try a smaller learning rate: --set learning_rate={recipe.learning_rate / 10:g}"
-            )
-        ranks = task.rank(scores.numpy())
-        return metrics.expected(ranks.greater[held_out], ranks.equal[held_out])["mrr"]
-
-    return mrr
-
-
-@contextmanager
-def _seeded(seed: int, purpose: str) -> Iterator[None]:
-    """Seed PyTorch's CPU generator inside the block and leave the caller's generators as they were."""
-    with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(int(np.random.SeedSequence([seed, *purpose.encode()]).generate_state(1)[0]))
-        yield

@@ -10,11 +10,11 @@ from reference_models.double_equivariant import DoubleEquivariantModel
 from reference_models.graph import Receivers, TypedGraph
 from reference_models.layers.equivariant import EquivariantGIN, EquivariantLinear, EquivariantPerceptron
 from reference_models.layers.soft import Input
-from reference_models.network import Architecture, TripleNetwork
-from reference_models.recipe import load
+from reference_models.network import Architecture, EquivariantNetwork
+from reference_models.recipe import load, refuse
 
 
-class ISDEA(TripleNetwork):
+class ISDEA(EquivariantNetwork):
     """The double-equivariant network: one task, no attention (Gao et al. 2023)."""
 
     uses_attention = False
@@ -52,9 +52,7 @@ def build(context: Context) -> DoubleEquivariantModel:
     recipe = load("isdea", context.dataset, context.settings)
     if recipe.tasks != 1:
         raise UsageError(f"isdea has one task, not {recipe.tasks}: run mtdea with --set tasks={recipe.tasks}")
-    for key, only in (("adjacency", "others"), ("assignment", "hard")):
-        if getattr(recipe, key) != only:
-            raise UsageError(f"isdea has {key}={only} alone, for it has no tasks: run mtdea to try another")
+    refuse("isdea", recipe, adjacency="others", assignment="hard")
     return DoubleEquivariantModel(
         "isdea", context, recipe, lambda sizes: ISDEA(sizes, learn_epsilon=recipe.learn_epsilon)
     )

@@ -9,11 +9,11 @@ from reference_models.double_equivariant import DoubleEquivariantModel
 from reference_models.graph import Receivers, TypedGraph
 from reference_models.layers.linear import SoftLinear, SoftPerceptron
 from reference_models.layers.soft import Input, SoftGIN
-from reference_models.network import Architecture, TripleNetwork
+from reference_models.network import Architecture, EquivariantNetwork
 from reference_models.recipe import load
 
 
-class MTDEA(TripleNetwork):
+class MTDEA(EquivariantNetwork):
     """The multi-task double-equivariant network (the paper's section 4); attention comes from outside."""
 
     uses_attention = True

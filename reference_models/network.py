@@ -37,21 +37,53 @@ class Architecture:
 class TripleNetwork(nn.Module):
     """Scores triples from per-relation node representations, and from distances where ``hops`` is positive.
 
-    Subclasses say how ``(N, R, d)`` representations come about, and whether they need the attention
-    ``(R, K)`` of relation slots to tasks. The input is the constant 1 of width 1 for every node and
-    slot, so nothing about a node or a relation but its place in the graph is ever used.
+    Subclasses say how representations come about, whether they need the attention ``(R, K)`` of relation
+    slots to tasks, and whether they tell relations apart at all. The input is the constant 1 of width 1 for
+    every node and slot, so nothing about a node or a relation but its place in the graph is ever used.
     """
 
     uses_attention: bool
+    sees_relations: bool = True
 
-    def __init__(self, architecture: Architecture) -> None:
+    def __init__(self, architecture: Architecture, norms: int) -> None:
         super().__init__()
         width = architecture.width
         self.architecture = architecture
-        self.norms = nn.ModuleList(RowNorm(width) for _ in range(architecture.gin_layers + 2))
+        self.norms = nn.ModuleList(RowNorm(width) for _ in range(norms))
         self.head = nn.Sequential(Linear(width * (4 if architecture.hops else 2), width), nn.ReLU(), Linear(width, 1))
         if architecture.hops:
             self.distances = nn.Parameter(uniform_(torch.empty(architecture.hops + 2, width), 1, width))
+
+    @abstractmethod
+    def represent(self, graph: TypedGraph, attention: Tensor | None, nodes: Tensor | None = None) -> Input:
+        """Return the representations ``(N, R, d)`` of every node under every relation slot.
+
+        A network that does not tell relations apart returns ``(N, 1, d)``. With ``nodes``, in increasing
+        order, only theirs are returned.
+        """
+
+    def score(self, features: Input, triples: Tensor, distances: Tensor | None) -> Tensor:
+        """Return logits of shape ``(*,)`` for triples ``(*, 3)`` and distances ``(*, 2)``, both ways."""
+        heads, slots, tails = triples.unbind(dim=-1)
+        if not self.sees_relations:
+            slots = torch.zeros_like(slots)
+        if features.nodes is not None:
+            heads, tails = (
+                torch.searchsorted(features.nodes, ends) for ends in (heads.contiguous(), tails.contiguous())
+            )
+        _, total, width = features.values.shape
+        rows = _pick(features.values.view(-1, width), torch.stack([heads, tails]) * total + slots)
+        parts = list(features.finish(rows, features.tensors()).unbind(dim=0))
+        if distances is not None:
+            parts += [_pick(self.distances, distances[..., 0]), _pick(self.distances, distances[..., 1])]
+        return self.head(torch.cat(parts, dim=-1)).squeeze(-1)  # type: ignore[no-any-return]
+
+
+class EquivariantNetwork(TripleNetwork):
+    """Double-equivariant GIN layers and two linear ones, each followed by batch norm."""
+
+    def __init__(self, architecture: Architecture) -> None:
+        super().__init__(architecture, norms=architecture.gin_layers + 2)
 
     @abstractmethod
     def first_layer(self, graph: TypedGraph, attention: Tensor | None) -> Tensor:
@@ -104,20 +136,6 @@ class TripleNetwork(nn.Module):
         assert isinstance(norm, RowNorm)
         scale, shift = norm.as_affine(values.view(-1, values.shape[-1]), counts)
         return Input(values, scale, shift, rectified)
-
-    def score(self, features: Input, triples: Tensor, distances: Tensor | None) -> Tensor:
-        """Return logits of shape ``(*,)`` for triples ``(*, 3)`` and distances ``(*, 2)``, both ways."""
-        heads, slots, tails = triples.unbind(dim=-1)
-        if features.nodes is not None:
-            heads, tails = (
-                torch.searchsorted(features.nodes, ends) for ends in (heads.contiguous(), tails.contiguous())
-            )
-        _, total, width = features.values.shape
-        rows = _pick(features.values.view(-1, width), torch.stack([heads, tails]) * total + slots)
-        parts = list(features.finish(rows, features.tensors()).unbind(dim=0))
-        if distances is not None:
-            parts += [_pick(self.distances, distances[..., 0]), _pick(self.distances, distances[..., 1])]
-        return self.head(torch.cat(parts, dim=-1)).squeeze(-1)  # type: ignore[no-any-return]
 
 
 def _pick(rows: Tensor, places: Tensor) -> Tensor:

@@ -7,6 +7,7 @@ import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields
 from importlib import resources
+from typing import TypeVar
 
 from mtbench.catalog import Parameter
 from mtbench.errors import UnknownNameError, UsageError
@@ -21,6 +22,7 @@ CHOICES = {
     "mean": MEANS,
     "assignment": ASSIGNMENTS,
     "linear_layers": ("single", "perceptron"),
+    "selection": ("dual", "entity"),
 }
 
 
@@ -30,14 +32,17 @@ def _limits(names: str, wanted: str, holds: Callable[[float], bool]) -> dict[str
 
 LIMITS = {
     **_limits(
-        "tasks width gin_layers batch tail_negatives relation_negatives epochs patience",
+        "tasks width gin_layers batch tail_negatives relation_negatives epochs patience layers negatives "
+        "relation_layers entity_layers relation_scale entity_scale heads bins steps every draws",
         "at least 1",
         lambda number: number >= 1,
     ),
     **_limits("hops anneal_epochs adaptation_epochs", "0 or more", lambda number: number >= 0),
-    **_limits("learning_rate clip anneal", "a number above 0", lambda number: 0 < number < math.inf),
-    **_limits("weight_decay one_hot concentration", "a number, 0 or more", lambda number: 0 <= number < math.inf),
-    **_limits("holdout", "a number between 0 and 1", lambda number: 0 < number < 1),
+    **_limits("learning_rate clip anneal temperature", "a number above 0", lambda number: 0 < number < math.inf),
+    **_limits(
+        "weight_decay one_hot concentration margin", "a number, 0 or more", lambda number: 0 <= number < math.inf
+    ),
+    **_limits("holdout messages", "a number between 0 and 1", lambda number: 0 < number < 1),
 }
 _READERS: dict[str, Callable[[str], Parameter]] = {
     "int": int,
@@ -48,7 +53,31 @@ _READERS: dict[str, Callable[[str], Parameter]] = {
 
 
 @dataclass(frozen=True)
-class Recipe:
+class Hyperparameters:
+    """A flat table of hyper-parameters, one kind per family of models; raises `UsageError` for a bad value."""
+
+    def __post_init__(self) -> None:
+        for name, value in asdict(self).items():
+            if name in CHOICES and value not in CHOICES[name]:
+                raise UsageError(f"{name} must be one of {', '.join(CHOICES[name])}, not {value!r}")
+            holds, wanted = LIMITS.get(name, (_anything, ""))
+            if not holds(value):
+                raise UsageError(f"{name} must be {wanted}, not {value}")
+
+    def as_parameters(self) -> dict[str, Parameter]:
+        """Return the recipe as a flat table, to be recorded with a result."""
+        return asdict(self)
+
+
+def _anything(value: float) -> bool:
+    return True
+
+
+Kind = TypeVar("Kind", bound=Hyperparameters)
+
+
+@dataclass(frozen=True)
+class Recipe(Hyperparameters):
     """All hyper-parameters of a double-equivariant model.
 
     ``positives`` says which triples are trained on (`docs/models.md`, Positives): ``graph``, every observable
@@ -94,14 +123,6 @@ class Recipe:
     patience: int
     adaptation_epochs: int
 
-    def __post_init__(self) -> None:
-        for name, choices in CHOICES.items():
-            if getattr(self, name) not in choices:
-                raise UsageError(f"{name} must be one of {', '.join(choices)}, not {getattr(self, name)!r}")
-        for name, (holds, wanted) in LIMITS.items():
-            if not holds(getattr(self, name)):
-                raise UsageError(f"{name} must be {wanted}, not {getattr(self, name)}")
-
     def penalty_scale(self, epoch: int) -> float:
         """Return what the regulariser weights are multiplied by in epoch ``epoch``, counted from 1."""
         return float(self.anneal ** min(epoch - 1, self.anneal_epochs))
@@ -113,26 +134,36 @@ class Recipe:
         sizes = (self.width, self.gin_layers, self.tasks, self.hops)
         return Architecture(*sizes, reading, perceptrons, self.checkpointing)
 
-    def as_parameters(self) -> dict[str, Parameter]:
-        """Return the recipe as a flat table, to be recorded with a result."""
-        return asdict(self)
-
 
 def load(model: str, dataset: str, settings: Mapping[str, str]) -> Recipe:
+    """Return the recipe of a double-equivariant model, see `read`."""
+    return read(Recipe, model, dataset, settings)
+
+
+def refuse(model: str, recipe: Recipe, **only: Parameter) -> None:
+    """Raise `UsageError` where a hyper-parameter that ``model`` has no use for is not the given, only value."""
+    for key, value in only.items():
+        if getattr(recipe, key) != value:
+            shown = str(value).lower() if isinstance(value, bool) else value
+            raise UsageError(f"{model} has {key}={shown} only: for other values run mtdea")
+
+
+def read(kind: type[Kind], model: str, dataset: str, settings: Mapping[str, str]) -> Kind:
     """Return the recipe of a model on a dataset with ``settings`` (texts, ``key=value``) laid over it.
 
     The table ``[default]`` of ``recipes/MODEL.toml`` holds for every dataset, a table named like the
-    dataset (its variants in brackets left out) overrides it.
+    dataset (its variants in brackets left out) overrides it. Raises `UnknownNameError` for a setting that
+    ``kind`` does not have and `UsageError` for a bad value.
     """
     text = (resources.files("reference_models") / "recipes" / f"{model}.toml").read_text(encoding="utf-8")
     tables = tomllib.loads(text)
     values: dict[str, Parameter] = {**tables["default"], **tables.get(dataset.partition("[")[0], {})}
-    values |= {key: _parse(key, text) for key, text in settings.items()}
-    return Recipe(**values)  # type: ignore[arg-type]
+    values |= {key: _parse(kind, key, text) for key, text in settings.items()}
+    return kind(**values)
 
 
-def _parse(key: str, text: str) -> Parameter:
-    kinds = {declared.name: str(declared.type) for declared in fields(Recipe)}
+def _parse(recipe: type[Hyperparameters], key: str, text: str) -> Parameter:
+    kinds = {declared.name: str(declared.type) for declared in fields(recipe)}
     if key not in kinds:
         raise UnknownNameError("hyper-parameter", key, kinds)
     try:

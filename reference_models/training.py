@@ -1,106 +1,51 @@
-"""Mini-batch training with the dual-sampling loss: one loop for training and for test-time adaptation."""
+"""Mini-batch training with the dual-sampling loss: one epoch of training or of test-time adaptation."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import nn
 
-from mtbench.errors import UsageError
-from mtbench.models import Progress
 from mtbench.names import IntArray
 from reference_models.batches import Batch, Stage, prepare, task_loss
+from reference_models.loop import State, Tell, Work, mean_loss
 from reference_models.losses import concentration_penalty, one_hot_penalty
 from reference_models.negatives import Negatives
 from reference_models.network import TripleNetwork
 from reference_models.recipe import Recipe
 
 
-@dataclass(eq=False)
-class State:
-    """Everything that changes while training and that a checkpoint therefore holds."""
-
-    network: TripleNetwork
-    attention: nn.Parameter | None
-    optimizer: torch.optim.Adam
-    epoch: int = 0
-    best_epoch: int = 0
-    best_value: float = -1.0
-    best: dict[str, Tensor] = field(default_factory=dict)
-    history: list[dict[str, float]] = field(default_factory=list)
-
-    def weights(self) -> dict[str, Tensor]:
-        """Return a copy of all weights and running statistics by name."""
-        found = {name: value.detach().clone() for name, value in self.network.state_dict().items()}
-        if self.attention is not None:
-            found["attention"] = self.attention.detach().clone()
-        return found
-
-    def restore(self, weights: dict[str, Tensor]) -> None:
-        """Set all weights from what `weights` returned."""
-        self.network.load_state_dict({name: value for name, value in weights.items() if name != "attention"})
-        if self.attention is not None:
-            with torch.no_grad():
-                self.attention.copy_(weights["attention"])
-
-
-def fit(
-    state: State,
-    stage: Stage,
-    recipe: Recipe,
-    *,
-    seed: int,
-    epochs: int,
-    validate: Callable[[], float] | None,
-    report: Callable[[Progress], None],
-    save: Callable[[State], None] | None,
-) -> None:
-    """Train until ``epochs`` or, with a validation function, until ``patience`` epochs brought nothing better.
-
-    Continues after ``state.epoch``: random draws depend on the seed, the stage and the epoch alone, so a
-    resumed run equals an uninterrupted one. ``save`` is called after every epoch. With ``validate`` the best
-    epoch's weights are in place at the end, else the last one's.
-    """
+def epoch_of(state: State[TripleNetwork], stage: Stage, recipe: Recipe) -> Work:
+    """Return the work of one epoch: a step on every batch of the stage's positives, then `reassign` if asked for."""
     negatives = Negatives(stage.graph)
-    valid_mrr = state.history[-1].get("valid_mrr") if state.history else None
-    while state.epoch < epochs and (validate is None or state.epoch - state.best_epoch < recipe.patience):
-        epoch = state.epoch + 1
-        rng = np.random.default_rng([seed, *stage.name.encode(), epoch])
-        total, seen = 0.0, 0
+
+    def work(epoch: int, rng: np.random.Generator, tell: Tell) -> dict[str, float]:
         state.network.train(not stage.frozen)
-        batches = list(_batches(len(stage.positives), recipe.batch, rng))
-        for done, numbers in enumerate(batches):
-            report(Progress(stage.name, epoch, epochs, done, len(batches), total / max(seen, 1), valid_mrr))
-            total += step(state, prepare(stage, recipe, numbers, negatives, rng), recipe, epoch) * len(numbers)
-            seen += len(numbers)
-        record: dict[str, float] = {"epoch": epoch, "loss": total / seen}
+
+        def one(numbers: IntArray) -> float:
+            return step(state, prepare(stage, recipe, numbers, negatives, rng), recipe, epoch)
+
+        record: dict[str, float] = {"epoch": epoch}
+        record["loss"] = mean_loss(batches_of(len(stage.positives), recipe.batch, rng), one, tell)
         if recipe.reassign and state.attention is not None:
             numbers = rng.permutation(len(stage.positives))[: 2 * recipe.batch]
             batch = prepare(stage, recipe, numbers, negatives, rng)
             record["moves"] = reassign(state.network, state.attention, batch, recipe)
-        if validate is not None:
-            valid_mrr = record["valid_mrr"] = validate()
-            if valid_mrr > state.best_value:
-                state.best_value, state.best_epoch, state.best = valid_mrr, epoch, state.weights()
-        state.epoch = epoch
-        state.history.append(record)
-        report(Progress(stage.name, epoch, epochs, len(batches), len(batches), total / seen, valid_mrr))
-        if save is not None:
-            save(state)
-    if validate is not None:
-        state.restore(state.best)
+        return record
+
+    return work
 
 
-def _batches(count: int, size: int, rng: np.random.Generator) -> Iterator[IntArray]:
+def batches_of(count: int, size: int, rng: np.random.Generator) -> Iterator[IntArray]:
+    """Return the numbers below ``count`` in a random order, ``size`` at a time."""
     order = rng.permutation(count)
     for start in range(0, count, size):
         yield order[start : start + size]
 
 
-def step(state: State, batch: Batch, recipe: Recipe, epoch: int) -> float:
+def step(state: State[TripleNetwork], batch: Batch, recipe: Recipe, epoch: int) -> float:
     """Take one optimiser step on a batch and return its task loss."""
     loss = task_loss(state.network, state.attention, batch, recipe)
     objective = loss
@@ -108,11 +53,7 @@ def step(state: State, batch: Batch, recipe: Recipe, epoch: int) -> float:
         scale = recipe.penalty_scale(epoch)
         objective = objective + scale * recipe.one_hot * one_hot_penalty(state.attention)
         objective = objective + scale * recipe.concentration * concentration_penalty(state.attention)
-    state.optimizer.zero_grad()
-    objective.backward()  # type: ignore[no-untyped-call]
-    parameters = [parameter for group in state.optimizer.param_groups for parameter in group["params"]]
-    nn.utils.clip_grad_norm_(parameters, recipe.clip)
-    state.optimizer.step()
+    state.descend(objective, recipe.clip)
     return float(loss.detach())
 
 
@@ -139,13 +80,3 @@ def reassign(network: TripleNetwork, logits: nn.Parameter, batch: Batch, recipe:
                     logits.copy_(swapped)
                     lowest, moves = loss, moves + 1
     return moves
-
-
-def torch_device(name: str) -> torch.device:
-    """Return the device meant by ``auto``, ``cpu`` or ``cuda``; raises `UsageError` where there is none."""
-    if name not in ("auto", "cpu", "cuda"):
-        raise UsageError(f"--device must be auto, cpu or cuda, not {name!r}")
-    found = torch.cuda.is_available()
-    if name == "cuda" and not found:
-        raise UsageError("--device cuda: PyTorch sees no CUDA device here; use --device cpu or auto")
-    return torch.device("cuda" if found and name != "cpu" else "cpu")

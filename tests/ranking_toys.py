@@ -1,4 +1,4 @@
-"""Small splits for the tests of the evaluator."""
+"""Small splits, and scores as a framework returns them, for the tests of the evaluator."""
 
 from __future__ import annotations
 
@@ -78,3 +78,25 @@ def scorer(split, *methods, function=hashed, slots=True):
         "score_relations": lambda heads, tails: rows(heads, tails, relations, [0, 2, 1]),
     }
     return SimpleNamespace(**{name: offered[name] for name in methods})
+
+
+class FakeTensor:
+    """Behaves like a PyTorch tensor on another device: NumPy can read it only after ``detach().cpu()``."""
+
+    def __init__(self, array, dtype, state="cuda"):
+        self.array, self.dtype, self.state = array, f"torch.{dtype}", state
+
+    def detach(self):
+        return FakeTensor(self.array, self.dtype.removeprefix("torch."), "detached")
+
+    def cpu(self):
+        assert self.state == "detached"
+        return FakeTensor(self.array, self.dtype.removeprefix("torch."), "cpu")
+
+    def float(self):
+        return FakeTensor(self.array.astype(np.float32), "float32", self.state)
+
+    def __array__(self, dtype=None, copy=None):
+        if self.state != "cpu" or self.dtype == "torch.bfloat16":
+            raise TypeError(f"can't convert a {self.dtype} tensor on {self.state} to numpy")
+        return self.array

@@ -37,7 +37,7 @@ def counted(ranks):
 
 
 def figures(result):
-    return result.metrics, result.optimistic, result.pessimistic, result.tie_rate, result.chance, result.floors
+    return result.metrics, result.optimistic, result.pessimistic, result.tie_rate, result.chance
 
 
 def plain(split, side, vocabulary, score):

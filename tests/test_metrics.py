@@ -55,6 +55,34 @@ def test_the_order_of_the_targets_does_not_change_a_bit(pairs, order):
     assert metrics.expected(*arrays(pairs)) == metrics.expected(*arrays(shuffled))
 
 
+def exact_mean(greater, equal):
+    """Average the values of every target by an exactly rounded sum, without counting equal pairs first."""
+    values = metrics.per_target(greater, equal)
+    return {name: math.fsum(array.tolist()) / len(array) for name, array in values.items()}
+
+
+@pytest.mark.parametrize("dense", [0, 1 << 16])
+@given(counts, st.integers(1, 300))
+def test_counting_equal_pairs_first_does_not_change_a_bit(dense, pairs, times):
+    greater, equal = (np.repeat(array, times) for array in arrays(pairs))
+    none = np.zeros_like(greater)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(metrics, "DENSE_CODES", dense)
+        found = metrics.figures(greater, equal, greater + equal)
+        assert found == {
+            "metrics": metrics.expected(greater, equal),
+            "optimistic": metrics.optimistic(greater, equal),
+            "pessimistic": metrics.pessimistic(greater, equal),
+            "chance": metrics.chance(greater + equal),
+        }
+    assert found == {
+        "metrics": exact_mean(greater, equal),
+        "optimistic": exact_mean(greater, none),
+        "pessimistic": exact_mean(greater + equal, none),
+        "chance": exact_mean(none, greater + equal),
+    }
+
+
 def test_a_model_blind_to_relations_alone():
     greater, equal = np.zeros(7, dtype=np.int64), np.full(7, 50)
     worst, mean = metrics.pessimistic(greater, equal), metrics.expected(greater, equal)

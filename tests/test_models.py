@@ -11,7 +11,7 @@ from mtbench.errors import MissingExtraError, UnknownNameError, UsageError
 
 
 def test_the_installed_models_are_listed_by_name():
-    assert {"isdea", "mtdea"} <= set(models.names())
+    assert {"deq-ingram", "ingram", "isdea", "isdea-homo", "mtdea", "nbfnet-homo"} <= set(models.names())
     assert models.names() == sorted(models.names())
 
 
@@ -83,7 +83,7 @@ def test_another_missing_library_is_not_taken_for_ours(monkeypatch):
 BLOCKED = "import sys; sys.modules['torch'] = None; from mtbench.cli import main; main(sys.argv[1:])"
 
 
-@pytest.mark.parametrize("name", ["isdea", "mtdea"])
+@pytest.mark.parametrize("name", ["ingram", "isdea", "mtdea", "nbfnet-homo"])
 def test_without_torch_a_reference_model_asks_for_the_extra(tmp_path, name):
     where = {"MTBENCH_CACHE": str(tmp_path / "cache")}
     process = toys.python("-c", BLOCKED, "run", name, "--dataset", "metafam", cwd=tmp_path, env=where)
@@ -96,5 +96,13 @@ def test_without_torch_a_reference_model_asks_for_the_extra(tmp_path, name):
 
 
 def test_the_entry_points_are_those_of_the_package():
-    own = [point for point in importlib.metadata.entry_points(group=models.GROUP) if point.name in ("isdea", "mtdea")]
-    assert sorted(point.value for point in own) == ["reference_models.isdea:build", "reference_models.mtdea:build"]
+    points = importlib.metadata.entry_points(group=models.GROUP)
+    own = {point.name: point.value for point in points if point.value.startswith("reference_models.")}
+    assert own == {
+        "deq-ingram": "reference_models.ingram:build_deq",
+        "ingram": "reference_models.ingram:build",
+        "isdea": "reference_models.isdea:build",
+        "isdea-homo": "reference_models.isdea_homo:build",
+        "mtdea": "reference_models.mtdea:build",
+        "nbfnet-homo": "reference_models.nbfnet:build",
+    }

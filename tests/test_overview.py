@@ -11,6 +11,7 @@ import pytest
 from ranking_toys import hashed, random_split
 
 from mtbench.evaluate import evaluate, task
+from mtbench.floors import FLOORS
 from mtbench.overview import overview, table
 from mtbench.runs import RunInfo
 
@@ -25,14 +26,15 @@ def run(model="m_1", seed=0, protocol="dual", candidates=0, **info):
 
 def test_seeds_are_averaged_with_their_deviation():
     runs = [run(seed=seed) for seed in (2, 0, 1)]
-    row, frequency, chance = overview(runs)
+    row, *floors, chance = overview(runs)
     values = [result.metrics["mrr"] for result in runs]
     assert (row.label, row.seeds, row.unfinished) == ("m_1", (0, 1, 2), ())
     assert row.mean["mrr"] == pytest.approx(statistics.fmean(values))
     assert row.sd["mrr"] == pytest.approx(statistics.stdev(values))
     assert row.optimistic["mrr"] == pytest.approx(statistics.fmean(result.optimistic["mrr"] for result in runs))
     assert row.pessimistic["mrr"] == pytest.approx(statistics.fmean(result.pessimistic["mrr"] for result in runs))
-    assert (frequency.model, frequency.mean) == ("relation frequency", runs[0].floors["relation_frequency"])
+    assert [floor.model for floor in floors] == [name.replace("_", " ") for name in FLOORS]
+    assert floors[1].mean == runs[0].floors["relation_frequency"]
     assert (chance.model, chance.mean, chance.sd) == ("chance", runs[0].chance, {})
     assert f"{row.mean['mrr']:.4f} ({row.sd['mrr']:.4f})" in table([row])
 
@@ -61,9 +63,10 @@ def test_whatever_else_differs_is_a_row_of_its_own_and_named(other, label):
 
 def test_other_candidates_are_another_task():
     rows = overview([run(), run(seed=1, candidates=1), run(protocol="entity")])
-    assert [row.model for row in rows] == ["m_1", "relation frequency", "chance"] * 3
-    assert "candidate seed=1" in rows[3].label
-    assert rows[6].label == "m_1"
+    one = ["m_1", *(name.replace("_", " ") for name in FLOORS), "chance"]
+    assert [row.model for row in rows] == one * 3
+    assert "candidate seed=1" in rows[len(one)].label
+    assert rows[2 * len(one)].label == "m_1"
 
 
 def test_rows_of_one_task_stand_together():

@@ -4,33 +4,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from ranking_toys import random_split, small
+from ranking_toys import FakeTensor, random_split, small
 
 from mtbench import ranks
-from mtbench.errors import ScoreError
-from mtbench.ranks import Counts, Ranks, accept, count
-
-
-class FakeTensor:
-    """Behaves like a PyTorch tensor on another device: NumPy can read it only after ``detach().cpu()``."""
-
-    def __init__(self, array, dtype, state="cuda"):
-        self.array, self.dtype, self.state = array, f"torch.{dtype}", state
-
-    def detach(self):
-        return FakeTensor(self.array, self.dtype.removeprefix("torch."), "detached")
-
-    def cpu(self):
-        assert self.state == "detached"
-        return FakeTensor(self.array, self.dtype.removeprefix("torch."), "cpu")
-
-    def float(self):
-        return FakeTensor(self.array.astype(np.float32), "float32", self.state)
-
-    def __array__(self, dtype=None, copy=None):
-        if self.state != "cpu" or self.dtype == "torch.bfloat16":
-            raise TypeError(f"can't convert a {self.dtype} tensor on {self.state} to numpy")
-        return self.array
+from mtbench.errors import ScoreError, UsageError
+from mtbench.ranks import Counts, Ranks, accept, compare, count
 
 
 def test_counts_of_a_small_case():
@@ -156,3 +134,50 @@ def test_empty_slots_are_named_as_such():
     split = small()
     with pytest.raises(ScoreError, match=r"\(ann, <empty slot 4>, bob\) scored nan"):
         accept(np.array([np.nan]), np.array([[0, 4, 1]]), split, 1)
+
+
+def test_dense_scores_are_counted_row_by_row():
+    own, others = np.array([0.5, 0.2], np.float32), np.array([[0.7, 0.5, 0.1], [0.2, 0.2, 0.3]], np.float32)
+    found = compare(own, others)
+    assert (found.greater.tolist(), found.equal.tolist(), found.count.tolist()) == ([1, 1], [1, 2], [3, 3])
+    tensors = compare(FakeTensor(own, "bfloat16"), FakeTensor(others, "bfloat16"))
+    assert tensors.greater.tolist() == [1, 1]
+    others[1, 0] = np.nan
+    found = compare(own, others, np.isfinite(others))
+    assert (found.greater.tolist(), found.equal.tolist(), found.count.tolist()) == ([1, 1], [1, 1], [3, 2])
+    empty = compare(np.empty(0), np.empty((0, 3)))
+    assert (len(empty.greater), len(empty.count)) == (0, 0)
+    assert compare(own, np.empty((2, 0), np.float32)).count.tolist() == [0, 0]
+
+
+@pytest.mark.parametrize(
+    ("own", "others", "message"),
+    [
+        (np.ones(3), np.ones((1, 5)), r"shape \(3,\) and candidate scores \(1, 5\).*nothing is broadcast"),
+        (np.ones(1), np.ones((3, 5)), r"shape \(1,\) and candidate scores \(3, 5\)"),
+        (np.ones((3, 1)), np.ones((3, 5)), r"shape \(3, 1\) and candidate scores \(3, 5\)"),
+        (1.0, np.ones((3, 5)), r"shape \(\) and candidate scores \(3, 5\)"),
+        (np.ones(5), np.ones(5), r"candidate scores \(5,\), expected \(m,\) and \(m, c\)"),
+        (np.ones(3, np.float32), np.ones((3, 5)), "type float32 and candidate scores float64: different precisions"),
+        (FakeTensor(np.ones(3, np.float32), "bfloat16"), np.ones((3, 5), np.float32), "type bfloat16 and .* float32"),
+        (np.ones(3, bool), np.ones((3, 5)), "targets: scores have the type bool"),
+        (np.ones(3), [["a"]], "candidates: scores have the type <U1"),
+        (np.ma.masked_array(np.ones(3)), np.ones((3, 5)), "targets: scores are a masked array"),
+        (np.array([1, np.nan, 1]), np.ones((3, 5)), r"1 target scores are not finite \(1 NaN, 0 infinite\): row 1 sc"),
+        (
+            np.ones(2),
+            np.array([[1, np.inf], [np.nan, 1]]),
+            r"2 candidate scores are not finite \(1 NaN, 1 infinite\): row 0, candidate 1 scored inf; row 1, candidate",
+        ),
+        (np.ones(2), np.full((2, 9), np.nan), r"18 candidate .*row 0, candidate 2 scored nan; and 15 more\. Look for"),
+    ],
+)
+def test_dense_scores_that_are_refused(own, others, message):
+    with pytest.raises(ScoreError, match=message):
+        compare(own, others)
+
+
+@pytest.mark.parametrize("valid", [np.ones((2, 4), bool), np.ones(2, bool), np.ones((2, 3))])
+def test_marks_of_another_shape_or_type_are_refused(valid):
+    with pytest.raises(UsageError, match=r"valid must be bool of shape \(2, 3\)"):
+        compare(np.ones(2), np.ones((2, 3)), valid)

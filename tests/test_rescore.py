@@ -90,7 +90,9 @@ def test_a_later_fix_adds_a_second_record(old, monkeypatch):
     monkeypatch.setattr(results, "EVALUATOR_VERSION", "2")
     monkeypatch.setattr(rescore, "EVALUATOR_VERSION", "2")
     original = metrics.per_target
-    monkeypatch.setattr(metrics, "per_target", lambda *counts: original(*counts) | {"mrr": np.full(40, 0.5)})
+    monkeypatch.setattr(
+        metrics, "per_target", lambda above, tied: original(above, tied) | {"mrr": np.full(len(above), 0.5)}
+    )
     done = rescore.rescore(old)
     assert verify(old).ok
     assert (done.old_version, done.new_version) == ("1", "2")

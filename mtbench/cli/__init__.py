@@ -27,6 +27,7 @@ VERBS = (
     "contamination",
     "conventions",
     "export",
+    "check",
     "run",
     "score",
     "show",

@@ -21,15 +21,15 @@ def command(
     scorer: Annotated[
         list[str] | None,
         typer.Option(
-            help="oracle, blind-oracle, relation-frequency, degree, or package.module:factory, which is called with "
-            "the test split without its targets; may be repeated.  [default: the four]"
+            help="oracle, blind-oracle, relation-frequency, entity-degree, or package.module:factory, which is called "
+            "with the test split without its targets; may be repeated.  [default: the four]"
         ),
     ] = None,
     protocol: Annotated[str, typer.Option(help="dual, entity or relation.")] = "dual",
     seed: Annotated[int, typer.Option(min=0, help="Seed of the candidates and of the random integer.")] = 0,
     as_json: AsJson = False,
 ) -> None:
-    """Show how far conventions alone move the figures of a scorer.
+    """Show how far the paper's conventions move a scorer.
 
     Example: mtbench conventions metafam
 

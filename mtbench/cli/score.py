@@ -102,9 +102,9 @@ def _write_template(task: Task, path: Path, force: bool, as_json: bool) -> None:
 
 def _show(name: str, result: Result, directory: Path | None, as_json: bool) -> None:
     if as_json:
-        fields = ("metrics", "optimistic", "pessimistic", "tie_rate", "chance", "floors", "warnings")
+        fields = ("metrics", "optimistic", "pessimistic", "tie_rate", "chance", "warnings")
         about = {"task": name, "model": result.run.model, "directory": None if directory is None else str(directory)}
-        say_json(about | {field: getattr(result, field) for field in fields})
+        say_json(about | {field: getattr(result, field) for field in fields} | {"floors": dict(result.floors)})
         return
     say(f"{result}\n")
     if directory is None:

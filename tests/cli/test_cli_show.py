@@ -14,6 +14,7 @@ from ranking_toys import hashed, random_split
 import mtbench
 from mtbench import results
 from mtbench.evaluate import evaluate, task
+from mtbench.floors import FLOORS
 from mtbench.labelling import STRATA
 from mtbench.results import verify
 from mtbench.runs import RunInfo
@@ -44,7 +45,9 @@ def test_several_runs_stand_side_by_side(run, runs):
     code, out, err = run("show", "runs/a0", "runs/a1", "runs/c", "runs/a0", "--format", "markdown")
     assert (code, err) == (0, "")
     rows = out.splitlines()[2:]
-    assert [row.split()[1] for row in rows] == [r"a\_b", r"c\|d", "relation", "chance"]
+    names = [" ".join(row.partition("|")[2].partition("|")[0].split()) for row in rows]
+    assert names[0] == r"a\_b"
+    assert names[2:] == [*(name.replace("_", " ") for name in FLOORS), "chance"]
     assert "0, 1" in rows[0]
     code, out, _ = run("show", "runs/a0", "runs/a1", "runs/c", "--json")
     first, *_ = json.loads(out)

@@ -11,6 +11,7 @@ from reference_models import recipe
 from reference_models.batches import Stage, graph_stage, pair_features, prepare, task_loss
 from reference_models.graph import TypedGraph
 from reference_models.isdea import ISDEA
+from reference_models.isdea_homo import ISDEAHomo
 from reference_models.mtdea import MTDEA
 from reference_models.negatives import Negatives
 from reference_models.network import Architecture, attention_logits
@@ -56,7 +57,15 @@ def rows_of(graph):
     return list(zip(graph.heads.tolist(), graph.slots.tolist(), graph.tails.tolist(), strict=True))
 
 
-@pytest.mark.parametrize("make", [MTDEA, lambda sizes: ISDEA(sizes, learn_epsilon=True)])
+@pytest.mark.parametrize(
+    "make",
+    [
+        MTDEA,
+        lambda sizes: ISDEA(sizes, learn_epsilon=True),
+        lambda sizes: ISDEAHomo(replace(sizes, width=32), learn_epsilon=True),
+    ],
+    ids=["mtdea", "isdea", "isdea-homo"],
+)
 @pytest.mark.parametrize("place", [0, 5, 13])
 @pytest.mark.parametrize("inverse", [False, True])
 def test_a_positive_is_scored_as_if_its_edge_had_never_been_there(make, place, inverse):

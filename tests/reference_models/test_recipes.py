@@ -7,10 +7,11 @@ import pytest
 
 from mtbench import catalog
 from mtbench.errors import UnknownNameError, UsageError
-from reference_models import recipe
+from reference_models import ingram, nbfnet, recipe
 from reference_models.recipe import Recipe
 
 MODELS = sorted(path.name.removesuffix(".toml") for path in (resources.files("reference_models") / "recipes").iterdir())
+RECIPES = {"ingram": ingram.Recipe, "nbfnet-homo": nbfnet.Recipe}
 KINDS = {"int": int, "float": float, "str": str, "bool": bool}
 
 
@@ -21,11 +22,12 @@ def test_there_are_recipes():
 @pytest.mark.parametrize("dataset", catalog.names())
 @pytest.mark.parametrize("model", MODELS)
 def test_every_recipe_loads_for_every_dataset_with_values_of_the_declared_types(model, dataset):
-    loaded = recipe.load(model, dataset, {})
-    for declared in fields(Recipe):
+    kind = RECIPES.get(model, Recipe)
+    loaded = recipe.read(kind, model, dataset, {})
+    for declared in fields(kind):
         assert type(getattr(loaded, declared.name)) is KINDS[declared.type], declared.name
     assert loaded.as_parameters() == asdict(loaded)
-    assert recipe.load(model, f"{dataset}[seed=3]", {}) == loaded
+    assert recipe.read(kind, model, f"{dataset}[seed=3]", {}) == loaded
 
 
 def test_a_dataset_without_a_table_has_the_defaults():

@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import load_file
+from resumed import Stop, assert_same_run, weights
 
 import mtbench
 from mtbench.errors import CorruptedFileError, MtbenchError, UsageError
@@ -24,35 +24,6 @@ from reference_models import mtdea
 
 pytestmark = pytest.mark.filterwarnings("ignore::mtbench.results.MtbenchWarning")
 QUICK = {"epochs": "3", "adaptation_epochs": "2", "width": "8", "tasks": "3", "learning_rate": "0.001"}
-
-
-class Stop:
-    """Raises KeyboardInterrupt at one report of a run, as Ctrl-C there would."""
-
-    def __init__(self, *where):
-        self.where = where
-        self.stopped = False
-
-    def __call__(self, progress):
-        if not self.stopped and (progress.stage, progress.epoch, progress.batch) == self.where:
-            self.stopped = True
-            raise KeyboardInterrupt
-
-
-def weights(directory):
-    files = sorted((directory / "checkpoints").glob("*.safetensors"))
-    return {f"{path.name}/{name}": value for path in files for name, value in load_file(path).items()}
-
-
-def assert_same_run(directory, expected):
-    left, right = load(directory), load(expected)
-    for name in ("metrics", "optimistic", "pessimistic", "tie_rate", "candidates_sha256", "content_sha256"):
-        assert getattr(left, name) == getattr(right, name), name
-    assert left.ranks.to_frame().equals(right.ranks.to_frame())
-    ours, theirs = weights(directory), weights(expected)
-    assert ours.keys() == theirs.keys()
-    assert [name for name in ours if not torch.equal(ours[name], theirs[name])] == []
-    assert verify(directory).ok
 
 
 def plan_for(small, out, model="mtdea", **options):

@@ -14,12 +14,13 @@ from mtbench.models import Context
 from mtbench.names import HEAD, TAIL
 from reference_models import isdea, mtdea, recipe
 from reference_models.batches import graph_stage, prepare, task_loss
-from reference_models.double_equivariant import hold_out
+from reference_models.fitting import hold_out
 from reference_models.graph import typed_graph
+from reference_models.loop import State
 from reference_models.mtdea import MTDEA
 from reference_models.negatives import Negatives
 from reference_models.network import Architecture, TripleNetwork, attention_logits
-from reference_models.training import State, reassign, step
+from reference_models.training import reassign, step
 
 BUILDERS = {"isdea": isdea.build, "mtdea": mtdea.build}
 QUICK = {"epochs": "3", "adaptation_epochs": "2", "width": "6"}

@@ -1,0 +1,139 @@
+"""What all reference models share: how they are seeded, fitted from checkpoints and chosen by validation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from typing import Generic
+
+import numpy as np
+import torch
+from scipy import sparse
+from scipy.sparse.csgraph import connected_components
+from torch import Tensor
+
+from mtbench import metrics
+from mtbench.catalog import Parameter
+from mtbench.errors import DatasetError, MtbenchError, UsageError
+from mtbench.evaluate import Task
+from mtbench.models import Context
+from mtbench.names import HEAD, TAIL, BoolArray, IntArray
+from mtbench.runs import Regime
+from mtbench.splits import Split
+from reference_models.checkpoint import Checkpoints
+from reference_models.loop import Network, State, Work, train
+from reference_models.recipe import Kind
+
+
+class ReferenceModel(Generic[Kind]):
+    """A recipe and a device for one run, and the loop with its checkpoints.
+
+    Everything random follows from ``context.seed``: on the CPU the same seed gives the same metrics, and
+    a run continued from a checkpoint equals an uninterrupted one. Raises `UsageError` for a device that
+    is not there.
+    """
+
+    regime: Regime = "zero-shot"
+
+    def __init__(self, name: str, context: Context, recipe: Kind) -> None:
+        self.name = name
+        self.context = context
+        self.recipe = recipe
+        self.hyperparameters: Mapping[str, Parameter] = recipe.as_parameters()
+        self._device = torch_device(context.device)
+        self.device = torch.cuda.get_device_name(self._device) if self._device.type == "cuda" else "cpu"
+
+    def _train(
+        self,
+        stage: str,
+        state: State[Network],
+        split: Split,
+        work: Work,
+        *,
+        epochs: int,
+        patience: int,
+        validate: Callable[[], float] | None,
+    ) -> None:
+        """Run the loop on a stage, from its checkpoint on where the run has one."""
+        identity = {
+            "model": self.name,
+            "seed": self.context.seed,
+            "content_sha256": split.content_sha256,
+            **self.hyperparameters,
+        }
+        checkpoints = Checkpoints(self.context.workdir, identity) if self.context.workdir else None
+        if checkpoints:
+            checkpoints.restore(stage, state)
+        train(
+            state,
+            work,
+            stage=stage,
+            seed=self.context.seed,
+            epochs=epochs,
+            patience=patience,
+            validate=validate,
+            report=self.context.report,
+            save=partial(checkpoints.save, stage) if checkpoints else None,
+        )
+
+
+def hold_out(valid: Split, share: float, seed: int) -> BoolArray:
+    """Return which targets are kept for early stopping, bool ``(m,)``: those of a share of the components.
+
+    Whole connected components of the graph (on MetaFam: family trees) are held out, so that a validation
+    target never shares a neighbourhood with a training positive. Raises `DatasetError` if either
+    side would be empty.
+    """
+    nodes = valid.num_entities
+    links = (np.ones(len(valid.graph), dtype=np.int8), (valid.graph[:, HEAD], valid.graph[:, TAIL]))
+    _, component = connected_components(sparse.coo_array(links, shape=(nodes, nodes)), directed=False)
+    of_target = component[valid.targets[:, HEAD]]
+    components = np.random.default_rng([seed, *b"hold out"]).permutation(np.unique(of_target))
+    held_out = np.isin(of_target, components[: round(share * len(components))])
+    if not held_out.any() or held_out.all():
+        raise DatasetError(
+            f"{valid.dataset} {valid.name}: {len(valid.targets)} targets in {len(components)} components cannot be "
+            f"split into training positives and a share of {share} for early stopping; try --set positives=graph"
+        )
+    return held_out
+
+
+def validation(
+    task: Task, held_out: BoolArray, score: Callable[[IntArray], Tensor], learning_rate: float
+) -> Callable[[], float]:
+    """Return the early-stopping criterion: the expected MRR of a task over the held-out targets.
+
+    It raises `MtbenchError` for scores that are not finite, naming a smaller learning rate to try.
+    """
+    triples = task.triples
+
+    def mrr() -> float:
+        scores = score(triples)
+        if not torch.isfinite(scores).all():
+            raise MtbenchError(
+                f"{task.name}: training diverged, the network's scores are not finite; "
+                f"try a smaller learning rate: --set learning_rate={learning_rate / 10:g}"
+            )
+        ranks = task.rank(scores.numpy())
+        return metrics.expected(ranks.greater[held_out], ranks.equal[held_out])["mrr"]
+
+    return mrr
+
+
+def torch_device(name: str) -> torch.device:
+    """Return the device meant by ``auto``, ``cpu`` or ``cuda``; raises `UsageError` where there is none."""
+    if name not in ("auto", "cpu", "cuda"):
+        raise UsageError(f"--device must be auto, cpu or cuda, not {name!r}")
+    found = torch.cuda.is_available()
+    if name == "cuda" and not found:
+        raise UsageError("--device cuda: PyTorch sees no CUDA device here; use --device cpu or auto")
+    return torch.device("cuda" if found and name != "cpu" else "cpu")
+
+
+@contextmanager
+def seeded(seed: int, purpose: str) -> Iterator[None]:
+    """Seed PyTorch's CPU generator inside the block and leave the caller's generators as they were."""
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(int(np.random.SeedSequence([seed, *purpose.encode()]).generate_state(1)[0]))
+        yield

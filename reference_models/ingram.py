@@ -1,0 +1,206 @@
+"""InGram and DEq-InGram: attention over relations and entities that start from random features."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from mtbench.errors import UsageError
+from mtbench.evaluate import task
+from mtbench.models import Context
+from mtbench.names import IntArray
+from mtbench.splits import Split
+from reference_models.fitting import ReferenceModel, seeded, validation
+from reference_models.ingram_training import Splitter, corrupted, features, margin_loss
+from reference_models.layers.attention import EntityAttention, RelationAttention, XavierLinear
+from reference_models.loop import State, Tell, Work
+from reference_models.recipe import Hyperparameters, read
+from reference_models.relation_graph import Messages, messages_of
+
+SCORING_BATCH = 65_536
+DEQ_DRAWS = "10"
+"""Draws of DEq-InGram unless a setting says otherwise; how many its authors took is not published."""
+
+
+@dataclass(frozen=True)
+class Recipe(Hyperparameters):
+    """All hyper-parameters of InGram and DEq-InGram.
+
+    The hidden widths are ``relation_scale`` and ``entity_scale`` times ``width``. Training takes at most ``steps``
+    steps on the whole graph and is validated after ``every`` of them, on the MRR of the protocol ``selection``;
+    it ends after ``patience`` validations that brought nothing better. ``messages`` is the share of triples
+    shown in a step; ``draws`` how many initial features a test score is the mean of.
+    """
+
+    width: int
+    relation_scale: int
+    entity_scale: int
+    relation_layers: int
+    entity_layers: int
+    heads: int
+    bins: int
+    messages: float
+    negatives: int
+    margin: float
+    learning_rate: float
+    clip: float
+    selection: str
+    steps: int
+    every: int
+    patience: int
+    draws: int
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("relation_scale", "entity_scale"):
+            hidden = getattr(self, name) * self.width
+            if hidden % self.heads:
+                raise UsageError(f"heads must divide {name} * width = {hidden}, which {self.heads} does not")
+
+
+class InGram(nn.Module):
+    """Relations attend to relations with shared entities, then entities to entities through them (Lee et al. 2023)."""
+
+    def __init__(self, recipe: Recipe) -> None:
+        super().__init__()
+        width, heads = recipe.width, recipe.heads
+        of_relations, of_entities = recipe.relation_scale * width, recipe.entity_scale * width
+        self.relations_in, self.relations_out = XavierLinear(width, of_relations), XavierLinear(of_relations, width)
+        self.entities_in, self.entities_out = XavierLinear(width, of_entities), XavierLinear(of_entities, width)
+        self.relation_layers = nn.ModuleList(
+            RelationAttention(of_relations, heads, recipe.bins) for _ in range(recipe.relation_layers)
+        )
+        self.entity_layers = nn.ModuleList(
+            EntityAttention(of_entities, of_relations, heads) for _ in range(recipe.entity_layers)
+        )
+        self.weighting = XavierLinear(width, width)
+
+    def forward(self, messages: Messages, entities: Tensor, relations: Tensor) -> tuple[Tensor, Tensor]:
+        """Return entities ``(N, d)`` and relations as weights ``(slots, d)``, from initial features of these shapes."""
+        z, e = self.relations_in(relations), self.entities_in(entities)
+        for layer in self.relation_layers:
+            z = layer(z, messages.receivers, messages.senders, messages.bins)
+        for layer in self.entity_layers:
+            e = layer(e, z, messages.heads, messages.slots, messages.tails)
+        return self.entities_out(e), self.weighting(self.relations_out(z))
+
+
+def score(entities: Tensor, relations: Tensor, triples: Tensor) -> Tensor:
+    """Return the scores ``(*,)`` of triples ``(*, 3)``: the sum of head, relation and tail multiplied elementwise."""
+    heads, slots, tails = triples.reshape(-1, 3).unbind(dim=1)
+    product = entities.index_select(0, heads) * relations.index_select(0, slots) * entities.index_select(0, tails)
+    return product.sum(dim=1).view(triples.shape[:-1])
+
+
+class InGramModel(ReferenceModel[Recipe]):
+    """InGram with its recipe: features are random on every graph, so what is learned carries over to new names."""
+
+    def __init__(self, name: str, context: Context, recipe: Recipe) -> None:
+        super().__init__(name, context, recipe)
+        with seeded(context.seed, "network"):
+            self.network = InGram(recipe)
+        self.network.to(self._device)
+
+    def fit(self, train: Split, valid: Split) -> None:
+        """Train to early stopping on the validation MRR; continues from a checkpoint if there is one.
+
+        Raises `DatasetError` if no triple can be hidden without tearing the training graph.
+        """
+        recipe = self.recipe
+        state = State(self.network, None, torch.optim.Adam(self.network.parameters(), lr=recipe.learning_rate))
+        chosen, messages = task(valid, recipe.selection, "slots"), self._messages(train, train.graph)
+
+        def scores(triples: IntArray) -> Tensor:
+            rng = np.random.default_rng([self._seed, *b"valid", state.epoch])
+            return mean_score([self._embedded(messages, rng)], triples)
+
+        self._train(
+            "train",
+            state,
+            valid,
+            self._work(state, train),
+            epochs=-(-recipe.steps // recipe.every),
+            patience=recipe.patience,
+            validate=validation(chosen, np.ones(len(valid.targets), dtype=bool), scores, recipe.learning_rate),
+        )
+
+    def scorer(self, observable: Split) -> Callable[[IntArray], Tensor]:
+        """Return a function that scores triples of ``observable``: the mean score over the recipe's draws."""
+        messages = self._messages(observable, observable.graph)
+        rngs = [np.random.default_rng([self._seed, *b"test", draw]) for draw in range(self.recipe.draws)]
+        embedded = [self._embedded(messages, rng) for rng in rngs]
+        return lambda triples: mean_score(embedded, triples)
+
+    @property
+    def _seed(self) -> int:
+        return self.context.seed
+
+    def _messages(self, split: Split, triples: IntArray) -> Messages:
+        return messages_of(triples, split.num_entities, split.relation_slots, self.recipe.bins, self._device)
+
+    def _drawn(self, messages: Messages, rng: np.random.Generator) -> tuple[Tensor, Tensor]:
+        """Return fresh initial features of entities and relations."""
+        entities, relations = (
+            features(rows, self.recipe.width, rng) for rows in (messages.num_nodes, messages.num_slots)
+        )
+        return entities.to(self._device), relations.to(self._device)
+
+    def _embedded(self, messages: Messages, rng: np.random.Generator) -> tuple[Tensor, Tensor]:
+        self.network.eval()
+        with torch.no_grad():
+            return self.network(messages, *self._drawn(messages, rng))  # type: ignore[no-any-return]
+
+    def _work(self, state: State[InGram], train: Split) -> Work:
+        """Return the work between two validations: ``every`` steps, each on another split of the training graph."""
+        recipe = self.recipe
+        splitter = Splitter(train, recipe.messages, np.random.default_rng([self._seed, *b"forest"]))
+
+        def step(rng: np.random.Generator) -> float:
+            shown, targets = splitter.draw(rng)
+            messages = self._messages(train, shown)
+            negatives = corrupted(targets, recipe.negatives, train.num_entities, rng)
+            triples = torch.from_numpy(np.concatenate([targets[:, None], negatives], axis=1)).to(self._device)
+            entities, relations = self.network(messages, *self._drawn(messages, rng))
+            scores = score(entities, relations, triples)
+            loss = margin_loss(scores, recipe.margin)
+            state.descend(loss, recipe.clip)
+            return float(loss.detach())
+
+        def work(epoch: int, rng: np.random.Generator, tell: Tell) -> dict[str, float]:
+            self.network.train()
+            count, total = min(recipe.every, recipe.steps - (epoch - 1) * recipe.every), 0.0
+            for done in range(count):
+                tell(done, count, total / max(done, 1))
+                total += step(rng)
+            return {"epoch": epoch, "loss": total / count}
+
+        return work
+
+
+def mean_score(embedded: list[tuple[Tensor, Tensor]], triples: IntArray) -> Tensor:
+    """Return the scores ``(m,)`` of triples ``(m, 3)`` on the CPU, averaged over draws of the features."""
+    found = []
+    for start in range(0, len(triples), SCORING_BATCH):
+        batch = torch.from_numpy(triples[start : start + SCORING_BATCH]).to(embedded[0][0].device)
+        found.append(
+            torch.stack([score(entities, relations, batch) for entities, relations in embedded]).mean(dim=0).cpu()
+        )
+    return torch.cat(found)
+
+
+def build(context: Context) -> InGramModel:
+    """Return InGram for a run, with the recipe of the run's dataset."""
+    recipe = read(Recipe, "ingram", context.dataset, context.settings)
+    if recipe.draws != 1:
+        raise UsageError(f"ingram has one draw, not {recipe.draws}: run deq-ingram with --set draws={recipe.draws}")
+    return InGramModel("ingram", context, recipe)
+
+
+def build_deq(context: Context) -> InGramModel:
+    """Return DEq-InGram for a run: InGram, the same seed the same weights, its test scores averaged over draws."""
+    recipe = read(Recipe, "ingram", context.dataset, {"draws": DEQ_DRAWS, **context.settings})
+    return InGramModel("deq-ingram", context, recipe)

@@ -1,0 +1,47 @@
+"""ISDEA-homo: all relations treated alike, the baseline that cannot tell two relations apart."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from mtbench.errors import UsageError
+from mtbench.models import Context
+from reference_models.double_equivariant import DoubleEquivariantModel
+from reference_models.graph import TypedGraph
+from reference_models.layers.basic import Perceptron
+from reference_models.layers.soft import Input
+from reference_models.network import Architecture, TripleNetwork
+from reference_models.recipe import load, refuse
+
+
+class ISDEAHomo(TripleNetwork):
+    """A plain GIN stack on the edges without their types, under the same head (`docs/models.md`, ISDEA-homo)."""
+
+    uses_attention = False
+    sees_relations = False
+
+    def __init__(self, architecture: Architecture, *, learn_epsilon: bool) -> None:
+        super().__init__(architecture, norms=0)
+        width, count = architecture.width, architecture.gin_layers
+        self.layers = nn.ModuleList(Perceptron(1 if index == 0 else width, width) for index in range(count))
+        self.epsilon = nn.Parameter(torch.zeros(count), requires_grad=learn_epsilon)
+
+    def represent(self, graph: TypedGraph, attention: Tensor | None, nodes: Tensor | None = None) -> Input:
+        """Return the representations ``(N, 1, d)`` of every node; ReLU stands between layers, and no batch norm."""
+        features = torch.ones(graph.num_nodes, 1, dtype=graph.dtype, device=graph.heads.device)
+        for index, layer in enumerate(self.layers):
+            features = torch.relu(features)  # which leaves the constant input as it is
+            features = layer((1 + self.epsilon[index]) * features + graph.everyone.union @ features)
+        return Input((features if nodes is None else features[nodes]).unsqueeze(1), nodes=nodes)
+
+
+def build(context: Context) -> DoubleEquivariantModel:
+    """Return ISDEA-homo for a run, with the recipe of the run's dataset."""
+    recipe = load("isdea-homo", context.dataset, context.settings)
+    if recipe.tasks != 1:
+        raise UsageError(f"isdea-homo has one task, not {recipe.tasks}: run mtdea with --set tasks={recipe.tasks}")
+    refuse("isdea-homo", recipe, adjacency="others", mean="literal", assignment="hard", linear_layers="single")
+    return DoubleEquivariantModel(
+        "isdea-homo", context, recipe, lambda sizes: ISDEAHomo(sizes, learn_epsilon=recipe.learn_epsilon)
+    )

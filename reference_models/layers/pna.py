@@ -1,0 +1,58 @@
+"""Principal neighbourhood aggregation over messages and a boundary condition (NBFNet's layer)."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from reference_models.propagation import Step
+
+VARIANCE_FLOOR = 1e-6
+SCALE_FLOOR = 0.01
+
+
+class BoundaryPNA(nn.Module):
+    """x' = ReLU(LayerNorm(W [x, aggregate])) + x, the aggregate taken over messages and the boundary alike.
+
+    A message is the sender's row times the relation's, elementwise; with one relation for all that is
+    one product per row, not one per edge. Mean, maximum, minimum and standard deviation over the messages into a
+    node and its boundary (the query at the head, zero elsewhere), each times 1, s and 1 / s with
+    s = ln(degree + 1) over its mean: 12 features per channel. The scales belong to rows, so they are applied
+    after the linear map, which then reads 4 features. Source: Zhu et al. 2021, as in `docs/models.md`, NBFNet-homo.
+    """
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.relation = nn.Parameter(torch.randn(width))
+        self.linear = nn.Linear(13 * width, width)
+        self.norm = nn.LayerNorm(width)
+
+    def forward(self, below: Tensor, step: Step, query: Tensor, degrees: Tensor, scales: Tensor) -> Tensor:
+        """Map the rows below ``(m', d)`` to the step's ``(m, d)``; ``degrees`` and ``scales`` are per node ``(N,)``."""
+        own, width = below.index_select(0, step.own), below.shape[1]
+        gathered = aggregate((below * self.relation).index_select(0, step.senders), step, query, degrees)
+        scale = scales[step.nodes].unsqueeze(1)
+        plain, scaled, damped = (
+            gathered @ self.linear.weight[:, place : place + 4 * width].T
+            for place in range(width, 13 * width, 4 * width)
+        )
+        mixed = own @ self.linear.weight[:, :width].T + plain + scale * scaled + damped / scale.clamp(min=SCALE_FLOOR)
+        return torch.relu(self.norm(mixed + self.linear.bias)) + own
+
+
+def aggregate(messages: Tensor, step: Step, query: Tensor, degrees: Tensor) -> Tensor:
+    """Return mean, maximum, minimum and deviation ``(m, 4 d)`` over the messages ``(e, d)`` and each row's boundary."""
+    boundary = step.is_head.unsqueeze(1) * query
+    places = step.receivers.unsqueeze(1).expand_as(messages)
+    count = degrees[step.nodes].unsqueeze(1) + 1
+    mean = boundary.index_add(0, step.receivers, messages) / count
+    squares = (boundary * boundary).index_add(0, step.receivers, messages * messages) / count
+    largest = boundary.scatter_reduce(0, places, messages, "amax")
+    smallest = boundary.scatter_reduce(0, places, messages, "amin")
+    return torch.cat([mean, largest, smallest, (squares - mean * mean).clamp(min=VARIANCE_FLOOR).sqrt()], dim=1)
+
+
+def degree_scales(degrees: Tensor) -> Tensor:
+    """Return s = ln(degree + 1) over its mean ``(N,)``, zero in a graph without edges."""
+    logs = torch.log(degrees + 1)
+    return logs / logs.mean().clamp(min=torch.finfo(logs.dtype).tiny)

@@ -1,0 +1,183 @@
+"""NBFNet-homo: paths from the head, relations left out; the baseline that reads structure alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import softplus
+
+from mtbench.evaluate import task
+from mtbench.models import Context
+from mtbench.names import HEAD, RELATION, TAIL, IntArray
+from mtbench.splits import Split
+from reference_models.batches import edges_of
+from reference_models.fitting import ReferenceModel, hold_out, seeded, validation
+from reference_models.graph import TypedGraph, typed_graph
+from reference_models.layers.pna import BoundaryPNA, degree_scales
+from reference_models.loop import State, Tell, Work, mean_loss
+from reference_models.negatives import Negatives
+from reference_models.pairs import PairScores
+from reference_models.propagation import Neighbours, plan
+from reference_models.recipe import Hyperparameters, read
+from reference_models.training import batches_of
+
+HEADS_AT_ONCE = 32
+"""Heads propagated together when scoring: at most so many rows per node are held in memory."""
+
+
+@dataclass(frozen=True)
+class Recipe(Hyperparameters):
+    """All hyper-parameters of NBFNet-homo.
+
+    ``positives`` and ``holdout`` are those of the double-equivariant models; ``temperature`` that of the
+    adversarial weights of the negatives; ``selection`` the protocol whose validation MRR chooses the epoch.
+    """
+
+    width: int
+    layers: int
+    positives: str
+    holdout: float
+    batch: int
+    negatives: int
+    temperature: float
+    learning_rate: float
+    selection: str
+    epochs: int
+    patience: int
+
+
+class NBFNetHomo(nn.Module):
+    """The homogeneous NBFNet: one learned query and, per layer, one learned relation for all edges."""
+
+    def __init__(self, width: int, layers: int) -> None:
+        super().__init__()
+        self.query = nn.Parameter(torch.randn(width))
+        self.layers = nn.ModuleList(BoundaryPNA(width) for _ in range(layers))
+        self.head = nn.Sequential(nn.Linear(2 * width, 2 * width), nn.ReLU(), nn.Linear(2 * width, 1))
+
+    def forward(self, neighbours: Neighbours, heads: Tensor, tails: Tensor) -> Tensor:
+        """Return the logits ``(m,)`` of node pairs, ``heads`` and ``tails`` being int64 ``(m,)``."""
+        total = neighbours.num_nodes
+        distinct, queries = torch.unique(heads, return_inverse=True)
+        wanted, places = torch.unique(queries * total + tails, return_inverse=True)
+        planned = plan(neighbours, distinct, wanted, len(self.layers))
+        degrees = neighbours.degrees.to(self.query.dtype)
+        scales = degree_scales(degrees)
+        rows = planned.is_head.unsqueeze(1) * self.query
+        for layer, step in zip(self.layers, planned.steps, strict=True):
+            rows = layer(rows, step, self.query, degrees, scales)
+        logits = self.head(torch.cat([rows, self.query.expand_as(rows)], dim=1)).squeeze(1)
+        return logits.index_select(0, places)  # type: ignore[no-any-return]
+
+
+class NBFNetModel(ReferenceModel[Recipe]):
+    """NBFNet-homo with its recipe: trained on one graph, applied to another as it is."""
+
+    def __init__(self, context: Context, recipe: Recipe) -> None:
+        super().__init__("nbfnet-homo", context, recipe)
+        with seeded(context.seed, "network"):
+            self.network = NBFNetHomo(recipe.width, recipe.layers)
+        self.network.to(self._device)
+
+    def fit(self, train: Split, valid: Split) -> None:
+        """Train to early stopping on the validation MRR; continues from a checkpoint if there is one.
+
+        Raises `DatasetError` if ``valid`` has too few targets for the recipe.
+        """
+        recipe = self.recipe
+        graph = typed_graph(train, inverses=True, device=self._device)
+        held_out, positives = np.ones(len(valid.targets), dtype=bool), train.graph
+        if recipe.positives == "targets":
+            held_out = hold_out(valid, recipe.holdout, self.context.seed)
+            positives = valid.targets[~held_out]
+        state = State(self.network, None, torch.optim.Adam(self.network.parameters(), lr=recipe.learning_rate))
+        neighbours, chosen = Neighbours.of(graph), task(valid, recipe.selection, "slots")
+        validate = validation(
+            chosen, held_out, lambda triples: pair_scores(self.network, neighbours)(triples), recipe.learning_rate
+        )
+        work = epoch_of(state, graph, positives, recipe)
+        self._train("train", state, valid, work, epochs=recipe.epochs, patience=recipe.patience, validate=validate)
+
+    def scorer(self, observable: Split) -> Callable[[IntArray], Tensor]:
+        """Return a function that scores triples of ``observable``; equal for all relations to the last bit."""
+        graph = typed_graph(observable, inverses=True, device=self._device)
+        return pair_scores(self.network, Neighbours.of(graph))
+
+
+def pair_scores(network: NBFNetHomo, neighbours: Neighbours) -> PairScores:
+    """Return a scorer that propagates from each distinct head once, some heads at a time, without gradients."""
+
+    def compute(pairs: IntArray) -> Tensor:
+        network.eval()
+        device = neighbours.senders.device
+        cuts = np.flatnonzero(np.diff(pairs[:, 0], prepend=-1))[::HEADS_AT_ONCE]
+        with torch.no_grad():
+            found = [
+                network(neighbours, *torch.from_numpy(part).to(device).unbind(dim=1)).cpu()
+                for part in np.split(pairs, cuts[1:])
+            ]
+        return torch.cat(found)
+
+    return PairScores(neighbours.num_nodes, compute)
+
+
+def queries_of(positives: IntArray, slots: int) -> IntArray:
+    """Return the queries of a batch ``(b, 3)``: a second half of them asks for the head, through the inverse."""
+    half = len(positives) - len(positives) // 2
+    turned = positives[half:, [TAIL, RELATION, HEAD]] + np.array([0, slots, 0])
+    return np.concatenate([positives[:half], turned])
+
+
+def query_loss(logits: Tensor, temperature: float) -> Tensor:
+    """Return the mean loss of queries, logits ``(b, 1 + n)`` with the positive first.
+
+    Cross-entropy of the positive and of its negatives, which count by a softmax over their own logits,
+    without gradient, and the half of both. Source: Sun et al. 2019, as used by Zhu et al. 2021.
+    """
+    positive, negatives = logits[:, 0], logits[:, 1:]
+    weights = torch.softmax(negatives.detach() / temperature, dim=1)
+    return ((softplus(-positive) + (weights * softplus(negatives)).sum(dim=1)) / 2).mean()
+
+
+def epoch_of(state: State[NBFNetHomo], graph: TypedGraph, positives: IntArray, recipe: Recipe) -> Work:
+    """Return the work of one epoch: every positive once, its own edge and the inverse hidden while it is scored."""
+    order = torch.argsort(graph.tails, stable=True)
+    graph = TypedGraph(
+        graph.heads[order], graph.slots[order], graph.tails[order], graph.num_nodes, graph.num_slots, graph.dtype
+    )
+    negatives = Negatives(graph)
+
+    def batches(rng: np.random.Generator) -> Iterator[IntArray]:
+        return batches_of(len(positives), recipe.batch, rng)
+
+    def work(epoch: int, rng: np.random.Generator, tell: Tell) -> dict[str, float]:
+        state.network.train()
+
+        def step(numbers: IntArray) -> float:
+            chosen = positives[numbers]
+            queries = queries_of(chosen, graph.num_slots // 2)
+            triples = np.concatenate([queries[:, None], negatives.draw(queries, recipe.negatives, 0, rng)], axis=1)
+            loss = query_loss(logits_of(state.network, graph, chosen, triples), recipe.temperature)
+            state.descend(loss, None)
+            return float(loss.detach())
+
+        return {"epoch": epoch, "loss": mean_loss(batches(rng), step, tell)}
+
+    return work
+
+
+def logits_of(network: NBFNetHomo, graph: TypedGraph, hidden: IntArray, triples: IntArray) -> Tensor:
+    """Return the logits ``(b, c)`` of triples ``(b, c, 3)`` on a graph sorted by tails, without some of its triples."""
+    shown = graph.without(edges_of(graph, hidden, inverses=True))
+    neighbours = Neighbours.sorted_already(shown.heads, shown.tails, graph.num_nodes)
+    pairs = torch.from_numpy(triples.reshape(-1, 3)).to(graph.heads.device)
+    return network(neighbours, pairs[:, HEAD], pairs[:, TAIL]).view(triples.shape[:2])  # type: ignore[no-any-return]
+
+
+def build(context: Context) -> NBFNetModel:
+    """Return NBFNet-homo for a run, with the recipe of the run's dataset."""
+    return NBFNetModel(context, read(Recipe, "nbfnet-homo", context.dataset, context.settings))

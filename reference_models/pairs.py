@@ -1,0 +1,39 @@
+"""Scores of models that are blind to relations: one number per pair of nodes, whatever the relation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from mtbench.names import HEAD, TAIL, IntArray
+
+
+class PairScores:
+    """A triple scorer that computes every pair of nodes once and repeats its score for every relation.
+
+    The rounding of a network's score depends on what else is in its batch, so ``(u, r, v)`` and
+    ``(u, r', v)`` scored apart may differ in the last bit, and a tie that the model cannot break would look
+    broken. ``compute`` scores distinct pairs, int64 ``(p, 2)`` sorted by head and tail, and returns ``(p,)``
+    on the CPU; pairs that were asked for before are looked up.
+    """
+
+    def __init__(self, num_nodes: int, compute: Callable[[IntArray], Tensor]) -> None:
+        self._num_nodes = num_nodes
+        self._compute = compute
+        self._keys = np.empty(0, dtype=np.int64)
+        self._scores = torch.empty(0)
+
+    def __call__(self, triples: IntArray) -> Tensor:
+        """Return the scores ``(m,)`` of triples ``(m, 3)``."""
+        keys = triples[:, HEAD] * self._num_nodes + triples[:, TAIL]
+        new = np.setdiff1d(keys, self._keys)
+        if len(new):
+            found = self._compute(np.stack(np.divmod(new, self._num_nodes), axis=1))
+            joined = np.concatenate([self._keys, new])
+            order = np.argsort(joined)
+            self._keys = joined[order]
+            self._scores = torch.cat([self._scores.to(found.dtype), found])[torch.from_numpy(order)]
+        return self._scores[torch.from_numpy(np.searchsorted(self._keys, keys))]

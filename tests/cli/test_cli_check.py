@@ -1,0 +1,80 @@
+"""``mtbench check`` as it is typed, with scorers that lie in the working directory."""
+
+from __future__ import annotations
+
+import json
+import sys
+import textwrap
+
+import pytest
+
+NAME = "somebodys_scorers"
+SOURCE = """
+    import numpy as np
+
+    def by_degree(split):
+        degree = np.bincount(split.graph[:, 2], minlength=split.num_entities)
+        return lambda triples: degree[triples[:, 2]] + 0.01 * degree[triples[:, 0]]
+
+    def by_id(split):
+        return lambda triples: -1.0 * triples[:, 2]
+
+    def score(triples):
+        return triples @ np.array([0.3, 0.1, 1.0])
+
+    number = 3
+"""
+
+
+@pytest.fixture(autouse=True)
+def module(monkeypatch, tmp_path):
+    (tmp_path / f"{NAME}.py").write_text(textwrap.dedent(SOURCE), encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.delitem(sys.modules, NAME, raising=False)
+    yield
+    sys.modules.pop(NAME, None)
+
+
+def test_a_sound_scorer_passes(run):
+    code, out, err = run("check", f"{NAME}:by_degree")
+    assert (code, err) == (0, "")
+    assert "entity names     pass      exactly the same scores" in out
+    assert out.endswith(f"{NAME}:by_degree on synthetic: 9 pass, 0 fail, 0 not applicable\n")
+
+
+def test_a_failed_check_is_exit_code_1(run):
+    code, out, _ = run("check", f"{NAME}:by_id")
+    assert code == 1
+    assert "entity names     fail      scores differ by up to 5" in out
+    assert out.endswith("8 pass, 1 fail, 0 not applicable\n")
+
+
+def test_json_on_a_dataset(run):
+    code, out, err = run("check", f"{NAME}:score", "--dataset", "toy", "--json")
+    assert (code, err) == (0, "")
+    payload = json.loads(out)
+    assert (payload["scorer"], payload["dataset"], payload["ok"]) == (f"{NAME}:score", "toy", True)
+    assert len(payload["checks"]) == 9
+    assert payload["checks"][0] == {
+        "check": "shape and type",
+        "verdict": "pass",
+        "message": "one real number per triple",
+    }
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((), "Missing argument 'MODULE:SCORER'"),
+        (("mtdea",), "'mtdea' does not name a scorer: expected package.module:name"),
+        ((f"{NAME}:by_degre",), "has no attribute 'by_degre'"),
+        ((f"{NAME}.py:by_degree",), f"No module named '{NAME}.py'"),
+        ((f"{NAME}:number",), "int cannot score"),
+        ((f"{NAME}:score", "--dataset", "tyo"), "unknown dataset or directory 'tyo': did you mean toy"),
+    ],
+)
+def test_wrong_usage(run, arguments, message):
+    code, out, err = run("check", *arguments)
+    assert (code, out) == (2, "")
+    assert message in err

@@ -1,0 +1,81 @@
+"""The baselines as ``mtbench run`` trains, stops, continues and records them."""
+
+from __future__ import annotations
+
+import pytest
+from resumed import Stop, assert_same_run
+
+from mtbench.errors import UnknownNameError, UsageError
+from mtbench.results import load, verify
+from mtbench.run import Plan, run
+
+pytestmark = pytest.mark.filterwarnings("ignore::mtbench.results.MtbenchWarning")
+
+QUICK = {
+    "isdea-homo": {"epochs": "3", "width": "4"},
+    "ingram": {"steps": "5", "every": "2", "width": "8", "patience": "9"},
+    "deq-ingram": {"steps": "5", "every": "2", "width": "8", "patience": "9", "draws": "3"},
+    "nbfnet-homo": {"epochs": "3", "width": "4", "batch": "512"},
+}
+
+
+def plan_for(small, out, model, **settings):
+    return Plan(model, str(small), device="cpu", settings={**QUICK[model], **settings}, out=out)
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(small, tmp_path_factory):
+    """Run directories of runs that nobody stopped, made once."""
+    made = {}
+
+    def get(model):
+        if model not in made:
+            made[model] = tmp_path_factory.mktemp("uninterrupted") / model
+            run(plan_for(small, made[model], model))
+        return made[model]
+
+    return get
+
+
+@pytest.mark.parametrize("model", QUICK)
+def test_a_run_records_what_it_did_and_is_the_same_again(small, tmp_path, uninterrupted, model):
+    info = load(uninterrupted(model)).run
+    assert (info.model, info.regime, info.device) == (model, "zero-shot", "cpu")
+    assert {key: str(info.hyperparameters[key]) for key in QUICK[model]} == QUICK[model]
+    run(plan_for(small, tmp_path / "again", model))
+    assert_same_run(tmp_path / "again", uninterrupted(model))
+
+
+@pytest.mark.parametrize("where", [("train", 1, 0), ("train", 2, 1), ("train", 3, 0)], ids=str)
+@pytest.mark.parametrize("model", QUICK)
+def test_an_interrupted_run_goes_on_to_the_same_end(small, tmp_path, uninterrupted, model, where):
+    plan, stop = plan_for(small, tmp_path / "run", model), Stop(*where)
+    with pytest.raises(KeyboardInterrupt):
+        run(plan, stop)
+    assert stop.stopped
+    assert not plan.out.exists()
+    reports = []
+    run(plan, reports.append)
+    assert_same_run(plan.out, uninterrupted(model))
+    assert (reports[0].stage, reports[0].epoch) == where[:2]
+
+
+@pytest.mark.parametrize("model", QUICK)
+def test_another_seed_is_another_run(small, tmp_path, uninterrupted, model):
+    plan = plan_for(small, tmp_path / "run", model)
+    run(Plan(plan.model, plan.dataset, device="cpu", settings=plan.settings, out=plan.out, seed=1))
+    assert not load(plan.out).ranks.to_frame().equals(load(uninterrupted(model)).ranks.to_frame())
+    assert verify(plan.out).ok
+
+
+@pytest.mark.parametrize("model", QUICK)
+def test_an_unknown_hyperparameter_is_answered_with_the_nearest(small, tmp_path, model):
+    with pytest.raises(UnknownNameError, match="unknown hyper-parameter 'lerning_rate': did you mean learning_rate"):
+        run(plan_for(small, tmp_path / "run", model, lerning_rate="1"))
+    with pytest.raises(UsageError, match=r"^width must be at least 1, not 0"):
+        run(plan_for(small, tmp_path / "run", model, width="0"))
+
+
+def test_missing_triples_may_be_the_positives(small, tmp_path):
+    run(plan_for(small, tmp_path / "run", "nbfnet-homo", positives="targets", selection="entity"))
+    assert load(tmp_path / "run").run.hyperparameters["positives"] == "targets"

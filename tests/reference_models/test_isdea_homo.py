@@ -1,0 +1,123 @@
+from __future__ import annotations
+
+import literal
+import numpy as np
+import pytest
+import torch
+
+import mtbench
+from mtbench.errors import UsageError
+from mtbench.evaluate import task
+from mtbench.models import Context
+from mtbench.names import HEAD, TAIL
+from reference_models import isdea_homo
+from reference_models.batches import pair_features
+from reference_models.double_equivariant import triple_scores
+from reference_models.graph import TypedGraph
+from reference_models.isdea_homo import ISDEAHomo
+from reference_models.network import Architecture
+
+pytestmark = pytest.mark.filterwarnings("ignore::mtbench.results.MtbenchWarning")
+
+
+def network_of(gin_layers=2, hops=0, seed=0):
+    network = ISDEAHomo(Architecture(8, gin_layers, 1, hops), learn_epsilon=True).double()
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for parameter in network.parameters():
+            parameter.copy_(torch.randn(parameter.shape, generator=generator, dtype=torch.float64))
+    return network
+
+
+def all_triples(graph):
+    sizes = (graph.num_nodes, graph.num_slots, graph.num_nodes)
+    return np.stack(np.meshgrid(*map(np.arange, sizes), indexing="ij"), axis=-1).reshape(-1, 3)
+
+
+def scores_of(network, graph, triples):
+    return triple_scores(network, graph, None, lambda rows: pair_features(graph, rows, network.architecture.hops))(
+        triples
+    )
+
+
+@pytest.mark.parametrize("gin_layers", [1, 2, 3])
+def test_a_network_is_a_plain_gin_on_the_edges_without_their_types(gin_layers):
+    network, graph = network_of(gin_layers), literal.random_graph(5, nodes=6, slots=4, edges=20)
+    A = literal.dense(graph).sum(dim=0)
+    X = torch.ones(graph.num_nodes, 1, dtype=torch.float64)
+    for index, layer in enumerate(network.layers):
+        X = literal.gin(layer, torch.relu(X) if index else X, A, network.epsilon[index])
+    torch.testing.assert_close(network.represent(graph, None), X.unsqueeze(1), rtol=1e-10, atol=1e-10)
+    triples = all_triples(graph)
+    first, _, second = network.head
+    ends = torch.cat([X[triples[:, HEAD]], X[triples[:, TAIL]]], dim=1)
+    expected = literal.affine(second, torch.relu(literal.affine(first, ends))).squeeze(1)
+    torch.testing.assert_close(scores_of(network, graph, triples), expected, rtol=1e-9, atol=1e-9)
+    assert expected.std() > 1e-3
+
+
+@pytest.mark.parametrize("hops", [0, 2])
+def test_every_relation_has_the_same_score_to_the_last_bit(hops):
+    network, graph = network_of(hops=hops).float(), literal.random_graph(1, nodes=9, slots=5, dtype=torch.float32)
+    triples = np.random.default_rng(0).permutation(all_triples(graph))
+    found = scores_of(network, graph, triples).numpy()
+    table = np.empty((9, 5, 9), dtype=np.float32)
+    table[tuple(triples.T)] = found
+    assert (table == table[:, :1]).all()
+    assert len(np.unique(table[:, 0])) > 5
+
+
+def test_renaming_nodes_and_relations_only_renames_the_scores():
+    network, graph = network_of(hops=2), literal.random_graph(9, nodes=7, slots=5, edges=25)
+    rng = np.random.default_rng(2)
+    nodes, slots = rng.permutation(7), rng.permutation(5)
+    renamed = TypedGraph(
+        torch.from_numpy(nodes)[graph.heads],
+        torch.from_numpy(slots)[graph.slots],
+        torch.from_numpy(nodes)[graph.tails],
+        7,
+        5,
+        graph.dtype,
+    )
+    triples = all_triples(graph)
+    moved = np.stack([nodes[triples[:, 0]], slots[triples[:, 1]], nodes[triples[:, 2]]], axis=1)
+    torch.testing.assert_close(
+        scores_of(network, renamed, moved), scores_of(network, graph, triples), rtol=1e-9, atol=1e-9
+    )
+
+
+def test_tasks_are_refused():
+    with pytest.raises(UsageError, match=r"^isdea-homo has one task, not 2: run mtdea with --set tasks=2$"):
+        isdea_homo.build(Context("metafam", settings={"tasks": "2"}))
+
+
+@pytest.fixture(scope="module")
+def trained(small):
+    data = mtbench.load(small)
+    model = isdea_homo.build(Context("metafam", 0, "cpu", None, {"epochs": "2", "width": "6"}))
+    model.fit(data.train, data.valid)
+    return data, model.scorer(data.test.observable())
+
+
+def test_among_relations_it_is_chance_and_no_order_of_ties_is_worse(trained):
+    data, score = trained
+    found = task(data.test, "relation", "slots").run(score)
+    assert found.tie_rate == 1
+    assert found.pessimistic["mr"] == 51
+    assert found.pessimistic["mrr"] == pytest.approx(1 / 51)
+    assert found.optimistic["mrr"] == 1
+    assert found.metrics["mr"] == 26
+    assert found.metrics["mrr"] == pytest.approx(sum(1 / rank for rank in range(1, 52)) / 51)
+    assert found.metrics["hits@1"] == pytest.approx(1 / 51)
+    assert found.metrics["hits@10"] == pytest.approx(10 / 51)
+
+
+def test_the_relation_candidates_of_a_dual_list_all_tie_and_leave_no_hit_in_the_worst_case(trained):
+    data, score = trained
+    found = task(data.test, "dual", "slots").run(score)
+    relations, tails = found.ranks.sides["relation"], found.ranks.sides["tail"]
+    assert (relations.greater == 0).all()
+    assert (relations.equal == 26).all()
+    worst = 27 + (tails.greater + tails.equal).mean()
+    assert found.pessimistic["mr"] == pytest.approx(worst)
+    assert found.pessimistic["hits@10"] == 0
