@@ -11,7 +11,7 @@ from torch.utils.checkpoint import checkpoint
 
 from reference_models.graph import Receivers, TypedGraph
 from reference_models.layers.basic import Linear, RowNorm, uniform_
-from reference_models.layers.soft import Input
+from reference_models.layers.soft import Input, finish
 from reference_models.layers.sums import expand
 from reference_models.layers.tasks import Reading
 
@@ -73,7 +73,7 @@ class TripleNetwork(nn.Module):
             )
         _, total, width = features.values.shape
         rows = _pick(features.values.view(-1, width), torch.stack([heads, tails]) * total + slots)
-        parts = list(features.finish(rows, features.tensors()).unbind(dim=0))
+        parts = list(finish(rows, features.tensors(), rectified=features.rectified).unbind(dim=0))
         if distances is not None:
             parts += [_pick(self.distances, distances[..., 0]), _pick(self.distances, distances[..., 1])]
         return self.head(torch.cat(parts, dim=-1)).squeeze(-1)  # type: ignore[no-any-return]

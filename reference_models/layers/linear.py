@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from reference_models.layers.basic import Linear, Perceptron, uniform_
 from reference_models.layers.blocks import blockwise, node_blocks
 from reference_models.layers.rows import Rows
-from reference_models.layers.soft import Input, soft_maps
+from reference_models.layers.soft import Input, finish, soft_maps
 from reference_models.layers.sums import task_sums
 from reference_models.layers.tasks import Reading, Shares
 
@@ -59,11 +59,12 @@ def soft_linear(
     features: Input, attention: Tensor, maps: Sequence[Tensor], positions: Tensor, reading: Reading | None = None
 ) -> Tensor:
     """Return the soft linear layer of features ``(N, R, d)``; see `SoftLinear`."""
-    values, affine, chosen = features.values, features.tensors(), reading or Reading()
+    values, affine, rectified, chosen = features.values, features.tensors(), features.rectified, reading or Reading()
+    count = len(affine)  # the blocks, kept until the backward pass, must not keep the features
 
     def block(index: int, part: Tensor, attention: Tensor, positions: Tensor, *tensors: Tensor) -> Tensor:
-        x = features.finish(part, tensors[: len(affine)])
-        weight, bias, same, same_bias, *other = tensors[len(affine) :]
+        x = finish(part, tensors[:count], rectified=rectified)
+        weight, bias, same, same_bias, *other = tensors[count:]
         shares, sums = Shares.of(attention, chosen), task_sums(x, attention)
         node = bias + same_bias
         if other:
@@ -91,13 +92,14 @@ def soft_perceptron(
     features: Input, attention: Tensor, maps: Sequence[Tensor], positions: Tensor, reading: Reading | None = None
 ) -> Tensor:
     """Return the soft layer of perceptrons of features ``(N, R, d)``; see `SoftPerceptron`."""
-    values, affine, chosen = features.values, features.tensors(), reading or Reading()
+    values, affine, rectified, chosen = features.values, features.tensors(), features.rectified, reading or Reading()
+    count = len(affine)  # the blocks, kept until the backward pass, must not keep the features
 
     def block(index: int, part: Tensor, attention: Tensor, positions: Tensor, *tensors: Tensor) -> Tensor:
-        x = features.finish(part, tensors[: len(affine)])
+        x = finish(part, tensors[:count], rectified=rectified)
         shares = Shares.of(attention, chosen)
         apart = positions.expand(len(x), *positions.shape)
-        return Rows(tensors[len(affine) :])(x, x, task_sums(x, attention), apart, shares)
+        return Rows(tensors[count:])(x, x, task_sums(x, attention), apart, shares)
 
     width = max(values.shape[2], maps[0].shape[0])
     blocks = [(rows,) for rows in node_blocks(len(values), values.shape[1] * width, values.device)]

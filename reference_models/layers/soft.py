@@ -41,15 +41,16 @@ class Input:
         """Return scale and shift, if any."""
         return [] if self.scale is None or self.shift is None else [self.scale, self.shift]
 
-    def finish(self, values: Tensor, affine: Sequence[Tensor]) -> Tensor:
-        """Apply scale, shift and ReLU to a part of the values."""
-        if affine:
-            values = torch.addcmul(affine[1], values, affine[0])
-        return torch.relu(values) if self.rectified else values
-
     def whole(self) -> Tensor:
         """Return the features themselves."""
-        return self.finish(self.values, self.tensors())
+        return finish(self.values, self.tensors(), rectified=self.rectified)
+
+
+def finish(values: Tensor, affine: Sequence[Tensor], *, rectified: bool) -> Tensor:
+    """Apply scale and shift, if any, and ReLU, if asked for, to a part of an input's values."""
+    if affine:
+        values = torch.addcmul(affine[1], values, affine[0])
+    return torch.relu(values) if rectified else values
 
 
 class SoftGIN(nn.Module):
@@ -219,17 +220,19 @@ def soft_gin_of_constant(
 
     The contexts are summed over all other relations' edges; see `SoftGIN.of_constant`.
     """
-    kinds = graph.kinds
+    kinds, chosen = graph.kinds, reading or Reading()
     near = attention.new_ones(2) if epsilon is None else 1 + epsilon
-    reach = near[1] + kinds.degrees - kinds.own
-    out = Rows(maps)(
-        (near[0] + kinds.own).view(-1, 1, 1),
-        reach.view(-1, 1, 1),
-        reach.view(-1, 1, 1) * attention.sum(dim=0).view(1, -1, 1),
-        _apart(reach, positions),
-        Shares.of(attention, reading or Reading()).at(kinds.slots),
-    )
-    return out.squeeze(1)
+    blocks = [(rows,) * 3 for rows in node_blocks(len(kinds.slots), maps[0].shape[0], kinds.slots.device)]
+
+    def block(index: int, *tensors: Tensor) -> Tensor:
+        own, degrees, slots, attention, positions, near, *maps = tensors
+        reach = (near[1] + degrees - own).view(-1, 1, 1)
+        reached, apart = reach * attention.sum(dim=0).view(1, -1, 1), reach * positions
+        shares = Shares.of(attention, chosen).at(slots)
+        return Rows(maps)((near[0] + own).view(-1, 1, 1), reach, reached, apart, shares).squeeze(1)
+
+    parts = [kinds.own, kinds.degrees, kinds.slots]
+    return blockwise(block, blocks, parts, [attention, positions, near, *maps])
 
 
 def _apart(reach: Tensor, positions: Tensor) -> Tensor:
