@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from reference_models.layers.basic import Linear, Perceptron, uniform_
 from reference_models.layers.blocks import blockwise, node_blocks
-from reference_models.layers.rows import Rows
+from reference_models.layers.rows import Rows, plus_share
 from reference_models.layers.soft import Input, finish, soft_maps
 from reference_models.layers.sums import task_sums
 from reference_models.layers.tasks import Reading, Shares
@@ -82,7 +82,7 @@ def soft_linear(
         else:
             own = (shares.own * shares.same).sum(dim=2, keepdim=True)
             contexts = shares.same @ contexts
-        return x @ weight.T + torch.addcmul(contexts, x @ same.T, own)
+        return x @ weight.T + plus_share(contexts, x @ same.T, own)
 
     blocks = [(rows,) for rows in node_blocks(len(values), values[0].numel(), values.device)]
     return blockwise(block, blocks, [values], [attention, positions, *affine, *maps])
