@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.functional import linear
 
 from reference_models.layers.tasks import Shares
 
@@ -26,14 +27,17 @@ class Rows:
         and the edges that reach it.
         """
         first, bias, second, last = self.own
-        out = torch.relu(own @ first.T + bias) @ second.T
-        factor = shares.factor
+        seen, factor = torch.relu(linear(own, first, bias)), shares.factor
+        total = last + self.same[3]
+        if self.other is not None:
+            total = total + (shares.attention.shape[2] - 1) * self.other[3]
+        out = linear(seen, second, total)
         base, scaled, factors = apart, None, None
         if isinstance(factor, float):
             base = torch.add(apart, reached, alpha=factor)
         else:
             scaled, factors = reached, factor
-        first, bias, second, same_last = self.same
+        first, bias, second, _ = self.same
         contexts, within, passed = base @ first.T + bias, _mapped(scaled, first), rest @ first.T
         if shares.same is None:
             contexts = _at(contexts, shares.assigned)
@@ -42,15 +46,18 @@ class Rows:
             hidden = torch.relu(plus_share(contexts, passed, shares.own.take_along_dim(shares.assigned, 2)))
         else:
             hidden = over_tasks(contexts, passed, shares.own, shares.same, within, factors)
-        out = out + hidden @ second.T
-        total = last + same_last
+        out = _plus(out, hidden, second)
         if self.other is not None:
-            first, bias, second, last = self.other
+            first, bias, second, _ = self.other
             contexts, within, passed = base @ first.T + bias, _mapped(scaled, first), rest @ first.T
             hidden = over_tasks(contexts, passed, shares.own, shares.others(), within, factors)
-            out = out + hidden @ second.T
-            total = total + (shares.attention.shape[2] - 1) * last
-        return out + total  # type: ignore[no-any-return]
+            out = _plus(out, hidden, second)
+        return out
+
+
+def _plus(out: Tensor, hidden: Tensor, weight: Tensor) -> Tensor:
+    """Return ``out + hidden @ weight.T`` in one pass."""
+    return torch.addmm(out.flatten(0, 1), hidden.flatten(0, 1), weight.T).view(out.shape)
 
 
 def _mapped(scaled: Tensor | None, first: Tensor) -> Tensor | None:

@@ -176,7 +176,7 @@ def _soft_gin_by_pair(
     """Sum the features of relation r' over the edges of r' alone, weighted by its share ("reading C").
 
     L2 and L3 see (1 + eps) (p_k + S_rk) + sum over r' != r of alpha[r', k] A_r' (p_k + X_r'). No A X_r is
-    needed: it is the cheapest of the readings.
+    needed.
     """
     own, sums = aggregate_pairs(features, attention, onto)
     pairs = onto.pairs
