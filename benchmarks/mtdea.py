@@ -34,7 +34,7 @@ from torch import Tensor
 
 import mtbench
 from mtbench.candidates import SAMPLED
-from mtbench.cli.allocator import restart_with_settings
+from mtbench.cli.allocator import SETTINGS, restart_with_settings
 from reference_models import recipe
 from reference_models.batches import Batch, graph_stage, prepare, task_loss
 from reference_models.double_equivariant import triple_scores
@@ -47,6 +47,7 @@ from reference_models.recipe import Recipe
 DATASETS = {"mt1": "wikitopics-mt1/health", "mt3": "wikitopics-mt3/art"}
 RATIO, TASKS_RATIO, MEMORY_GB, CHECKPOINTED_GB, EVALUATION = 10, 1.3, 3.0, 1.5, 10.0
 TOLERANCE = 1e-3
+LEAN = {"MALLOC_MMAP_THRESHOLD_": str(1 << 25), "MALLOC_TRIM_THRESHOLD_": str(1 << 28)}
 CPU = torch.device("cpu")
 
 
@@ -90,7 +91,8 @@ def main() -> None:
     parser.add_argument("--recompute", action="store_true", help="checkpoint the literal loop per relation")
     parser.add_argument("--side", help="only the peak memory of this one, as JSON")
     options = parser.parse_args()
-    restart_with_settings()
+    if not options.side:
+        restart_with_settings()
     warnings.simplefilter("ignore")
     if options.side:
         print(json.dumps(peak(options.side, (options.tasks or [6])[0], options.recompute)))
@@ -149,16 +151,28 @@ def readings(tasks: list[int], repeats: int) -> bool:
 
 
 def memory(tasks: list[int], *, recompute: bool) -> bool:
-    """Print the peak resident size of every side, each in its own process, on the larger graph."""
+    """Print the peak resident size of every side, each in its own process, on the larger graph.
+
+    What tensors take is one thing and what the allocator of ``mtbench run`` keeps around them, to save time,
+    another: each side is measured under its settings and under `LEAN`.
+    """
     met = True
     for number in tasks:
         for side, limit in (("ours", MEMORY_GB), ("checkpointing", CHECKPOINTED_GB), ("tasks", 0.0), ("literal", 0.0)):
             command = [sys.executable, __file__, "memory", "--side", side, "--tasks", str(number)]
             command += ["--recompute"] if recompute else []
-            found = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)
+            bare = {name: value for name, value in os.environ.items() if name not in SETTINGS}
+            found = [
+                json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, env=settings).stdout)
+                for settings in (bare | LEAN, bare | SETTINGS)
+            ]
+            peaks, before = [one["peak"] for one in found], found[0]["before"]
             goal = f" (goal: {limit} GB)" if limit else ""
-            met = met and (not limit or found["peak"] < limit)
-            print(f"mt3 K = {number} {side:13}: peak {found['peak']:.2f} GB{goal}, {found['before']:.2f} GB before")
+            met = met and (not limit or peaks[0] < limit)
+            print(
+                f"mt3 K = {number} {side:13}: peak {peaks[0]:.2f} GB{goal}, {peaks[1]:.2f} GB under the settings of "
+                f"mtbench run, {before:.2f} GB before the first step"
+            )
     return met
 
 
