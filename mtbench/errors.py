@@ -51,6 +51,10 @@ class ScoreError(MtbenchError):
     """Scores that cannot be ranked (NaN, infinite, missing, wrong shape or type): refused, never repaired."""
 
 
+class DivergenceError(MtbenchError):
+    """Training came to a number that is none; the message names the step, the epoch and the term."""
+
+
 class NotFiniteError(ScoreError):
     """Scores that are NaN or infinite; a comparison with them is false in silence, so they rank first or last."""
 

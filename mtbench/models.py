@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
-from typing import Protocol, TypeAlias
+from typing import Protocol, TypeAlias, runtime_checkable
 
 from mtbench.catalog import Parameter
 from mtbench.errors import MissingExtraError, UnknownNameError, UsageError
-from mtbench.names import Scorer
+from mtbench.names import FloatArray, Scorer
 from mtbench.runs import Regime
 from mtbench.splits import Split
 
@@ -60,7 +60,8 @@ class Model(Protocol):
     """A model that trains on one graph and scores triples of another.
 
     ``hyperparameters`` and ``device`` are recorded in the result. A model never sees the test targets:
-    ``scorer`` is handed the test split without them and may adapt to its observable triples.
+    ``scorer`` is handed the test split without them and may adapt to its observable triples. What else it
+    can tell is optional: `TellsHistory`, `TellsAssignments`, `TellsMemory`.
     """
 
     name: str
@@ -74,6 +75,44 @@ class Model(Protocol):
 
     def scorer(self, observable: Split) -> Scorer:
         """Return what scores triples of the graph ``observable``: a function of triples ``(m, 3)``, or rows."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class Assignment:
+    """How much each relation belongs to each task: names, and shares float ``(R, K)`` whose rows sum to 1.
+
+    A name that is no relation of the graph (an empty slot, an inverse) is left out of every comparison.
+    """
+
+    relations: Sequence[str]
+    alpha: FloatArray
+
+
+@runtime_checkable
+class TellsHistory(Protocol):
+    """Optional: a model that tells how its training went, for ``history.json`` and ``training.png``."""
+
+    def history(self) -> Mapping[str, Sequence[Mapping[str, float]]]:
+        """Return per stage one record per epoch, with ``epoch``, ``loss`` and whatever else, as ``valid_mrr``."""
+        ...
+
+
+@runtime_checkable
+class TellsAssignments(Protocol):
+    """Optional: a model that sorts relations into tasks, for ``tasks.json`` and ``alpha.png``."""
+
+    def assignments(self) -> Mapping[str, Assignment]:
+        """Return the assignment it learned for the graphs ``train`` and ``test``, as far as it has one."""
+        ...
+
+
+@runtime_checkable
+class TellsMemory(Protocol):
+    """Optional: a model on a device with a memory of its own, whose peak is recorded instead of the process's."""
+
+    def peak_memory(self) -> int | None:
+        """Return the most bytes it held there at once, None where the process's own memory counts."""
         ...
 
 

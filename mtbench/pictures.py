@@ -23,11 +23,16 @@ COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
 GREY = "#666666"
 
 
+def available() -> bool:
+    """Tell whether pictures can be drawn: the extra ``plots`` is installed."""
+    return find_spec("matplotlib") is not None
+
+
 def check(path: Path) -> None:
     """Raise what would stop a drawing before any work: `UsageError` for a suffix, `MissingExtraError`."""
     if path.suffix.lower() not in SUFFIXES:
         raise UsageError(f"{path} must end in {' or '.join(SUFFIXES)}")
-    if find_spec("matplotlib") is None:
+    if not available():
         raise MissingExtraError("a picture", "plots")
 
 

@@ -12,6 +12,7 @@ from mtbench import pictures, tables
 from mtbench.errors import UnknownNameError, UsageError
 from mtbench.metrics import METRICS
 from mtbench.names import FloatArray, IntArray, NameArray
+from mtbench.naming import with_names
 from mtbench.overview import task_of
 from mtbench.pictures import COLOURS, GREY
 from mtbench.strata import Strata
@@ -134,6 +135,7 @@ def draw_models(first: Result, second: Result, path: Path, metric: str = "mrr") 
     pictures.check(path)
     _expect_metric(metric)
     _expect_same_task([first, second])
+    first, second = with_names(first), with_names(second)
     values = [_in_order(result) for result in (first, second)]
     names = _labels([first, second])
     groups, group, counts = np.unique(np.sort(first.ranks.relations), return_inverse=True, return_counts=True)

@@ -51,7 +51,11 @@ class Counts:
 
 @dataclass(frozen=True, eq=False)
 class Ranks:
-    """The targets by name, in the order of the split, and their counts on every side of the protocol."""
+    """The targets by name, in the order of the split, and their counts on every side of the protocol.
+
+    Ranks that were saved without names (of data that may not be passed on) have empty ones; what needs them
+    asks `mtbench.naming.with_names`.
+    """
 
     heads: NameArray
     relations: NameArray
@@ -63,6 +67,17 @@ class Ranks:
         """Return the ranks of no targets: what a run that failed has."""
         nothing = np.empty(0, dtype=np.str_)
         return cls(nothing, nothing, nothing, {})
+
+    @classmethod
+    def unnamed(cls, sides: Mapping[Side, Counts]) -> Ranks:
+        """Return the ranks of targets that have no names."""
+        nothing = np.full(max((len(counts.count) for counts in sides.values()), default=0), "", dtype=np.str_)
+        return cls(nothing, nothing, nothing, sides)
+
+    @property
+    def named(self) -> bool:
+        """Whether the targets have names; those of no targets have."""
+        return not len(self) or bool(self.heads[0])
 
     def __len__(self) -> int:
         return len(self.heads)

@@ -107,10 +107,14 @@ class Result:
 
         return strata.by(self, name, split)
 
-    def save(self, directory: Path | str, run: RunInfo | None = None, *, force: bool = False) -> Path:
+    def save(
+        self, directory: Path | str, run: RunInfo | None = None, *, force: bool = False, with_names: bool = True
+    ) -> Path:
         """Write ``result.json`` and ``ranks.parquet`` into a directory, both or neither, and return it.
 
         ``run`` says how the scores came about; without it the result keeps what it was loaded with.
+        Without names the ranks hold counts alone, in the order of the split's targets: for publishing runs on
+        data that may not be passed on.
         Raises `UsageError` when the directory already holds a run and ``force`` is not set, when a run
         with status ``ok`` has no ranks, or when the run information cannot be written as JSON.
         """
@@ -121,7 +125,8 @@ class Result:
         payload = {"schema": SCHEMA} | {name: getattr(self, name) for name in _OWN_KEYS}
         payload |= {"tie_rate": None if math.isnan(self.tie_rate) else self.tie_rate}
         payload |= {"candidates_version": CANDIDATES_VERSION, "targets": len(self.ranks)}
-        runs.write(directory, payload | {name: getattr(run, name) for name in _RUN_KEYS}, self.ranks, force=force)
+        payload |= {name: getattr(run, name) for name in _RUN_KEYS}
+        runs.write(directory, payload, self.ranks, force=force, with_names=with_names)
         return directory
 
 
@@ -261,8 +266,10 @@ def _counts(ranks: Ranks, payload: Mapping[str, Any]) -> Iterator[tuple[str, str
     published = _record_for(payload)
     part = published.parts.get(f"{payload['split']}/targets") if published else None
     rows = zip(ranks.heads.tolist(), ranks.relations.tolist(), ranks.tails.tolist(), strict=True)
-    if part is not None and content_hash(rows) != part.content_sha256:
+    if part is not None and ranks.named and content_hash(rows) != part.content_sha256:
         yield "targets", f"the targets are not those of {payload['dataset']} {payload['dataset_version']}"
+    if part is not None and len(ranks) != part.triples:
+        yield "targets", f"{len(ranks)} targets, {payload['dataset']} {payload['dataset_version']} has {part.triples}"
     for side, counts in ranks.sides.items():
         bad = (counts.greater < 0) | (counts.equal < 0) | (counts.greater + counts.equal > counts.count)
         if bad.any():
@@ -296,6 +303,8 @@ def _full_counts(
         if (bad := counts.count > most).any():
             row = np.flatnonzero(bad)[0]
             yield "candidates", f"{counts.count[row]} {side} candidates at row {row}, there are at most {most}"
+    if not ranks.named:
+        return
     order = np.lexsort((ranks.tails, ranks.relations, ranks.heads))
     found = {side: counts.count[order] for side, counts in ranks.sides.items()}
     content, protocol, vocabulary = (str(payload[name]) for name in ("content_sha256", "protocol", "vocabulary"))

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import json
 import re
 import shutil
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -15,15 +15,17 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from mtbench import candidates, conventions, models
+from mtbench import candidates, conventions, failures, learned, meter, models
 from mtbench.atomic import is_free, storage_errors
 from mtbench.datasets import load
 from mtbench.errors import UnknownNameError, UsageError
 from mtbench.evaluate import task
-from mtbench.models import Context, Progress
+from mtbench.failures import FAILURE_FILE, Failure
+from mtbench.meter import Meter
+from mtbench.models import Context, Model, Progress, TellsMemory
 from mtbench.names import Scorer
 from mtbench.results import Result
-from mtbench.runs import RANKS_FILE, RESULT_FILE, RunInfo
+from mtbench.runs import RANKS_FILE, RESULT_FILE, RunInfo, Status
 from mtbench.splits import Dataset
 from mtbench.store import cache_root
 
@@ -42,7 +44,9 @@ class Plan:
     every further combination lies below it in ``PROTOCOL-VOCABULARY``. `GROUPS` names several protocols
     at once. ``candidate_seed`` numbers the frozen candidates, ``seed`` the model's own randomness. ``paper``
     also reads the model under every convention of the paper's tables, for each protocol, into
-    ``conventions.json`` in the run directory.
+    ``conventions.json`` in the run directory. ``with_names`` says whether the ranks name the targets. What a
+    model tells of its training and its tasks is always kept there (`mtbench.learned`); ``task_labels`` insists on a
+    dataset whose true tasks are known.
     """
 
     model: str
@@ -57,6 +61,8 @@ class Plan:
     restart: bool = False
     force: bool = False
     paper: bool = False
+    with_names: bool = True
+    task_labels: bool = False
 
     def __post_init__(self) -> None:
         for name in ("seed", "candidate_seed"):
@@ -80,51 +86,114 @@ class Plan:
         return self.out or Path("runs") / re.sub(r"[^\w.,=+-]+", "-", name)
 
 
-def run(plan: Plan, report: Callable[[Progress], None] = models.silent) -> tuple[Path, list[Result]]:
+def run(
+    plan: Plan, report: Callable[[Progress], None] = models.silent, *, keep_failures: bool = False
+) -> tuple[Path, list[Result]]:
     """Carry out a plan and return the run directory and its results, the headline first.
 
     Checkpoints are kept in a hidden directory beside the run directory until everything is scored;
     then it is renamed to the run directory. An interrupted run therefore leaves no run directory, and
-    the same plan continues it. Raises `UsageError` if the run directory exists (with ``force``: if it
-    holds more than a run), if another process is at work on it, or if the checkpoints there belong to
-    other options.
+    the same plan continues it; its wall time is that of all its processes. A model that runs out of
+    memory gives results of the status ``oom``, without ranks, for every task it did not reach.
+    Any other error of a model is raised and leaves the checkpoints; with ``keep_failures`` it becomes
+    results of the status ``failed`` and a ``failure.txt`` in the run directory, which is what a grid of
+    runs needs (`mtbench.failures.of`).
+
+    Raises `UsageError` if the run directory exists (with ``force``: if it holds more than a run), if
+    another process is at work on it, or if the checkpoints there belong to other options.
     """
     started = time.perf_counter()
-    tasks = plan.tasks()
+    plan.tasks()  # an unknown name is refused before anything is loaded
     make = models.factory(plan.model)
     directory = plan.directory()
     _expect_replaceable(directory, force=plan.force)
     data = load(plan.dataset)
-    with _alone(directory):
+    if plan.task_labels and not data.test.tasks:
+        raise UsageError(
+            f"{data.name} has no ground-truth tasks to compare with: --task-labels is for metafam and metafam-strict"
+        )
+    with alone(directory):
         # Another process may have finished there while the dataset was built.
         _expect_replaceable(directory, force=plan.force)
         partial = directory.parent / f".{directory.name}.partial"
         _clear(partial, restart=plan.restart)
-        model = make(Context(data.name, plan.seed, plan.device, partial / CHECKPOINTS, plan.settings, report))
+        cost = meter.resumed(partial / CHECKPOINTS, started)
+        context = Context(data.name, plan.seed, plan.device, cost.folder, plan.settings, cost.keeping(report))
+        try:
+            results = _results(plan, make, context, data, partial, cost, keep_failures=keep_failures)
+        finally:
+            cost.keep()
+        _put_in_place(partial, directory)
+    return directory, results
+
+
+def _results(
+    plan: Plan,
+    make: models.Factory,
+    context: Context,
+    data: Dataset,
+    partial: Path,
+    cost: Meter,
+    *,
+    keep_failures: bool,
+) -> list[Result]:
+    """Train, score every task and save each result; what could not be scored has a result that says why."""
+    pairs, results = plan.tasks(), list[Result]()
+    model: Model | None = None
+    score: Scorer | None = None
+
+    def keep(result: Result, status: Status = "ok") -> None:
+        info = describe(model, plan.model, context, cost, data.name, status)
+        result = replace(result, run=info)
+        place = partial / ("-".join(pairs[len(results)]) if results else ".")
+        result.save(place, force=True, with_names=plan.with_names)
+        results.append(result)
+
+    failure: Failure | None = None
+    try:
+        model = make(context)
         model.fit(data.train, data.valid)
         score = model.scorer(data.test.observable())
-        results = []
-        for index, (protocol, vocabulary) in enumerate(tasks):
-            chosen = task(data.test, protocol, vocabulary, plan.candidate_seed, dataset_version=data.version)
-            info = RunInfo(
-                model=model.name,
-                seed=plan.seed,
-                regime=model.regime,
-                hyperparameters=model.hyperparameters,
-                pretraining_graphs=(f"{data.name}/train",),
-                device=model.device,
-                wall_seconds=round(time.perf_counter() - started, 3),
-                peak_memory_bytes=peak_memory(),
-            )
-            result = replace(chosen.run(score), run=info)
-            result.save(partial / (f"{protocol}-{vocabulary}" if index else "."), force=True)
-            results.append(result)
+        for pair in pairs:
+            keep(task(data.test, *pair, plan.candidate_seed, dataset_version=data.version).run(score))
+        learned.write(model, data, partial, with_names=plan.with_names)
         if plan.paper:
             read = _conventions(plan, model.name, score, data)
             with storage_errors(partial):
                 (partial / CONVENTIONS_FILE).write_text(json.dumps(read, indent=2) + "\n", encoding="utf-8")
-        _put_in_place(partial, directory)
-    return directory, results
+    except Exception as error:
+        failure = failures.of(error, keep=keep_failures)
+        if failure is None:
+            raise
+    if failure is not None:
+        # The frames of the error held the model's tensors: what is written next must not want for memory.
+        score = None
+        gc.collect()
+        for pair in pairs[len(results) :]:
+            unscored = task(data.test, *pair, plan.candidate_seed, dataset_version=data.version)
+            keep(replace(unscored.unfinished(failure.status), warnings=(failure.sentence,)), failure.status)
+        with storage_errors(partial):
+            (partial / FAILURE_FILE).write_text(failure.trace, encoding="utf-8")
+    return results
+
+
+def describe(
+    model: Model | None, name: str, context: Context, cost: Meter, trained_on: str, status: Status = "ok"
+) -> RunInfo:
+    """Return how a result came about; a model that could not even be made is described by what was asked for."""
+    told: object = model
+    on_device = told.peak_memory() if isinstance(told, TellsMemory) else None
+    return RunInfo(
+        model=model.name if model else name,
+        seed=context.seed,
+        regime=model.regime if model else "zero-shot",
+        hyperparameters=model.hyperparameters if model else context.settings,
+        pretraining_graphs=(f"{trained_on}/train",),
+        device=model.device if model else context.device,
+        wall_seconds=cost.seconds(),
+        peak_memory_bytes=on_device or cost.peak(),
+        status=status,
+    )
 
 
 def _conventions(plan: Plan, model: str, score: Scorer, data: Dataset) -> dict[str, object]:
@@ -144,16 +213,6 @@ def _conventions(plan: Plan, model: str, score: Scorer, data: Dataset) -> dict[s
     }
 
 
-def peak_memory() -> int | None:
-    """Return the largest resident size this process ever had, in bytes; None where the platform does not tell."""
-    try:
-        import resource
-    except ModuleNotFoundError:
-        return None
-    unit = 1 if sys.platform == "darwin" else 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
-
-
 def _expand(
     kind: str, chosen: Sequence[str], known: Mapping[str, object], groups: Mapping[str, Sequence[str]]
 ) -> list[str]:
@@ -171,7 +230,7 @@ def _expect_replaceable(directory: Path, *, force: bool) -> None:
         return
     if not force:
         raise UsageError(f"{directory} exists already: name another with --out DIR, or replace it with --force")
-    ours = {RESULT_FILE, RANKS_FILE, CHECKPOINTS, CONVENTIONS_FILE}
+    ours = {RESULT_FILE, RANKS_FILE, CHECKPOINTS, CONVENTIONS_FILE, FAILURE_FILE, *learned.FILES}
     ours |= {f"{protocol}-{vocabulary}" for protocol in candidates.PROTOCOLS for vocabulary in candidates.VOCABULARIES}
     others = sorted({path.name for path in directory.iterdir()} - ours) if directory.is_dir() else [directory.name]
     if others:
@@ -190,7 +249,8 @@ def _clear(partial: Path, *, restart: bool) -> None:
 
 
 @contextmanager
-def _alone(directory: Path) -> Iterator[None]:
+def alone(directory: Path) -> Iterator[None]:
+    """Hold a directory for this process; raises `UsageError` if another one is at work on it."""
     name = hashlib.sha256(str(directory.resolve()).encode()).hexdigest()
     lock = FileLock(cache_root() / "locks" / f"{name}.lock")
     with storage_errors(directory):

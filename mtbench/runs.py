@@ -75,11 +75,18 @@ def environment() -> dict[str, str]:
                 found[name] = metadata.version(name)
             except metadata.PackageNotFoundError:
                 found[name] = "unknown"
+    if "torch" in sys.modules:
+        # On a CPU the same seed gives the same figures for one number of threads.
+        found["threads"] = str(sys.modules["torch"].get_num_threads())
     return found
 
 
-def write(directory: Path, payload: Mapping[str, object], ranks: Ranks, *, force: bool) -> None:
+def write(
+    directory: Path, payload: Mapping[str, object], ranks: Ranks, *, force: bool, with_names: bool = True
+) -> None:
     """Write a run into a directory, both files or neither; ``payload`` gains ``ranks_sha256``, null without ranks.
+
+    Without names, ``ranks.parquet`` has the counts alone, in the order of the split's targets.
 
     Raises `UsageError` when the directory already holds a run and ``force`` is not set, or when the
     payload is not JSON. Whatever goes wrong, an existing run stays as it was until both files are
@@ -98,7 +105,7 @@ def write(directory: Path, payload: Mapping[str, object], ranks: Ranks, *, force
             undo.callback(folder.rmdir)
         with tempfile.TemporaryDirectory(prefix=".run-", dir=directory, ignore_cleanup_errors=True) as temporary:
             staging = Path(temporary)
-            digest = _write_ranks(ranks, staging / RANKS_FILE) if len(ranks) else None
+            digest = _write_ranks(ranks, staging / RANKS_FILE, with_names) if len(ranks) else None
             (staging / RESULT_FILE).write_text(_as_json({**payload, "ranks_sha256": digest}), encoding="utf-8")
             result.unlink(missing_ok=True)
             undo.callback(counts.unlink, missing_ok=True)
@@ -153,26 +160,31 @@ def read_ranks(path: Path) -> Ranks:
     except (OSError, pa.ArrowException) as error:
         raise ResultError(f"{path}: cannot be read as Parquet ({error}); evaluate again") from error
     sides = [side for side in SIDES if any(f"{side}_{name}" in table.column_names for name in COUNTS)]
-    expected = [*COLUMNS, *(f"{side}_{name}" for side in sides for name in COUNTS)]
+    named = [name for name in COLUMNS if any(column in table.column_names for column in COLUMNS)]
+    expected = [*named, *(f"{side}_{name}" for side in sides for name in COUNTS)]
     if missing := [name for name in expected if name not in table.column_names]:
         raise ResultError(f"{path}: the columns {', '.join(missing)} are missing; evaluate again")
     for name in expected:
         column = table.column(name)
         if column.null_count or not (pa.types.is_string if name in COLUMNS else pa.types.is_integer)(column.type):
             raise ResultError(f"{path}: column {name} has the type {column.type} with {column.null_count} nulls")
-    heads, relations, tails = (np.array(table.column(name).to_pylist(), dtype=np.str_) for name in COLUMNS)
     counts = {
         side: Counts(*(table.column(f"{side}_{name}").to_numpy().astype(np.int64) for name in COUNTS)) for side in sides
     }
+    if not named:
+        return Ranks.unnamed(counts)
+    heads, relations, tails = (np.array(table.column(name).to_pylist(), dtype=np.str_) for name in COLUMNS)
     return Ranks(heads, relations, tails, counts)
 
 
-def _write_ranks(ranks: Ranks, path: Path) -> str:
+def _write_ranks(ranks: Ranks, path: Path, with_names: bool) -> str:
     import pyarrow as pa
     from pyarrow import parquet
 
-    names = zip(COLUMNS, (ranks.heads, ranks.relations, ranks.tails), strict=True)
-    columns = {name: pa.array(values.tolist(), pa.string()) for name, values in names}
+    columns = {}
+    if with_names and ranks.named:
+        names = zip(COLUMNS, (ranks.heads, ranks.relations, ranks.tails), strict=True)
+        columns = {name: pa.array(values.tolist(), pa.string()) for name, values in names}
     for side, counts in ranks.sides.items():
         columns |= {f"{side}_{name}": pa.array(getattr(counts, name).astype(np.int32)) for name in COUNTS}
     parquet.write_table(pa.table(columns), path, compression="zstd")

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from mtbench import catalog, tables
-from mtbench.datasets import load
-from mtbench.errors import ResultError, UnknownNameError, UsageError
+from mtbench import tables
+from mtbench.errors import UnknownNameError, UsageError
 from mtbench.labelling import STRATA
 from mtbench.metrics import METRICS
 from mtbench.names import BoolArray, FloatArray
+from mtbench.naming import splits_of, with_names
 from mtbench.ranks import Counts, Ranks
 from mtbench.splits import Dataset, Split, encode
 
@@ -128,7 +128,8 @@ def by(result: Result, name: str, split: Split | Dataset | None = None) -> Strat
         raise UnknownNameError("stratum", name, STRATA)
     if not len(result.ranks):
         raise UsageError(f"{result.run.model} on {result.dataset}: the run is {result.run.status} and has no ranks")
-    found, train = _splits(result, split)
+    found, train = splits_of(result, split)
+    result = with_names(result, found)
     ranks = result.ranks
     rows = list(zip(ranks.heads.tolist(), ranks.relations.tolist(), ranks.tails.tolist(), strict=True))
     targets = encode(rows, found.entities, found.relations, f"ranks of {result.run.model} on {result.dataset}")
@@ -172,28 +173,6 @@ def side_by_side(runs: Sequence[Strata], metric: str = "mrr", format: str = "tex
 
 def _sizes(strata: Strata) -> list[tuple[str, int]]:
     return [(row.label, row.targets) for row in strata]
-
-
-def _splits(result: Result, given: Split | Dataset | None) -> tuple[Split, Split | None]:
-    where = f"{result.dataset} {result.split}"
-    remedy = "pass the dataset of the run: split=mtbench.load(DIR), on the command line --dataset DIR"
-    if given is None:
-        if result.dataset not in catalog.names():
-            raise UsageError(f"{where} is not in the catalogue: {remedy}")
-        if result.dataset_version != (version := catalog.record(result.dataset).version):
-            raise UsageError(f"{where}: the run has version {result.dataset_version}, here is {version}: {remedy}")
-        given = load(result.dataset)
-    train: Split | None
-    if isinstance(given, Dataset):
-        split, train = given.split(result.split), given.train
-    else:
-        split, train = given, None if given.name == "test" else given
-    if split.content_sha256 != result.content_sha256:
-        raise ResultError(
-            f"{where}: the run was made on content {result.content_sha256[:12]}, {split.dataset} {split.name} has "
-            f"{split.content_sha256[:12]}: {remedy}"
-        )
-    return split, train
 
 
 def _values(result: Result) -> dict[str, dict[str, FloatArray]]:

@@ -18,6 +18,8 @@ from reference_models.loop import Network, State
 
 SCHEMA = 1
 _MOMENTS = ("exp_avg", "exp_avg_sq", "step")
+_NAMED = 4
+_PICKLED = (".pt", ".pth", ".ckpt", ".bin", ".pkl", ".pickle")
 
 
 class Checkpoints:
@@ -62,8 +64,10 @@ class Checkpoints:
     def restore(self, stage: str, state: State[Network]) -> bool:
         """Set ``state`` from the stage's checkpoint and return whether there was one.
 
-        Raises `UsageError` for a checkpoint of another run and `CorruptedFileError` for a damaged one.
+        Raises `UsageError` for a checkpoint of another run or another network, and for a pickled one, which
+        is never opened, as opening it runs what it holds; `CorruptedFileError` for a damaged one.
         """
+        self._expect_no_pickles()
         path = self._path(stage)
         if not path.exists():
             return False
@@ -81,10 +85,23 @@ class Checkpoints:
                 f"the checkpoint in {self.directory} belongs to another run ({'; '.join(differing)}): "
                 "give the same options to continue it, --restart to discard it, or another --out"
             )
+        if unlike := _unlike(tensors, state):
+            raise UsageError(
+                f"the checkpoint in {self.directory} is of a network built differently ({'; '.join(unlike)}), by "
+                "another version of the package: discard it with --restart, or name another --out"
+            )
         _unflatten(state, tensors)
         state.epoch, state.best_epoch = payload["epoch"], payload["best_epoch"]
         state.best_value, state.history = payload["best_value"], payload["history"]
         return True
+
+    def _expect_no_pickles(self) -> None:
+        found = sorted(path.name for path in self.directory.glob("*") if path.suffix.lower() in _PICKLED)
+        if found:
+            raise UsageError(
+                f"{self.directory / found[0]} is a pickled checkpoint, which is never loaded because that runs the "
+                "code in it: remove it, or discard all checkpoints there with --restart"
+            )
 
     def _path(self, stage: str) -> Path:
         return self.directory / f"{stage}.json"
@@ -102,6 +119,18 @@ def _digest(payload: Mapping[str, object], weights: Path) -> str:
 def _differences(there: Mapping[str, object], here: Mapping[str, object]) -> list[str]:
     keys = [key for key in sorted({*there, *here}) if there.get(key) != here.get(key)]
     return [f"{key}: {there.get(key)} there, {here.get(key)} here" for key in keys]
+
+
+def _unlike(tensors: Mapping[str, Tensor], state: State[Network]) -> list[str]:
+    """Return how the weights of a checkpoint differ from those of the network, by name and shape."""
+    here = {name: tuple(value.shape) for name, value in state.weights().items()}
+    there = {
+        name.removeprefix("weights."): tuple(value.shape)
+        for name, value in tensors.items()
+        if name.startswith("weights.")
+    }
+    keys = [key for key in sorted({*there, *here}) if there.get(key) != here.get(key)]
+    return [f"{key}: {there.get(key, 'absent')} there, {here.get(key, 'absent')} here" for key in keys[:_NAMED]]
 
 
 def _flatten(state: State[Network]) -> dict[str, Tensor]:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from mtbench.evaluate import task
-from mtbench.models import Context
+from mtbench.models import Assignment, Context
 from mtbench.names import RELATION, IntArray
 from mtbench.splits import Split
 from reference_models.batches import Stage, graph_stage, pair_features
@@ -35,6 +35,7 @@ class DoubleEquivariantModel(ReferenceModel[Recipe]):
         with seeded(context.seed, "network"):
             self.network = make(recipe.architecture())
         self.network.to(self._device)
+        self._assignments: dict[str, Assignment] = {}
         adapts = self.network.uses_attention and recipe.adaptation_epochs > 0
         self.regime = "test-time-adaptation" if adapts else "zero-shot"
 
@@ -64,6 +65,7 @@ class DoubleEquivariantModel(ReferenceModel[Recipe]):
             return triple_scores(self.network, graph, attention, features_of)(triples)
 
         self._run(stage, state, valid, validation(dual, held_out, scores, recipe.learning_rate))
+        self._remember("train", valid, attention)
 
     def scorer(self, observable: Split) -> Callable[[IntArray], Tensor]:
         """Return a function that scores triples of ``observable``, after adapting to its observable triples.
@@ -79,6 +81,7 @@ class DoubleEquivariantModel(ReferenceModel[Recipe]):
             self.network.requires_grad_(False)
             state = self._state(attention, [attention])
             self._run(stage, state, observable, None)
+        self._remember("test", observable, attention)
         return triple_scores(
             self.network, graph, attention, lambda triples: pair_features(graph, triples, self.recipe.hops)
         )
@@ -103,6 +106,18 @@ class DoubleEquivariantModel(ReferenceModel[Recipe]):
         epochs = self.recipe.epochs if validate else self.recipe.adaptation_epochs
         work = epoch_of(state, stage, self.recipe)
         self._train(stage.name, state, split, work, epochs=epochs, patience=self.recipe.patience, validate=validate)
+
+    def assignments(self) -> Mapping[str, Assignment]:
+        """Return the attention over tasks at the end of training and after adaptation; empty without tasks."""
+        return self._assignments
+
+    def _remember(self, name: str, split: Split, attention: Tensor | None) -> None:
+        if attention is None:
+            return
+        alpha = torch.softmax(attention.detach().double(), dim=1).cpu().numpy()
+        slots = [split.relation_name(slot) for slot in range(split.relation_slots)]
+        names = [*slots, *(f"{slot} (inverse)" for slot in slots)][: len(alpha)]
+        self._assignments[name] = Assignment(names, alpha)
 
 
 def triple_scores(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Generic
@@ -15,13 +15,14 @@ from torch import Tensor
 
 from mtbench import metrics
 from mtbench.catalog import Parameter
-from mtbench.errors import DatasetError, MtbenchError, UsageError
+from mtbench.errors import DatasetError, UsageError
 from mtbench.evaluate import Task
 from mtbench.models import Context
 from mtbench.names import HEAD, TAIL, BoolArray, IntArray
 from mtbench.runs import Regime
 from mtbench.splits import Split
 from reference_models.checkpoint import Checkpoints
+from reference_models.divergence import expect_finite_scores
 from reference_models.loop import Network, State, Work, train
 from reference_models.recipe import Kind
 
@@ -41,6 +42,7 @@ class ReferenceModel(Generic[Kind]):
         self.context = context
         self.recipe = recipe
         self.hyperparameters: Mapping[str, Parameter] = recipe.as_parameters()
+        self._histories: dict[str, list[dict[str, float]]] = {}
         self._device = torch_device(context.device)
         self.device = torch.cuda.get_device_name(self._device) if self._device.type == "cuda" else "cpu"
 
@@ -59,6 +61,7 @@ class ReferenceModel(Generic[Kind]):
         identity = {
             "model": self.name,
             "seed": self.context.seed,
+            "dataset": split.dataset,
             "content_sha256": split.content_sha256,
             **self.hyperparameters,
         }
@@ -76,6 +79,15 @@ class ReferenceModel(Generic[Kind]):
             report=self.context.report,
             save=partial(checkpoints.save, stage) if checkpoints else None,
         )
+        self._histories[stage] = state.history
+
+    def history(self) -> Mapping[str, Sequence[Mapping[str, float]]]:
+        """Return the records of all epochs of ``train`` and, where the model adapts, of ``adapt``."""
+        return self._histories
+
+    def peak_memory(self) -> int | None:
+        """Return the most bytes PyTorch held on a CUDA device, None on the CPU."""
+        return torch.cuda.max_memory_allocated(self._device) if self._device.type == "cuda" else None
 
 
 def hold_out(valid: Split, share: float, seed: int) -> BoolArray:
@@ -104,17 +116,13 @@ def validation(
 ) -> Callable[[], float]:
     """Return the early-stopping criterion: the expected MRR of a task over the held-out targets.
 
-    It raises `MtbenchError` for scores that are not finite, naming a smaller learning rate to try.
+    It raises `DivergenceError` for scores that are not finite, naming a smaller learning rate to try.
     """
     triples = task.triples
 
     def mrr() -> float:
         scores = score(triples)
-        if not torch.isfinite(scores).all():
-            raise MtbenchError(
-                f"{task.name}: training diverged, the network's scores are not finite; "
-                f"try a smaller learning rate: --set learning_rate={learning_rate / 10:g}"
-            )
+        expect_finite_scores(scores, task.name, learning_rate)
         ranks = task.rank(scores.numpy())
         return metrics.expected(ranks.greater[held_out], ranks.equal[held_out])["mrr"]
 

@@ -167,7 +167,7 @@ class InGramModel(ReferenceModel[Recipe]):
             entities, relations = self.network(messages, *self._drawn(messages, rng))
             scores = score(entities, relations, triples)
             loss = margin_loss(scores, recipe.margin)
-            state.descend(loss, recipe.clip)
+            state.descend({"task loss": loss}, recipe.clip)
             return float(loss.detach())
 
         def work(epoch: int, rng: np.random.Generator, tell: Tell) -> dict[str, float]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sized
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
 from dataclasses import dataclass, field, replace
 from typing import Generic, TypeAlias, TypeVar
 
@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from mtbench.models import Progress
+from reference_models.divergence import expect_finite
 
 Network = TypeVar("Network", bound=nn.Module)
 Item = TypeVar("Item", bound=Sized)
@@ -49,13 +50,25 @@ class State(Generic[Network]):
             with torch.no_grad():
                 self.attention.copy_(weights["attention"])
 
-    def descend(self, objective: Tensor, clip: float | None) -> None:
-        """Take one optimiser step down an objective, its gradient cut to the norm ``clip`` if there is one."""
+    def parameters(self) -> Iterator[tuple[str, nn.Parameter]]:
+        """Give all parameters by name, the task logits last."""
+        yield from self.network.named_parameters()
+        if self.attention is not None:
+            yield "the task logits", self.attention
+
+    def descend(self, terms: Mapping[str, Tensor], clip: float | None) -> None:
+        """Take one optimiser step down the sum of named terms, its gradient cut to the norm ``clip`` if there is one.
+
+        Raises `DivergenceError`, the weights being what they were, for a term or a gradient that is not finite.
+        """
         self.optimizer.zero_grad()
-        objective.backward()  # type: ignore[no-untyped-call]
+        torch.stack(list(terms.values())).sum().backward()  # type: ignore[no-untyped-call]
+        parameters = [parameter for group in self.optimizer.param_groups for parameter in group["params"]]
+        norm = nn.utils.get_total_norm([parameter.grad for parameter in parameters if parameter.grad is not None])
+        rate = self.optimizer.param_groups[0]["lr"]
+        expect_finite(terms, norm, self.parameters(), self.optimizer, self.epoch + 1, rate)
         if clip is not None:
-            parameters = [parameter for group in self.optimizer.param_groups for parameter in group["params"]]
-            nn.utils.clip_grad_norm_(parameters, clip)
+            nn.utils.clip_grads_with_norm_(parameters, clip, norm)
         self.optimizer.step()
 
 

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mtbench.cli.output import AsJson, say, say_json
-from mtbench.errors import RunInterrupted, UsageError
+from mtbench.errors import MtbenchError, RunInterrupted, UsageError
 
 if TYPE_CHECKING:
     from mtbench.models import Progress
+    from mtbench.results import Result
 
 
 def command(
@@ -42,18 +43,34 @@ def command(
         bool,
         typer.Option("--paper", help="Also write conventions.json: the model under each of the paper's conventions."),
     ] = False,
+    task_labels: Annotated[
+        bool,
+        typer.Option("--task-labels", help="Compare the tasks of relations with the ground truth (metafam has one)."),
+    ] = False,
+    without_names: Annotated[
+        bool,
+        typer.Option(
+            "--without-names", help="Leave the targets' names out of the ranks: for data not to be passed on."
+        ),
+    ] = False,
     restart: Annotated[bool, typer.Option("--restart", help="Discard the checkpoint of an interrupted run.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace the run directory.")] = False,
+    keep_failed: Annotated[
+        bool, typer.Option("--keep-failed", help="Record an error of the model as a result with the status failed.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Train a model and score it on the test graph.
 
     Example: mtbench run mtdea --dataset metafam
 
+    Example: mtbench run mtdea --dataset metafam --task-labels
+
     Example: mtbench run mtdea --dataset metafam --set tasks=4 --seed 1 --protocol all --vocabulary all
     """
+    from mtbench import failures
     from mtbench.results import MtbenchWarning
-    from mtbench.run import CONVENTIONS_FILE, Plan, run
+    from mtbench.run import Plan, run
 
     if (here := str(Path.cwd())) not in sys.path:
         sys.path.insert(0, here)  # as "python -m mtbench" does, so that a model beside us can be named
@@ -65,36 +82,62 @@ def command(
         seed=seed,
         candidate_seed=candidate_seed,
         device=device,
-        settings=_settings(settings or []),
+        settings=settings_of(settings or []),
         out=out,
         restart=restart,
         force=force,
+        with_names=not without_names,
         paper=paper,
+        task_labels=task_labels,
     )
-    with warnings.catch_warnings(), _progress_bars() as report:
+    with warnings.catch_warnings(), progress_bars() as report:
         warnings.simplefilter("ignore", MtbenchWarning)
         try:
-            directory, results = run(plan, report)
+            directory, results = run(plan, report, keep_failures=keep_failed)
         except KeyboardInterrupt:
             raise RunInterrupted("interrupted; the same command goes on after the last finished epoch") from None
     if as_json:
-        fields = ("protocol", "vocabulary", "metrics", "optimistic", "pessimistic", "tie_rate")
+        fields = ("protocol", "vocabulary", "metrics", "optimistic", "pessimistic")
         say_json(
             {
                 "directory": str(directory),
                 "model": results[0].run.model,
-                "results": [{name: getattr(result, name) for name in fields} for result in results],
+                "results": [
+                    {name: getattr(result, name) for name in fields}
+                    | {"tie_rate": result.tie_rate if len(result.ranks) else None, "status": result.run.status}
+                    for result in results
+                ],
             }
         )
-        return
+    else:
+        _show(directory, results, paper=paper, task_labels=task_labels)
+    for result in results:
+        if result.run.status != "ok":
+            raise MtbenchError(failures.explain(result.run, result.dataset, result.warnings[0], directory))
+
+
+def _show(directory: Path, results: Sequence[Result], *, paper: bool, task_labels: bool) -> None:
+    from mtbench import learned, pictures
+    from mtbench.run import CONVENTIONS_FILE
+
     for result in results:
         say(f"{result}\n")
+    if any(result.run.status != "ok" for result in results):
+        return
+    lines = learned.summarise(directory)
+    for line in lines:
+        say(line)
+    if task_labels and not lines:
+        say(f"{results[0].run.model} sorts no relations into tasks: there is nothing to compare")
+    if (directory / learned.HISTORY_FILE).exists() and not pictures.available():
+        say('no pictures of the training: python -m pip install "mtbench-kg[plots]" draws them')
     if paper:
         say(f"{directory / CONVENTIONS_FILE} holds the model under the conventions of the paper's tables")
     say(f"{directory} holds the result; mtbench verify {directory} recomputes it")
 
 
-def _settings(texts: Sequence[str]) -> dict[str, str]:
+def settings_of(texts: Sequence[str]) -> dict[str, str]:
+    """Return the hyper-parameters given as KEY=VALUE; raises `UsageError` for another form, or one given twice."""
     found: dict[str, str] = {}
     for text in texts:
         key, equals, value = text.partition("=")
@@ -107,7 +150,7 @@ def _settings(texts: Sequence[str]) -> dict[str, str]:
 
 
 @contextmanager
-def _progress_bars() -> Iterator[Callable[[Progress], None]]:
+def progress_bars() -> Iterator[Callable[[Progress], None]]:
     """Show one bar per stage with epoch, loss and validation MRR on stderr; nothing where it is no terminal."""
     from mtbench.models import silent
 

@@ -20,6 +20,7 @@ from mtbench.compare.findings import Comparison, Pair, Row, Unfinished
 from mtbench.compare.resolution import Resolution, bound, minimum_detectable
 from mtbench.errors import UnknownNameError, UsageError
 from mtbench.metrics import METRICS
+from mtbench.naming import with_names
 from mtbench.results import Result
 from mtbench.splits import Split
 
@@ -62,6 +63,7 @@ def compare(
     if not given:
         raise UsageError("no runs to compare: name at least one run directory")
     entries.same_task(given)
+    given = [replace(entry, result=with_names(entry.result, split)) for entry in given]
     finished = [entry for entry in given if entry.result.run.status == "ok" and len(entry.result.ranks)]
     if not finished:
         states = ", ".join(f"{entry.source} is {entry.result.run.status}" for entry in given)

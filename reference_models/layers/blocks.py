@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 import torch
 from torch import Tensor
 
-CELLS = {"cpu": 1 << 18, "cuda": 1 << 26}
+CELLS = {"cpu": 1 << 20, "cuda": 1 << 26}
 """How many numbers a block of features may hold, by the kind of device."""
 
 Block: TypeAlias = tuple[slice, ...]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import signal
@@ -9,6 +10,7 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,11 +18,13 @@ import torch
 from resumed import Stop, assert_same_run, weights
 
 import mtbench
+import reference_models
 from mtbench.errors import CorruptedFileError, MtbenchError, UsageError
 from mtbench.models import Context
 from mtbench.results import load, verify
 from mtbench.run import Plan, run
 from reference_models import mtdea
+from reference_models.loop import State
 
 pytestmark = pytest.mark.filterwarnings("ignore::mtbench.results.MtbenchWarning")
 QUICK = {"epochs": "3", "adaptation_epochs": "2", "width": "8", "tasks": "3", "learning_rate": "0.001"}
@@ -195,8 +199,63 @@ def test_a_checkpoint_of_other_options_is_refused_by_what_differs(small, tmp_pat
 def test_a_checkpoint_of_another_dataset_is_refused(small, tmp_path):
     stopped(small, tmp_path)
     mtbench.build("metafam", seed=4, train_trees=4, test_trees=2, out=tmp_path / "another")
-    with pytest.raises(UsageError, match="content_sha256"):
+    with pytest.raises(
+        UsageError, match=r"content_sha256: .*dataset: metafam\[seed=3.*\] there, metafam\[seed=4.*\] here"
+    ):
         run(plan_for(tmp_path / "another", tmp_path / "run"))
+
+
+@pytest.mark.parametrize(("shown", "there"), [("hidden.weight: absent there", None), ("head.0.weight", (2, 2))])
+def test_a_checkpoint_of_a_network_that_was_built_differently_is_refused_by_layer(
+    small, tmp_path, monkeypatch, shown, there
+):
+    """The package changed between two processes: the options are the same, the network is not."""
+    plan, _ = stopped(small, tmp_path)
+    weights = State.weights
+
+    def changed(state):
+        found = weights(state)
+        return found | ({"hidden.weight": torch.ones(1)} if there is None else {"head.0.weight": torch.ones(there)})
+
+    monkeypatch.setattr(State, "weights", changed)
+    with pytest.raises(UsageError, match=rf"built differently \({shown}.*here\).*--restart"):
+        run(plan)
+
+
+@pytest.mark.parametrize("name", ["train.pt", "best.PTH", "model.pkl"])
+def test_a_pickled_checkpoint_is_refused_by_name_and_never_opened(small, tmp_path, name):
+    plan, checkpoints = stopped(small, tmp_path)
+    (checkpoints / name).write_bytes(b"cos\nsystem\n(S'touch opened'\ntR.")
+    with pytest.raises(UsageError, match=rf"{name} is a pickled checkpoint, which is never loaded"):
+        run(plan)
+    assert not list(tmp_path.rglob("opened"))
+    run(replace(plan, restart=True))
+    assert verify(plan.out).ok
+
+
+def test_the_reference_models_neither_write_nor_read_pickles():
+    for path in Path(reference_models.__file__).parent.rglob("*.py"):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        names = {node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+        names |= {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
+        assert not names & {"pickle", "joblib", "dill", "cloudpickle", "shelve", "marshal"}, path
+        calls = [ast.unparse(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)]
+        assert not {"torch.load", "torch.save", "np.load"} & set(calls), path
+
+
+def test_the_memory_that_a_network_asks_for_and_does_not_get_is_a_result(small, tmp_path):
+    directory, (result,) = run(plan_for(small, tmp_path / "run", "isdea", settings={"tasks": "1", "width": f"{2**23}"}))
+    assert (result.run.status, load(directory).run.status) == ("oom", "oom")
+    assert "memory" in result.warnings[0]
+
+
+def test_the_cost_of_a_resumed_run_is_that_of_both_processes(small, tmp_path):
+    plan, checkpoints = stopped(small, tmp_path, settings=chosen("targets"))
+    file = checkpoints / "cost.json"
+    assert json.loads(file.read_text(encoding="utf-8"))["seconds"] > 0
+    file.write_text(json.dumps({"seconds": 7000, "peak": None}), encoding="utf-8")
+    run(plan)
+    assert 7000 < load(plan.out).run.wall_seconds < 8000
 
 
 def test_restart_trains_anew(small, tmp_path):

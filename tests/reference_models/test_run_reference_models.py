@@ -85,3 +85,26 @@ def test_a_training_graph_that_cannot_be_held_out_says_what_to_do_instead(comman
     assert code == 1
     assert "--set positives=graph" in err
     assert err.count("\n") == 1
+
+
+def test_what_was_learned_is_kept_and_compared_with_the_true_tasks(command, tmp_path):
+    code, out, _ = command("mtdea", *QUICK, "--task-labels", "--out", "kept")
+    assert code == 0
+    history = json.loads((tmp_path / "kept" / "history.json").read_text(encoding="utf-8"))
+    assert {stage: len(records) for stage, records in history.items()} == {"train": 2, "adapt": 10}
+    assert {"epoch", "loss", "valid_mrr"} <= set(history["train"][0])
+    graphs = json.loads((tmp_path / "kept" / "tasks.json").read_text(encoding="utf-8"))["graphs"]
+    assert list(graphs) == ["train", "test"]
+    assert "train graph: " in out
+    assert "test graph: " in out
+    for told in graphs.values():
+        assert all(name.startswith("<empty slot ") for name in told["without_truth"])
+        assert told["compared"] == 29 - len(told["without_truth"]) > 20
+        assert -1 <= told["hard"]["ari"] <= 1
+        assert all(sum(row["alpha"]) == pytest.approx(1, abs=1e-4) for row in told["relations"].values())
+
+
+def test_a_model_without_tasks_has_a_history_alone(command, tmp_path):
+    assert command("isdea", *QUICK, "--out", "kept")[0] == 0
+    assert (tmp_path / "kept" / "history.json").exists()
+    assert not (tmp_path / "kept" / "tasks.json").exists()

@@ -1,0 +1,93 @@
+"""Numbers that are none stop a training by name, before they reach a weight."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+import mtbench
+from mtbench.errors import DivergenceError, MtbenchError
+from mtbench.run import Plan, run
+from reference_models import recipe, training
+from reference_models.batches import graph_stage, prepare
+from reference_models.graph import typed_graph
+from reference_models.loop import State
+from reference_models.mtdea import MTDEA
+from reference_models.negatives import Negatives
+from reference_models.network import Architecture, attention_logits
+from reference_models.training import step
+
+CPU = torch.device("cpu")
+CHOSEN = replace(recipe.load("mtdea", "metafam", {}), width=6, learning_rate=0.004)
+
+
+@pytest.fixture
+def state():
+    torch.manual_seed(1)
+    network = MTDEA(Architecture(width=6, gin_layers=1, tasks=2, hops=3))
+    logits = attention_logits(58, 2, CPU)
+    return State(network, logits, torch.optim.Adam([*network.parameters(), logits], lr=0.004), epoch=2)
+
+
+@pytest.fixture
+def batch(small):
+    graph = typed_graph(mtbench.load(small).test, inverses=True, device=CPU)
+    assert graph.num_slots == 58
+    return prepare(graph_stage("train", graph), CHOSEN, np.arange(60), Negatives(graph), np.random.default_rng(0))
+
+
+def weights_of(state):
+    return {name: value.clone() for name, value in state.weights().items() if "running" not in name}
+
+
+def assert_stops(state, batch, match, chosen=CHOSEN):
+    before = weights_of(state)
+    with pytest.raises(DivergenceError, match=f"^training diverged: {match}; .*--set learning_rate=0.0004$"):
+        step(state, batch, chosen, 3)
+    after = weights_of(state)
+    assert all(torch.equal(after[name], before[name]) for name in before)
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("inf")])
+def test_a_task_loss_that_is_no_number_is_named(state, batch, monkeypatch, number):
+    step(state, batch, CHOSEN, 3)
+    step(state, batch, CHOSEN, 3)
+    loss = training.task_loss
+    monkeypatch.setattr(training, "task_loss", lambda *arguments: loss(*arguments) * number)
+    assert_stops(state, batch, f"in step 3, epoch 3, the task loss is {number}")
+
+
+@pytest.mark.parametrize("penalty", ["one_hot", "concentration"])
+def test_a_penalty_that_is_no_number_is_named(state, batch, penalty):
+    chosen = replace(CHOSEN, **{penalty: 1e300}, anneal=1e8)
+    assert_stops(state, batch, f"in step 1, epoch 3, the {penalty} penalty is -?inf", chosen)
+
+
+def test_a_gradient_that_is_no_number_is_named_by_its_parameter(state, batch):
+    weight = state.network.head[0].weight
+    weight.register_hook(lambda gradient: gradient.index_fill(0, torch.tensor([1]), float("inf")))
+    assert_stops(state, batch, r"in step 1, epoch 3, the gradient of head\.0\.weight is not finite")
+
+
+def test_the_gradient_of_the_task_logits_has_a_name_too(state, batch):
+    state.attention.register_hook(lambda gradient: gradient * float("nan"))
+    assert_stops(state, batch, "in step 1, epoch 3, the gradient of the task logits is not finite")
+
+
+def test_finite_gradients_whose_length_overflows_are_told(state, batch):
+    for parameter in state.network.parameters():
+        parameter.register_hook(lambda gradient: torch.full_like(gradient, 3e38))
+    assert_stops(state, batch, "in step 1, epoch 3, the gradient is too long for its type")
+
+
+def test_a_run_that_diverges_is_one_sentence_or_a_failed_result(small, tmp_path):
+    settings = {"epochs": "3", "width": "6", "learning_rate": "1e30", "positives": "graph", "batch": "800"}
+    plan = Plan("isdea", str(small), device="cpu", settings=settings, out=tmp_path / "run")
+    with pytest.raises(MtbenchError, match=r"^training diverged: in step \d, epoch 1, the .*learning_rate=1e\+29$"):
+        run(plan)
+    _, (result,) = run(plan, keep_failures=True)
+    assert result.run.status == "failed"
+    assert "DivergenceError: training diverged" in result.warnings[0]
