@@ -33,7 +33,7 @@ class DoubleEquivariantModel(ReferenceModel[Recipe]):
     ) -> None:
         super().__init__(name, context, recipe)
         with seeded(context.seed, "network"):
-            self.network = make(Architecture(recipe.width, recipe.gin_layers, recipe.tasks, recipe.hops))
+            self.network = make(recipe.architecture())
         self.network.to(self._device)
         self._assignments: dict[str, Assignment] = {}
         adapts = self.network.uses_attention and recipe.adaptation_epochs > 0
@@ -94,7 +94,11 @@ class DoubleEquivariantModel(ReferenceModel[Recipe]):
 
     def _state(self, attention: nn.Parameter | None, trained: list[nn.Parameter]) -> State[TripleNetwork]:
         rate, decay = self.recipe.learning_rate, self.recipe.weight_decay
-        return State(self.network, attention, torch.optim.Adam(trained, lr=rate, weight_decay=decay))
+        free = [parameter for parameter in trained if parameter is attention and not self.recipe.decay_attention]
+        rest = [parameter for parameter in trained if not (free and parameter is attention)]
+        decays = [(rest, decay), (free, 0.0)]
+        groups = [{"params": some, "weight_decay": weight} for some, weight in decays if some]
+        return State(self.network, attention, torch.optim.Adam(groups, lr=rate))
 
     def _run(
         self, stage: Stage, state: State[TripleNetwork], split: Split, validate: Callable[[], float] | None

@@ -138,6 +138,13 @@ class Receivers:
     degrees: Tensor
     pairs: Pairs
 
+    @cached_property
+    def of_pairs(self) -> Operator:
+        """The operator ``(M, P)`` that sums over the pairs of each receiver."""
+        keys = self.pairs.keys
+        columns = torch.arange(len(keys), device=keys.device)
+        return Operator.from_edges(self.pairs.nodes, columns, (self.number, len(keys)), self.degrees.dtype)
+
     def of(self, features: Tensor) -> Tensor:
         """Return the receivers' own rows of features ``(N, *)``."""
         return features if self.nodes is None else features.index_select(0, self.nodes)

@@ -8,10 +8,10 @@ from mtbench.errors import UsageError
 from mtbench.models import Context
 from reference_models.double_equivariant import DoubleEquivariantModel
 from reference_models.graph import Receivers, TypedGraph
-from reference_models.layers.equivariant import EquivariantGIN, EquivariantLinear
+from reference_models.layers.equivariant import EquivariantGIN, EquivariantLinear, EquivariantPerceptron
 from reference_models.layers.soft import Input
 from reference_models.network import Architecture, EquivariantNetwork
-from reference_models.recipe import load
+from reference_models.recipe import load, refuse
 
 
 class ISDEA(EquivariantNetwork):
@@ -21,15 +21,16 @@ class ISDEA(EquivariantNetwork):
 
     def __init__(self, architecture: Architecture, *, learn_epsilon: bool) -> None:
         super().__init__(architecture)
-        width = architecture.width
+        width, mean = architecture.width, architecture.reading.mean
+        nodewise = EquivariantPerceptron if architecture.perceptrons else EquivariantLinear
         self.layers = nn.ModuleList(
             [
                 *(
-                    EquivariantGIN(1 if index == 0 else width, width, learn_epsilon=learn_epsilon)
+                    EquivariantGIN(1 if index == 0 else width, width, learn_epsilon=learn_epsilon, mean=mean)
                     for index in range(architecture.gin_layers)
                 ),
-                EquivariantLinear(width),
-                EquivariantLinear(width),
+                nodewise(width, mean),
+                nodewise(width, mean),
             ]
         )
 
@@ -51,6 +52,7 @@ def build(context: Context) -> DoubleEquivariantModel:
     recipe = load("isdea", context.dataset, context.settings)
     if recipe.tasks != 1:
         raise UsageError(f"isdea has one task, not {recipe.tasks}: run mtdea with --set tasks={recipe.tasks}")
+    refuse("isdea", recipe, adjacency="others", assignment="hard")
     return DoubleEquivariantModel(
         "isdea", context, recipe, lambda sizes: ISDEA(sizes, learn_epsilon=recipe.learn_epsilon)
     )

@@ -12,7 +12,7 @@ from reference_models.graph import TypedGraph
 from reference_models.layers.basic import Perceptron
 from reference_models.layers.soft import Input
 from reference_models.network import Architecture, TripleNetwork
-from reference_models.recipe import load
+from reference_models.recipe import load, refuse
 
 
 class ISDEAHomo(TripleNetwork):
@@ -41,6 +41,7 @@ def build(context: Context) -> DoubleEquivariantModel:
     recipe = load("isdea-homo", context.dataset, context.settings)
     if recipe.tasks != 1:
         raise UsageError(f"isdea-homo has one task, not {recipe.tasks}: run mtdea with --set tasks={recipe.tasks}")
+    refuse("isdea-homo", recipe, adjacency="others", mean="literal", assignment="hard", linear_layers="single")
     return DoubleEquivariantModel(
         "isdea-homo", context, recipe, lambda sizes: ISDEAHomo(sizes, learn_epsilon=recipe.learn_epsilon)
     )

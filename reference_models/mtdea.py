@@ -7,7 +7,8 @@ from torch import Tensor, nn
 from mtbench.models import Context
 from reference_models.double_equivariant import DoubleEquivariantModel
 from reference_models.graph import Receivers, TypedGraph
-from reference_models.layers.soft import Input, SoftGIN, SoftLinear
+from reference_models.layers.linear import SoftLinear, SoftPerceptron
+from reference_models.layers.soft import Input, SoftGIN
 from reference_models.network import Architecture, EquivariantNetwork
 from reference_models.recipe import load
 
@@ -17,14 +18,18 @@ class MTDEA(EquivariantNetwork):
 
     uses_attention = True
 
-    def __init__(self, architecture: Architecture) -> None:
+    def __init__(self, architecture: Architecture, *, learn_epsilon: bool = False) -> None:
         super().__init__(architecture)
-        width, tasks = architecture.width, architecture.tasks
+        width, tasks, reading = architecture.width, architecture.tasks, architecture.reading
+        nodewise = SoftPerceptron if architecture.perceptrons else SoftLinear
         self.layers = nn.ModuleList(
             [
-                *(SoftGIN(1 if index == 0 else width, width, tasks) for index in range(architecture.gin_layers)),
-                SoftLinear(width, tasks),
-                SoftLinear(width, tasks),
+                *(
+                    SoftGIN(1 if index == 0 else width, width, tasks, reading, learn_epsilon=learn_epsilon)
+                    for index in range(architecture.gin_layers)
+                ),
+                nodewise(width, tasks, reading),
+                nodewise(width, tasks, reading),
             ]
         )
 
@@ -44,4 +49,6 @@ class MTDEA(EquivariantNetwork):
 def build(context: Context) -> DoubleEquivariantModel:
     """Return MTDEA for a run, with the recipe of the run's dataset."""
     recipe = load("mtdea", context.dataset, context.settings)
-    return DoubleEquivariantModel(f"mtdea-k{recipe.tasks}", context, recipe, MTDEA)
+    return DoubleEquivariantModel(
+        f"mtdea-k{recipe.tasks}", context, recipe, lambda sizes: MTDEA(sizes, learn_epsilon=recipe.learn_epsilon)
+    )

@@ -3,25 +3,35 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 from reference_models.graph import Receivers, TypedGraph
 from reference_models.layers.basic import Linear, RowNorm, uniform_
-from reference_models.layers.soft import Input
+from reference_models.layers.soft import Input, finish
 from reference_models.layers.sums import expand
+from reference_models.layers.tasks import Reading
 
 
 @dataclass(frozen=True)
 class Architecture:
-    """The sizes of a network: hidden width, GIN layers, tasks, and distance hops (0: no distances)."""
+    """The sizes of a network: hidden width, GIN layers, tasks, and distance hops (0: no distances).
+
+    ``reading`` says how the soft layers read the paper, ``perceptrons`` whether the layers after the GIN
+    layers are perceptrons instead of linear maps. With ``checkpointing`` the GIN layers are computed again
+    in the backward pass, and nothing of theirs but the output is kept until then.
+    """
 
     width: int
     gin_layers: int
     tasks: int
     hops: int
+    reading: Reading = field(default_factory=Reading)
+    perceptrons: bool = False
+    checkpointing: bool = False
 
 
 class TripleNetwork(nn.Module):
@@ -63,7 +73,7 @@ class TripleNetwork(nn.Module):
             )
         _, total, width = features.values.shape
         rows = _pick(features.values.view(-1, width), torch.stack([heads, tails]) * total + slots)
-        parts = list(features.finish(rows, features.tensors()).unbind(dim=0))
+        parts = list(finish(rows, features.tensors(), rectified=features.rectified).unbind(dim=0))
         if distances is not None:
             parts += [_pick(self.distances, distances[..., 0]), _pick(self.distances, distances[..., 1])]
         return self.head(torch.cat(parts, dim=-1)).squeeze(-1)  # type: ignore[no-any-return]
@@ -77,7 +87,7 @@ class EquivariantNetwork(TripleNetwork):
 
     @abstractmethod
     def first_layer(self, graph: TypedGraph, attention: Tensor | None) -> Tensor:
-        """Apply the first layer to the constant input: a row per kind of the graph, ``(D, d)``."""
+        """Apply the first layer to the constant input: a row per kind of the graph ``(D, d)``, or all ``(N, R, d)``."""
 
     @abstractmethod
     def gin_layer(self, index: int, features: Tensor, onto: Receivers, attention: Tensor | None) -> Tensor:
@@ -101,11 +111,12 @@ class EquivariantNetwork(TripleNetwork):
         layers = self.architecture.gin_layers
         onto = graph.everyone if nodes is None else graph.onto(nodes)
         rows = self.first_layer(graph, attention)
-        rows = self._normed(0, rows, rectified=layers > 1, counts=graph.kinds.counts).whole()
-        features = Input(expand(rows, graph))
+        counts = graph.kinds.counts if rows.dim() == 2 else None
+        rows = self._normed(0, rows, rectified=layers > 1, counts=counts).whole()
+        features = Input(expand(rows, graph) if rows.dim() == 2 else rows)
         for index in range(1, layers):
             last = index == layers - 1
-            values = self.gin_layer(index, features.whole(), onto if last else graph.everyone, attention)
+            values = self._gin(index, features.whole(), onto if last else graph.everyone, attention)
             features = self._normed(index, values, rectified=not last)
         if layers == 1:
             features = Input(onto.of(features.values))
@@ -113,6 +124,12 @@ class EquivariantNetwork(TripleNetwork):
             values = self.linear_layer(index, features, attention)
             features = self._normed(index, values, rectified=index == layers)
         return replace(features, nodes=nodes)
+
+    def _gin(self, index: int, features: Tensor, onto: Receivers, attention: Tensor | None) -> Tensor:
+        if not (self.architecture.checkpointing and torch.is_grad_enabled()):
+            return self.gin_layer(index, features, onto, attention)
+        inputs = (index, features, onto, attention)
+        return checkpoint(self.gin_layer, *inputs, use_reentrant=False, preserve_rng_state=False)  # type: ignore[no-any-return]
 
     def _normed(self, index: int, values: Tensor, *, rectified: bool, counts: Tensor | None = None) -> Input:
         norm = self.norms[index]

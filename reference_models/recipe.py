@@ -11,11 +11,17 @@ from typing import TypeVar
 
 from mtbench.catalog import Parameter
 from mtbench.errors import UnknownNameError, UsageError
+from reference_models.layers.tasks import ADJACENCIES, ASSIGNMENTS, MEANS, Reading
+from reference_models.network import Architecture
 
 CHOICES = {
     "positives": ("graph", "targets"),
     "mask": ("none", "pair", "triple"),
     "loss": ("paper", "joint"),
+    "adjacency": ADJACENCIES,
+    "mean": MEANS,
+    "assignment": ASSIGNMENTS,
+    "linear_layers": ("single", "perceptron"),
     "selection": ("dual", "entity"),
 }
 
@@ -79,6 +85,9 @@ class Recipe(Hyperparameters):
     training graph, of which ``holdout`` (a share, whole connected components at a time) is kept for
     early stopping. ``mask`` says which edges a batch hides (same page, Mask). ``one_hot`` and ``concentration``
     weigh the two regularisers and grow by ``anneal`` after each epoch, ``anneal_epochs`` times at most.
+    ``adjacency``, ``mean``, ``assignment`` and ``linear_layers`` are readings of the paper's formula and
+    ``decay_attention`` says whether ``weight_decay`` holds for the task logits, too (same page, What is open).
+    ``checkpointing`` saves memory and costs time (`network.Architecture`).
     ``reassign`` searches the hard assignment of relations to tasks after each epoch, see
     `training.reassign`; the paper has no such step.
     """
@@ -89,6 +98,11 @@ class Recipe(Hyperparameters):
     hops: int
     inverses: bool
     learn_epsilon: bool
+    adjacency: str
+    mean: str
+    assignment: str
+    linear_layers: str
+    checkpointing: bool
     positives: str
     mask: str
     loss: str
@@ -98,6 +112,7 @@ class Recipe(Hyperparameters):
     relation_negatives: int
     learning_rate: float
     weight_decay: float
+    decay_attention: bool
     clip: float
     one_hot: float
     concentration: float
@@ -112,10 +127,25 @@ class Recipe(Hyperparameters):
         """Return what the regulariser weights are multiplied by in epoch ``epoch``, counted from 1."""
         return float(self.anneal ** min(epoch - 1, self.anneal_epochs))
 
+    def architecture(self) -> Architecture:
+        """Return the sizes and readings of the network."""
+        reading = Reading(self.adjacency, self.mean, self.assignment)
+        perceptrons = self.linear_layers == "perceptron"
+        sizes = (self.width, self.gin_layers, self.tasks, self.hops)
+        return Architecture(*sizes, reading, perceptrons, self.checkpointing)
+
 
 def load(model: str, dataset: str, settings: Mapping[str, str]) -> Recipe:
     """Return the recipe of a double-equivariant model, see `read`."""
     return read(Recipe, model, dataset, settings)
+
+
+def refuse(model: str, recipe: Recipe, **only: Parameter) -> None:
+    """Raise `UsageError` where a hyper-parameter that ``model`` has no use for is not the given, only value."""
+    for key, value in only.items():
+        if getattr(recipe, key) != value:
+            shown = str(value).lower() if isinstance(value, bool) else value
+            raise UsageError(f"{model} has {key}={shown} only: for other values run mtdea")
 
 
 def read(kind: type[Kind], model: str, dataset: str, settings: Mapping[str, str]) -> Kind:

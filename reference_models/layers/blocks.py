@@ -30,7 +30,8 @@ def blockwise(function: Function, blocks: Sequence[Block], parts: Sequence[Tenso
     """Return ``function(i, *parts of block i, *shared)`` for all blocks, put together along the first axis.
 
     Block i takes the slice ``blocks[i][j]`` of ``parts[j]``, and its result goes where its slice of the
-    first part is; ``shared`` tensors go into every block. Gradients reach all tensors.
+    first part is; ``shared`` tensors go into every block. Gradients reach all tensors. ``function`` is kept
+    until the backward pass, and so is whatever it refers to.
     """
     return _Blockwise.apply(function, blocks, len(parts), *parts, *shared)  # type: ignore[no-any-return, no-untyped-call]
 

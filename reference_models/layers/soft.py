@@ -16,10 +16,12 @@ import torch
 from torch import Tensor, nn
 
 from reference_models.graph import Receivers, TypedGraph
-from reference_models.layers.basic import Linear, Perceptron, uniform_
+from reference_models.layers.basic import Perceptron, uniform_
 from reference_models.layers.blocks import Block, blockwise, node_blocks
-from reference_models.layers.rows import Rows, spread, take
-from reference_models.layers.sums import aggregate, task_sums
+from reference_models.layers.rows import Rows, take
+from reference_models.layers.sums import aggregate, aggregate_pairs
+from reference_models.layers.tasks import Reading, Shares, spread
+from reference_models.layers.weighted import join, soft_gin_by_task
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,45 +41,67 @@ class Input:
         """Return scale and shift, if any."""
         return [] if self.scale is None or self.shift is None else [self.scale, self.shift]
 
-    def finish(self, values: Tensor, affine: Sequence[Tensor]) -> Tensor:
-        """Apply scale, shift and ReLU to a part of the values."""
-        if affine:
-            values = torch.addcmul(affine[1], values, affine[0])
-        return torch.relu(values) if self.rectified else values
-
     def whole(self) -> Tensor:
         """Return the features themselves."""
-        return self.finish(self.values, self.tensors())
+        return finish(self.values, self.tensors(), rectified=self.rectified)
+
+
+def finish(values: Tensor, affine: Sequence[Tensor], *, rectified: bool) -> Tensor:
+    """Apply scale and shift, if any, and ReLU, if asked for, to a part of an input's values."""
+    if affine:
+        values = torch.addcmul(affine[1], values, affine[0])
+    return torch.relu(values) if rectified else values
 
 
 class SoftGIN(nn.Module):
-    """A GIN soft layer under reading A: contexts aggregate over the edges of all other relations.
+    """A GIN soft layer: L1 over a relation's own edges, L2 and L3 over those of all others.
 
-    Out_r = L1(X_r; A_r) + L2(p_i + S_ri; A - A_r) + sum over k != i of L3(p_k + S_rk; A - A_r), where
-    i = argmax_k alpha[r, k] (the lowest index on a tie) carries no gradient and each L is a GIN, its
-    epsilon 0 unless it is learned. With one task there is no L3, and without positions p = 0. Source:
-    equation 4 of the paper, adjacency as in `docs/models.md`, Soft layer.
+    Out_r = L1(X_r; A_r) + L2(p_i + S_ri; M) + sum over k != i of L3(p_k + S_rk; M), where
+    i = argmax_k alpha[r, k] (the lowest index on a tie) carries no gradient, M is A - A_r, and each L is a
+    GIN whose epsilon is 0 unless it is learned. With one task there is no L3, and without positions p = 0.
+    Source: equation 4 of the paper; other readings of M, S and i are a `Reading` away (`docs/models.md`, What
+    is open).
     """
 
-    def __init__(self, width_in: int, width: int, tasks: int) -> None:
+    def __init__(
+        self,
+        width_in: int,
+        width: int,
+        tasks: int,
+        reading: Reading | None = None,
+        *,
+        learn_epsilon: bool = False,
+    ) -> None:
         super().__init__()
+        self.reading = reading or Reading()
         self.own = Perceptron(width_in, width)
         self.same_task = Perceptron(width_in, width)
         self.other_tasks = Perceptron(width_in, width)
         self.positions = nn.Parameter(uniform_(torch.empty(tasks, width_in), 1, width_in))
+        self.epsilon = nn.Parameter(torch.zeros(2)) if learn_epsilon else None
 
     def forward(self, features: Tensor, onto: Receivers, attention: Tensor) -> Tensor:
         """Map ``(N, R, width_in)`` to ``(M, R, width)`` for M receivers, given the attention ``(R, K)``."""
-        return soft_gin(features, onto, attention, self.maps(attention.shape[1]), self.positions)
+        maps = soft_maps(self, attention.shape[1])
+        return soft_gin(features, onto, attention, maps, self.positions, self.epsilon, self.reading)
 
     def of_constant(self, graph: TypedGraph, attention: Tensor) -> Tensor:
-        """Return the layer of the constant input 1 of width 1, a row per kind of the graph: ``(D, width)``."""
-        return soft_gin_of_constant(graph, attention, self.maps(attention.shape[1]), self.positions)
+        """Return the layer of the constant input 1 of width 1: ``(D, width)``, a row per kind of the graph.
 
-    def maps(self, tasks: int) -> list[Tensor]:
-        """Return the weights of L1, L2 and, where there are other tasks, L3."""
-        modules = [self.own, self.same_task, self.other_tasks][: 3 if tasks > 1 else 2]
-        return [tensor for module in modules for tensor in module.weights()]
+        Kinds are what an unweighted sum over neighbours can tell apart; under other readings than the
+        adjacency ``others`` all rows are returned, ``(N, R, width)``.
+        """
+        maps = soft_maps(self, attention.shape[1])
+        if self.reading.adjacency == "others":
+            return soft_gin_of_constant(graph, attention, maps, self.positions, self.epsilon, self.reading)
+        ones = attention.new_ones(graph.num_nodes, graph.num_slots, 1)
+        return soft_gin(ones, graph.everyone, attention, maps, self.positions, self.epsilon, self.reading)
+
+
+def soft_maps(layer: nn.Module, tasks: int) -> list[Tensor]:
+    """Return weights and biases of L1, L2 and, where there are other tasks, L3."""
+    names = ("own", "same_task", "other_tasks")[: 3 if tasks > 1 else 2]
+    return [tensor for name in names for tensor in getattr(layer, name).weights()]
 
 
 def soft_gin(
@@ -87,8 +111,25 @@ def soft_gin(
     maps: Sequence[Tensor],
     positions: Tensor,
     epsilon: Tensor | None = None,
+    reading: Reading | None = None,
 ) -> Tensor:
-    """Return the soft GIN layer of features ``(N, R, d)``; ``epsilon`` ``(2,)`` is that of L1 and of L2 and L3.
+    """Return the soft GIN layer of features ``(N, R, d)``; ``epsilon`` ``(2,)`` is that of L1 and of L2 and L3."""
+    reading = reading or Reading()
+    near = attention.new_ones(2) if epsilon is None else 1 + epsilon
+    layers = {"others": _soft_gin_by_union, "tasks": soft_gin_by_task, "pairwise": _soft_gin_by_pair}
+    return layers[reading.adjacency](features, onto, attention, maps, positions, near, reading)
+
+
+def _soft_gin_by_union(
+    features: Tensor,
+    onto: Receivers,
+    attention: Tensor,
+    maps: Sequence[Tensor],
+    positions: Tensor,
+    near: Tensor,
+    reading: Reading,
+) -> Tensor:
+    """Sum every context over the edges of all other relations, each edge counted once ("reading A").
 
     A row of the result depends on X_r, A X_r and A_r X_r at its node, and on T_k, A T_k and A_r T_k. The
     terms with A_r are zero except at the graph's pairs: all rows are computed without them, those of the
@@ -97,33 +138,73 @@ def soft_gin(
     everything, own, sums = aggregate(features, attention, onto)
     pairs = onto.pairs
     own_sums = (pairs.from_nodes @ sums.flatten(1)).view(-1, *sums.shape[1:])
-    near = attention.new_ones(2) if epsilon is None else 1 + epsilon
     reached = near[1] * onto.of(sums) + (onto.union @ sums.flatten(1)).view(onto.number, *sums.shape[1:])
-    assigned = attention.argmax(dim=1)
-    blocks, local = _pair_blocks(onto, len(attention), maps[0].shape[0])
+    blocks, local = _pair_blocks(onto, len(attention), maps[0].shape[0], "nnnppnp")
 
     def block(index: int, *tensors: Tensor) -> Tensor:
         x, ax, reached, own, own_sums, degrees, pair_degrees, attention, positions, near, *maps = tensors
         keys, slots = local[index]
-        rows = Rows(attention.shape[0], positions, maps)
-        x_flat, ax_flat = (tensor.view(-1, tensor.shape[-1]) for tensor in (x, ax))
-        out = rows(near[0] * x, near[1] * x + ax, reached, near[1] + degrees, attention.unsqueeze(0), assigned)
+        rows, shares = Rows(maps), Shares.of(attention, reading)
+        reach = near[1] + degrees
+        out = rows(near[0] * x, near[1] * x + ax, reached, _apart(reach, positions), shares)
         if not len(keys):
             return out
         nodes = keys // len(attention)
-        at, around = take(x_flat, keys), take(ax_flat, keys)
+        at, around = take(x.flatten(0, 1), keys), take(ax.flatten(0, 1), keys)
         special = rows(
             (near[0] * at + own).unsqueeze(1),
             (near[1] * at + around - own).unsqueeze(1),
             reached.index_select(0, nodes) - own_sums,
-            near[1] + degrees.index_select(0, nodes) - pair_degrees,
-            spread(attention, slots).unsqueeze(1),
-            assigned.index_select(0, slots).unsqueeze(1),
+            _apart(reach.index_select(0, nodes) - pair_degrees, positions),
+            shares.at(slots),
         )
-        flat = out.view(-1, out.shape[-1])
-        return flat.index_put((keys,), special.squeeze(1)).view(out.shape)
+        return out.flatten(0, 1).index_put((keys,), special.squeeze(1)).view(out.shape)
 
     parts = [onto.of(features), everything, reached, own, own_sums, onto.degrees, pairs.degrees]
+    return blockwise(block, blocks, parts, [attention, positions, near, *maps])
+
+
+def _soft_gin_by_pair(
+    features: Tensor,
+    onto: Receivers,
+    attention: Tensor,
+    maps: Sequence[Tensor],
+    positions: Tensor,
+    near: Tensor,
+    reading: Reading,
+) -> Tensor:
+    """Sum the features of relation r' over the edges of r' alone, weighted by its share ("reading C").
+
+    L2 and L3 see (1 + eps) (p_k + S_rk) + sum over r' != r of alpha[r', k] A_r' (p_k + X_r'). No A X_r is
+    needed.
+    """
+    own, sums = aggregate_pairs(features, attention, onto)
+    pairs = onto.pairs
+    weights = spread(attention, pairs.slots)
+    reach = near[1] + join(onto, weights, pairs.degrees.view(-1, 1, 1)).squeeze(2)
+    reached, apart = near[1] * onto.of(sums), join(onto, weights, own.unsqueeze(1)) + _apart(reach, positions)
+    blocks, local = _pair_blocks(onto, len(attention), maps[0].shape[0], "nnnpp")
+
+    def block(index: int, *tensors: Tensor) -> Tensor:
+        x, reached, apart, own, pair_degrees, attention, positions, near, *maps = tensors
+        keys, slots = local[index]
+        rows, shares = Rows(maps), Shares.of(attention, reading)
+        out = rows(near[0] * x, near[1] * x, reached, apart, shares)
+        if not len(keys):
+            return out
+        nodes = keys // len(attention)
+        at, pair = take(x.flatten(0, 1), keys), shares.at(slots)
+        share = pair.attention.transpose(1, 2)
+        special = rows(
+            (near[0] * at + own).unsqueeze(1),
+            (near[1] * at).unsqueeze(1),
+            reached.index_select(0, nodes),
+            apart.index_select(0, nodes) - share * (own.unsqueeze(1) + _apart(pair_degrees, positions)),
+            pair,
+        )
+        return out.flatten(0, 1).index_put((keys,), special.squeeze(1)).view(out.shape)
+
+    parts = [onto.of(features), reached, apart, own, pairs.degrees]
     return blockwise(block, blocks, parts, [attention, positions, near, *maps])
 
 
@@ -133,75 +214,46 @@ def soft_gin_of_constant(
     maps: Sequence[Tensor],
     positions: Tensor,
     epsilon: Tensor | None = None,
+    reading: Reading | None = None,
 ) -> Tensor:
-    """Return the soft GIN layer of the constant input 1 of width 1, one row per kind of the graph: ``(D, d)``."""
-    kinds = graph.kinds
-    near = attention.new_ones(2) if epsilon is None else 1 + epsilon
-    reach = near[1] + kinds.degrees - kinds.own
-    rows = Rows(len(attention), positions, maps)
-    out = rows(
-        (near[0] + kinds.own).view(-1, 1, 1),
-        reach.view(-1, 1, 1),
-        reach.view(-1, 1, 1) * attention.sum(dim=0).view(1, -1, 1),
-        reach,
-        spread(attention, kinds.slots).unsqueeze(1),
-        attention.argmax(dim=1)[kinds.slots].unsqueeze(1),
-    )
-    return out.squeeze(1)
+    """Return the soft GIN layer of the constant input 1 of width 1, one row per kind of the graph: ``(D, d)``.
 
-
-class SoftLinear(nn.Module):
-    """A soft layer of single linear maps, in closed form: O(R N d^2 + K N d), exact.
-
-    With W1, W2, W3 for the own features, the own task and the others, and i = argmax_k alpha[r, k]:
-    Out_r = X_r (W1 - W3 / c) - (a / c) X_r (W2 - W3) + (T_i / c + p_i) (W2 - W3)
-    + (sum of X / c + sum of p) W3 + biases.
+    The contexts are summed over all other relations' edges; see `SoftGIN.of_constant`.
     """
+    kinds, chosen = graph.kinds, reading or Reading()
+    near = attention.new_ones(2) if epsilon is None else 1 + epsilon
+    blocks = [(rows,) * 3 for rows in node_blocks(len(kinds.slots), maps[0].shape[0], kinds.slots.device)]
 
-    def __init__(self, width: int, tasks: int) -> None:
-        super().__init__()
-        self.own = Linear(width, width)
-        self.same_task = Linear(width, width)
-        self.other_tasks = Linear(width, width)
-        self.positions = nn.Parameter(uniform_(torch.empty(tasks, width), 1, width))
+    def block(index: int, *tensors: Tensor) -> Tensor:
+        own, degrees, slots, attention, positions, near, *maps = tensors
+        reach = (near[1] + degrees - own).view(-1, 1, 1)
+        reached, apart = reach * attention.sum(dim=0).view(1, -1, 1), reach * positions
+        shares = Shares.of(attention, chosen).at(slots)
+        return Rows(maps)((near[0] + own).view(-1, 1, 1), reach, reached, apart, shares).squeeze(1)
 
-    def forward(self, features: Input, attention: Tensor) -> Tensor:
-        """Map ``(N, R, width)`` to ``(N, R, width)`` given the attention ``(R, K)``."""
-        modules = [self.own, self.same_task, self.other_tasks][: 3 if attention.shape[1] > 1 else 2]
-        maps = [tensor for module in modules for tensor in (module.weight, module.bias)]
-        return soft_linear(features, attention, maps, self.positions)
-
-
-def soft_linear(features: Input, attention: Tensor, maps: Sequence[Tensor], positions: Tensor) -> Tensor:
-    """Return the soft linear layer of features ``(N, R, d)``; see `SoftLinear`."""
-    values = features.values
-    assigned = attention.argmax(dim=1)
-    others = max(values.shape[1] - 1, 1)
-    affine = features.tensors()
-
-    def block(index: int, part: Tensor, attention: Tensor, positions: Tensor, *tensors: Tensor) -> Tensor:
-        x = features.finish(part, tensors[: len(affine)])
-        weight, bias, same, same_bias, *other = tensors[len(affine) :]
-        node = bias + same_bias
-        if other:
-            weight, same = weight - other[0] / others, same - other[0]
-            everything = x.sum(dim=1, keepdim=True) / others + positions.sum(dim=0)
-            node = everything @ other[0].T + node + (attention.shape[1] - 1) * other[1]
-        contexts = (task_sums(x, attention) / others + positions) @ same.T + node
-        share = attention.gather(1, assigned.unsqueeze(1)).unsqueeze(0)
-        return x @ weight.T + torch.addcmul(contexts.index_select(1, assigned), x @ (same.T / others), -share)
-
-    blocks = [(rows,) for rows in node_blocks(len(values), values[0].numel(), values.device)]
-    return blockwise(block, blocks, [values], [attention, positions, *affine, *maps])
+    parts = [kinds.own, kinds.degrees, kinds.slots]
+    return blockwise(block, blocks, parts, [attention, positions, near, *maps])
 
 
-def _pair_blocks(onto: Receivers, slots: int, width: int) -> tuple[list[Block], list[tuple[Tensor, Tensor]]]:
-    """Return the slices of the parts of `soft_gin` per block, and its pairs: key within the block, and slot."""
+def _apart(reach: Tensor, positions: Tensor) -> Tensor:
+    """Return what positions come to, ``(m, K, d)``, where ``reach`` ``(m,)`` or ``(m, K)`` of them are summed."""
+    return reach.view(len(reach), -1, 1) * positions
+
+
+def _pair_blocks(
+    onto: Receivers, slots: int, width: int, kinds: str
+) -> tuple[list[Block], list[tuple[Tensor, Tensor]]]:
+    """Return the slices of the parts per block, and its pairs: key within the block, and slot.
+
+    ``kinds`` has a letter for each part: ``n`` where it has a row per node, ``p`` where it has one per pair.
+    """
     keys = onto.pairs.keys
     nodes = node_blocks(onto.number, slots * width, keys.device)
     borders = torch.tensor([rows.start * slots for rows in nodes] + [onto.number * slots], device=keys.device)
     ends = torch.searchsorted(keys, borders).tolist()
     pairs = [slice(start, end) for start, end in pairwise(ends)]
-    blocks: list[Block] = [(rows, rows, rows, part, part, rows, part) for rows, part in zip(nodes, pairs, strict=True)]
+    blocks: list[Block] = [
+        tuple(rows if kind == "n" else part for kind in kinds) for rows, part in zip(nodes, pairs, strict=True)
+    ]
     local = [(keys[part] - rows.start * slots, onto.pairs.slots[part]) for rows, part in zip(nodes, pairs, strict=True)]
     return blocks, local

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from reference_models.graph import Receivers, TypedGraph
 from reference_models.layers.blocks import CELLS
+from reference_models.layers.rows import take
 
 
 def aggregate(features: Tensor, attention: Tensor, onto: Receivers) -> tuple[Tensor, Tensor, Tensor]:
@@ -46,9 +47,34 @@ class _Aggregate(torch.autograd.Function):
         return gradient, shares, None
 
 
+def aggregate_pairs(features: Tensor, attention: Tensor, onto: Receivers) -> tuple[Tensor, Tensor]:
+    """Return A_r X_r at the pairs ``(P, d)`` of the receivers and the task sums T ``(N, K, d)``; see `aggregate`."""
+    own = onto.pairs.from_sources @ take(features.flatten(0, 1), onto.pairs.sources)
+    return own, task_sums(features, attention)
+
+
 def task_sums(features: Tensor, attention: Tensor) -> Tensor:
     """Return T_k, the attention-weighted sums over all slots: ``(N, R, d), (R, K) -> (N, K, d)``."""
-    return attention.T @ features
+    return _TaskSums.apply(features, attention)  # type: ignore[no-any-return, no-untyped-call]
+
+
+class _TaskSums(torch.autograd.Function):
+    """Products node by node: as one product of matrices the features would be laid out anew."""
+
+    @staticmethod
+    def forward(ctx: Any, features: Tensor, attention: Tensor) -> Tensor:
+        ctx.save_for_backward(features, attention)
+        return torch.bmm(attention.T.expand(len(features), *attention.T.shape), features)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, Tensor | None]:
+        features, attention = ctx.saved_tensors
+        of_features, of_attention = None, None
+        if ctx.needs_input_grad[0]:
+            of_features = torch.bmm(attention.expand(len(features), *attention.shape), gradient)
+        if ctx.needs_input_grad[1]:
+            of_attention = torch.bmm(features, gradient.transpose(1, 2)).sum(dim=0)
+        return of_features, of_attention
 
 
 def expand(rows: Tensor, graph: TypedGraph) -> Tensor:

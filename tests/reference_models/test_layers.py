@@ -7,14 +7,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reference_models.layers import blocks
-from reference_models.layers.equivariant import EquivariantGIN, EquivariantLinear
-from reference_models.layers.soft import Input, SoftGIN, SoftLinear
+from reference_models.layers.equivariant import EquivariantGIN, EquivariantLinear, EquivariantPerceptron
+from reference_models.layers.linear import SoftLinear, SoftPerceptron
+from reference_models.layers.soft import Input, SoftGIN
 from reference_models.layers.sums import aggregate, expand, moments
+from reference_models.layers.tasks import ADJACENCIES, ASSIGNMENTS, MEANS, Reading
 
 WIDTH = 3
 cases = settings(max_examples=25, deadline=None, derandomize=True)
 seeds = st.integers(0, 10_000)
 widths = st.sampled_from([1, 2, 5])
+nodewise = st.sampled_from([(EquivariantLinear, SoftLinear), (EquivariantPerceptron, SoftPerceptron)])
+readings = st.builds(Reading, st.sampled_from(ADJACENCIES), st.sampled_from(MEANS), st.sampled_from(ASSIGNMENTS))
 
 
 @st.composite
@@ -56,9 +60,9 @@ def trainable(layer):
 
 
 @cases
-@given(graphs(), widths, seeds, st.booleans())
-def test_the_equivariant_gin_is_its_formula(graph, width, seed, learn_epsilon):
-    layer = scrambled(EquivariantGIN(width, WIDTH, learn_epsilon=learn_epsilon), seed)
+@given(graphs(), widths, seeds, st.booleans(), st.sampled_from(MEANS))
+def test_the_equivariant_gin_is_its_formula(graph, width, seed, learn_epsilon, mean):
+    layer = scrambled(EquivariantGIN(width, WIDTH, learn_epsilon=learn_epsilon, mean=mean), seed)
     assert layer.epsilon.requires_grad is learn_epsilon
     features, _ = inputs(graph, width, 1, seed)
     expected = literal.equivariant_gin(layer, features, graph)
@@ -66,19 +70,17 @@ def test_the_equivariant_gin_is_its_formula(graph, width, seed, learn_epsilon):
 
 
 @cases
-@given(graphs(), seeds)
-def test_the_equivariant_linear_layer_is_its_formula(graph, seed):
-    layer = scrambled(EquivariantLinear(WIDTH), seed)
+@given(graphs(), seeds, nodewise, st.sampled_from(MEANS))
+def test_an_equivariant_layer_without_neighbours_is_its_formula(graph, seed, kinds, mean):
+    layer = scrambled(kinds[0](WIDTH, mean), seed)
     features, _ = inputs(graph, WIDTH, 1, seed)
     assert_equal_with_gradients(
-        layer(Input(features)), literal.equivariant_linear(layer, features), [features, *trainable(layer)]
+        layer(Input(features)), literal.equivariant_nodewise(layer, features), [features, *trainable(layer)]
     )
 
 
-@cases
-@given(graphs(), widths, st.integers(1, 4), seeds)
-def test_the_soft_gin_is_its_formula(graph, width, tasks, seed):
-    layer = scrambled(SoftGIN(width, WIDTH, tasks), seed)
+def assert_soft_gin_is_its_formula(graph, width, tasks, seed, reading, learn_epsilon):
+    layer = scrambled(SoftGIN(width, WIDTH, tasks, reading, learn_epsilon=learn_epsilon), seed)
     features, logits = inputs(graph, width, tasks, seed)
     attention = torch.softmax(logits, dim=1)
     expected = literal.soft_gin(layer, features, graph, attention)
@@ -87,28 +89,46 @@ def test_the_soft_gin_is_its_formula(graph, width, tasks, seed):
     )
 
 
+@pytest.mark.parametrize("assignment", ASSIGNMENTS)
+@pytest.mark.parametrize("mean", MEANS)
+@pytest.mark.parametrize("adjacency", ADJACENCIES)
+@settings(max_examples=8, deadline=None, derandomize=True)
+@given(graphs(), widths, st.integers(1, 4), seeds)
+def test_the_soft_gin_is_its_formula_in_every_reading(adjacency, mean, assignment, graph, width, tasks, seed):
+    assert_soft_gin_is_its_formula(graph, width, tasks, seed, Reading(adjacency, mean, assignment), False)
+
+
 @cases
-@given(graphs(), st.integers(1, 4), seeds)
-def test_the_soft_linear_layer_is_its_formula(graph, tasks, seed):
-    layer = scrambled(SoftLinear(WIDTH, tasks), seed)
+@given(graphs(), widths, st.integers(1, 4), seeds, readings)
+def test_the_soft_gin_is_its_formula_with_an_epsilon_too(graph, width, tasks, seed, reading):
+    assert_soft_gin_is_its_formula(graph, width, tasks, seed, reading, True)
+
+
+@pytest.mark.parametrize("assignment", ASSIGNMENTS)
+@pytest.mark.parametrize("mean", MEANS)
+@settings(max_examples=8, deadline=None, derandomize=True)
+@given(graphs(), st.integers(1, 4), seeds, nodewise)
+def test_a_soft_layer_without_neighbours_is_its_formula_in_every_reading(mean, assignment, graph, tasks, seed, kinds):
+    layer = scrambled(kinds[1](WIDTH, tasks, Reading(mean=mean, assignment=assignment)), seed)
     features, logits = inputs(graph, WIDTH, tasks, seed)
     attention = torch.softmax(logits, dim=1)
-    expected = literal.soft_linear(layer, features, attention)
+    expected = literal.soft_nodewise(layer, features, attention)
     assert_equal_with_gradients(layer(Input(features), attention), expected, [features, logits, *layer.parameters()])
 
 
 @cases
-@given(graphs(), st.integers(1, 4), seeds)
-def test_of_a_constant_the_first_layer_needs_one_row_per_kind(graph, tasks, seed):
+@given(graphs(), st.integers(1, 4), seeds, readings)
+def test_of_a_constant_the_first_layer_needs_one_row_per_kind(graph, tasks, seed, reading):
     ones = torch.ones(graph.num_nodes, graph.num_slots, 1, dtype=torch.float64)
     _, logits = inputs(graph, 1, tasks, seed)
     attention = torch.softmax(logits, dim=1)
-    soft = scrambled(SoftGIN(1, WIDTH, tasks), seed)
+    soft = scrambled(SoftGIN(1, WIDTH, tasks, reading), seed)
     expected = literal.soft_gin(soft, ones, graph, attention)
-    assert_equal_with_gradients(
-        expand(soft.of_constant(graph, attention), graph), expected, [logits, *soft.parameters()]
-    )
-    hard = scrambled(EquivariantGIN(1, WIDTH, learn_epsilon=True), seed)
+    found = soft.of_constant(graph, attention)
+    assert found.dim() == (2 if reading.adjacency == "others" else 3)
+    found = expand(found, graph) if found.dim() == 2 else found
+    assert_equal_with_gradients(found, expected, [logits, *soft.parameters()])
+    hard = scrambled(EquivariantGIN(1, WIDTH, learn_epsilon=True, mean=reading.mean), seed)
     expected = literal.equivariant_gin(hard, ones, graph)
     assert_equal_with_gradients(expand(hard.of_constant(graph), graph), expected, trainable(hard))
 
@@ -128,7 +148,7 @@ def test_the_size_of_a_block_changes_nothing(cells, monkeypatch):
     )
     assert_equal_with_gradients(
         linear(Input(features, scale, shift, rectified=True), attention),
-        literal.soft_linear(linear, torch.relu(features * scale + shift), attention),
+        literal.soft_nodewise(linear, torch.relu(features * scale + shift), attention),
         [features, logits, scale, shift, *linear.parameters()],
     )
     counts = torch.arange(1, 46, dtype=torch.float64)
@@ -175,7 +195,7 @@ def test_equal_shares_go_to_the_lowest_task():
         gin(features, graph.everyone, attention), literal.soft_gin(gin, features, graph, attention)
     )
     wide = torch.randn(6, 4, WIDTH, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
-    torch.testing.assert_close(linear(Input(wide), attention), literal.soft_linear(linear, wide, attention))
+    torch.testing.assert_close(linear(Input(wide), attention), literal.soft_nodewise(linear, wide, attention))
 
 
 def test_the_first_soft_layer_sees_typed_degrees_alone():

@@ -127,7 +127,7 @@ def test_a_network_is_its_layers_with_an_activation_between_but_never_after_the_
         if index < gin_layers:
             X = literal.soft_gin(layer, X, graph, attention) if soft else literal.equivariant_gin(layer, X, graph)
         else:
-            X = literal.soft_linear(layer, X, attention) if soft else literal.equivariant_linear(layer, X)
+            X = literal.soft_nodewise(layer, X, attention) if soft else literal.equivariant_nodewise(layer, X)
         X = normalised(norm, X, training)
         if index + 1 not in (gin_layers, gin_layers + 2):
             X = torch.relu(X)
