@@ -46,7 +46,8 @@ class Plan:
     also reads the model under every convention of the paper's tables, for each protocol, into
     ``conventions.json`` in the run directory. ``with_names`` says whether the ranks name the targets. What a
     model tells of its training and its tasks is always kept there (`mtbench.learned`); ``task_labels`` insists on a
-    dataset whose true tasks are known.
+    dataset whose true tasks are known. ``start`` is the directory of a finished run of the same options: its
+    checkpoints take the place of training, so that further tasks are only scored.
     """
 
     model: str
@@ -63,6 +64,7 @@ class Plan:
     paper: bool = False
     with_names: bool = True
     task_labels: bool = False
+    start: Path | None = None
 
     def __post_init__(self) -> None:
         for name in ("seed", "candidate_seed"):
@@ -117,6 +119,8 @@ def run(
         _expect_replaceable(directory, force=plan.force)
         partial = directory.parent / f".{directory.name}.partial"
         _clear(partial, restart=plan.restart)
+        if plan.start is not None:
+            _copy_checkpoints(plan.start, partial / CHECKPOINTS)
         cost = meter.resumed(partial / CHECKPOINTS, started)
         context = Context(data.name, plan.seed, plan.device, cost.folder, plan.settings, cost.keeping(report))
         try:
@@ -246,6 +250,17 @@ def _clear(partial: Path, *, restart: bool) -> None:
             path.unlink()
         elif restart or path.name != CHECKPOINTS:
             shutil.rmtree(path)
+
+
+def _copy_checkpoints(run: Path, place: Path) -> None:
+    found = run / CHECKPOINTS
+    if not found.is_dir():
+        raise UsageError(
+            f"{run} holds no checkpoints to start from: name the directory of a run whose model keeps them"
+        )
+    if not place.exists():
+        with storage_errors(place):
+            shutil.copytree(found, place)
 
 
 @contextmanager

@@ -53,6 +53,10 @@ def command(
             "--without-names", help="Leave the targets' names out of the ranks: for data not to be passed on."
         ),
     ] = False,
+    start: Annotated[
+        Path | None,
+        typer.Option("--from", metavar="RUN", help="Take what a finished run of the same options learned; only score."),
+    ] = None,
     restart: Annotated[bool, typer.Option("--restart", help="Discard the checkpoint of an interrupted run.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace the run directory.")] = False,
     keep_failed: Annotated[
@@ -87,6 +91,7 @@ def command(
         restart=restart,
         force=force,
         with_names=not without_names,
+        start=start,
         paper=paper,
         task_labels=task_labels,
     )

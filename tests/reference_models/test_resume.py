@@ -274,6 +274,20 @@ def test_a_finished_training_is_not_repeated_for_more_tasks(small, tmp_path):
     assert len([path for path in plan.out.rglob("result.json") if verify(path.parent).ok]) == 6
 
 
+def test_what_a_run_learned_is_scored_again_without_training(small, tmp_path, uninterrupted):
+    seen = []
+    plan = plan_for(small, tmp_path / "again", settings=chosen("targets"), protocols=("entity",))
+    run(replace(plan, start=uninterrupted("targets")), seen.append)
+    assert seen == []
+    trained = plan_for(small, tmp_path / "trained", settings=chosen("targets"), protocols=("entity",))
+    run(trained)
+    assert_same_run(plan.out, trained.out)
+    with pytest.raises(UsageError, match=r"\(seed: 0 there, 1 here\)"):
+        run(replace(plan, out=tmp_path / "other", seed=1, start=uninterrupted("targets")))
+    with pytest.raises(UsageError, match="holds no checkpoints to start from"):
+        run(replace(plan, out=tmp_path / "none", start=tmp_path))
+
+
 def test_without_a_working_directory_nothing_is_written(small, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     data = mtbench.load(small)
