@@ -35,15 +35,17 @@ class Checkpoints:
         self.directory = directory
         self.identity = json.loads(json.dumps(identity))
 
-    def save(self, stage: str, state: State[Network]) -> None:
+    def save(self, stage: str, state: State[Network], *, finished: bool = False) -> None:
         """Write the state after an epoch, and delete the one before it.
 
-        Raises `MtbenchError` for a full or read-only disk.
+        Of a ``finished`` stage the weights that were chosen are all that is needed. Raises `MtbenchError` for
+        a full or read-only disk.
         """
-        weights = self.directory / f"{stage}-{state.epoch:04d}.safetensors"
+        weights = self.directory / f"{stage}-{'finished' if finished else f'{state.epoch:04d}'}.safetensors"
+        tensors = _flatten(state, weights_alone=finished)
         with storage_errors(self.directory):
             self.directory.mkdir(parents=True, exist_ok=True)
-            weights.write_bytes(save({name: value.contiguous() for name, value in _flatten(state).items()}))
+            weights.write_bytes(save({name: value.contiguous() for name, value in tensors.items()}))
             payload = {
                 "schema": SCHEMA,
                 "identity": self.identity,
@@ -93,6 +95,8 @@ class Checkpoints:
         _unflatten(state, tensors)
         state.epoch, state.best_epoch = payload["epoch"], payload["best_epoch"]
         state.best_value, state.history = payload["best_value"], payload["history"]
+        if state.best_epoch and not state.best:
+            state.best = state.weights()
         return True
 
     def _expect_no_pickles(self) -> None:
@@ -133,8 +137,10 @@ def _unlike(tensors: Mapping[str, Tensor], state: State[Network]) -> list[str]:
     return [f"{key}: {there.get(key, 'absent')} there, {here.get(key, 'absent')} here" for key in keys[:_NAMED]]
 
 
-def _flatten(state: State[Network]) -> dict[str, Tensor]:
+def _flatten(state: State[Network], *, weights_alone: bool) -> dict[str, Tensor]:
     tensors = {f"weights.{name}": value for name, value in state.weights().items()}
+    if weights_alone:
+        return tensors
     tensors |= {f"best.{name}": value for name, value in state.best.items()}
     for index, moments in state.optimizer.state_dict()["state"].items():
         tensors |= {f"adam.{index}.{name}": moments[name].clone() for name in _MOMENTS}

@@ -68,6 +68,7 @@ class ReferenceModel(Generic[Kind]):
         checkpoints = Checkpoints(self.context.workdir, identity) if self.context.workdir else None
         if checkpoints:
             checkpoints.restore(stage, state)
+        restored = state.epoch
         train(
             state,
             work,
@@ -79,6 +80,8 @@ class ReferenceModel(Generic[Kind]):
             report=self.context.report,
             save=partial(checkpoints.save, stage) if checkpoints else None,
         )
+        if checkpoints and state.epoch > restored:
+            checkpoints.save(stage, state, finished=True)
         self._histories[stage] = state.history
 
     def history(self) -> Mapping[str, Sequence[Mapping[str, float]]]:

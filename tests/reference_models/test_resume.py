@@ -67,7 +67,7 @@ def test_the_same_seed_gives_the_same_bits(small, tmp_path, uninterrupted):
 def test_another_seed_gives_other_weights(small, tmp_path, uninterrupted):
     run(plan_for(small, tmp_path / "other", seed=1, settings=chosen("targets")))
     ours, theirs = weights(tmp_path / "other"), weights(uninterrupted("targets"))
-    for name in ("train-0003.safetensors/weights.head.0.weight", "adapt-0002.safetensors/weights.attention"):
+    for name in ("train-finished.safetensors/weights.head.0.weight", "adapt-finished.safetensors/weights.attention"):
         assert not torch.equal(ours[name], theirs[name])
 
 
