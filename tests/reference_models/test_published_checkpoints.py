@@ -1,0 +1,33 @@
+"""The trained weights that ship with the repository give the figures they are published with."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mtbench.results import load
+from mtbench.run import Plan, run
+
+PUBLISHED = Path(__file__).resolve().parents[2] / "leaderboard" / "results"
+TRAINED = sorted(path.parent for path in PUBLISHED.rglob("checkpoints"))
+
+
+@pytest.mark.filterwarnings("ignore::mtbench.results.MtbenchWarning")
+@pytest.mark.parametrize("trained", TRAINED, ids=[str(path.relative_to(PUBLISHED)) for path in TRAINED])
+def test_a_published_checkpoint_scores_as_published(trained, tmp_path, monkeypatch):
+    monkeypatch.setenv("MTBENCH_CACHE", str(tmp_path / "cache"))
+    expected, seen = load(trained), []
+    model = expected.run.model.partition("-k")[0]
+    plan = Plan(model, expected.dataset, seed=expected.run.seed, device="cpu", out=tmp_path / "run", start=trained)
+    _, (found,) = run(plan, seen.append)
+    assert seen == []
+    assert found.run.hyperparameters == expected.run.hyperparameters
+    # Another machine adds up in another order; weights of another model would be far off.
+    assert found.metrics["mrr"] == pytest.approx(expected.metrics["mrr"], abs=0.005)
+
+
+def test_some_are_published_and_they_are_small():
+    files = [path for directory in TRAINED for path in (directory / "checkpoints").iterdir()]
+    assert len(TRAINED) >= 3
+    assert sum(path.stat().st_size for path in files) < 2_000_000
