@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
@@ -40,17 +39,6 @@ def scoring(model: object) -> Iterator[None]:
     finally:
         for part, training in before:
             part.training = training
-
-
-def checked_batch_size(size: int) -> int:
-    """Return a batch size as an int; raises `UsageError` for anything but a positive integer."""
-    try:
-        number = operator.index(size)
-    except TypeError as error:
-        raise UsageError(f"batch_size must be an integer, not {size!r}") from error
-    if number < 1:
-        raise UsageError(f"batch_size must be at least 1, not {number}")
-    return number
 
 
 def batches(ids: IntArray, size: int) -> Iterator[Tensor]:

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from mtbench.adapters.modules import batches, checked_batch_size, expect, in_empty_slots, refuse_empty_slots, scoring
+from mtbench.adapters.modules import batches, expect, in_empty_slots, refuse_empty_slots, scoring
 from mtbench.errors import ScoreError, UsageError
 from mtbench.names import HEAD, RELATION, TAIL, IntArray, ScoreFunction
+from mtbench.scorers import batch_limit
 from mtbench.splits import Split
 
 if TYPE_CHECKING:
@@ -83,7 +84,7 @@ def scorer(
     expect("a scorer for PyTorch Geometric", "torch", "torch_geometric")
     import torch
 
-    size = checked_batch_size(batch_size)
+    size = batch_limit(batch_size)
     graph = to_pyg(split.observable()) if data is None else copy.copy(data)
     _expect_same(graph, split)
     if device is None:

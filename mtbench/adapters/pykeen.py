@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from mtbench.adapters.modules import batches, checked_batch_size, expect, refuse_empty_slots, scoring
+from mtbench.adapters.modules import batches, expect, refuse_empty_slots, scoring
 from mtbench.errors import UsageError
 from mtbench.names import HEAD, RELATION, TAIL, IntArray
+from mtbench.scorers import batch_limit
 from mtbench.splits import Split
 
 if TYPE_CHECKING:
@@ -112,7 +113,7 @@ def scorer(
     `UsageError` for a model or factory that does not fit, and `MissingExtraError` without PyKEEN.
     """
     expect("a scorer for PyKEEN", "torch", "pykeen")
-    where, size = f"{split.dataset} {split.name}", checked_batch_size(batch_size)
+    where, size = f"{split.dataset} {split.name}", batch_limit(batch_size)
     allowed = sorted({split.num_relations, split.relation_slots})
     if model.num_entities != split.num_entities or model.num_real_relations not in allowed:
         raise UsageError(
