@@ -17,6 +17,9 @@ from mtbench.hashing import file_hash
 from reference_models.loop import Network, State
 
 SCHEMA = 1
+ADAPTATION = "adapt"
+_FINISHED = "finished"
+_DATA = {"dataset", "content_sha256"}
 _MOMENTS = ("exp_avg", "exp_avg_sq", "step")
 _NAMED = 4
 _PICKLED = (".pt", ".pth", ".ckpt", ".bin", ".pkl", ".pickle")
@@ -41,7 +44,7 @@ class Checkpoints:
         Of a ``finished`` stage the weights that were chosen are all that is needed. Raises `MtbenchError` for
         a full or read-only disk.
         """
-        weights = self.directory / f"{stage}-{'finished' if finished else f'{state.epoch:04d}'}.safetensors"
+        weights = self.directory / f"{stage}-{_FINISHED if finished else f'{state.epoch:04d}'}.safetensors"
         tensors = _flatten(state, weights_alone=finished)
         with storage_errors(self.directory):
             self.directory.mkdir(parents=True, exist_ok=True)
@@ -64,7 +67,11 @@ class Checkpoints:
                     older.unlink()
 
     def restore(self, stage: str, state: State[Network]) -> bool:
-        """Set ``state`` from the stage's checkpoint and return whether there was one.
+        """Set ``state`` from the stage's checkpoint and return whether there was one to go on from.
+
+        Data are the same if their content is: what was learned on the training graph of ``wikitopics-mt1/health``
+        also serves ``wikitopics-mt1/taxonomy``, which has the same one. Each adapts to its own test graph, so
+        that another one's finished adaptation is left aside.
 
         Raises `UsageError` for a checkpoint of another run or another network, and for a pickled one, which
         is never opened, as opening it runs what it holds; `CorruptedFileError` for a damaged one.
@@ -82,9 +89,15 @@ class Checkpoints:
             raise self._corrupted(path, f"{type(error).__name__}: {error}") from error
         if damaged:
             raise self._corrupted(path, f"it or {weights.name} is not what was written")
-        if differing := _differences(payload["identity"], self.identity):
+        there = payload["identity"]
+        if there.get("content_sha256") == self.identity.get("content_sha256"):
+            there = there | {"dataset": self.identity.get("dataset")}
+        if differing := _differences(there, self.identity):
+            finished = payload["weights"] == f"{stage}-{_FINISHED}.safetensors"
+            if stage == ADAPTATION and finished and set(differing) <= _DATA:
+                return False
             raise UsageError(
-                f"the checkpoint in {self.directory} belongs to another run ({'; '.join(differing)}): "
+                f"the checkpoint in {self.directory} belongs to another run ({'; '.join(differing.values())}): "
                 "give the same options to continue it, --restart to discard it, or another --out"
             )
         if unlike := _unlike(tensors, state):
@@ -120,9 +133,10 @@ def _digest(payload: Mapping[str, object], weights: Path) -> str:
     return hashlib.sha256(f"{json.dumps(described)}{file_hash(weights)}".encode()).hexdigest()
 
 
-def _differences(there: Mapping[str, object], here: Mapping[str, object]) -> list[str]:
+def _differences(there: Mapping[str, object], here: Mapping[str, object]) -> dict[str, str]:
+    """Return what differs, as a sentence by name."""
     keys = [key for key in sorted({*there, *here}) if there.get(key) != here.get(key)]
-    return [f"{key}: {there.get(key)} there, {here.get(key)} here" for key in keys]
+    return {key: f"{key}: {there.get(key)} there, {here.get(key)} here" for key in keys}
 
 
 def _unlike(tensors: Mapping[str, Tensor], state: State[Network]) -> list[str]:

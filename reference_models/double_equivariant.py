@@ -13,6 +13,7 @@ from mtbench.models import Assignment, Context
 from mtbench.names import RELATION, IntArray
 from mtbench.splits import Split
 from reference_models.batches import Stage, graph_stage, pair_features
+from reference_models.checkpoint import ADAPTATION
 from reference_models.fitting import ReferenceModel, hold_out, seeded, validation
 from reference_models.graph import TypedGraph, doubled, typed_graph
 from reference_models.layers.soft import Input
@@ -75,9 +76,9 @@ class DoubleEquivariantModel(ReferenceModel[Recipe]):
         number of epochs: a test graph has no validation set (`docs/models.md`, Adaptation).
         """
         graph = typed_graph(observable, inverses=self.recipe.inverses, device=self._device)
-        attention = self._attention(graph, "adapt")
+        attention = self._attention(graph, ADAPTATION)
         if attention is not None and self.recipe.adaptation_epochs:
-            stage = graph_stage("adapt", graph, frozen=True)
+            stage = graph_stage(ADAPTATION, graph, frozen=True)
             self.network.requires_grad_(False)
             state = self._state(attention, [attention])
             self._run(stage, state, observable, None)

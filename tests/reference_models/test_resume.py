@@ -288,6 +288,26 @@ def test_what_a_run_learned_is_scored_again_without_training(small, tmp_path, un
         run(replace(plan, out=tmp_path / "none", start=tmp_path))
 
 
+def test_a_dataset_with_the_same_training_graph_takes_over_the_training_and_adapts_itself(
+    small, tmp_path, uninterrupted
+):
+    mtbench.build("metafam", seed=3, train_trees=4, test_trees=3, out=tmp_path / "sibling")
+    seen, trained = [], []
+    plan = plan_for(tmp_path / "sibling", tmp_path / "taken", settings=chosen("targets"))
+    run(replace(plan, start=uninterrupted("targets")), seen.append)
+    run(replace(plan, out=tmp_path / "trained"), trained.append)
+    assert {report.stage for report in seen} == {"adapt"}
+    assert {report.stage for report in trained} == {"train", "adapt"}
+    assert_same_run(tmp_path / "taken", tmp_path / "trained")
+
+
+def test_an_unfinished_adaptation_to_another_graph_is_refused(small, tmp_path):
+    stopped(small, tmp_path, where=("adapt", 2, 0))
+    mtbench.build("metafam", seed=3, train_trees=4, test_trees=3, out=tmp_path / "sibling")
+    with pytest.raises(UsageError, match=r"test_trees=2\] there, metafam\[seed=3,train_trees=4,test_trees=3\] here"):
+        run(plan_for(tmp_path / "sibling", tmp_path / "run"))
+
+
 def test_without_a_working_directory_nothing_is_written(small, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     data = mtbench.load(small)
