@@ -7,11 +7,17 @@ from typing import Annotated
 
 import typer
 
+from mtbench.cli import completion
 from mtbench.cli.output import AsJson, say, say_json
 
 
 def command(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="A dataset, or a directory made by build.")],
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="NAME", autocompletion=completion.datasets, help="A dataset, or a directory made by build."
+        ),
+    ],
     out: Annotated[Path, typer.Option(metavar="DIR", help="The directory to write.")],
     format: Annotated[  # noqa: A002
         str,
