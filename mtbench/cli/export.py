@@ -23,7 +23,8 @@ def command(
         str,
         typer.Option(
             help="tsv: the published train.txt, valid.txt, msg.txt and test.txt. npz: ids and names for NumPy. pyg: "
-            "tensors for PyTorch Geometric. huggingface: Parquet and a dataset card. croissant: Parquet and JSON-LD."
+            "tensors for PyTorch Geometric. huggingface: Parquet and a dataset card. croissant: Parquet and JSON-LD. "
+            "record: the counts and hashes of a record of the catalogue."
         ),
     ] = "tsv",
     force: Annotated[bool, typer.Option("--force", help="Replace an export that is there already.")] = False,
