@@ -18,7 +18,7 @@ FILE = "dataset.npz"
 def write(dataset: Dataset, directory: Path, *, force: bool = False) -> list[Path]:
     """Write ``dataset.npz`` into a directory and return its path; see `arrays` for what is in it."""
     page = io.BytesIO()
-    np.savez_compressed(page, allow_pickle=False, **arrays(dataset))
+    np.savez_compressed(page, **arrays(dataset))
     return store(directory, {FILE: page.getvalue()}, force=force)
 
 
