@@ -38,7 +38,7 @@ VERBS: Mapping[str, str] = {
     "submit": "leaderboard.cli.submit",
     "leaderboard": "leaderboard.cli.leaderboard",
 }
-"""The verbs in the order of the help, each with its module, whose ``command`` it is: a function, or verbs of its own."""
+"""The verbs in the order of the help, each with its module, whose ``command`` it is: a function or an app."""
 
 INTERRUPTED = 130
 
