@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 DIGITS = 18
 """Of a whole number; more do not fit into 64 bits."""
 
-MOST_UNPACKED = 64 * 1024 * 1024
+MOST_UNPACKED = 16 * 1024 * 1024
 LONGEST_NAME = 1_000
 RANK_COLUMNS = (*COLUMNS, *(f"{side}_{name}" for side in SIDES for name in COUNTS))
 

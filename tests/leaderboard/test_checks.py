@@ -631,12 +631,12 @@ class TestParquet:
         long = pa.array(["a" * 1_000_000] * 184)
         bomb = table.set_column(0, "head", long)
         message = self.refused(entry, bomb, use_dictionary=False)
-        assert "bytes once unpacked, at most 67,108,864 are read" in message
+        assert "bytes once unpacked, at most 16,777,216 are read" in message
         assert "name of more than 1,000 bytes" in self.refused(entry, bomb)
 
     def test_a_name_of_many_rows_is_not_multiplied(self, entry, table):
-        """The dictionary has one text of 60 MB, the column would be of 11 GB."""
-        names = pa.DictionaryArray.from_arrays(pa.array([0] * 184, pa.int32()), pa.array(["a" * 60_000_000]))
+        """The dictionary has one text of 16 MB, the column would be of 3 GB."""
+        names = pa.DictionaryArray.from_arrays(pa.array([0] * 184, pa.int32()), pa.array(["a" * 16_000_000]))
         schema = table.schema.set(0, pa.field("head", pa.string())).remove_metadata()
         plain_table = table.set_column(0, "head", names).replace_schema_metadata(None)
         path = entry / "metafam" / "seed0" / "ranks.parquet"
@@ -659,7 +659,7 @@ class TestParquet:
         path.write_bytes(path.read_bytes().replace(old, new))
         with parquet.ParquetFile(path) as file:
             assert file.metadata.row_group(0).column(0).total_uncompressed_size == 1000
-        assert "bytes once unpacked, at most 67,108,864 are read" in problems(entry)["ranks"].message
+        assert "bytes once unpacked, at most 16,777,216 are read" in problems(entry)["ranks"].message
 
     def test_the_sizes_of_published_pages_are_those_of_their_footers(self):
         for path in sorted(forging.PUBLISHED.glob("*/*/seed0/ranks.parquet")):
