@@ -794,7 +794,8 @@ class TestCommand:
         ("arguments", "message"),
         [
             (["check", "isdae", "--entries"], "unknown entry 'isdae': did you mean isdea"),
-            (["check", "../../etc", "--entries"], "unknown entry '../../etc'"),
+            (["check", "../../nowhere", "--entries"], "unknown entry '../../nowhere'"),
+            (["check", "nowhere"], "unknown entry 'nowhere'"),
             (["chek"], "No such command 'chek'. Did you mean 'check'?"),
             ([], "Usage: mtbench leaderboard"),
         ],
@@ -805,6 +806,24 @@ class TestCommand:
         assert code == 2
         assert message in out + err
         assert "Traceback" not in err
+
+    def test_a_folder_that_is_no_entry(self, command, entry, run):
+        code, _, err = command("leaderboard", "check", entry.parent)
+        assert code == 1
+        assert f"there is no card.toml in it: check the entries in it with --entries {entry.parent}\n" in err
+        code, _, err = command("leaderboard", "check", run)
+        assert code == 1
+        assert "there is no card.toml in it: mtbench submit RUN... --to DIR makes one\n" in err
+
+    def test_of_many_problems_the_first_are_printed(self, command, entry):
+        for number in range(30):
+            (entry / f"{number}.html").touch()
+        code, out, err = command("leaderboard", "check", "--entries", entry.parent)
+        assert code == 1
+        assert out.splitlines()[2].split()[:2] == ["isdea", "30"]
+        assert err.splitlines()[-1] == "error: isdea: and 10 more, which --json lists"
+        assert len(err.splitlines()) == 21
+        assert err.splitlines()[0].startswith("error: isdea/0.html: ")
 
     def test_a_folder_without_entries(self, command, tmp_path):
         code, _, err = command("leaderboard", "check", "--entries", tmp_path)
