@@ -35,7 +35,7 @@ TASK_FILES = (RESULT_FILE, RANKS_FILE)
 RUN_FILES = (*TASK_FILES, CONVENTIONS_FILE, HISTORY_FILE, TASKS_FILE)
 TASK_FOLDERS = tuple(f"{protocol}-{vocabulary}" for protocol in PROTOCOLS for vocabulary in VOCABULARIES)
 DATASET_FOLDER = re.compile(r"[a-z0-9][a-z0-9._-]{0,79}")
-SEED_FOLDER = re.compile(r"seed(0|[1-9][0-9]{0,9})")
+SEED_FOLDER = re.compile(r"seed(0|[1-9][0-9]{0,17})")
 PICKLES = (".pkl", ".pickle", ".pt", ".pth", ".bin", ".ckpt", ".joblib", ".npy", ".npz", ".dill")
 """Endings of files that run code when they are opened, or may."""
 
