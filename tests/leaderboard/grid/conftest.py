@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import mtbench
+from mtbench import cli
 
 
 @pytest.fixture(scope="session")
@@ -23,3 +24,16 @@ def diary(monkeypatch, tmp_path):
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")
     return tmp_path / "diary"
+
+
+@pytest.fixture
+def mtbench_grid(capsys):
+    """Run ``mtbench grid`` in this process; returns exit code, stdout and stderr."""
+
+    def call(*arguments):
+        with pytest.raises(SystemExit) as stopped:
+            cli.main(["grid", *map(str, arguments)])
+        captured = capsys.readouterr()
+        return stopped.value.code, captured.out, captured.err
+
+    return call

@@ -321,7 +321,11 @@ def test_the_death_of_a_process_is_recorded_as_a_failed_run(small, out):
 def test_estimates_are_those_of_the_same_dataset_then_of_the_model(small, out):
     grid = gridtoys.grid(small, "Counting", "Fails", "Greedy", seeds=(0, 1))
     assert estimates(out).of(jobs(grid, out)[0]) is None
-    for label, folder, seed, seconds in (("counting", "small", 7, 10), ("counting", "small", 8, 20), ("fails", "b", 0, 3)):
+    for label, folder, seed, seconds in (
+        ("counting", "small", 7, 10),
+        ("counting", "small", 8, 20),
+        ("fails", "b", 0, 3),
+    ):
         place = out / label / folder / f"seed{seed}"
         place.mkdir(parents=True)
         (place / "result.json").write_text(json.dumps({"status": "ok", "wall_seconds": seconds}), encoding="utf-8")
@@ -332,7 +336,7 @@ def test_estimates_are_those_of_the_same_dataset_then_of_the_model(small, out):
 
 
 def test_labels_and_datasets_that_would_share_a_folder_are_refused(small, out, tmp_path):
-    with pytest.raises(UsageError, match="two models would have the folder same: .*:Counting and .*:Fails"):
+    with pytest.raises(UsageError, match=r"two models would have the folder same: .*:Counting and .*:Fails"):
         jobs(gridtoys.grid(small, gridtoys.chosen(label="same"), gridtoys.chosen("Fails", "same")), out)
     shutil.copytree(small, tmp_path / "other" / "small")
     with pytest.raises(UsageError, match="two datasets would have the folder small"):
