@@ -1,1 +1,1 @@
-"""The leaderboard: runs of many models on many datasets, what was reported of them, and the pages that show both."""
+"""The leaderboard: what was reported, what was submitted, what holds of it, and the page that shows all of it."""
