@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from leaderboard.cli.telling import again, conclude, count, record, show_plan
+from mtbench.cli import completion
 from mtbench.cli.output import AsJson, say, say_json
 from mtbench.errors import RunInterrupted, UnknownNameError, UsageError
 
@@ -29,12 +30,17 @@ def command(
         list[str] | None,
         typer.Argument(
             metavar="MODEL...",
+            autocompletion=completion.models,
             help="Models, with settings as in mtdea:tasks=4,epochs=5; with --file, labels of the file.",
         ),
     ] = None,
     dataset: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME", help="A dataset of the catalogue, or a built directory; may be repeated."),
+        typer.Option(
+            metavar="NAME",
+            autocompletion=completion.datasets,
+            help="A dataset of the catalogue, or a built directory; may be repeated.",
+        ),
     ] = None,
     file: Annotated[Path | None, typer.Option(metavar="FILE", help="A grid declared in TOML.")] = None,
     seeds: Annotated[
@@ -45,10 +51,14 @@ def command(
         typer.Option("--set", metavar="KEY=VALUE", help="A hyper-parameter of every model; may be repeated."),
     ] = None,
     protocol: Annotated[
-        list[str] | None, typer.Option(help="As of mtbench run; may be repeated.  [default: dual]")
+        list[str] | None,
+        typer.Option(autocompletion=completion.protocols, help="As of mtbench run; may be repeated.  [default: dual]"),
     ] = None,
     vocabulary: Annotated[
-        list[str] | None, typer.Option(help="present, slots or all; may be repeated.  [default: present]")
+        list[str] | None,
+        typer.Option(
+            autocompletion=completion.vocabularies, help="present, slots or all; may be repeated.  [default: present]"
+        ),
     ] = None,
     paper: Annotated[
         bool, typer.Option("--paper", help="Also read every model under the paper's conventions.")

@@ -128,8 +128,8 @@ def _connected(address: str | None) -> Iterator[None]:
         ray.init(address=where, log_to_driver=False, logging_level=logging.ERROR, **own)
     except (ConnectionError, OSError, RuntimeError, ValueError, RayError) as error:
         raise MtbenchError(
-            f"no Ray at {where} ({_sentence(error)}): start one with ray start --head, and give --address the address "
-            "it prints"
+            f"no Ray answers at {where} ({_sentence(error)}): start one with ray start --head, and give --address the "
+            "address it prints; one that asks for a token needs RAY_AUTH_MODE=token here, too"
         ) from error
     try:
         yield

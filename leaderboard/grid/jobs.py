@@ -7,13 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from leaderboard.cards import SLUG
 from mtbench import catalog, models, store
 from mtbench.datasets import directory_given
 from mtbench.errors import MtbenchError, UsageError
 from mtbench.models import Context
 from mtbench.run import Plan
-
-_LABEL = re.compile(r"[a-z0-9][a-z0-9._-]*")
 
 
 @dataclass(frozen=True)
@@ -78,7 +77,7 @@ def jobs(grid: Grid, out: Path) -> list[Job]:
     places = {given: _place(given) for given in grid.datasets}
     _expect_distinct("datasets", [(folder, given) for given, (_, folder) in places.items()])
     for chosen in grid.models:
-        if not _LABEL.fullmatch(chosen.label):
+        if not SLUG.fullmatch(chosen.label):
             raise UsageError(
                 f"{chosen.label!r} cannot name a folder of runs: a label has a-z, 0-9, '.', '_' and '-', as in mtdea-k4"
             )

@@ -105,7 +105,8 @@ def do(attempt: Attempt, deadline: float | None, report: Callable[[Progress], No
     except AtWorkError:
         return ended("elsewhere")
     except MtbenchError as error:
-        return ended("blocked", f"{error}")
+        anew = f" (to begin this run anew, remove {attempt.job.partial})" if attempt.job.partial.exists() else ""
+        return ended("blocked", f"{error}{anew}")
     failed = [result for result in results if result.run.status != "ok"]
     return ended(look.status(results), failed[0].warnings[0] if failed else "")
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from leaderboard.grid.jobs import Chosen, Grid
-from mtbench.errors import UnknownNameError
+from mtbench.errors import UnknownNameError, UsageError
 from mtbench.models import Progress, silent
 
 HERE = __name__
@@ -104,6 +104,12 @@ class Dies(Counting):
     def misbehave(self):
         if self.context.seed == 1:
             os.kill(os.getpid(), signal.SIGKILL)
+
+
+class Picky(Counting):
+    def misbehave(self):
+        if self.context.seed == 1:
+            raise UsageError("not these options")
 
 
 class Interrupted(Counting):

@@ -8,11 +8,13 @@ import shutil
 import sys
 from collections import Counter
 from dataclasses import replace
+from pathlib import Path
 
 import gridtoys
 import pytest
 import toys
 
+from leaderboard import entries
 from leaderboard.grid import local, log, memory, work
 from leaderboard.grid.drive import drive, survey
 from leaderboard.grid.estimates import estimates
@@ -22,6 +24,9 @@ from mtbench import meter
 from mtbench.errors import ResultError, UnknownNameError, UsageError
 from mtbench.results import load, verify
 from mtbench.run import alone, run
+
+PUBLISHED = Path(__file__).resolve().parents[3] / "leaderboard" / "results"
+CARD = (PUBLISHED / "deq-ingram" / "card.toml").read_text(encoding="utf-8")
 
 
 @pytest.fixture
@@ -57,6 +62,16 @@ def test_every_run_is_done_once_in_the_layout_of_an_entry(small, out):
     assert load(out / "five" / "small" / "seed1").run.hyperparameters == {"epochs": 5}
     assert {path.name for path in out.iterdir()} == {"counting", "five", "grid.jsonl"}
     assert Counter(gridtoys.diary())["0 scored"] == 2
+
+
+def test_a_grids_folder_is_an_entry_once_it_has_a_card(small, out):
+    go(gridtoys.grid(small, "Counting", seeds=(0, 1), protocols=("all",)), out)
+    (out / "counting" / "card.toml").write_text(CARD, encoding="utf-8")
+    entry = entries.load(out / "counting")
+    assert entry.slug == "counting"
+    (runs,) = entry.runs.values()
+    assert [run.headline.run.seed for run in runs] == [0, 1]
+    assert set(runs[0].results) == {(name, "present") for name in ("dual", "entity", "relation")}
 
 
 def test_finished_runs_are_never_repeated_and_seeds_may_be_added(small, out):
@@ -180,6 +195,16 @@ def test_what_stands_in_the_way_of_a_run_is_no_failure_of_it(small, out, monkeyp
     assert attempts(out) == [(0, 1, "blocked"), (1, 1, "ok")]
     (out / "counting" / "small" / "seed0" / "thesis.tex").unlink()
     assert go(grid, out) == ["done", "done"]
+
+
+def test_options_a_model_refuses_half_way_say_how_to_begin_anew(small, out):
+    grid = gridtoys.grid(small, "Picky", seeds=(1,))
+    looks = survey(jobs(grid, out), out)
+    (ended,) = drive(looks, out, in_this_process, gridtoys.Watcher())
+    partial = out / "picky" / "small" / ".seed1.partial"
+    assert (ended.state, partial.is_dir()) == ("blocked", True)
+    assert ended.error == f"not these options (to begin this run anew, remove {partial})"
+    assert attempts(out) == [(1, 1, "blocked")]
 
 
 @pytest.fixture

@@ -152,5 +152,5 @@ def test_a_cluster_that_does_not_answer_is_named(small, out):
     words = (f"{gridtoys.HERE}:Counting", "--dataset", small, "--out", out, "--engine", "ray", "--address", "nowhere")
     _, errors = start(*words).communicate()
     (line,) = (line for line in errors.splitlines() if line.startswith("error: "))
-    assert line.startswith("error: no Ray at nowhere (")
+    assert line.startswith("error: no Ray answers at nowhere (")
     assert "ray start --head" in line
