@@ -26,13 +26,14 @@ SHOWN = 8
 @contextmanager
 def watching(looks: Sequence[Look], *, silent: bool) -> Iterator[Watch]:
     """Show a grid's progress on stderr where that is a terminal; else print a line per run, nothing if ``silent``."""
-    if not sys.stderr.isatty():
+    pending = sum(each.state in PENDING for each in looks)
+    if not pending or not sys.stderr.isatty():
         yield Quiet() if silent else Lines()
         return
     from rich.console import Console
     from rich.live import Live
 
-    table = LiveTable(len(looks), sum(each.state not in PENDING for each in looks))
+    table = LiveTable(len(looks), len(looks) - pending)
     with Live(console=Console(stderr=True), get_renderable=table.render, refresh_per_second=2, transient=False):
         yield table
 
