@@ -183,6 +183,6 @@ def _engine(name: str, address: str | None, cpus: float | None, gpus: float | No
         raise UsageError(f"--cpus must be more than 0, not {cpus:g}")
     if gpus is not None and gpus < 0:
         raise UsageError(f"--gpus must be 0 or more, not {gpus:g}")
-    if gpus is None and device == "cpu":
-        gpus = 0
+    if gpus is None:
+        gpus = {"cpu": 0.0, "cuda": 1.0}.get(device)
     return on_ray(address, 1 if cpus is None else cpus, gpus)
