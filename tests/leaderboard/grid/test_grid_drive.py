@@ -15,12 +15,12 @@ import pytest
 import toys
 
 from leaderboard import entries
-from leaderboard.grid import local, log, memory, work
+from leaderboard.grid import local, log, work
 from leaderboard.grid.drive import drive, survey
 from leaderboard.grid.estimates import estimates
 from leaderboard.grid.jobs import Grid, check, jobs
 from leaderboard.grid.local import in_this_process
-from mtbench import meter
+from mtbench.cli import allocator
 from mtbench.errors import ResultError, UnknownNameError, UsageError
 from mtbench.results import load, verify
 from mtbench.run import alone, run
@@ -378,10 +378,20 @@ def test_a_wrong_setting_is_told_before_anything_runs(small, out):
     assert not out.exists()
 
 
+PEAKS = """
+from leaderboard.grid import memory
+from mtbench import meter
+held = [bytearray(100_000) for _ in range(3_000)]
+before = meter.peak_memory()
+del held
+memory.fresh()
+print(before - meter.peak_memory())
+"""
+
+
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux lets a process begin a new peak")
-def test_the_peak_of_a_run_is_not_that_of_one_before():
-    held = bytearray(300 * 2**20)
-    before = meter.peak_memory()
-    del held
-    memory.fresh()
-    assert meter.peak_memory() < before - 200 * 2**20
+@pytest.mark.parametrize("settings", [{}, allocator.SETTINGS], ids=["as it comes", "of the command line"])
+def test_the_peak_of_a_run_is_not_that_of_one_before(settings):
+    printed, errors = toys.python("-c", PEAKS, env=settings).communicate()
+    assert not errors
+    assert int(printed) > 200 * 2**20
