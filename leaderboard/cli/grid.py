@@ -183,6 +183,9 @@ def _engine(name: str, address: str | None, cpus: float | None, gpus: float | No
         raise UsageError(f"--cpus must be more than 0, not {cpus:g}")
     if gpus is not None and gpus < 0:
         raise UsageError(f"--gpus must be 0 or more, not {gpus:g}")
+    for option, share in (("--cpus", cpus), ("--gpus", gpus)):
+        if share is not None and share > 1 and not share.is_integer():
+            raise UsageError(f"{option} above 1 must be a whole number, not {share:g}")
     if gpus is None:
         gpus = {"cpu": 0.0, "cuda": 1.0}.get(device)
     return on_ray(address, 1 if cpus is None else cpus, gpus)

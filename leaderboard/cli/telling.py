@@ -62,7 +62,9 @@ def record(each: Ended) -> dict[str, str | int]:
 def count(ended: Sequence[Ended]) -> str:
     """Return how many runs came to what."""
     counts = Counter(each.state for each in ended)
-    return f"{len(ended)} run{'s' * (len(ended) != 1)}, " + ", ".join(f"{number} {state}" for state, number in counts.items())
+    return f"{len(ended)} run{'s' * (len(ended) != 1)}, " + ", ".join(
+        f"{number} {state}" for state, number in counts.items()
+    )
 
 
 def conclude(ended: Sequence[Ended], budget: str | None, command: str) -> None:

@@ -13,6 +13,7 @@ from leaderboard.grid.jobs import Job
 from leaderboard.grid.log import Line
 from leaderboard.grid.look import ATTEMPTS, PENDING, Look, State, kept, look, status
 from leaderboard.grid.work import Attempt, Ending, Engine, Outcome, Watch, record_death
+from mtbench.errors import MtbenchError
 
 Final: TypeAlias = Literal["done", "oom", "failed", "blocked", "elsewhere", "left"]
 """What became of a job: ``left`` has not been begun, or was stopped by the budget."""
@@ -79,7 +80,7 @@ def drive(
             if failures[job.key] < ATTEMPTS:
                 again = Attempt(job, attempts[job.key] + 1, retry=True)
             elif not job.directory.exists():
-                record_death(outcome)
+                outcome = replace(outcome, error=_recorded(outcome))
         elif outcome.ending == "elsewhere" and job.key not in postponed:
             postponed.add(job.key)
             again = outcome.attempt
@@ -100,6 +101,15 @@ def _after(outcome: Outcome, *, again: bool) -> Ended:
     if outcome.ending == "found" and (found := kept(outcome.attempt.job)):
         state = _ENDINGS[status(found)]
     return Ended(outcome.attempt.job, state, outcome.error)
+
+
+def _recorded(outcome: Outcome) -> str:
+    """Record the death of a process as a failed run, and return its error, with what kept it from being recorded."""
+    try:
+        record_death(outcome)
+    except MtbenchError as error:
+        return f"{outcome.error}, and has no run: {error}"
+    return outcome.error
 
 
 def _line(outcome: Outcome) -> Line:

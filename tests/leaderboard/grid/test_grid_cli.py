@@ -166,6 +166,7 @@ def test_a_run_of_other_options_is_refused_by_name(mtbench_grid, small):
         ("COUNTING --dataset metafam --gpus 1", "--gpus is for runs on Ray: add --engine ray"),
         ("COUNTING --dataset metafam --engine ray --cpus 0", "--cpus must be more than 0, not 0"),
         ("COUNTING --dataset metafam --engine ray --gpus -1", "--gpus must be 0 or more, not -1"),
+        ("COUNTING --dataset metafam --engine ray --gpus 1.5", "--gpus above 1 must be a whole number, not 1.5"),
         ("COUNTING --dataset metafam --candidate-seed -1", "--candidate-seed"),
         ("COUNTING --dataset metafam --out taken", "taken is a file: name a directory with --out DIR"),
         ("COUNTING --dataset metafam --retry", "--retry-failed"),

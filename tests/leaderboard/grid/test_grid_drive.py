@@ -343,6 +343,29 @@ def test_the_death_of_a_process_is_recorded_as_a_failed_run(small, out):
     assert states(grid, out) == ["done"]
 
 
+def dying(queue, deadline, watch):
+    """An engine whose processes die at once."""
+    while queue:
+        yield work.Outcome(queue.popleft(), "2026-01-01T00:00:00+00:00", 5.0, "failed", "the process died")
+
+
+def test_a_process_that_dies_twice_leaves_a_failed_run(small, out):
+    grid = gridtoys.grid(small, "Counting", seeds=(0, 1))
+    assert go(grid, out, engine=dying) == ["failed", "failed"]
+    assert attempts(out) == [(0, 1, "failed"), (1, 1, "failed"), (0, 2, "failed"), (1, 2, "failed")]
+    assert load(out / "counting" / "small" / "seed1").warnings == ("the process died",)
+    assert states(grid, out) == ["failed", "failed"]
+
+
+def test_a_death_that_cannot_be_recorded_is_told_and_does_not_end_the_grid(small, out):
+    found = survey(jobs(gridtoys.grid(small, "Counting", seeds=(0, 1)), out), out)
+    with alone(found[0].job.directory):
+        first, second = drive(found, out, dying, gridtoys.Watcher())
+    assert first.error.startswith("the process died, and has no run: another process is at work on")
+    assert (first.state, second.state, second.error) == ("failed", "failed", "the process died")
+    assert not first.job.directory.exists()
+
+
 def test_estimates_are_those_of_the_same_dataset_then_of_the_model(small, out):
     grid = gridtoys.grid(small, "Counting", "Fails", "Greedy", seeds=(0, 1))
     assert estimates(out).of(jobs(grid, out)[0]) is None
@@ -378,14 +401,19 @@ def test_a_wrong_setting_is_told_before_anything_runs(small, out):
     assert not out.exists()
 
 
+# A process that is started inherits the peak of whoever started it, one that is forked does not.
 PEAKS = """
+import os
 from leaderboard.grid import memory
 from mtbench import meter
-held = [bytearray(100_000) for _ in range(3_000)]
-before = meter.peak_memory()
-del held
-memory.fresh()
-print(before - meter.peak_memory())
+if child := os.fork():
+    os.waitpid(child, 0)
+else:
+    held = [bytearray(100_000) for _ in range(3_000)]
+    before = meter.peak_memory()
+    del held
+    memory.fresh()
+    print(before - meter.peak_memory())
 """
 
 
