@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -104,6 +105,12 @@ class Dies(Counting):
     def misbehave(self):
         if self.context.seed == 1:
             os.kill(os.getpid(), signal.SIGKILL)
+
+
+class Waits(Counting):
+    def misbehave(self):
+        if self.context.seed == 1:
+            threading.Event().wait()
 
 
 class Picky(Counting):

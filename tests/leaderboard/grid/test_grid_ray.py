@@ -110,6 +110,16 @@ def test_no_more_runs_are_begun_than_there_is_room_for(small, out):
     assert [line for line in gridtoys.diary() if not line.startswith("0 ")] == []
 
 
+def test_a_grid_that_is_stopped_takes_its_tasks_along(small, out):
+    found = survey(jobs(gridtoys.grid(small, "Waits", seeds=(0, 1)), out), out)
+    outcomes = on_ray()(deque(Attempt(each.job) for each in found), None, gridtoys.Watcher())
+    assert next(outcomes).ending == "ok"
+    outcomes.close()
+    both = ray.remote(num_cpus=2)(lambda: 0)
+    free, _ = ray.wait([both.remote()], timeout=60)
+    assert free
+
+
 def test_a_run_that_no_machine_has_room_for_is_refused(small, out):
     grid = gridtoys.grid(small, "Counting")
     with pytest.raises(UsageError, match=r"no machine of this Ray has the 64 CPUs and 0 GPUs .* largest have 2 CPUs"):
