@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from ranking_toys import hashed, random_split, small, splits
 
+import mtbench
 from mtbench.candidates import PROTOCOLS, SAMPLED, VOCABULARIES, draw
 from mtbench.errors import ScoreError, UnknownNameError, UsageError
 from mtbench.evaluate import Task, evaluate, task
@@ -365,3 +366,11 @@ def test_the_evaluator_needs_neither_torch_nor_pandas_nor_pyarrow():
     code = "import sys, mtbench.evaluate; print(sorted({'torch', 'pandas', 'pyarrow', 'tabulate'} & set(sys.modules)))"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "[]"
+
+
+def test_a_warning_is_about_the_line_that_called_the_public_function():
+    split = random_split(14)
+    with pytest.warns(MtbenchWarning) as caught:
+        mtbench.evaluate(lambda triples: np.zeros(len(triples)), split)
+        mtbench.task(split).evaluate(np.zeros(len(mtbench.task(split).triples)))
+    assert {entry.filename for entry in caught} == {__file__}
