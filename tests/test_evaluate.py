@@ -368,9 +368,18 @@ def test_the_evaluator_needs_neither_torch_nor_pandas_nor_pyarrow():
     assert found.stdout.strip() == "[]"
 
 
-def test_a_warning_is_about_the_line_that_called_the_public_function():
-    split = random_split(14)
+@pytest.mark.parametrize(
+    "call", [lambda: mtbench.evaluate(constant, SPLIT), lambda: mtbench.task(SPLIT).evaluate(TIED)]
+)
+def test_a_warning_is_about_the_line_that_called_the_public_function(call):
     with pytest.warns(MtbenchWarning) as caught:
-        mtbench.evaluate(lambda triples: np.zeros(len(triples)), split)
-        mtbench.task(split).evaluate(np.zeros(len(mtbench.task(split).triples)))
+        call()
     assert {entry.filename for entry in caught} == {__file__}
+
+
+SPLIT = random_split(14)
+TIED = np.zeros(len(task(SPLIT).triples))
+
+
+def constant(triples):
+    return np.zeros(len(triples))
