@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import io
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from typing import Annotated, NoReturn
 
@@ -15,27 +15,28 @@ from mtbench import __version__
 from mtbench.cli import allocator, output
 from mtbench.errors import MtbenchError
 
-VERBS = (
-    "list",
-    "info",
-    "cite",
-    "fetch",
-    "urls",
-    "build",
-    "audit",
-    "floors",
-    "contamination",
-    "conventions",
-    "export",
-    "check",
-    "run",
-    "transfer",
-    "score",
-    "show",
-    "compare",
-    "verify",
-)
-"""The verbs in the order of the help; each is the function ``command`` of the module of its name."""
+VERBS: Mapping[str, str] = {
+    "list": "mtbench.cli.list",
+    "info": "mtbench.cli.info",
+    "cite": "mtbench.cli.cite",
+    "fetch": "mtbench.cli.fetch",
+    "urls": "mtbench.cli.urls",
+    "build": "mtbench.cli.build",
+    "audit": "mtbench.cli.audit",
+    "floors": "mtbench.cli.floors",
+    "contamination": "mtbench.cli.contamination",
+    "conventions": "mtbench.cli.conventions",
+    "export": "mtbench.cli.export",
+    "check": "mtbench.cli.check",
+    "run": "mtbench.cli.run",
+    "transfer": "mtbench.cli.transfer",
+    "score": "mtbench.cli.score",
+    "show": "mtbench.cli.show",
+    "compare": "mtbench.cli.compare",
+    "verify": "mtbench.cli.verify",
+    "grid": "leaderboard.cli.grid",
+}
+"""The verbs in the order of the help, each with its module, whose function ``command`` it is."""
 
 INTERRUPTED = 130
 
@@ -67,10 +68,17 @@ def make_app() -> typer.Typer:
         rich_markup_mode=None,
     )
     app.callback()(options)
-    for verb in VERBS:
-        if find_spec(f"mtbench.cli.{verb}") is not None:
-            app.command(verb)(importlib.import_module(f"mtbench.cli.{verb}").command)
+    for verb, module in VERBS.items():
+        if _is_there(module):
+            app.command(verb)(importlib.import_module(module).command)
     return app
+
+
+def _is_there(module: str) -> bool:
+    try:
+        return find_spec(module) is not None
+    except ModuleNotFoundError:  # not even the package it is in
+        return False
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
