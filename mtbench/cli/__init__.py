@@ -35,8 +35,10 @@ VERBS: Mapping[str, str] = {
     "compare": "mtbench.cli.compare",
     "verify": "mtbench.cli.verify",
     "grid": "leaderboard.cli.grid",
+    "submit": "leaderboard.cli.submit",
+    "leaderboard": "leaderboard.cli.leaderboard",
 }
-"""The verbs in the order of the help, each with its module, whose function ``command`` it is."""
+"""The verbs in the order of the help, each with its module, whose ``command`` it is: a function, or verbs of its own."""
 
 INTERRUPTED = 130
 
@@ -70,7 +72,11 @@ def make_app() -> typer.Typer:
     app.callback()(options)
     for verb, module in VERBS.items():
         if _is_there(module):
-            app.command(verb)(importlib.import_module(module).command)
+            command = importlib.import_module(module).command
+            if isinstance(command, typer.Typer):
+                app.add_typer(command, name=verb)
+            else:
+                app.command(verb)(command)
     return app
 
 
