@@ -55,9 +55,7 @@ def command(
     ] = False,
     start: Annotated[
         Path | None,
-        typer.Option(
-            "--from", metavar="RUN", help="Take what a finished run of the same options and training graph learned."
-        ),
+        typer.Option("--from", metavar="RUN", help="Take what a finished run of the same options and training graph learned."),
     ] = None,
     restart: Annotated[bool, typer.Option("--restart", help="Discard the checkpoint of an interrupted run.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace the run directory.")] = False,
