@@ -49,18 +49,17 @@ def of_dataset(part: DatasetBoard, protocol: str) -> list[Table]:
         for regime in regimes:
             notes = Notes()
             rows = [
-                _metrics_row(line, reading, protocol, notes, line.entry.card.name, f"../{model_page(line.entry.slug)}")
+                row
                 for line in part.of(regime)
+                if (row := _metrics_row(line, reading, protocol, notes, line.entry.card.name, _link(line)))
             ]
-            rows = [row for row in rows if row is not None]
-            groups = [Group([row for row in rows if row is not None], REGIME_NAMES[regime])] if rows else []
-            if reading != PAPER:
-                groups += _yardsticks(part, protocol, "slots" if reading == SLOTS else "present", reading)
-            if groups:
+            if rows:
                 caption = f"{protocol.capitalize()}, {REGIME_NAMES[regime].lower()}: every metric, {_name(reading)}"
                 key = f"{protocol}-{regime}-{reading.key}"
                 columns = _columns()
-                found.append(Table(key, caption, "Entry", columns, groups, reading.key, notes.texts, dense=True))
+                found.append(Table(key, caption, "Entry", columns, [Group(rows)], reading.key, notes.texts, dense=True))
+        if reading in (STANDARD, SLOTS):
+            found += _yardsticks(part, protocol, reading)
         if not regimes and reading == STANDARD and part.reported:
             found += _only_reported(part, protocol)
     return found
@@ -95,6 +94,10 @@ def of_entry(lines: Sequence[Line], protocol: str) -> list[Table]:
                 Table(key, caption, "Dataset", _columns(), [Group(rows)], reading.key, notes.texts, dense=True)
             )
     return found
+
+
+def _link(line: Line) -> str:
+    return f"../{model_page(line.entry.slug)}"
 
 
 def _name(reading: Reading) -> str:
@@ -134,7 +137,7 @@ def _metric_cell(found: Value | None, metric: str) -> Cell:
     if found.low is None or found.high is None:
         return cell
     low, high = number(metric, found.low), number(metric, found.high)
-    return cell if low == high else Cell(cell.text, f"{cell.detail} {low} to {high}".strip(), cell.value)
+    return cell if low == high else Cell(cell.text, cell.detail, cell.value, below=f"{low} to {high}")
 
 
 def _paper_cell(found: Value | None, printed: Reported | None, metric: str, notes: Notes) -> Cell:
@@ -147,10 +150,10 @@ def _paper_cell(found: Value | None, printed: Reported | None, metric: str, note
     )
 
 
-def _yardsticks(part: DatasetBoard, protocol: str, vocabulary: str, reading: Reading) -> Iterator[Group]:
-    """Give the floors and chance, which no order of ties changes for chance and no run changes for any of them."""
-    task = (protocol, vocabulary)
-    if task not in part.chance or reading not in (STANDARD, SLOTS):
+def _yardsticks(part: DatasetBoard, protocol: str, reading: Reading) -> Iterator[Table]:
+    """Give the floors and chance, which depend on the candidates alone."""
+    task = (protocol, "slots" if reading == SLOTS else "present")
+    if task not in part.chance:
         return
     found: Mapping[str, Metrics] = {**part.floors[task], "chance": part.chance[task]}
     rows = [
@@ -161,7 +164,8 @@ def _yardsticks(part: DatasetBoard, protocol: str, vocabulary: str, reading: Rea
         )
         for name, given in found.items()
     ]
-    yield Group(rows, "Floors: what learns nothing")
+    caption = f"{protocol.capitalize()}: floors, which learn nothing, and chance, {_name(reading)}"
+    yield Table(f"{protocol}-floors-{reading.key}", caption, "Floor", _columns(), [Group(rows)], reading.key)
 
 
 def runs_table(entry: Entry, published: Callable[[Path], Sequence[str]]) -> Table:
@@ -176,7 +180,7 @@ def runs_table(entry: Entry, published: Callable[[Path], Sequence[str]]) -> Tabl
         Column("Time"),
         Column("Memory"),
         Column("Device", sort="text"),
-        *(Column(name, sort="") for name in FILES),
+        *(Column(name.partition(".")[0].capitalize(), f"{name}, of the headline task", sort="") for name in FILES),
     )
     return Table("runs", "The runs, and their files to download", "Run", columns, groups)
 
@@ -194,7 +198,7 @@ def _run_row(run: Run, published: Callable[[Path], Sequence[str]]) -> Row:
     ]
     for name in FILES:
         parts = published(run.directory / name)
-        cells.append(Cell("dual", href="../" + address(*parts)) if parts else Cell(DASH, kind="missing"))
+        cells.append(Cell(name, href="../" + address(*parts)) if parts else Cell(DASH, kind="missing"))
     return Row(f"seed {info.seed}", cells, words=f"{run.headline.dataset} seed {info.seed}")
 
 

@@ -113,3 +113,24 @@ def _draw_panel(axes: Axes, panel: Panel, entries: Sequence[str]) -> None:
     axes.title.set_horizontalalignment("left")
     axes.title.set_x(0)
     axes.tick_params(axis="y", length=0)
+
+
+def draw_curves(history: Mapping[str, Sequence[Mapping[str, float]]], path: Path) -> None:
+    """Draw the training loss and the validation MRR by epoch, a line per seed; a diamond marks the weights kept."""
+    from matplotlib.ticker import MaxNLocator
+
+    with pictures.page(path, 7.2, 2.9) as figure:
+        left, right = figure.subplots(1, 2)
+        for axes, key, title in ((left, "loss", "Training loss"), (right, "valid_mrr", "Validation MRR")):
+            for (stage, records), colour in zip(history.items(), COLOURS, strict=False):
+                told = [(record["epoch"], record[key]) for record in records if key in record]
+                if not told:
+                    continue
+                axes.plot(*zip(*told, strict=True), color=colour, linewidth=1.4, label=stage)
+                if key == "valid_mrr":
+                    axes.plot(*max(told, key=lambda one: one[1]), "D", color=colour, markersize=5)
+            axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=6))
+            pictures.plain(axes, title, "Epoch", "")
+        right.set_ylim(0, None)
+        handles, labels = right.get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside lower center", ncols=6, frameon=False, fontsize=9)

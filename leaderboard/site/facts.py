@@ -29,6 +29,8 @@ PANELS = {
     "inverse_visible": "By whether the inverse is observable",
     "relation_seen": "By whether the relation type was trained on",
     "distance": "By the distance of head and tail",
+    "degree": "By the degree of the ends",
+    "task": "By the predictive pattern of the relation type",
 }
 OURS = ("metafam", "metafam-strict")
 """Datasets made by this package, whose targets and tasks may be shown by name."""
@@ -136,8 +138,6 @@ def _panel_table(name: str, panel: Panel, entries: Sequence[str]) -> Table:
 
 def curves(entry: Entry, dataset: str) -> str:
     """Return the learning curves of an entry on a dataset, a line per seed; empty where no run kept any."""
-    from mtbench.learned_plots import draw_training
-
     history: dict[str, Sequence[Mapping[str, float]]] = {}
     for run in entry.runs[dataset]:
         path = run.directory / HISTORY_FILE
@@ -152,8 +152,7 @@ def curves(entry: Entry, dataset: str) -> str:
         best = max(records, key=lambda record: record.get("valid_mrr", -math.inf))
         said.append(f"{stage}: best validation MRR {best['valid_mrr']:.3f} in epoch {best['epoch']:.0f}")
     title = f"Training of {entry.card.name} on {dataset}. {'; '.join(said)}."
-    drawing = partial(draw_training, history, f"{entry.card.name} on {dataset}")
-    return inline.draw(f"{slug(dataset)}-curves", drawing, title)
+    return inline.draw(f"{slug(dataset)}-curves", partial(drawings.draw_curves, history), title)
 
 
 def tasks(entry: Entry, dataset: str) -> list[Table]:

@@ -17,6 +17,7 @@ from leaderboard.site.views import (
     Table,
     address,
     count,
+    dataset_column,
     duration,
     figure_cell,
     memory,
@@ -58,7 +59,7 @@ def _matrix(board: Board, regime: Regime, reading: Reading) -> Table:
     rows = board.overall[regime]
     notes = Notes()
     best = {part.name: _best(part.of(regime), reading) for part in board.datasets}
-    columns = [Column(short(part.name), part.record.title, href=dataset_page(part.name)) for part in board.datasets]
+    columns = [dataset_column(part.name, part.record.title, dataset_page(part.name)) for part in board.datasets]
     if reading == STANDARD:
         columns = [
             *columns,
@@ -173,7 +174,9 @@ def standings(parts: Sequence[DatasetBoard], regime: Regime, up: str = "", prefi
             best = _best(lines, reading)
             rows = [_standing(line, reading, best, notes, up) for line in lines]
             if rows and len(parts) > 1:
-                groups.append(Group(rows, part.name, up + dataset_page(part.name), part.record.title))
+                floor = next((line.best_floor for line in lines if line.best_floor), None)
+                said = f"best floor: {floor[0].replace('_', ' ')}, {floor[1]:.3f}" if floor else ""
+                groups.append(Group(rows, part.name, up + dataset_page(part.name), said))
             elif rows:
                 groups.append(Group(rows))
         if groups:
@@ -235,7 +238,7 @@ def _standard(line: Line, main: Cell) -> list[Cell]:
         main,
         Cell(bar=bar, value=figure.mean if figure else None) if bar else Cell("not computed", kind="muted"),
         Cell(place.group or DASH),
-        Cell(lift.text, floor[0].replace("_", " ") if floor else "", lift.value, lift.kind),
+        lift,
         _spread(line),
         seen(line.overlaps),
         duration(line.seconds),

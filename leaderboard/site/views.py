@@ -28,7 +28,7 @@ class Bar:
 
 @dataclass(frozen=True)
 class Cell:
-    """One cell: what is read, what stands small beside it, and ``value``, by which a column is sorted."""
+    """One cell: what is read, what stands small beside and below it, and ``value``, by which a column is sorted."""
 
     text: str = ""
     detail: str = ""
@@ -39,16 +39,21 @@ class Cell:
     note: int | None = None
     href: str = ""
     shade: int | None = None
+    below: str = ""
 
 
 @dataclass(frozen=True)
 class Column:
-    """A column: its heading, what it means, and whether a click sorts it as ``number``, ``text`` or not at all."""
+    """A column: its heading, what it means, and whether a click sorts it as ``number``, ``text`` or not at all.
+
+    ``above`` stands small over the heading.
+    """
 
     label: str
     title: str = ""
     sort: str = "number"
     href: str = ""
+    above: str = ""
 
 
 @dataclass(frozen=True)
@@ -107,13 +112,12 @@ class Notes:
         return self.texts.index(text) + 1
 
 
-def figure_cell(figure: Figure | None, metric: str = "mrr", *, best: bool = False, detail: str = "") -> Cell:
+def figure_cell(figure: Figure | None, metric: str = "mrr", *, best: bool = False) -> Cell:
     """Return the cell of a mean with its deviation, a dash for none."""
     if figure is None:
         return Cell(DASH, kind="missing")
     deviation = "" if figure.deviation is None else f"({number(metric, figure.deviation)})"
-    text = number(metric, figure.mean)
-    return Cell(text, " ".join(filter(None, [deviation, detail])), figure.mean, best=best)
+    return Cell(number(metric, figure.mean), deviation, value=figure.mean, best=best)
 
 
 def reported_cell(cell: Reported | None, notes: Notes) -> Cell:
@@ -181,6 +185,12 @@ def count(value: int | None) -> Cell:
 def short(dataset: str) -> str:
     """Return a dataset's name without the collection's where that is plain."""
     return dataset.removeprefix("wikitopics-")
+
+
+def dataset_column(dataset: str, title: str, href: str) -> Column:
+    """Return the column of a dataset, its scenario small over its topic."""
+    scenario, _, topic = short(dataset).rpartition("/")
+    return Column(topic, title, href=href, above=scenario)
 
 
 def slug(name: str) -> str:
