@@ -131,6 +131,6 @@ def draw_curves(history: Mapping[str, Sequence[Mapping[str, float]]], path: Path
                     axes.plot(*max(told, key=lambda one: one[1]), "D", color=colour, markersize=5)
             axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=6))
             pictures.plain(axes, title, "Epoch", "")
-        right.set_ylim(0, None)
+        right.set_ylim(0, 1.1 * right.get_ylim()[1])
         handles, labels = right.get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside lower center", ncols=6, frameon=False, fontsize=9)

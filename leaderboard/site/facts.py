@@ -58,8 +58,11 @@ def findings(part: DatasetBoard, data: Data) -> tuple[Sequence[str], str]:
     return ((), found) if isinstance(found, str) else (audit(found).findings, "")
 
 
-def paper_against_ours(part: DatasetBoard) -> str:
-    """Return a picture of all reported MRRs beside ours under the same convention; empty where none are reported."""
+def paper_against_ours(part: DatasetBoard, names: Mapping[str, str]) -> str:
+    """Return a picture of all reported MRRs beside ours under the same convention; empty where none are reported.
+
+    ``names`` are those of the entries, by slug.
+    """
     lines = {line.entry.slug: line for line in part.lines}
     panels: dict[str, list[Pair]] = {}
     said = []
@@ -71,7 +74,7 @@ def paper_against_ours(part: DatasetBoard) -> str:
             line = lines.get(model)
             ours = value(line, PAPER, protocol) if line else None
             printed = None if cell.mean is None else Figure(cell.mean, cell.std)
-            label = line.entry.card.name if line else model
+            label = names.get(model, model)
             panels.setdefault(protocol, []).append(Pair(label, printed, ours, "" if printed else "out of memory"))
             said.append(f"{protocol} {label}: reported {cell}, here {ours or 'not run'}")
     if not panels:

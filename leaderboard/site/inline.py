@@ -50,11 +50,8 @@ def themed(text: str, name: str, description: str) -> str:
                 parent.remove(child)
     for element in root.iter():
         _restyle(element, name)
-    view = root.get("viewBox") or "0 0 100 100"
-    width = view.split()[2]
     attributes = {
-        "viewBox": view,
-        "width": width,
+        "viewBox": root.get("viewBox") or "0 0 100 100",
         "role": "img",
         "class": "picture",
         "aria-labelledby": f"{name}-title",

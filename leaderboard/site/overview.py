@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from leaderboard.board import Board, DatasetBoard, Figure, Line, Overall
 from leaderboard.site.readings import PAPER, PESSIMISTIC, READINGS, SLOTS, STANDARD, Reading, bounds, value
@@ -93,13 +94,11 @@ def _matrix_cell(row: Overall, part: DatasetBoard, reading: Reading, best: float
     if reading == PAPER:
         printed = reported_cell(part.reported.get(row.entry.slug, {}).get(("dual", "mrr")), notes)
         ours = number("mrr", figure.mean) if figure else DASH
-        return Cell(
-            ours,
-            f"reported {printed.text}",
-            figure.mean if figure else None,
-            kind="missing" if figure is None and printed.kind == "missing" else printed.kind,
-            note=printed.note,
-        )
+        if printed.kind == "missing":
+            return figure_cell(figure)
+        kind = f"{'missing ' if figure is None else ''}{printed.kind}"
+        mean = figure.mean if figure else None
+        return Cell(ours, f"reported {printed.text}", mean, kind.strip(), note=printed.note)
     if line is None:
         return Cell(DASH, kind="missing")
     if figure is None:
@@ -112,6 +111,9 @@ def _matrix_cell(row: Overall, part: DatasetBoard, reading: Reading, best: float
 
 
 def _best(lines: Iterable[Line], reading: Reading) -> float | None:
+    """Return the mean to mark as the best; conventions of the paper do not compare with each other."""
+    if reading == PAPER:
+        return None
     found = [figure.mean for line in lines if line.place is not None and (figure := value(line, reading))]
     return max(found, default=None) if len(found) > 1 else None
 
@@ -227,7 +229,7 @@ def _standard(line: Line, main: Cell) -> list[Cell]:
         label = f"{place.low:.3f} to {place.high:.3f}, over {place.covers}"
         label += f"; best floor {floor[1]:.3f}" if floor else ""
         bar = Bar(figure.mean, place.low, place.high, floor[1] if floor else None, label)
-    lift = signed(line.lift)
+    lift = replace(signed(line.lift), kind="up" if (line.lift or 0) > 0 else "down")
     seeds = Cell(
         str(len(line.seeds)),
         ", ".join(f"seed {seed} {status}" for seed, status in sorted(line.unfinished.items())),

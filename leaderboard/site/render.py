@@ -107,7 +107,7 @@ def _pages(board: Board, entries: Path, downloads: Mapping[Path, Sequence[str]])
 
     yield "index.html", page("index.html", "", **_index(board))
     for part in board.datasets:
-        yield f"datasets/{slug(part.name)}.html", page("dataset.html", "../", **_dataset(part, data))
+        yield f"datasets/{slug(part.name)}.html", page("dataset.html", "../", **_dataset(part, data, board))
     for entry in board.entries:
         values = _model(board, entry, data, downloads)
         yield f"models/{entry.slug}.html", page("model.html", "../", **values)
@@ -139,7 +139,7 @@ def _index(board: Board) -> dict[str, object]:
     }
 
 
-def _dataset(part: DatasetBoard, data: Data) -> dict[str, object]:
+def _dataset(part: DatasetBoard, data: Data, board: Board) -> dict[str, object]:
     audit, why = facts.findings(part, data)
     best = sorted(
         (line for line in part.lines if line.place is not None),
@@ -154,7 +154,7 @@ def _dataset(part: DatasetBoard, data: Data) -> dict[str, object]:
         "protocols": [(name, title, detail.of_dataset(part, name)) for name, title in detail.PROTOCOLS.items()],
         "audit": audit,
         "no_audit": why,
-        "paper": facts.paper_against_ours(part),
+        "paper": facts.paper_against_ours(part, {entry.slug: entry.card.name for entry in board.entries}),
         "strata": picture,
         "strata_tables": tables,
         "no_strata": no_strata,

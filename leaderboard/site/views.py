@@ -137,11 +137,11 @@ def number(metric: str, value: float) -> str:
 
 
 def signed(value: float | None, places: int = 3) -> Cell:
-    """Return the cell of a difference, with its sign."""
+    """Return the cell of a difference, with its sign unless it is written as zero."""
     if value is None:
         return Cell(DASH, kind="missing")
     text = f"{value:+.{places}f}".replace("-", MINUS)
-    return Cell(text, value=value, kind="up" if value > 0 else "down" if value < 0 else "")
+    return Cell(text.lstrip(f"+{MINUS}") if float(f"{value:.{places}f}") == 0 else text, value=value)
 
 
 def percent(share: float) -> str:
