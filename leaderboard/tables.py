@@ -9,8 +9,8 @@ from leaderboard.entries import Entry
 from mtbench import tables
 from mtbench.tables import Cell
 
-BOLD_FROM, BOLD_TO = "\ue000", "\ue001"
-"""Stand around what is bold while a table is laid out, which escapes every mark-up; no name may hold them."""
+BOLD_FROM, BOLD_TO = "\ue000\ue000", "\ue001\ue001"
+"""Stand around what is bold while a table is laid out, which escapes every mark-up; as wide as that of Markdown."""
 BOLD = {"markdown": ("**", "**"), "latex": (r"\textbf{", "}")}
 HEADING = {"markdown": "## {}", "latex": r"\paragraph{{{}}}"}
 NONE = "-"

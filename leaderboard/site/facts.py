@@ -43,12 +43,12 @@ class Data:
         self._found: dict[str, Dataset | str] = {}
 
     def get(self, name: str) -> Dataset | str:
-        """Return a dataset, or in one sentence why it cannot be had."""
+        """Return a dataset, or in one sentence that it cannot be had."""
         if name not in self._found:
             try:
                 self._found[name] = load(name)
-            except MtbenchError as error:
-                self._found[name] = f"The dataset is not here, and could not be fetched: {error}"
+            except MtbenchError:  # its message names folders of this machine
+                self._found[name] = "this needs the dataset, which was not at hand when the page was made."
         return self._found[name]
 
 
@@ -85,13 +85,13 @@ def paper_against_ours(part: DatasetBoard, names: Mapping[str, str]) -> str:
 
 def strata(name: str, lines: Sequence[Line], data: Data) -> tuple[str, Sequence[Table], str]:
     """Return the picture of the strata of up to four entries on a dataset, its tables, or why there are none."""
-    found = data.get(lines[0].dataset) if lines else "Nothing is ranked here yet."
+    found = data.get(lines[0].dataset) if lines else "nothing is ranked here yet."
     if isinstance(found, str):
         return "", (), found
     lines = lines[:MOST]
     panels = [Panel(PANELS[key], rows) for key in PANELS if len(rows := _rows(key, lines, found)) > 1]
     if not panels:
-        return "", (), "All targets lie in one stratum."
+        return "", (), "all targets lie in one stratum."
     names = [line.entry.card.name for line in lines]
     tables = [_panel_table(f"{name}-{number}", panel, names) for number, panel in enumerate(panels)]
     title = f"MRR of {', '.join(names)} on {lines[0].dataset} by stratum; the figures are in the tables below it."
