@@ -41,8 +41,11 @@ FILES = (RESULT_FILE, RANKS_FILE, CONVENTIONS_FILE)
 """What may be downloaded of a run."""
 
 
-def of_dataset(part: DatasetBoard, protocol: str) -> list[Table]:
-    """Return all metrics of a dataset under a protocol, a table per regime and reading, with floors and chance."""
+def of_dataset(part: DatasetBoard, protocol: str, names: Mapping[str, str]) -> list[Table]:
+    """Return all metrics of a dataset under a protocol, a table per regime and reading, with floors and chance.
+
+    ``names`` are those of the entries, by slug.
+    """
     found = []
     regimes: list[Regime] = [regime for regime in REGIMES if part.of(regime)]
     for reading in READINGS:
@@ -60,21 +63,29 @@ def of_dataset(part: DatasetBoard, protocol: str) -> list[Table]:
                 found.append(Table(key, caption, "Entry", columns, [Group(rows)], reading.key, notes.texts, dense=True))
         if reading in (STANDARD, SLOTS):
             found += _yardsticks(part, protocol, reading)
-        if not regimes and reading == STANDARD and part.reported:
-            found += _only_reported(part, protocol)
+        if reading == PAPER:
+            found += _only_reported(part, protocol, PAPER.key if regimes else "", names)
     return found
 
 
-def _only_reported(part: DatasetBoard, protocol: str) -> Iterator[Table]:
+def _only_reported(part: DatasetBoard, protocol: str, reading: str, names: Mapping[str, str]) -> Iterator[Table]:
+    """Give the rows of the paper that nobody has run here."""
+    known = {line.entry.slug for line in part.lines}
     notes = Notes()
     rows = [
-        Row(model, [reported_cell(cells.get((protocol, metric)), notes) for metric in METRICS], words=model)
+        Row(
+            names.get(model, model),
+            [reported_cell(cells.get((protocol, metric)), notes) for metric in METRICS],
+            f"../{model_page(model)}" if model in names else "",
+            words=f"{names.get(model, '')} {model}",
+        )
         for model, cells in part.reported.items()
-        if any(key[0] == protocol for key in cells)
+        if model not in known and any(key[0] == protocol for key in cells)
     ]
     if rows:
-        caption = f"{protocol.capitalize()}: as reported in the paper; nothing is re-evaluated yet"
-        yield Table(f"{protocol}-reported", caption, "Row of the paper", _columns(), [Group(rows)], "", notes.texts)
+        caption = f"{protocol.capitalize()}: reported in the paper, not re-evaluated yet"
+        columns, key = _columns(), f"{protocol}-reported"
+        yield Table(key, caption, "Entry", columns, [Group(rows)], reading, notes.texts, dense=True)
 
 
 def of_entry(lines: Sequence[Line], protocol: str) -> list[Table]:

@@ -140,6 +140,7 @@ def _index(board: Board) -> dict[str, object]:
 
 
 def _dataset(part: DatasetBoard, data: Data, board: Board) -> dict[str, object]:
+    names = {entry.slug: entry.card.name for entry in board.entries}
     audit, why = facts.findings(part, data)
     best = sorted(
         (line for line in part.lines if line.place is not None),
@@ -151,10 +152,10 @@ def _dataset(part: DatasetBoard, data: Data, board: Board) -> dict[str, object]:
         "record": part.record,
         "standings": [table for regime in REGIMES for table in overview.standings([part], regime, "../")],
         "unranked": overview.unranked([part], (), "../"),
-        "protocols": [(name, title, detail.of_dataset(part, name)) for name, title in detail.PROTOCOLS.items()],
+        "protocols": [(name, title, detail.of_dataset(part, name, names)) for name, title in detail.PROTOCOLS.items()],
         "audit": audit,
         "no_audit": why,
-        "paper": facts.paper_against_ours(part, {entry.slug: entry.card.name for entry in board.entries}),
+        "paper": facts.paper_against_ours(part, names),
         "strata": picture,
         "strata_tables": tables,
         "no_strata": no_strata,
