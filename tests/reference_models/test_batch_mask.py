@@ -12,6 +12,7 @@ from reference_models.batches import Stage, graph_stage, pair_features, prepare,
 from reference_models.graph import TypedGraph
 from reference_models.isdea import ISDEA
 from reference_models.isdea_homo import ISDEAHomo
+from reference_models.layers.tasks import Reading
 from reference_models.mtdea import MTDEA
 from reference_models.negatives import Negatives
 from reference_models.network import Architecture, attention_logits
@@ -61,10 +62,12 @@ def rows_of(graph):
     "make",
     [
         MTDEA,
+        lambda sizes: MTDEA(replace(sizes, reading=Reading("tasks"))),
+        lambda sizes: MTDEA(replace(sizes, reading=Reading("pairwise", "normalised", "soft"))),
         lambda sizes: ISDEA(sizes, learn_epsilon=True),
         lambda sizes: ISDEAHomo(replace(sizes, width=32), learn_epsilon=True),
     ],
-    ids=["mtdea", "isdea", "isdea-homo"],
+    ids=["mtdea", "mtdea-tasks", "mtdea-pairwise", "isdea", "isdea-homo"],
 )
 @pytest.mark.parametrize("place", [0, 5, 13])
 @pytest.mark.parametrize("inverse", [False, True])

@@ -79,6 +79,16 @@ def test_settings_are_read_by_type_and_laid_over_the_recipe(key, text, value):
         ("holdout", "0"),
         ("holdout", "1"),
         ("holdout", "nan"),
+        ("adjacency", "all"),
+        ("adjacency", "Tasks"),
+        ("mean", "median"),
+        ("assignment", "gumbel"),
+        ("linear_layers", "double"),
+        ("linear_layers", "2"),
+        ("learn_epsilon", "maybe"),
+        ("checkpointing", "1"),
+        ("decay_attention", "no"),
+        ("reassign", "sometimes"),
     ],
 )
 def test_a_bad_value_is_refused_by_name(key, text):

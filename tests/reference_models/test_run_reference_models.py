@@ -32,6 +32,8 @@ def command(capsys, monkeypatch, tmp_path, small):
         ("isdea", "isdea", "zero-shot"),
         ("mtdea", "mtdea-k2", "test-time-adaptation"),
         ("mtdea --set tasks=3 --set adaptation_epochs=0", "mtdea-k3", "zero-shot"),
+        ("mtdea --set adjacency=tasks", "mtdea-k2", "test-time-adaptation"),
+        ("mtdea --set adjacency=pairwise --set assignment=straight-through", "mtdea-k2", "test-time-adaptation"),
         ("mtdea --set positives=graph --set mask=pair --set inverses=false", "mtdea-k2", "test-time-adaptation"),
         ("isdea --set loss=joint --set hops=0 --set mask=none --set gin_layers=2", "isdea", "zero-shot"),
     ],
