@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from mtbench.cli.output import say
-
-if TYPE_CHECKING:
-    from leaderboard.entries import Entry
 
 RESULTS = Path("leaderboard/results")
 
@@ -31,6 +27,7 @@ def command(
     Example: mtbench leaderboard render --format markdown
     """
     from leaderboard import tables
+    from leaderboard.checks import gather
     from leaderboard.ranking import rank
     from leaderboard.site import render
     from mtbench import atomic
@@ -42,7 +39,7 @@ def command(
     if format == "html":
         place = out or Path("site")
         render.expect_free(place, force=force)
-        found, problems = read(entries)
+        found, problems = gather(entries)
         written = render.render(rank(found, problems), entries, place, force=force)
         say(f"{len(written)} files; open {place / 'index.html'}")
         return
@@ -50,28 +47,10 @@ def command(
         raise UsageError(f"{out} is a folder: --format {format} writes one file")
     if out is not None and out.exists() and not force:
         raise UsageError(f"{out} exists: add --force to replace it")
-    found, problems = read(entries)
+    found, problems = gather(entries)
     text = tables.FORMATS[format](rank(found, problems))
     if out is None:
         say(text)
         return
     atomic.replace_file(out, f"{text}\n".encode())
     say(f"{out} written")
-
-
-def read(root: Path) -> tuple[list[Entry], dict[str, Sequence[str]]]:
-    """Return the entries below a folder that can be read, and by slug why others cannot; those are named on the page.
-
-    Raises `SubmissionError` for a folder without entries.
-    """
-    from leaderboard.entries import folders, load
-    from mtbench.errors import MtbenchError
-
-    found: list[Entry] = []
-    problems: dict[str, Sequence[str]] = {}
-    for folder in folders(root):
-        try:
-            found.append(load(folder))
-        except MtbenchError as error:
-            problems[folder.name] = (str(error),)
-    return found, problems

@@ -38,7 +38,7 @@ VERBS: Mapping[str, str] = {
     "submit": "leaderboard.cli.submit",
     "leaderboard": "leaderboard.cli.leaderboard",
 }
-"""The verbs in the order of the help, each with its module, whose ``command`` it is: a function, or verbs of its own."""
+"""The verbs in the order of the help, each with its module, whose ``command`` it is: a function or an app."""
 
 INTERRUPTED = 130
 
@@ -63,7 +63,7 @@ def options(
 def make_app() -> typer.Typer:
     """Return the application with every verb whose module is there."""
     app = typer.Typer(
-        add_completion=True,
+        add_completion=False,
         context_settings={"help_option_names": ["-h", "--help"]},
         no_args_is_help=True,
         pretty_exceptions_enable=False,
