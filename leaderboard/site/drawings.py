@@ -18,6 +18,9 @@ MARKERS = ("o", "s", "D", "^")
 MOST = len(MARKERS)
 """Entries drawn in one picture: more are not told apart."""
 
+WIDTH, ROW, BELOW, BESIDE = 7.2, 0.27, 0.85, 1.9
+"""In inches: a picture, one row, what stands below the axes and beside them."""
+
 
 @dataclass(frozen=True)
 class Pair:
@@ -80,47 +83,54 @@ def _draw_pairs(axes: Axes, name: str, pairs: Sequence[Pair]) -> None:
 
 def draw_panels(panels: Sequence[Panel], entries: Sequence[str], path: Path) -> None:
     """Draw the MRR by stratum, a panel per way to divide the targets, a mark per entry and one for chance."""
-    heights = [len(panel.rows) + 1.2 for panel in panels]
-    with pictures.page(path, 7.2, 0.9 + 0.3 * sum(heights)) as figure:
-        shared = figure.subplots(len(panels), 1, squeeze=False, sharex=True, height_ratios=heights)[:, 0]
-        for axes, panel in zip(shared, panels, strict=True):
-            _draw_panel(axes, panel, entries)
-        shared[-1].set_xlabel("MRR")
+    lines = [2 + len(panel.rows) for panel in panels]
+    height = ROW * sum(lines) + BELOW
+    with pictures.page(path, WIDTH, height) as figure:
+        # One set of axes for all panels, placed by hand: a set each takes five times as long to draw.
+        figure.set_layout_engine("none")
+        axes = figure.add_axes((BESIDE / WIDTH, BELOW / height, 1 - (BESIDE + 0.2) / WIDTH, 1 - BELOW / height))
+        labels: dict[float, str] = {}
+        top = 0
+        for panel, size in zip(panels, lines, strict=True):
+            axes.text(0.008, top + 1.1, panel.name, fontsize=11, va="center")
+            for row, (label, targets, chance, found) in enumerate(panel.rows, top + 2):
+                labels[row] = f"{pictures.literal(label)} ({targets:,})"
+                _draw_row(axes, row, chance, found, entries)
+            top += size
+        axes.set_yticks(list(labels), list(labels.values()))
+        axes.set_ylim(sum(lines) - 0.4, 0)
+        axes.set_xlim(-0.01, 1.01)
+        pictures.plain(axes, "", "MRR", "")
+        axes.spines["left"].set_visible(False)
+        axes.tick_params(axis="y", length=0)
         handles = [
-            shared[0].plot([], [], marker, color=colour, label=pictures.literal(entry))[0]
+            axes.plot([], [], marker, color=colour, label=pictures.literal(entry))[0]
             for entry, marker, colour in zip(entries, MARKERS, COLOURS, strict=False)
         ]
-        handles.append(shared[0].plot([], [], "|", color=GREY, markersize=9, markeredgewidth=2, label="chance")[0])
-        figure.legend(handles=handles, loc="outside lower center", ncols=3, frameon=False, fontsize=9)
+        handles.append(axes.plot([], [], "|", color=GREY, markersize=9, markeredgewidth=2, label="chance")[0])
+        figure.legend(handles=handles, loc="lower center", ncols=len(handles), frameon=False, fontsize=9)
 
 
-def _draw_panel(axes: Axes, panel: Panel, entries: Sequence[str]) -> None:
-    for row, (_, _, chance, found) in enumerate(panel.rows):
-        axes.plot([chance], [row], "|", color=GREY, markersize=12, markeredgewidth=2)
-        step = 0.6 / max(1, len(entries))
-        for place, (entry, marker, colour) in enumerate(zip(entries, MARKERS, COLOURS, strict=False)):
-            if entry in found:
-                y = row + (place - (len(entries) - 1) / 2) * step
-                value = found[entry]
-                axes.errorbar(
-                    value.mean, y, xerr=value.deviation or 0, fmt=marker, color=colour, markersize=5, linewidth=1.1
-                )
-    labels = [f"{pictures.literal(label)} ({targets:,})" for label, targets, _, _ in panel.rows]
-    axes.set_yticks(range(len(panel.rows)), labels)
-    axes.set_ylim(len(panel.rows) - 0.45, -0.55)
-    axes.set_xlim(0, 1)
-    pictures.plain(axes, panel.name, "", "")
-    axes.title.set_horizontalalignment("left")
-    axes.title.set_x(0)
-    axes.tick_params(axis="y", length=0)
+def _draw_row(axes: Axes, row: int, chance: float, found: Mapping[str, Figure], entries: Sequence[str]) -> None:
+    axes.plot([chance], [row], "|", color=GREY, markersize=12, markeredgewidth=2)
+    step = 0.6 / max(1, len(entries))
+    for place, (entry, marker, colour) in enumerate(zip(entries, MARKERS, COLOURS, strict=False)):
+        if entry in found:
+            value = found[entry]
+            y = row + (place - (len(entries) - 1) / 2) * step
+            low, high = value.mean - (value.deviation or 0), value.mean + (value.deviation or 0)
+            axes.plot(
+                [low, value.mean, high], [y] * 3, marker=marker, markevery=[1], color=colour, markersize=5, lw=1.1
+            )
 
 
 def draw_curves(history: Mapping[str, Sequence[Mapping[str, float]]], path: Path) -> None:
     """Draw the training loss and the validation MRR by epoch, a line per seed; a diamond marks the weights kept."""
     from matplotlib.ticker import MaxNLocator
 
-    with pictures.page(path, 7.2, 2.9) as figure:
-        left, right = figure.subplots(1, 2)
+    with pictures.page(path, WIDTH, 2.9) as figure:
+        figure.set_layout_engine("none")
+        left, right = (figure.add_axes((start, 0.27, 0.41, 0.61)) for start in (0.07, 0.57))
         for axes, key, title in ((left, "loss", "Training loss"), (right, "valid_mrr", "Validation MRR")):
             for (stage, records), colour in zip(history.items(), COLOURS, strict=False):
                 told = [(record["epoch"], record[key]) for record in records if key in record]
@@ -133,4 +143,4 @@ def draw_curves(history: Mapping[str, Sequence[Mapping[str, float]]], path: Path
             pictures.plain(axes, title, "Epoch", "")
         right.set_ylim(0, 1.1 * right.get_ylim()[1])
         handles, labels = right.get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside lower center", ncols=6, frameon=False, fontsize=9)
+        figure.legend(handles, labels, loc="lower center", ncols=6, frameon=False, fontsize=9)
