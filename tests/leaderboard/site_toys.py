@@ -7,6 +7,8 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
+import pytest
+
 from leaderboard import entries
 from leaderboard.board import Board
 from leaderboard.ranking import rank
@@ -34,6 +36,13 @@ EMPTY: Mapping[str, object] = {
     "ranks_sha256": None,
     "targets": 0,
 }
+
+
+def offline(patch: pytest.MonkeyPatch, cache: Path) -> None:
+    """Let only MetaFam be had, which is made here; the other datasets are at nobody's hand."""
+    patch.setenv("MTBENCH_OFFLINE", "1")
+    patch.delenv("MTBENCH_MIRROR", raising=False)
+    patch.setenv("MTBENCH_CACHE", str(cache))
 
 
 def make(folder: Path) -> Path:

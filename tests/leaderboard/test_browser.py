@@ -65,9 +65,7 @@ def site(tmp_path_factory) -> Path:
     for needed in ("jinja2", "matplotlib"):
         pytest.importorskip(needed)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("MTBENCH_OFFLINE", "1")
-        patch.delenv("MTBENCH_MIRROR", raising=False)
-        patch.setenv("MTBENCH_CACHE", str(tmp_path_factory.mktemp("cache")))
+        site_toys.offline(patch, tmp_path_factory.mktemp("cache"))
         folder = site_toys.make(tmp_path_factory.mktemp("leaderboard") / "results")
         out = tmp_path_factory.mktemp("out") / "site"
         render.render(site_toys.board(folder), folder, out)

@@ -76,13 +76,10 @@ def folder(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="module", autouse=True)
 def _no_network(tmp_path_factory):
-    """Let only MetaFam be had, which is made here; the other datasets are at nobody's hand."""
     for needed in ("jinja2", "matplotlib"):
         pytest.importorskip(needed)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("MTBENCH_OFFLINE", "1")
-        patch.delenv("MTBENCH_MIRROR", raising=False)
-        patch.setenv("MTBENCH_CACHE", str(tmp_path_factory.mktemp("cache")))
+        site_toys.offline(patch, tmp_path_factory.mktemp("cache"))
         yield
 
 
