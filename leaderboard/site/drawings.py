@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from leaderboard.board import Figure
 from mtbench import pictures
@@ -32,12 +32,16 @@ class Pair:
     remark: str = ""
 
 
+Stratum: TypeAlias = tuple[str, int, float, Mapping[str, Figure]]
+"""A label, the number of targets, chance, and the MRR per entry, by slug."""
+
+
 @dataclass(frozen=True)
 class Panel:
-    """The MRR of some entries by stratum: rows of a label, the number of targets, chance, and a figure per entry."""
+    """The MRR of some entries by stratum."""
 
     name: str
-    rows: Sequence[tuple[str, int, float, Mapping[str, Figure]]]
+    rows: Sequence[Stratum]
 
 
 def draw_pairs(panels: Mapping[str, Sequence[Pair]], path: Path) -> None:
@@ -81,8 +85,11 @@ def _draw_pairs(axes: Axes, name: str, pairs: Sequence[Pair]) -> None:
     axes.tick_params(axis="y", length=0)
 
 
-def draw_panels(panels: Sequence[Panel], entries: Sequence[str], path: Path) -> None:
-    """Draw the MRR by stratum, a panel per way to divide the targets, a mark per entry and one for chance."""
+def draw_panels(panels: Sequence[Panel], entries: Mapping[str, str], path: Path) -> None:
+    """Draw the MRR by stratum, a panel per way to divide the targets, a mark per entry and one for chance.
+
+    ``entries`` are the names that are shown, by slug.
+    """
     lines = [2 + len(panel.rows) for panel in panels]
     height = ROW * sum(lines) + BELOW
     with pictures.page(path, WIDTH, height) as figure:
@@ -104,14 +111,14 @@ def draw_panels(panels: Sequence[Panel], entries: Sequence[str], path: Path) -> 
         axes.spines["left"].set_visible(False)
         axes.tick_params(axis="y", length=0)
         handles = [
-            axes.plot([], [], marker, color=colour, label=pictures.literal(entry))[0]
-            for entry, marker, colour in zip(entries, MARKERS, COLOURS, strict=False)
+            axes.plot([], [], marker, color=colour, label=pictures.literal(name))[0]
+            for name, marker, colour in zip(entries.values(), MARKERS, COLOURS, strict=False)
         ]
         handles.append(axes.plot([], [], "|", color=GREY, markersize=9, markeredgewidth=2, label="chance")[0])
         figure.legend(handles=handles, loc="lower center", ncols=len(handles), frameon=False, fontsize=9)
 
 
-def _draw_row(axes: Axes, row: int, chance: float, found: Mapping[str, Figure], entries: Sequence[str]) -> None:
+def _draw_row(axes: Axes, row: int, chance: float, found: Mapping[str, Figure], entries: Mapping[str, str]) -> None:
     axes.plot([chance], [row], "|", color=GREY, markersize=12, markeredgewidth=2)
     step = 0.6 / max(1, len(entries))
     for place, (entry, marker, colour) in enumerate(zip(entries, MARKERS, COLOURS, strict=False)):

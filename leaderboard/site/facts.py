@@ -1,4 +1,4 @@
-"""What a page says beyond the board: the audit of a dataset, strata of ranks, curves of a training, tasks, transfer.
+"""What a page says beyond the board: the audit of a dataset, curves of a training, tasks of relation types, transfer.
 
 Each part needs something that may be absent: the dataset, a file of the run, a folder. Then the page says so.
 """
@@ -7,49 +7,23 @@ from __future__ import annotations
 
 import json
 import math
-import statistics
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-from leaderboard.board import DatasetBoard, Figure, Line
-from leaderboard.entries import HEADLINE, Entry
+from leaderboard.board import DatasetBoard, Figure
+from leaderboard.entries import Entry
 from leaderboard.site import drawings, inline
-from leaderboard.site.drawings import MOST, Pair, Panel
+from leaderboard.site.drawings import Pair
 from leaderboard.site.readings import PAPER, value
-from leaderboard.site.views import Cell, Column, Group, Row, Table, figure_cell, slug
+from leaderboard.site.strata import Data
+from leaderboard.site.views import Cell, Column, Group, Row, Table, slug
 from mtbench.audit import audit
-from mtbench.datasets import load
 from mtbench.errors import MtbenchError
 from mtbench.learned import HISTORY_FILE, TASKS_FILE
-from mtbench.splits import Dataset
 
-PANELS = {
-    "half_link": "By half-links observable in the test graph",
-    "inverse_visible": "By whether the inverse is observable",
-    "relation_seen": "By whether the relation type was trained on",
-    "distance": "By the distance of head and tail",
-    "degree": "By the degree of the ends",
-    "task": "By the predictive pattern of the relation type",
-}
 OURS = ("metafam", "metafam-strict")
 """Datasets made by this package, whose targets and tasks may be shown by name."""
-
-
-class Data:
-    """The datasets of a rendering, each loaded at most once."""
-
-    def __init__(self) -> None:
-        self._found: dict[str, Dataset | str] = {}
-
-    def get(self, name: str) -> Dataset | str:
-        """Return a dataset, or in one sentence that it cannot be had."""
-        if name not in self._found:
-            try:
-                self._found[name] = load(name)
-            except MtbenchError:  # its message names folders of this machine
-                self._found[name] = "this needs the dataset, which was not at hand when the page was made."
-        return self._found[name]
 
 
 def findings(part: DatasetBoard, data: Data) -> tuple[Sequence[str], str]:
@@ -81,62 +55,6 @@ def paper_against_ours(part: DatasetBoard, names: Mapping[str, str]) -> str:
         return ""
     title = f"Reported and re-evaluated MRR on {part.name}, each row under its own convention. {'; '.join(said)}."
     return inline.draw(f"{slug(part.name)}-paper", partial(drawings.draw_pairs, panels), title)
-
-
-def strata(name: str, lines: Sequence[Line], data: Data) -> tuple[str, Sequence[Table], str]:
-    """Return the picture of the strata of up to four entries on a dataset, its tables, or why there are none."""
-    found = data.get(lines[0].dataset) if lines else "nothing is ranked here yet."
-    if isinstance(found, str):
-        return "", (), found
-    lines = lines[:MOST]
-    panels = [Panel(PANELS[key], rows) for key in PANELS if len(rows := _rows(key, lines, found)) > 1]
-    if not panels:
-        return "", (), "all targets lie in one stratum."
-    names = [line.entry.card.name for line in lines]
-    tables = [_panel_table(f"{name}-{number}", panel, names) for number, panel in enumerate(panels)]
-    title = f"MRR of {', '.join(names)} on {lines[0].dataset} by stratum; the figures are in the tables below it."
-    return inline.draw(f"{name}-picture", partial(drawings.draw_panels, panels, names), title), tables, ""
-
-
-def _rows(key: str, lines: Sequence[Line], data: Dataset) -> list[tuple[str, int, float, Mapping[str, Figure]]]:
-    gathered: dict[str, tuple[int, float, dict[str, list[float]]]] = {}
-    for line in lines:
-        for run in line.entry.runs[line.dataset]:
-            result = run.results.get(HEADLINE)
-            if result is None or not len(result.ranks):
-                continue
-            try:
-                rows = result.by(key, data)
-            except MtbenchError:  # the strata do not apply to the dataset, or the run is of another version of it
-                continue
-            for row in rows:
-                _, _, found = gathered.setdefault(row.label, (row.targets, row.chance["mrr"], {}))
-                found.setdefault(line.entry.card.name, []).append(row.metrics["mrr"])
-    return [
-        (label, targets, chance, {entry: _figure(some) for entry, some in found.items()})
-        for label, (targets, chance, found) in gathered.items()
-    ]
-
-
-def _figure(values: Sequence[float]) -> Figure:
-    return Figure(statistics.fmean(values), statistics.stdev(values) if len(values) > 1 else None)
-
-
-def _panel_table(name: str, panel: Panel, entries: Sequence[str]) -> Table:
-    rows = [
-        Row(
-            label,
-            [
-                Cell(f"{targets:,}", value=float(targets)),
-                *(figure_cell(found.get(entry)) for entry in entries),
-                figure_cell(Figure(chance)),
-            ],
-            words=label,
-        )
-        for label, targets, chance, found in panel.rows
-    ]
-    columns = [Column("Targets"), *(Column(entry) for entry in entries), Column("Chance")]
-    return Table(name, panel.name, "Stratum", columns, [Group(rows)])
 
 
 def curves(entry: Entry, dataset: str) -> str:

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from leaderboard.board import Board, DatasetBoard
 from leaderboard.entries import Entry
 from leaderboard.site import detail, facts, overview
-from leaderboard.site.facts import Data
 from leaderboard.site.readings import READINGS, STANDARD
+from leaderboard.site.strata import Data, strata
 from leaderboard.site.views import slug
 from mtbench import atomic
 from mtbench.errors import MissingExtraError, UsageError
@@ -146,7 +146,7 @@ def _dataset(part: DatasetBoard, data: Data, board: Board) -> dict[str, object]:
         (line for line in part.lines if line.place is not None),
         key=lambda line: (-(figure.mean if (figure := line.figure()) else 0.0), line.entry.slug),
     )
-    picture, tables, no_strata = facts.strata("strata", best, data)
+    picture, tables, no_strata = strata("strata", best, data)
     return {
         "part": part,
         "record": part.record,
@@ -166,7 +166,7 @@ def _model(board: Board, entry: Entry, data: Data, downloads: Mapping[Path, Sequ
     lines = board.lines(entry.slug)
     pictures = []
     for line in lines:
-        picture, tables, why = facts.strata(f"strata-{slug(line.dataset)}", [line], data)
+        picture, tables, why = strata(f"strata-{slug(line.dataset)}", [line], data)
         learned = (facts.curves(entry, line.dataset), facts.tasks(entry, line.dataset))
         pictures.append((line.dataset, picture, tables, why, *learned))
 

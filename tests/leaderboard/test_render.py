@@ -11,16 +11,22 @@ from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+import numpy as np
 import pytest
 import site_toys
 from site_toys import HOSTILE, SCRIPT
 
 from leaderboard.entries import Run
-from leaderboard.site import facts, inline, readings, render, views
+from leaderboard.site import facts, inline, readings, render, strata, views
+from leaderboard.site.strata import Data
 from mtbench import atomic, cli
 from mtbench.errors import MissingExtraError, MtbenchError, UsageError
+from mtbench.evaluate import evaluate
 from mtbench.metrics import METRICS
+from mtbench.ranks import Counts, Ranks
+from mtbench.yardsticks import YARDSTICKS
 
+pytestmark = pytest.mark.filterwarnings("ignore::mtbench.results.MtbenchWarning")
 VOID = {"meta", "link", "input", "br", "img", "hr"}
 LOADING = {("link", "href"), ("script", "src"), ("img", "src"), ("image", "href"), ("use", "href"), ("iframe", "src")}
 DATASETS = 10
@@ -392,6 +398,39 @@ def test_bounds_are_those_of_the_runs(board):
     assert (found["mr"].low, found["mr"].high) == (best["mr"].mean, worst["mr"].mean)
     assert (found["mrr"].low, found["mrr"].high) == (worst["mrr"].mean, best["mrr"].mean)
     assert isinstance(line.entry.runs["metafam"][0], Run)
+
+
+def test_strata_are_those_of_the_package(board):
+    data = Data()
+    found = data.get("metafam")
+    (line,) = [line for line in board.lines("isdea") if line.dataset == "metafam"]
+    results = [run.headline for run in line.entry.runs["metafam"]]
+    expected = [result.by("degree", found) for result in results]
+    rows = strata._rows("degree", [line], found, data)
+    assert len(rows) == len(expected[0]) > 1
+    for (label, targets, chance, figures), *each in zip(rows, *expected, strict=True):
+        assert {(one.label, one.targets) for one in each} == {(label, targets)}
+        assert chance == pytest.approx(each[0].chance["mrr"])
+        assert figures["isdea"].mean == pytest.approx(np.mean([one.metrics["mrr"] for one in each]))
+        assert figures["isdea"].deviation == pytest.approx(np.std([one.metrics["mrr"] for one in each], ddof=1))
+    assert strata._rows("relation_seen", [], found, data) == ()
+
+
+def test_the_order_of_named_and_unnamed_ranks_is_that_of_the_split():
+    split = Data().get("metafam").test
+    found = evaluate(YARDSTICKS["entity-degree"](split), split)
+    values = strata.by_target(found, split)
+    assert np.array_equal(values, found.per_target()["mrr"])
+    turned = np.random.default_rng(0).permutation(len(values))
+    ranks = found.ranks
+    sides = {
+        side: Counts(*(part[turned] for part in (counts.greater, counts.equal, counts.count)))
+        for side, counts in ranks.sides.items()
+    }
+    shuffled = Ranks(ranks.heads[turned], ranks.relations[turned], ranks.tails[turned], sides)
+    assert np.array_equal(strata.by_target(replace(found, ranks=shuffled), split), values)
+    assert np.array_equal(strata.by_target(replace(found, ranks=Ranks.unnamed(ranks.sides)), split), values)
+    assert strata.by_target(replace(found, content_sha256="other"), split) is None
 
 
 @pytest.fixture
