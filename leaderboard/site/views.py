@@ -152,7 +152,7 @@ def percent(share: float) -> str:
 def seen(overlaps: Sequence[Overlap]) -> Cell:
     """Return how much of the targets the graphs a model learned from have shown: computed, or unknown."""
     if not overlaps:
-        return Cell("none", "learned from no graph", 0.0)
+        return Cell("no graph", value=0.0, kind="muted")
     known = [one.share for one in overlaps if one.share is not None]
     if len(known) < len(overlaps):
         return Cell("unknown", f"at least {percent(max(known))}" if known else "", kind="muted")

@@ -382,7 +382,7 @@ def test_a_picture_takes_the_colours_of_the_page():
         (views.count(12_345), "12,345"),
         (views.seen([views.Overlap("a", 0, 10), views.Overlap("b", None, 10)]), "unknown"),
         (views.seen([views.Overlap("a", 1, 10), views.Overlap("b", 0, 10)]), "10.0 %"),
-        (views.seen([]), "none"),
+        (views.seen([]), "no graph"),
     ],
 )
 def test_numbers_are_written_to_be_read(cell, text):
