@@ -15,10 +15,17 @@ RESULTS = Path("leaderboard/results")
 def command(
     entries: Annotated[Path, typer.Option(metavar="DIR", help="The folder of entries.")] = RESULTS,
     out: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="The folder of the pages, or the file of the tables.")
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="The folder of the pages, or the file of the tables.  [default: site, or print the tables]",
+            show_default=False,
+        ),
     ] = None,
     format: Annotated[str, typer.Option(help="html, markdown, latex, or summary.")] = "html",  # noqa: A002
-    force: Annotated[bool, typer.Option("--force", help="Replace a site that is there already.")] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace a site, or a file of tables, that is there already.")
+    ] = False,
 ) -> None:
     """Render the leaderboard.
 
