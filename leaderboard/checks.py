@@ -108,18 +108,23 @@ def siblings(directory: Path, root: Path) -> list[Path]:
 
 
 def named(root: Path, name: str) -> Path:
-    """Return the folder of an entry by slug or path; raises `UnknownNameError` for one that is not there."""
+    """Return the folder of an entry by slug or path.
+
+    Raises `UnknownNameError` for one that is not there, and `SubmissionError` for a folder that is no entry.
+    """
     given = Path(name)
-    if given.is_dir() and (given / CARD_FILE).exists():
-        return given
-    if root.is_dir():
-        known = {path.name: path for path in folders(root)}
-        if name in known:
-            return known[name]
+    known = {path.name: path for path in folders(root)} if root.is_dir() else {}
+    if name in known and not (given / CARD_FILE).exists():
+        return known[name]
+    if not given.is_dir():
         raise UnknownNameError("entry", name, known)
-    if given.is_dir():
-        return given
-    raise SubmissionError(f"{name} is no entry: name a folder with {CARD_FILE}, or the leaderboard with --entries DIR")
+    if not (given / CARD_FILE).exists():
+        inside = any(given.glob(f"*/{CARD_FILE}"))
+        remedy = (
+            f"check the entries in it with --entries {name}" if inside else "mtbench submit RUN... --to DIR makes one"
+        )
+        raise SubmissionError(f"{name} is no entry, there is no {CARD_FILE} in it: {remedy}")
+    return given
 
 
 def examine(directory: Path) -> Examined:

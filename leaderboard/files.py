@@ -7,6 +7,7 @@ import re
 import stat
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 
 from leaderboard.cards import CARD_BYTES, CARD_FILE
@@ -34,7 +35,7 @@ TASK_FILES = (RESULT_FILE, RANKS_FILE)
 RUN_FILES = (*TASK_FILES, CONVENTIONS_FILE, HISTORY_FILE, TASKS_FILE)
 TASK_FOLDERS = tuple(f"{protocol}-{vocabulary}" for protocol in PROTOCOLS for vocabulary in VOCABULARIES)
 DATASET_FOLDER = re.compile(r"[a-z0-9][a-z0-9._-]{0,79}")
-SEED_FOLDER = re.compile(r"seed(0|[1-9][0-9]{0,9})")
+SEED_FOLDER = re.compile(r"seed(0|[1-9][0-9]{0,17})")
 PICKLES = (".pkl", ".pickle", ".pt", ".pth", ".bin", ".ckpt", ".joblib", ".npy", ".npz", ".dill")
 """Endings of files that run code when they are opened, or may."""
 
@@ -74,17 +75,15 @@ _LINK = "is a link, which may lead out of the entry: put the file itself there"
 
 def _folder(walk: _Walk, parts: tuple[str, ...]) -> Iterator[Problem]:
     with os.scandir(walk.directory.joinpath(*parts)) as listing:
-        for item in listing:
-            walk.seen += 1
-            if walk.seen > MOST_FILES:
-                if walk.seen == MOST_FILES + 1:
-                    yield Problem(
-                        "number",
-                        walk.directory.name,
-                        f"more than {MOST_FILES:,} files and folders: keep the runs alone",
-                    )
-                return
-            yield from _item(walk, (*parts, item.name), item.stat(follow_symlinks=False))
+        found = sorted(islice(listing, MOST_FILES + 1), key=lambda item: item.name)
+    for item in found:
+        walk.seen += 1
+        if walk.seen > MOST_FILES:
+            if walk.seen == MOST_FILES + 1:
+                message = f"more than {MOST_FILES:,} files and folders: keep the runs alone"
+                yield Problem("number", walk.directory.name, message)
+            return
+        yield from _item(walk, (*parts, item.name), item.stat(follow_symlinks=False))
 
 
 def _item(walk: _Walk, parts: tuple[str, ...], found: os.stat_result) -> Iterator[Problem]:

@@ -97,13 +97,13 @@ SHAPES: Mapping[str, Kind] = {
 def result_shape(payload: object) -> Iterator[str]:
     """Say what of ``result.json`` is not as every run has it: keys, kinds of values, bounds."""
     if not isinstance(payload, dict):
-        yield "holds no object: evaluate again"
+        yield "holds no object"
         return
     if missing := [name for name in KEYS if name not in payload]:
-        yield f"the keys {', '.join(missing)} are missing: evaluate again"
+        yield f"the keys {', '.join(missing)} are missing"
         return
     if extra := [name for name in payload if name not in KEYS and name != REPLACED]:
-        yield f"the key {quote(extra[0])} is none of a result: evaluate again"
+        yield f"the key {quote(extra[0])} is none of a result"
     for name, (good, wanted) in SHAPES.items():
         if not good(payload[name]):
             yield f"{name} must be {wanted}, not {quote(payload[name])}"

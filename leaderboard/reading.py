@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from leaderboard.cards import SubmissionError, expect_plain
+from leaderboard.pages import unpacked_bytes
 from mtbench.errors import ResultError
 from mtbench.names import COLUMNS, SIDES
 from mtbench.ranks import COUNTS
@@ -19,8 +20,7 @@ if TYPE_CHECKING:
 DIGITS = 18
 """Of a whole number; more do not fit into 64 bits."""
 
-MOST_ROW_GROUPS = 1_000
-MOST_UNPACKED = 64 * 1024 * 1024
+MOST_UNPACKED = 16 * 1024 * 1024
 LONGEST_NAME = 1_000
 RANK_COLUMNS = (*COLUMNS, *(f"{side}_{name}" for side in SIDES for name in COUNTS))
 
@@ -103,44 +103,55 @@ def unplain(value: object) -> str | None:
 def expect_ranks(path: Path, targets: int, candidates: int) -> None:
     """Raise `ResultError`, without the path, for a file that cannot be read as ranks in little memory.
 
-    The footer says how many rows there are and how large they get, and is read before they are: at most ``targets``
-    rows. Then names and counts have to be of a length and size that arrays can be made of: at most ``candidates``.
+    The footer says how many rows there are, the headers of the pages how large they get; both are read before anything
+    is unpacked: at most ``targets`` rows. Then names and counts have to be of a length and size that arrays can be made
+    of: at most ``candidates``.
     """
     import pyarrow as pa
     from pyarrow import parquet
 
     try:
-        with parquet.ParquetFile(path) as file:
-            about, names = file.metadata, file.schema_arrow.names
-            if wrong := [name for name in names if name not in RANK_COLUMNS]:
-                raise ResultError(f"the column {wrong[0][:60]!r} does not belong there")
-            if len(set(names)) < len(names):
-                raise ResultError("a column is there twice")
+        schema = parquet.read_schema(path)
+        _expect_columns(schema)
+        # A name that all rows share is one text, not as many as rows.
+        with parquet.ParquetFile(path, read_dictionary=[name for name in COLUMNS if name in schema.names]) as file:
+            about = file.metadata
             if about.num_rows > targets:
                 raise ResultError(f"{about.num_rows:,} rows, at most {targets:,} can be targets")
-            groups = [about.row_group(number) for number in range(min(about.num_row_groups, MOST_ROW_GROUPS + 1))]
-            size = sum(group.column(place).total_uncompressed_size for group in groups for place in range(len(names)))
-            if len(groups) > MOST_ROW_GROUPS or size > MOST_UNPACKED:
+            if about.num_row_groups > max(targets, 1):
+                raise ResultError(f"{about.num_row_groups:,} groups of rows, more than there are targets")
+            size = unpacked_bytes(path, about)
+            if size > MOST_UNPACKED:
                 raise ResultError(f"{size:,} bytes once unpacked, at most {MOST_UNPACKED:,} are read")
-            _expect_columns(file.read(), candidates)
+            _expect_values(file.read(use_threads=False), candidates)
     except (OSError, ValueError, pa.ArrowException) as error:
         raise ResultError(f"cannot be read as Parquet ({error})") from error
 
 
-def _expect_columns(table: pa.Table, candidates: int) -> None:
+def _expect_columns(schema: pa.Schema) -> None:
     import pyarrow as pa
+
+    if wrong := [name for name in schema.names if name not in RANK_COLUMNS]:
+        raise ResultError(f"the column {wrong[0][:60]!r} does not belong there")
+    if len(set(schema.names)) < len(schema.names):
+        raise ResultError("a column is there twice")
+    for column in schema:
+        if not (pa.types.is_string if column.name in COLUMNS else pa.types.is_signed_integer)(column.type):
+            raise ResultError(f"column {column.name} has the type {column.type}")
+
+
+def _expect_values(table: pa.Table, candidates: int) -> None:
     from pyarrow import compute
 
     table.validate(full=True)
     for name in table.column_names:
         column = table.column(name)
-        if name in COLUMNS:
-            if not pa.types.is_string(column.type) or column.null_count:
-                raise ResultError(f"column {name} has the type {column.type} with {column.null_count} nulls")
-            if (compute.max(compute.binary_length(column)).as_py() or 0) > LONGEST_NAME:
-                raise ResultError(f"column {name} has a name of more than {LONGEST_NAME:,} bytes")
+        if column.null_count:
+            raise ResultError(f"column {name} has {column.null_count} empty cells")
+        if name not in COLUMNS:
+            if (compute.max(column).as_py() or 0) > candidates:
+                raise ResultError(f"column {name} counts more than {candidates:,} candidates")
             continue
-        if not pa.types.is_signed_integer(column.type) or column.null_count:
-            raise ResultError(f"column {name} has the type {column.type} with {column.null_count} nulls")
-        if (compute.max(column).as_py() or 0) > candidates:
-            raise ResultError(f"column {name} counts more than {candidates:,} candidates")
+        for chunk in column.chunks:
+            if (compute.max(compute.binary_length(chunk.dictionary)).as_py() or 0) > LONGEST_NAME:
+                raise ResultError(f"column {name} has a name of more than {LONGEST_NAME:,} bytes")

@@ -117,7 +117,9 @@ def _result(folder: Path, where: str, has_ranks: bool) -> tuple[dict[str, Any] |
         payload = read_json(folder / RESULT_FILE, SIZES[RESULT_FILE])
     except ResultError as error:
         return None, [Problem("json", f"{where}/{RESULT_FILE}", f"{error}: evaluate again")]
-    problems = [Problem("shape", f"{where}/{RESULT_FILE}", message) for message in result_shape(payload)]
+    problems = [
+        Problem("shape", f"{where}/{RESULT_FILE}", f"{message}: evaluate again") for message in result_shape(payload)
+    ]
     if wrong := unplain(payload):
         problems.append(Problem("text", f"{where}/{RESULT_FILE}", f"{wrong}; a page shows it: run again without it"))
     if problems or not isinstance(payload, dict):
@@ -148,17 +150,17 @@ def _beside(path: Path, run: RunRead) -> Iterator[Problem]:
     try:
         payload = read_json(path, SIZES[path.name])
     except ResultError as error:
-        yield Problem("json", where, f"{error}: evaluate again")
+        yield Problem("json", where, f"{error}: delete it, or run again")
         return
     shown = without_slots(payload) if path.name == TASKS_FILE else payload
     if wrong := unplain(shown):
-        yield Problem("text", where, f"{wrong}; a page shows it: run again without it")
+        yield Problem("text", where, f"{wrong}; a page shows it: delete the file, or run again")
     shapes = {HISTORY_FILE: history_shape, TASKS_FILE: tasks_shape, CONVENTIONS_FILE: conventions_shape}
     if wrong := shapes[path.name](payload):
-        yield Problem("shape", where, f"{wrong}: run again")
+        yield Problem("shape", where, f"{wrong}: delete it, or run again")
     elif path.name == CONVENTIONS_FILE and run.payloads and isinstance(payload, dict):
         for message in _unlike(payload, run):
-            yield Problem("conventions", where, f"{message}: run again with --paper")
+            yield Problem("conventions", where, f"{message}: delete it, or run again with --paper")
     if path.name == TASKS_FILE and run.payloads and not may_name_targets(run.headline["dataset"]):
         yield Problem("names", where, "names relations of data that may not be passed on: delete it")
 

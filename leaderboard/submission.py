@@ -12,9 +12,11 @@ from pathlib import Path
 
 from leaderboard import cards, checks
 from leaderboard.cards import CARD_FILE, SLUG, Card, SubmissionError
-from leaderboard.files import RUN_FILES, TASK_FOLDERS, account
+from leaderboard.files import RUN_FILES, SIZES, TASK_FOLDERS, account
 from leaderboard.overlap import TRAIN
+from leaderboard.payloads import result_shape
 from leaderboard.problems import Problem, plain
+from leaderboard.reading import read_json
 from leaderboard.run_checks import content_sha256, may_name_targets
 from mtbench import atomic, catalog, results
 from mtbench.errors import ResultError
@@ -201,6 +203,7 @@ def _read(directory: Path) -> _Run:
     read: dict[str, Result] = {}
     for place in places:
         folder = directory / place
+        _expect_shape(folder / RESULT_FILE)
         if problems := results.verify(folder).problems:
             remedy = "run it again"
             names = {problem.name for problem in problems}
@@ -213,6 +216,15 @@ def _read(directory: Path) -> _Run:
             raise SubmissionError(str(error)) from error
         _expect_released(folder, read[place])
     return _Run(directory, read)
+
+
+def _expect_shape(path: Path) -> None:
+    try:
+        wrong = list(result_shape(read_json(path, SIZES[RESULT_FILE])))
+    except ResultError as error:
+        raise SubmissionError(f"{path}: {error}; run it again") from error
+    if wrong:
+        raise SubmissionError(f"{path}: {'; '.join(wrong[:SHOWN])}; run it again")
 
 
 def _expect_released(folder: Path, result: Result) -> None:

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from leaderboard.problems import Problem
 
 ENTRIES = Path("leaderboard") / "results"
+SHOWN = 20
+"""Problems of an entry that are printed; with so many, something else is wrong with it."""
+
 HEADINGS = ("Entry", "Problems", "Remarks")
 
 
@@ -53,9 +56,12 @@ def command(
         say_table(HEADINGS, [(name, *_numbers(some)) for name, some in found.items()])
         for problem in _remarks(found):
             say(f"remark: {problem}")
-    broken = [problem for some in found.values() for problem in some if not problem.remark]
-    for problem in broken:
-        fail(str(problem))
+    broken = {name: wrong for name, some in found.items() if (wrong := [one for one in some if not one.remark])}
+    for name, wrong in broken.items():
+        for problem in wrong[:SHOWN]:
+            fail(str(problem))
+        if len(wrong) > SHOWN:
+            fail(f"{name}: and {len(wrong) - SHOWN} more, which --json lists")
     if broken:
         raise typer.Exit(1)
     if not as_json:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import pickle
@@ -22,6 +23,7 @@ from leaderboard import checks, entries, ranking
 from leaderboard.cards import SubmissionError
 from leaderboard.checks import Problem, board_problems, check, check_all, gather
 from leaderboard.files import MOST_FILES
+from leaderboard.pages import _pages, unpacked_bytes
 from leaderboard.problems import plain
 from leaderboard.reading import read_json, unplain
 from leaderboard.run_checks import content_sha256, fingerprint
@@ -629,8 +631,49 @@ class TestParquet:
         long = pa.array(["a" * 1_000_000] * 184)
         bomb = table.set_column(0, "head", long)
         message = self.refused(entry, bomb, use_dictionary=False)
-        assert "bytes once unpacked, at most 67,108,864 are read" in message
+        assert "bytes once unpacked, at most 16,777,216 are read" in message
         assert "name of more than 1,000 bytes" in self.refused(entry, bomb)
+
+    def test_a_name_of_many_rows_is_not_multiplied(self, entry, table):
+        """The dictionary has one text of 16 MB, the column would be of 3 GB."""
+        names = pa.DictionaryArray.from_arrays(pa.array([0] * 184, pa.int32()), pa.array(["a" * 16_000_000]))
+        schema = table.schema.set(0, pa.field("head", pa.string())).remove_metadata()
+        plain_table = table.set_column(0, "head", names).replace_schema_metadata(None)
+        path = entry / "metafam" / "seed0" / "ranks.parquet"
+        with parquet.ParquetWriter(path, plain_table.schema, compression="zstd", store_schema=False) as writer:
+            writer.write_table(plain_table)
+        assert parquet.read_schema(path).types == schema.types
+        assert "name of more than 1,000 bytes" in problems(entry)["ranks"].message
+
+    def test_a_footer_that_lies_about_its_pages(self, entry, table, run):
+        """A small size in place of the true one, in as many bytes."""
+        bomb = table.set_column(0, "head", pa.array(["a" * 1_000_000] * 184))
+        write_ranks(run, bomb, use_dictionary=False)
+        path = run / "ranks.parquet"
+        with parquet.ParquetFile(path) as file:
+            size = file.metadata.row_group(0).column(0).total_uncompressed_size
+            assert unpacked_bytes(path, file.metadata) == sum(
+                file.metadata.row_group(0).column(place).total_uncompressed_size for place in range(9)
+            )
+        old, new = varint(2 * size), varint(2 * 1000, len(varint(2 * size)))
+        path.write_bytes(path.read_bytes().replace(old, new))
+        with parquet.ParquetFile(path) as file:
+            assert file.metadata.row_group(0).column(0).total_uncompressed_size == 1000
+        assert "bytes once unpacked, at most 16,777,216 are read" in problems(entry)["ranks"].message
+
+    def test_the_sizes_of_published_pages_are_those_of_their_footers(self):
+        for path in sorted(forging.PUBLISHED.glob("*/*/seed0/ranks.parquet")):
+            with parquet.ParquetFile(path) as file:
+                group = file.metadata.row_group(0)
+                told = sum(group.column(place).total_uncompressed_size for place in range(group.num_columns))
+                assert unpacked_bytes(path, file.metadata) == told
+
+    @given(data=st.data())
+    @settings(deadline=None, max_examples=200)
+    def test_page_headers_of_any_bytes_end(self, data):
+        content = data.draw(st.binary(max_size=200))
+        with contextlib.suppress(ResultError):
+            assert _pages(content) >= 0
 
     def test_other_columns(self, entry, table):
         extra = table.append_column(SCRIPT, table.column(3))
@@ -640,14 +683,24 @@ class TestParquet:
 
     def test_counts_that_are_no_numbers(self, entry, table):
         place = table.column_names.index("tail_equal")
-        for values in (pa.array(["1"] * 184), pa.array([1.0] * 184), pa.array([None] * 184, pa.int32())):
-            assert "column tail_equal has the type" in self.refused(
-                entry, table.set_column(place, "tail_equal", values)
-            )
+        for values in (pa.array(["1"] * 184), pa.array([1.0] * 184), pa.array([1] * 184, pa.uint64())):
+            other = table.set_column(place, "tail_equal", values)
+            assert "column tail_equal has the type" in self.refused(entry, other)
+        none = table.set_column(place, "tail_equal", pa.array([None] * 184, pa.int32()))
+        assert "column tail_equal has 184 empty cells" in self.refused(entry, none)
+        coded = table.set_column(0, "head", table.column("head").dictionary_encode())
+        assert "column head has the type dictionary" in self.refused(entry, coded)
 
     def test_names_that_are_no_text(self, entry, table):
         bytes_ = pa.array([b"\xff"] * 184, pa.binary()).view(pa.string())
         assert "cannot be read as Parquet" in self.refused(entry, table.set_column(0, "head", bytes_))
+
+
+def varint(value, length=1):
+    """Return a number as Thrift writes it, filled up to a length."""
+    parts = [value >> shift & 127 for shift in range(0, max(value.bit_length(), 1), 7)]
+    parts += [0] * (length - len(parts))
+    return bytes([*(part | 128 for part in parts[:-1]), parts[-1]])
 
 
 def test_all_problems_of_an_entry_are_told_at_once(entry, run):
@@ -741,7 +794,8 @@ class TestCommand:
         ("arguments", "message"),
         [
             (["check", "isdae", "--entries"], "unknown entry 'isdae': did you mean isdea"),
-            (["check", "../../etc", "--entries"], "unknown entry '../../etc'"),
+            (["check", "../../nowhere", "--entries"], "unknown entry '../../nowhere'"),
+            (["check", "nowhere"], "unknown entry 'nowhere'"),
             (["chek"], "No such command 'chek'. Did you mean 'check'?"),
             ([], "Usage: mtbench leaderboard"),
         ],
@@ -752,6 +806,24 @@ class TestCommand:
         assert code == 2
         assert message in out + err
         assert "Traceback" not in err
+
+    def test_a_folder_that_is_no_entry(self, command, entry, run):
+        code, _, err = command("leaderboard", "check", entry.parent)
+        assert code == 1
+        assert f"there is no card.toml in it: check the entries in it with --entries {entry.parent}\n" in err
+        code, _, err = command("leaderboard", "check", run)
+        assert code == 1
+        assert "there is no card.toml in it: mtbench submit RUN... --to DIR makes one\n" in err
+
+    def test_of_many_problems_the_first_are_printed(self, command, entry):
+        for number in range(30):
+            (entry / f"{number}.html").touch()
+        code, out, err = command("leaderboard", "check", "--entries", entry.parent)
+        assert code == 1
+        assert out.splitlines()[2].split()[:2] == ["isdea", "30"]
+        assert err.splitlines()[-1] == "error: isdea: and 10 more, which --json lists"
+        assert len(err.splitlines()) == 21
+        assert err.splitlines()[0].startswith("error: isdea/0.html: ")
 
     def test_a_folder_without_entries(self, command, tmp_path):
         code, _, err = command("leaderboard", "check", "--entries", tmp_path)

@@ -239,6 +239,25 @@ class TestRefused:
         edit(runs / "isdea-metafam-1" / "entity-slots" / "result.json", tie_rate=0.5)
         self.refused([runs], to, "isdea-metafam-1/entity-slots does not hold: .*tie_rate is 0.5")
 
+    @pytest.mark.parametrize(
+        ("text", "message"),
+        [
+            ("[" * 100_000, "nested too deeply"),
+            ('{"seed": NaN}', "NaN is not a number"),
+            ("[]", "holds no object; run it again"),
+            ("{}", "the keys schema, .* are missing; run it again"),
+            (None, "hyperparameters must be names with texts, .*, not .'a', 'b'.; run it again"),
+        ],
+        ids=lambda text: str(text)[:10],
+    )
+    def test_a_result_that_is_none(self, runs, to, text, message):
+        path = runs / "isdea-metafam-1" / "result.json"
+        if text is None:
+            edit(path, hyperparameters=["a", "b"])
+        else:
+            path.write_text(text, encoding="utf-8")
+        self.refused([runs], to, f"isdea-metafam-1/result.json: .*{message}")
+
     def test_an_earlier_evaluator(self, runs, to):
         edit(runs / "isdea-metafam-1" / "result.json", evaluator_version="0")
         self.refused([runs], to, "mtbench verify .*isdea-metafam-1 --rescore")
