@@ -93,7 +93,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         # A name the terminal cannot show must not end the program.
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
-    if arguments is None and sys.argv[1:2] in (["run"], ["transfer"]):
+    if arguments is None and sys.argv[1:2] in (["run"], ["transfer"], ["grid"]):
         allocator.restart_with_settings()
     try:
         typer.main.get_command(make_app()).main(arguments, prog_name="mtbench")
