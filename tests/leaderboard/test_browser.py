@@ -233,6 +233,30 @@ def test_the_theme_follows_the_system_until_it_is_chosen(browser, site):
     assert ground() == light
 
 
+def test_paper_is_white_whatever_the_screen(browser):
+    look(browser, "desk", "dark")
+    media = {"media": "print", "features": [{"name": "prefers-color-scheme", "value": "dark"}]}
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", media)
+    try:
+        style = "const s = getComputedStyle(document.body); return [s.backgroundColor, s.color]"
+        assert browser.execute_script(style) == ["rgb(255, 255, 255)", "rgb(0, 0, 0)"]
+        assert not browser.find_element(By.ID, "filter").is_displayed()
+    finally:
+        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
+
+
+def test_nothing_moves_while_a_page_opens(browser, site):
+    for name in ("index", "datasets/metafam", "models/mtdea-k2"):
+        browser.get((site / f"{name}.html").as_uri())
+        shifts = browser.execute_async_script(
+            """const done = arguments[0];
+            new PerformanceObserver((list) => done(list.getEntries().map((entry) => entry.value)))
+              .observe({type: "layout-shift", buffered: true});
+            requestAnimationFrame(() => requestAnimationFrame(() => done([])));"""
+        )
+        assert sum(shifts) < 0.01, name
+
+
 def test_where_nothing_can_be_stored_all_of_it_works(browser, site):
     blocked = "Object.defineProperty(window, 'localStorage', {get() { throw new Error('blocked'); }});"
     blocked += blocked.replace("localStorage", "sessionStorage")

@@ -14,6 +14,7 @@ const store = {
 };
 
 const root = document.documentElement;
+root.classList.add("scripted"); // before anything is drawn, so that nothing moves later
 const chosenTheme = store.get("theme");
 if (chosenTheme === "light" || chosenTheme === "dark") root.dataset.theme = chosenTheme;
 
@@ -31,7 +32,6 @@ function setUpTheme() {
     show();
   });
   window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", show);
-  button.hidden = false;
   show();
 }
 
@@ -131,7 +131,6 @@ function setUpFilter() {
     count();
   };
   input.addEventListener("input", apply);
-  input.closest(".filter").hidden = false;
   apply();
 }
 
