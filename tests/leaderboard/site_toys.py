@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from leaderboard import entries
 from leaderboard.board import Board
+from leaderboard.overlap import overlap
 from leaderboard.ranking import rank
 
 PUBLISHED = Path(__file__).resolve().parents[2] / "leaderboard" / "results"
@@ -38,11 +40,16 @@ EMPTY: Mapping[str, object] = {
 }
 
 
-def offline(patch: pytest.MonkeyPatch, cache: Path) -> None:
+@contextmanager
+def offline(cache: Path) -> Iterator[None]:
     """Let only MetaFam be had, which is made here; the other datasets are at nobody's hand."""
-    patch.setenv("MTBENCH_OFFLINE", "1")
-    patch.delenv("MTBENCH_MIRROR", raising=False)
-    patch.setenv("MTBENCH_CACHE", str(cache))
+    overlap.cache_clear()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MTBENCH_OFFLINE", "1")
+        patch.delenv("MTBENCH_MIRROR", raising=False)
+        patch.setenv("MTBENCH_CACHE", str(cache))
+        yield
+    overlap.cache_clear()
 
 
 def make(folder: Path) -> Path:

@@ -14,8 +14,7 @@ from mtbench.tables import MARKDOWN
 
 @pytest.fixture(scope="module")
 def board(tmp_path_factory):
-    with pytest.MonkeyPatch.context() as patch:
-        site_toys.offline(patch, tmp_path_factory.mktemp("cache"))
+    with site_toys.offline(tmp_path_factory.mktemp("cache")):
         return site_toys.board(site_toys.make(tmp_path_factory.mktemp("leaderboard") / "results"))
 
 

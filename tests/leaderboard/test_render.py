@@ -17,12 +17,15 @@ import site_toys
 from site_toys import HOSTILE, SCRIPT
 
 from leaderboard.entries import Run
+from leaderboard.overlap import overlap
 from leaderboard.site import facts, inline, readings, render, strata, views
 from leaderboard.site.strata import Data
 from mtbench import atomic, cli
+from mtbench.datasets import load
 from mtbench.errors import MissingExtraError, MtbenchError, UsageError
 from mtbench.evaluate import evaluate
 from mtbench.metrics import METRICS
+from mtbench.names import HEAD, TAIL
 from mtbench.ranks import Counts, Ranks
 from mtbench.yardsticks import YARDSTICKS
 
@@ -84,8 +87,7 @@ def folder(tmp_path_factory) -> Path:
 def _no_network(tmp_path_factory):
     for needed in ("jinja2", "matplotlib"):
         pytest.importorskip(needed)
-    with pytest.MonkeyPatch.context() as patch:
-        site_toys.offline(patch, tmp_path_factory.mktemp("cache"))
+    with site_toys.offline(tmp_path_factory.mktemp("cache")):
         yield
 
 
@@ -431,6 +433,24 @@ def test_the_order_of_named_and_unnamed_ranks_is_that_of_the_split():
     assert np.array_equal(strata.by_target(replace(found, ranks=shuffled), split), values)
     assert np.array_equal(strata.by_target(replace(found, ranks=Ranks.unnamed(ranks.sides)), split), values)
     assert strata.by_target(replace(found, content_sha256="other"), split) is None
+
+
+def test_with_the_dataset_there_is_an_audit_and_no_name_of_a_target(folder, mirror, tmp_path, monkeypatch):
+    monkeypatch.setenv("MTBENCH_MIRROR", str(mirror))
+    overlap.cache_clear()
+    only = tmp_path / "results"
+    shutil.copytree(folder / "isdea-homo", only / "isdea-homo")
+    board = site_toys.board(only)
+    made = render.files(replace(board, datasets=tuple(part for part in board.datasets if part.name == "fbnell")), only)
+    page = Page(made["datasets/fbnell.html"].decode())
+    assert "No audit" not in page.text
+    assert "By half-links observable in the test graph" in page.text
+    assert "unknown" not in page.text
+    split = load("fbnell").test
+    names = {str(name) for name in split.entities[np.unique(split.targets[:, [HEAD, TAIL]])]}
+    assert len(names) > 100
+    pages = " ".join(data.decode() for name, data in made.items() if name.endswith((".html", ".json")))
+    assert [name for name in names if len(name) > 4 and name in pages] == []
 
 
 @pytest.fixture
