@@ -177,7 +177,9 @@ def standings(parts: Sequence[DatasetBoard], regime: Regime, up: str = "", prefi
             rows = [_standing(line, reading, best, notes, up) for line in lines]
             if rows and len(parts) > 1:
                 floor = next((line.best_floor for line in lines if line.best_floor), None)
-                said = f"best floor: {floor[0].replace('_', ' ')}, {floor[1]:.3f}" if floor else ""
+                said = (
+                    f"best floor: {floor[0].replace('_', ' ')}, {floor[1]:.3f}" if floor and reading == STANDARD else ""
+                )
                 groups.append(Group(rows, part.name, up + dataset_page(part.name), said))
             elif rows:
                 groups.append(Group(rows))
