@@ -29,7 +29,7 @@ class UnknownNameError(UsageError):
 
 
 class AtWorkError(UsageError):
-    """Another process is at work on the same directory, and will finish what was asked for or leave it to be continued."""
+    """Another process is at work on the same directory: it finishes what was asked for, or leaves it to go on."""
 
 
 class MissingExtraError(UsageError):
