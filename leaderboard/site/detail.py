@@ -33,9 +33,9 @@ from mtbench.run import CONVENTIONS_FILE
 from mtbench.runs import RANKS_FILE, REGIMES, RESULT_FILE, Regime
 
 PROTOCOLS = {
-    "dual": "Dual: 24 other tails and 26 other relation types in one list",
+    "dual": "Dual: 24 other tails and up to 26 other relation types in one list",
     "entity": "Entity-centric: 50 other tails",
-    "relation": "Relation-centric: 50 other relation types",
+    "relation": "Relation-centric: up to 50 other relation types",
 }
 FILES = (RESULT_FILE, RANKS_FILE, CONVENTIONS_FILE)
 """What may be downloaded of a run."""

@@ -162,7 +162,7 @@ STANDING = {
 }
 
 
-def standings(parts: Sequence[DatasetBoard], regime: Regime, up: str = "", prefix: str = "standing") -> list[Table]:
+def standings(parts: Sequence[DatasetBoard], regime: Regime, up: str = "") -> list[Table]:
     """Return where the ranked entries of a regime stand on some datasets, a table per reading.
 
     ``up`` leads from the page to the first one.
@@ -175,22 +175,23 @@ def standings(parts: Sequence[DatasetBoard], regime: Regime, up: str = "", prefi
             lines = [line for line in part.of(regime) if line.place is not None]
             best = _best(lines, reading)
             rows = [_standing(line, reading, best, notes, up) for line in lines]
-            if rows and len(parts) > 1:
-                floor = next((line.best_floor for line in lines if line.best_floor), None)
-                said = (
-                    f"best floor: {floor[0].replace('_', ' ')}, {floor[1]:.3f}" if floor and reading == STANDARD else ""
-                )
+            if rows:
+                said = _floor(lines) if reading == STANDARD else ""
                 groups.append(Group(rows, part.name, up + dataset_page(part.name), said))
-            elif rows:
-                groups.append(Group(rows))
         if groups:
-            caption = f"{REGIME_NAMES[regime]}: dual MRR, {reading.label.lower()}" + (
-                "" if reading == PAPER else " reading"
-            )
-            caption = caption.replace("the paper's", "by the paper's conventions")
-            key = f"{prefix}-{regime}-{reading.key}"
+            how = "by the paper's conventions" if reading == PAPER else f"{reading.label.lower()} reading"
+            caption = f"{REGIME_NAMES[regime]}: dual MRR, {how}"
+            if len(parts) == 1:
+                caption = "; ".join(filter(None, [caption, groups[0].detail]))
+                groups = [Group(groups[0].rows)]
+            key = f"standing-{regime}-{reading.key}"
             tables.append(Table(key, caption, "Entry", STANDING[reading], groups, reading.key, notes.texts))
     return tables
+
+
+def _floor(lines: Sequence[Line]) -> str:
+    floor = next((line.best_floor for line in lines if line.best_floor), None)
+    return "" if floor is None else f"best floor: {floor[0].replace('_', ' ')}, {floor[1]:.3f}"
 
 
 def _standing(line: Line, reading: Reading, best: float | None, notes: Notes, up: str) -> Row:
