@@ -1,0 +1,64 @@
+"""Fill in the tables of the README: ``python docs/readme.py`` writes them, tests compare them.
+
+The leaderboard's is what ``mtbench leaderboard render --format summary`` prints, the datasets' is of the catalogue.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from leaderboard import checks, ranking, tables
+from mtbench import catalog
+from mtbench.tables import lay_out
+
+ROOT = Path(__file__).resolve().parents[1]
+README = ROOT / "README.md"
+DATASETS = {
+    "metafam": "the inverse of every missing triple is observable; one of its two patterns is absent",
+    "metafam-strict": "ours: no inverse in sight, both patterns in the graph, new relation names in test",
+    "fbnell": "195 of the 592 targets are on relation types of training",
+    "fbnell-strict": "ours: the other 397",
+    "wikitopics-mt1/health": "7 relation types to rank against, the paper prints 8",
+    "wikitopics-mt1/taxonomy": "9 relation types to rank against, the paper prints 10",
+    "wikitopics-mt2/location": "94 of the 48,364 training triples are of its second topic",
+    "wikitopics-mt2/science": "the same training graph",
+    "wikitopics-mt3/art": "29 relation types in training, the paper prints 99",
+    "wikitopics-mt3/infrastructure": "the same training graph",
+    "wikitopics-mt4/health": "the paper's statistics name other topics than its text",
+    "wikitopics-mt4/science": "the same training graph",
+}
+"""The datasets to begin with, and the one thing to know of each."""
+
+
+def datasets() -> str:
+    """Return the table of datasets: sizes from the catalogue, how many defects are known, and the one to know."""
+    rows = []
+    for name, defect in DATASETS.items():
+        record = catalog.record(name)
+        sizes = [record.parts[part].triples for part in ("train/graph", "test/graph", "test/targets")]
+        types = record.graphs["test"].relations
+        rows.append([name, defect, *(f"{size:,}" for size in sizes), types, len(record.defects)])
+    headings = ["Dataset", "What to know", "Train triples", "Test triples", "Targets", "Test types", "Known defects"]
+    return lay_out(headings, rows, "markdown", left=2)
+
+
+def leaderboard() -> str:
+    """Return the summary of the leaderboard's entries."""
+    return tables.summary(ranking.rank(*checks.gather(ROOT / "leaderboard" / "results")))
+
+
+def filled(text: str) -> str:
+    """Return the README with its tables made anew."""
+    for mark, table in (("leaderboard", leaderboard), ("datasets", datasets)):
+        text = re.sub(
+            rf"<!-- {mark} -->\n.*?<!-- end -->",
+            lambda found, mark=mark, table=table: f"<!-- {mark} -->\n\n{table()}\n\n<!-- end -->",
+            text,
+            flags=re.DOTALL,
+        )
+    return text
+
+
+if __name__ == "__main__":
+    README.write_text(filled(README.read_text(encoding="utf-8")), encoding="utf-8")
