@@ -1,0 +1,68 @@
+"""Every example of the documentation runs as it stands, and prints what the page says; `pages` says how."""
+
+from __future__ import annotations
+
+import shlex
+
+import pages
+import pytest
+import typer
+
+from mtbench import cli
+
+TESTED_ELSEWHERE = {
+    "pykeen.md": "adapters/test_adapter_pages.py",
+    "pyg.md": "adapters/test_adapter_pages.py",
+    "your-model.md": "test_your_model_page.py",
+}
+NOT_RUN = {
+    "mtbench contamination --against mine.tsv --fingerprints mine.parquet": "the graph is the reader's",
+    "mtbench contamination wikitopics-mt1/health --against mine.parquet": "the graph is the reader's",
+    "mtbench floors --all --protocol dual --protocol entity --protocol relation --vocabulary all --json": "a minute",
+    "mtbench run isdea --dataset metafam --paper": "trains for minutes, and needs PyTorch",
+    "mtbench transfer my-topics --model mine.module:Model": "the datasets and the model are the reader's",
+    "mtbench transfer v1 --model mtdea --set tasks=4 --vocabulary slots --out matrix": "trains for hours",
+    "mtbench transfer v1 --topics art,people,health,taxonomy": "trains for hours",
+    "python benchmarks/evaluator.py scores --targets 20000 --repeats 3": "needs OGB and PyKEEN",
+}
+"""Commands that are only read, not run, and why; those of mtbench must have options that exist."""
+
+PAGES = {
+    page.name: found
+    for page in sorted(pages.DOCS.glob("*.md"))
+    if page.name not in TESTED_ELSEWHERE and (found := pages.blocks(page))
+}
+
+
+@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.filterwarnings("ignore::mtbench.results.MtbenchWarning")
+def test_the_examples_of_a_page_run(name, tmp_path, request, monkeypatch):
+    pages.play(PAGES[name], tmp_path, request, monkeypatch, set(NOT_RUN))
+
+
+@pytest.mark.parametrize("line", NOT_RUN)
+def test_what_is_not_run_stands_in_a_page_and_has_options_that_exist(line):
+    assert any(line in pages.commands(found) for found in PAGES.values())
+    program, verb, *words = shlex.split(line)
+    if program == "mtbench":
+        app = typer.main.get_command(cli.make_app())
+        app.commands[verb].make_context(verb, words, parent=app.make_context("mtbench", [verb]))
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_blocks_are_of_a_known_kind(name):
+    assert {block.language for block in PAGES[name] if not block.title} <= {"python", "console", "text", "sh"}
+
+
+def test_pages_tested_elsewhere_are():
+    for page, test in TESTED_ELSEWHERE.items():
+        assert (pages.DOCS / page).is_file()
+        assert (pages.ROOT / "tests" / test).is_file()
+
+
+def test_every_benchmark_stands_on_its_page():
+    text = (pages.DOCS / "benchmarks.md").read_text(encoding="utf-8")
+    files = (pages.ROOT / "benchmarks").glob("*.py")
+    commands = [file.name for file in files if "__main__" in file.read_text(encoding="utf-8")]
+    assert commands
+    assert [name for name in commands if f"`{name}" not in text] == []
