@@ -35,7 +35,7 @@ def page() -> str:
         get_docs_for_click(obj=command, ctx=context, indent=1, name=verb, call_prefix="mtbench")
         for verb, command in app.commands.items()
     ]
-    return OPENING + EXAMPLE.sub(_block, "\n".join(sections))
+    return OPENING + EXAMPLE.sub(_block, "\n".join(sections)).replace("\n$ mtbench", "\nmtbench")
 
 
 def _block(found: re.Match[str]) -> str:

@@ -13,9 +13,17 @@ from mkdocs.structure.pages import Page
 
 from leaderboard.reported import Cell, cells
 from mtbench import catalog
-from mtbench.candidates import PROTOCOLS
 
 MARK = re.compile(r"<!-- table: (\w+) -->")
+MEANING = {
+    "seed": "start of the one stream of random numbers",
+    "train_trees": "family trees of the training graph",
+    "test_trees": "family trees of the test graph",
+    "size": "persons at which a tree stops growing; it may get one more",
+    "depth": "largest difference between two generations of a tree",
+    "branching": "most children of a couple",
+    "ontology": "a file of rules; empty for the family ontology",
+}
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
@@ -77,9 +85,11 @@ def _figures(group: Iterable[Cell]) -> list[str]:
     return [f"{cell.model} {cell.protocol} {cell.metric} {cell}" for cell in group]
 
 
-def protocols() -> str:
-    """Return the protocols by name."""
-    return ", ".join(f"`{name}`" for name in PROTOCOLS)
+def parameters() -> str:
+    """Return the parameters of MetaFam's builder with the values that give the release."""
+    released = catalog.record("metafam").parameters
+    rows = [[f"`{name}`", f"`{value}`" if value != "" else "", MEANING[name]] for name, value in released.items()]
+    return _table(["Parameter", "Release", "What it is"], rows, right=1)
 
 
 def _table(headings: list[str], rows: list[list[str]], right: int = 0) -> str:
@@ -94,5 +104,5 @@ TABLES: dict[str, Callable[[], str]] = {
     "datasets": datasets,
     "defects": defects,
     "errata": errata,
-    "protocols": protocols,
+    "parameters": parameters,
 }
