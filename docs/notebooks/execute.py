@@ -19,7 +19,15 @@ def notebooks() -> list[Path]:
 def execute(path: Path) -> NotebookNode:
     """Return a notebook with the outputs of running it in its folder; an exception in a cell is raised."""
     notebook = nbformat.read(path, as_version=4)
-    NotebookClient(notebook, timeout=120, resources={"metadata": {"path": str(FOLDER)}}, record_timing=False).execute()
+    client = NotebookClient(
+        notebook,
+        timeout=120,
+        resources={"metadata": {"path": str(FOLDER)}},
+        record_timing=False,
+        # How much of what is printed comes in one piece depends on the moment.
+        coalesce_streams=True,
+    )
+    client.execute()
     # The rest of it names the interpreter it was executed with.
     notebook.metadata.language_info = {"name": "python"}
     return notebook
