@@ -52,6 +52,7 @@ class Entry:
 def folders(root: Path) -> list[Path]:
     """Return the folders of entries below ``root``, sorted; raises `SubmissionError` where there are none."""
     found = sorted(path.parent for path in root.glob(f"*/{CARD_FILE}")) if root.is_dir() else []
+    found = [path for path in found if not path.name.startswith(".")]  # the torso a killed process left
     if not found:
         raise SubmissionError(
             f"{root} holds no entries (a folder with {CARD_FILE} each): name the folder of a leaderboard with "

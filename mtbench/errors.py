@@ -28,6 +28,10 @@ class UnknownNameError(UsageError):
         super().__init__(f"unknown {kind} {name!r}: {hint}")
 
 
+class AtWorkError(UsageError):
+    """Another process is at work on the same directory: it finishes what was asked for, or leaves it to go on."""
+
+
 class MissingExtraError(UsageError):
     """Something needs an optional part of the package; the message is the command that installs it."""
 

@@ -18,7 +18,7 @@ from filelock import FileLock, Timeout
 from mtbench import candidates, conventions, failures, learned, meter, models
 from mtbench.atomic import is_free, storage_errors
 from mtbench.datasets import load
-from mtbench.errors import UnknownNameError, UsageError
+from mtbench.errors import AtWorkError, UnknownNameError, UsageError
 from mtbench.evaluate import task
 from mtbench.failures import FAILURE_FILE, Failure
 from mtbench.meter import Meter
@@ -265,7 +265,7 @@ def _copy_checkpoints(run: Path, place: Path) -> None:
 
 @contextmanager
 def alone(directory: Path) -> Iterator[None]:
-    """Hold a directory for this process; raises `UsageError` if another one is at work on it."""
+    """Hold a directory for this process; raises `AtWorkError` if another one is at work on it."""
     name = hashlib.sha256(str(directory.resolve()).encode()).hexdigest()
     lock = FileLock(cache_root() / "locks" / f"{name}.lock")
     with storage_errors(directory):
@@ -274,7 +274,7 @@ def alone(directory: Path) -> Iterator[None]:
         try:
             lock.acquire(timeout=0)
         except Timeout as error:
-            raise UsageError(
+            raise AtWorkError(
                 f"another process is at work on {directory}: wait for it, or name another with --out DIR"
             ) from error
     try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import io
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from typing import Annotated, NoReturn
 
@@ -15,27 +15,30 @@ from mtbench import __version__
 from mtbench.cli import allocator, output
 from mtbench.errors import MtbenchError
 
-VERBS = (
-    "list",
-    "info",
-    "cite",
-    "fetch",
-    "urls",
-    "build",
-    "audit",
-    "floors",
-    "contamination",
-    "conventions",
-    "export",
-    "check",
-    "run",
-    "transfer",
-    "score",
-    "show",
-    "compare",
-    "verify",
-)
-"""The verbs in the order of the help; each is the function ``command`` of the module of its name."""
+VERBS: Mapping[str, str] = {
+    "list": "mtbench.cli.list",
+    "info": "mtbench.cli.info",
+    "cite": "mtbench.cli.cite",
+    "fetch": "mtbench.cli.fetch",
+    "urls": "mtbench.cli.urls",
+    "build": "mtbench.cli.build",
+    "audit": "mtbench.cli.audit",
+    "floors": "mtbench.cli.floors",
+    "contamination": "mtbench.cli.contamination",
+    "conventions": "mtbench.cli.conventions",
+    "export": "mtbench.cli.export",
+    "check": "mtbench.cli.check",
+    "run": "mtbench.cli.run",
+    "transfer": "mtbench.cli.transfer",
+    "score": "mtbench.cli.score",
+    "show": "mtbench.cli.show",
+    "compare": "mtbench.cli.compare",
+    "verify": "mtbench.cli.verify",
+    "grid": "leaderboard.cli.grid",
+    "submit": "leaderboard.cli.submit",
+    "leaderboard": "leaderboard.cli.leaderboard",
+}
+"""The verbs in the order of the help, each with its module, whose ``command`` it is: a function or an app."""
 
 INTERRUPTED = 130
 
@@ -60,17 +63,28 @@ def options(
 def make_app() -> typer.Typer:
     """Return the application with every verb whose module is there."""
     app = typer.Typer(
-        add_completion=False,
+        add_completion=True,
         context_settings={"help_option_names": ["-h", "--help"]},
         no_args_is_help=True,
         pretty_exceptions_enable=False,
         rich_markup_mode=None,
     )
     app.callback()(options)
-    for verb in VERBS:
-        if find_spec(f"mtbench.cli.{verb}") is not None:
-            app.command(verb)(importlib.import_module(f"mtbench.cli.{verb}").command)
+    for verb, module in VERBS.items():
+        if _is_there(module):
+            command = importlib.import_module(module).command
+            if isinstance(command, typer.Typer):
+                app.add_typer(command, name=verb)
+            else:
+                app.command(verb)(command)
     return app
+
+
+def _is_there(module: str) -> bool:
+    try:
+        return find_spec(module) is not None
+    except ModuleNotFoundError:  # not even the package it is in
+        return False
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
@@ -79,7 +93,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         # A name the terminal cannot show must not end the program.
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
-    if arguments is None and sys.argv[1:2] in (["run"], ["transfer"]):
+    if arguments is None and sys.argv[1:2] in (["run"], ["transfer"], ["grid"]):
         allocator.restart_with_settings()
     try:
         typer.main.get_command(make_app()).main(arguments, prog_name="mtbench")

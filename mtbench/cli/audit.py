@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from mtbench.cli import completion
 from mtbench.cli.output import AsJson, Cell, say, say_json, say_table
 
 if TYPE_CHECKING:
@@ -34,7 +35,12 @@ LONGEST = 12
 
 
 def command(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="A dataset, or a directory made by build.")],
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="NAME", autocompletion=completion.datasets, help="A dataset, or a directory made by build."
+        ),
+    ],
     threshold: Annotated[
         float, typer.Option(help="Jaccard index from which two relations are inverses or near-duplicates.")
     ] = 0.8,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from mtbench.cli import completion
 from mtbench.cli.output import AsJson, fail, records, say, say_json, say_table
 from mtbench.errors import UsageError
 
@@ -18,7 +19,9 @@ HEADINGS = ("Part", "Triples", "Release triples", "Content SHA-256", "Same")
 
 
 def command(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="A dataset of the catalogue.")],
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", autocompletion=completion.datasets, help="A dataset of the catalogue.")
+    ],
     seed: Annotated[int | None, typer.Option(help="Another seed gives a fresh dataset; it needs --out.")] = None,
     settings: Annotated[
         list[str] | None,

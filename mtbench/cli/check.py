@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from mtbench.cli import completion
 from mtbench.cli.output import AsJson, records, say, say_json, say_table
 
 HEADINGS = ("Check", "Verdict", "Message")
@@ -24,7 +25,12 @@ def command(
         ),
     ],
     dataset: Annotated[
-        str | None, typer.Option(metavar="NAME", help="A dataset to check on.  [default: a small graph made for it]")
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            autocompletion=completion.datasets,
+            help="A dataset to check on.  [default: a small graph made for it]",
+        ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:

@@ -6,12 +6,16 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
+from mtbench.cli import completion
 from mtbench.errors import UsageError
 
 if TYPE_CHECKING:
     from mtbench.catalog import Record
 
-Names: TypeAlias = Annotated[list[str] | None, typer.Argument(metavar="NAME...", help="Datasets of the catalogue.")]
+Names: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="NAME...", autocompletion=completion.datasets, help="Datasets of the catalogue."),
+]
 All: TypeAlias = Annotated[bool, typer.Option("--all", help="Every dataset of the catalogue.")]
 
 

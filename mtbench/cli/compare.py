@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from mtbench.cli import completion
 from mtbench.cli.output import AsJson, say, say_json
 from mtbench.errors import UnknownNameError, UsageError
 
@@ -22,7 +23,12 @@ def command(
         typer.Option(help="Draw targets by pair, component or none.  [default: as declared for the dataset]"),
     ] = None,
     data: Annotated[
-        str | None, typer.Option(metavar="NAME", help="The dataset or directory whose graph gives the components.")
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            autocompletion=completion.datasets,
+            help="The dataset or directory whose graph gives the components.",
+        ),
     ] = None,
     draws: Annotated[int, typer.Option(help="Draws of the bootstrap.")] = 2000,
     seed: Annotated[int, typer.Option(help="Seed of the bootstrap.")] = 0,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from mtbench.cli import completion
 from mtbench.cli.output import AsJson, Cell, fail, say, say_json, say_table
 from mtbench.errors import UsageError
 
@@ -25,7 +26,12 @@ def command(
             "or a dataset.",
         ),
     ],
-    name: Annotated[str | None, typer.Argument(metavar="NAME", help="A dataset, or a directory made by build.")] = None,
+    name: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="NAME", autocompletion=completion.datasets, help="A dataset, or a directory made by build."
+        ),
+    ] = None,
     fail_above: Annotated[
         float | None,
         typer.Option(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
+from mtbench.cli import completion
 from mtbench.cli.output import AsJson, say, say_json
 
 if TYPE_CHECKING:
@@ -17,7 +18,12 @@ if TYPE_CHECKING:
 
 
 def command(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="A dataset, or a directory made by build.")],
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="NAME", autocompletion=completion.datasets, help="A dataset, or a directory made by build."
+        ),
+    ],
     scorer: Annotated[
         list[str] | None,
         typer.Option(
@@ -25,7 +31,9 @@ def command(
             "with the test split without its targets; may be repeated.  [default: the four]"
         ),
     ] = None,
-    protocol: Annotated[str, typer.Option(help="dual, entity or relation.")] = "dual",
+    protocol: Annotated[
+        str, typer.Option(autocompletion=completion.protocols, help="dual, entity or relation.")
+    ] = "dual",
     seed: Annotated[int, typer.Option(min=0, help="Seed of the candidates and of the random integer.")] = 0,
     as_json: AsJson = False,
 ) -> None:

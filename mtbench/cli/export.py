@@ -7,17 +7,24 @@ from typing import Annotated
 
 import typer
 
+from mtbench.cli import completion
 from mtbench.cli.output import AsJson, say, say_json
 
 
 def command(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="A dataset, or a directory made by build.")],
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="NAME", autocompletion=completion.datasets, help="A dataset, or a directory made by build."
+        ),
+    ],
     out: Annotated[Path, typer.Option(metavar="DIR", help="The directory to write.")],
     format: Annotated[  # noqa: A002
         str,
         typer.Option(
             help="tsv: the published train.txt, valid.txt, msg.txt and test.txt. npz: ids and names for NumPy. pyg: "
-            "tensors for PyTorch Geometric. huggingface: Parquet and a dataset card. croissant: Parquet and JSON-LD."
+            "tensors for PyTorch Geometric. huggingface: Parquet and a dataset card. croissant: Parquet and JSON-LD. "
+            "record: the counts and hashes of a record of the catalogue."
         ),
     ] = "tsv",
     force: Annotated[bool, typer.Option("--force", help="Replace an export that is there already.")] = False,

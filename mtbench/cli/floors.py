@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from mtbench.cli import completion
 from mtbench.cli.chosen import All
 from mtbench.cli.output import AsJson, say, say_json
 
@@ -19,14 +20,23 @@ ALL = "all"
 
 def command(
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="NAME...", help="Datasets, or directories made by build.")
+        list[str] | None,
+        typer.Argument(
+            metavar="NAME...", autocompletion=completion.datasets, help="Datasets, or directories made by build."
+        ),
     ] = None,
     every: All = False,
     protocol: Annotated[
-        list[str] | None, typer.Option(help="dual, entity, relation or all; may be repeated.  [default: dual]")
+        list[str] | None,
+        typer.Option(
+            autocompletion=completion.protocols, help="dual, entity, relation or all; may be repeated.  [default: dual]"
+        ),
     ] = None,
     vocabulary: Annotated[
-        list[str] | None, typer.Option(help="present, slots or all; may be repeated.  [default: present]")
+        list[str] | None,
+        typer.Option(
+            autocompletion=completion.vocabularies, help="present, slots or all; may be repeated.  [default: present]"
+        ),
     ] = None,
     split: Annotated[str, typer.Option(help="valid or test.")] = "test",
     candidate_seed: Annotated[int, typer.Option(min=0, help="Which frozen candidates to rank against.")] = 0,

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from mtbench.cli import completion
 from mtbench.cli.output import AsJson, Cell, records, say, say_json, say_table
 
 if TYPE_CHECKING:
@@ -17,7 +18,10 @@ PARAMETERS = ("Parameter", "Release")
 
 
 def command(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="A dataset of the catalogue.")], as_json: AsJson = False
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", autocompletion=completion.datasets, help="A dataset of the catalogue.")
+    ],
+    as_json: AsJson = False,
 ) -> None:
     """Show what is known about a dataset, its defects included.
 

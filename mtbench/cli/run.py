@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from mtbench.cli import completion
 from mtbench.cli.output import AsJson, say, say_json
 from mtbench.errors import MtbenchError, RunInterrupted, UsageError
 
@@ -20,17 +21,31 @@ if TYPE_CHECKING:
 
 
 def command(
-    model: Annotated[str, typer.Argument(metavar="MODEL", help="An installed model, or package.module:factory.")],
-    dataset: Annotated[str, typer.Option(metavar="NAME", help="A dataset of the catalogue, or a built directory.")],
+    model: Annotated[
+        str,
+        typer.Argument(
+            metavar="MODEL", autocompletion=completion.models, help="An installed model, or package.module:factory."
+        ),
+    ],
+    dataset: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME", autocompletion=completion.datasets, help="A dataset of the catalogue, or a built directory."
+        ),
+    ],
     protocol: Annotated[
         list[str] | None,
         typer.Option(
+            autocompletion=completion.protocols,
             help="dual, entity, relation, or all for these three; full-tail, full-head, full-relation, or full for "
-            "these three; dual-exact. May be repeated.  [default: dual]"
+            "these three; dual-exact. May be repeated.  [default: dual]",
         ),
     ] = None,
     vocabulary: Annotated[
-        list[str] | None, typer.Option(help="present, slots or all; may be repeated.  [default: present]")
+        list[str] | None,
+        typer.Option(
+            autocompletion=completion.vocabularies, help="present, slots or all; may be repeated.  [default: present]"
+        ),
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the model's own randomness.")] = 0,
     candidate_seed: Annotated[int, typer.Option(min=0, help="Which frozen candidates to rank against.")] = 0,
@@ -55,7 +70,9 @@ def command(
     ] = False,
     start: Annotated[
         Path | None,
-        typer.Option("--from", metavar="RUN", help="Take what a finished run of the same options and training graph learned."),
+        typer.Option(
+            "--from", metavar="RUN", help="Take what a finished run of the same options and training graph learned."
+        ),
     ] = None,
     restart: Annotated[bool, typer.Option("--restart", help="Discard the checkpoint of an interrupted run.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace the run directory.")] = False,

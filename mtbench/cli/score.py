@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
+from mtbench.cli import completion
 from mtbench.cli.output import AsJson, say, say_json
 from mtbench.errors import UsageError
 
@@ -20,7 +21,12 @@ if TYPE_CHECKING:
 
 def command(
     task: Annotated[
-        str, typer.Option(metavar="NAME", help="DATASET, or DATASET/SPLIT/PROTOCOL/VOCABULARY/SEED or part of it.")
+        str,
+        typer.Option(
+            metavar="NAME",
+            autocompletion=completion.datasets,
+            help="DATASET, or DATASET/SPLIT/PROTOCOL/VOCABULARY/SEED or part of it.",
+        ),
     ],
     file: Annotated[
         Path | None,
@@ -32,8 +38,12 @@ def command(
         Path | None, typer.Option(metavar="FILE", help="Write the triples to score to this file, and stop.")
     ] = None,
     split: Annotated[str | None, typer.Option(help="train, valid or test.  [default: test]")] = None,
-    protocol: Annotated[str | None, typer.Option(help="dual, entity or relation.  [default: dual]")] = None,
-    vocabulary: Annotated[str | None, typer.Option(help="present or slots.  [default: present]")] = None,
+    protocol: Annotated[
+        str | None, typer.Option(autocompletion=completion.protocols, help="dual, entity or relation.  [default: dual]")
+    ] = None,
+    vocabulary: Annotated[
+        str | None, typer.Option(autocompletion=completion.vocabularies, help="present or slots.  [default: present]")
+    ] = None,
     candidate_seed: Annotated[int | None, typer.Option(min=0, help="Which frozen candidates.  [default: 0]")] = None,
     out: Annotated[Path | None, typer.Option(metavar="DIR", help="Save the result as a run directory.")] = None,
     model: Annotated[str | None, typer.Option(metavar="NAME", help="The model.  [default: the file's name]")] = None,

@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from mtbench.cli import completion
 from mtbench.cli.output import AsJson, say, say_json
 from mtbench.cli.run import progress_bars, settings_of
 from mtbench.errors import RunInterrupted, UnknownNameError, UsageError
@@ -17,9 +18,15 @@ from mtbench.errors import RunInterrupted, UnknownNameError, UsageError
 def command(
     source: Annotated[str, typer.Argument(metavar="v1|v2", help="The published topics, or a directory of datasets.")],
     topics: Annotated[str | None, typer.Option(metavar="A,B,...", help="Some of the topics.  [default: all]")] = None,
-    model: Annotated[str, typer.Option(help="An installed model, or package.module:factory.")] = "isdea",
-    protocol: Annotated[str, typer.Option(help="How to score: any of those of run.")] = "dual",
-    vocabulary: Annotated[str, typer.Option(help="present, or slots as in the paper.")] = "present",
+    model: Annotated[
+        str, typer.Option(autocompletion=completion.models, help="An installed model, or package.module:factory.")
+    ] = "isdea",
+    protocol: Annotated[
+        str, typer.Option(autocompletion=completion.protocols, help="How to score: any of those of run.")
+    ] = "dual",
+    vocabulary: Annotated[
+        str, typer.Option(autocompletion=completion.vocabularies, help="present, or slots as in the paper.")
+    ] = "present",
     seed: Annotated[int, typer.Option(min=0, help="Seed of the model's own randomness.")] = 0,
     candidate_seed: Annotated[int, typer.Option(min=0, help="Which frozen candidates to rank against.")] = 0,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from mtbench.cli import completion
 from mtbench.cli.chosen import All
 from mtbench.cli.output import AsJson, Cell, fail, records, say, say_json, say_table
 from mtbench.errors import MtbenchError, UsageError
@@ -18,7 +19,12 @@ DATASETS = ("Name", "Stored", "Valid")
 
 def command(
     name: Annotated[
-        str | None, typer.Argument(metavar="NAME|RUN", help="A dataset, its directory, or a run's directory.")
+        str | None,
+        typer.Argument(
+            metavar="NAME|RUN",
+            autocompletion=completion.datasets,
+            help="A dataset, its directory, or a run's directory.",
+        ),
     ] = None,
     every: All = False,
     rescore: Annotated[

@@ -17,6 +17,7 @@ FORMATS: dict[str, str] = {
     "pyg": "mtbench.export.pyg:write",
     "huggingface": "mtbench.export.huggingface:write",
     "croissant": "mtbench.export.croissant:write",
+    "record": "mtbench.export.record:write",
 }
 """The format's name on the command line, and the function that writes it."""
 

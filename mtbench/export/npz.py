@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +19,8 @@ FILE = "dataset.npz"
 def write(dataset: Dataset, directory: Path, *, force: bool = False) -> list[Path]:
     """Write ``dataset.npz`` into a directory and return its path; see `arrays` for what is in it."""
     page = io.BytesIO()
-    np.savez_compressed(page, allow_pickle=False, **arrays(dataset))
+    columns: dict[str, Any] = dict(arrays(dataset))
+    np.savez_compressed(page, **columns)
     return store(directory, {FILE: page.getvalue()}, force=force)
 
 

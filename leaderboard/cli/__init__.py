@@ -1,0 +1,1 @@
+"""The verbs of the leaderboard, registered in ``mtbench.cli.VERBS``."""

@@ -1,0 +1,168 @@
+"""The engine on Ray: every run a task in a process of its own, on one machine or on many."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import time
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+from leaderboard.grid.work import Attempt, Engine, Outcome, Watch, do, over
+from mtbench.errors import MissingExtraError, MtbenchError, UsageError
+from mtbench.failures import LONGEST
+
+if TYPE_CHECKING:
+    import ray
+
+STORE_BYTES = 100 * 2**20
+"""Memory Ray shares between processes: tasks hand over paths and sentences, what a run makes goes into files."""
+
+POLL_SECONDS = 1.0
+PASSED_ON = ("MTBENCH_", "MALLOC_", "OMP_NUM_THREADS")
+"""Beginnings of the environment variables a run sees as if it were in this process."""
+
+
+@dataclass(frozen=True)
+class Share:
+    """What of a machine one run has to itself."""
+
+    cpus: float
+    gpus: float
+
+
+def on_ray(address: str | None = None, cpus: float = 1, gpus: float | None = None) -> Engine:
+    """Return the engine that gives every run ``cpus`` and ``gpus`` of a Ray cluster.
+
+    Without an address, and without ``RAY_ADDRESS``, Ray is started on this machine and stopped at the end. ``gpus`` is
+    None for one if the cluster has any. A run whose process dies is told as failed, and Ray never repeats one
+    on its own account. All machines must see the folder of the runs under the same name. Raises `MissingExtraError`
+    where Ray is not installed; the engine raises `UsageError` if no machine has room for a run, and `MtbenchError`
+    for a cluster that does not answer.
+    """
+    if find_spec("ray") is None:
+        raise MissingExtraError("--engine ray (ray is not installed)", "cluster")
+
+    def engine(queue: deque[Attempt], deadline: float | None, watch: Watch) -> Iterator[Outcome]:
+        with _connected(address):
+            yield from _work(_share(cpus, gpus), queue, deadline, watch)
+
+    return engine
+
+
+def _work(share: Share, queue: deque[Attempt], deadline: float | None, watch: Watch) -> Iterator[Outcome]:
+    """Keep as many tasks going as there is room for, so that those waiting can be left when the time is up."""
+    import ray
+
+    passed_on = {name: value for name, value in os.environ.items() if name.startswith(PASSED_ON)}
+    # A process per run: its peak of memory is its own, and so is its end. Only the grid repeats a run.
+    options = {"max_calls": 1, "max_retries": 0, "runtime_env": {"env_vars": passed_on}}
+    task = ray.remote(num_cpus=share.cpus, num_gpus=share.gpus, **options)(_do_there)
+    running: dict[ray.ObjectRef, tuple[Attempt, float]] = {}
+    try:
+        while True:
+            while queue and not over(deadline) and len(running) < max(_room(share), 1):
+                attempt = queue.popleft()
+                running[task.remote(attempt, deadline, sys.path)] = (attempt, time.time())
+                watch.started(attempt)
+            if not running:
+                return
+            ready, _ = ray.wait(list(running), timeout=POLL_SECONDS)
+            for reference in ready:
+                yield _outcome(reference, *running.pop(reference))
+    finally:
+        for reference in running:
+            ray.cancel(reference, force=True)
+
+
+def _do_there(attempt: Attempt, deadline: float | None, paths: Sequence[str]) -> Outcome:
+    """Carry out an attempt in a worker, where a model beside whoever started the grid can be imported, too."""
+    sys.path.extend(path for path in paths if path not in sys.path)
+    return do(attempt, deadline)
+
+
+def _outcome(reference: ray.ObjectRef, attempt: Attempt, begun: float) -> Outcome:
+    """Return what a task returned, or a failure if its process died."""
+    import ray
+    from ray.exceptions import RayError, RayTaskError
+
+    try:
+        outcome: Outcome = ray.get(reference)
+    except RayTaskError as error:
+        cause = _sentence(error.cause if isinstance(error.cause, BaseException) else error)
+        raise MtbenchError(
+            f"{attempt.job} could not begin on Ray ({cause}): every machine needs the same mtbench-kg, and the "
+            "libraries of the models"
+        ) from error
+    except RayError as error:
+        started = datetime.fromtimestamp(begun, UTC).isoformat(timespec="seconds")
+        seconds = round(time.time() - begun, 3)
+        return Outcome(attempt, started, seconds, "failed", f"the process of the run died ({_sentence(error)})")
+    return outcome
+
+
+def _sentence(error: BaseException) -> str:
+    text = " ".join(f"{type(error).__name__}: {error}".split())
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
+
+
+@contextmanager
+def _connected(address: str | None) -> Iterator[None]:
+    """Be connected to a cluster: the one this process is connected to, the one at an address, or one of our own."""
+    import ray
+    from ray.exceptions import RayError
+
+    if ray.is_initialized():
+        yield
+        return
+    where = address or os.environ.get("RAY_ADDRESS") or "local"
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    own = {"include_dashboard": False, "object_store_memory": STORE_BYTES} if where == "local" else {}
+    try:
+        ray.init(address=where, log_to_driver=False, logging_level=logging.ERROR, **own)
+    except (ConnectionError, OSError, RuntimeError, ValueError, RayError) as error:
+        raise MtbenchError(
+            f"no Ray answers at {where} ({_sentence(error)}): start one with ray start --head, and give --address the "
+            "address it prints; one that asks for a token needs RAY_AUTH_MODE=token here, too"
+        ) from error
+    try:
+        yield
+    except RayError as error:
+        raise MtbenchError(
+            f"the Ray at {where} is gone ({_sentence(error)}): finished runs are kept, the same command goes on"
+        ) from error
+    finally:
+        ray.shutdown()
+
+
+def _share(cpus: float, gpus: float | None) -> Share:
+    machines = _machines()
+    share = Share(cpus, gpus if gpus is not None else float(any(machine.get("GPU") for machine in machines)))
+    if not _room(share):
+        most = max((machine.get("CPU", 0) for machine in machines), default=0)
+        cards = max((machine.get("GPU", 0) for machine in machines), default=0)
+        raise UsageError(
+            f"no machine of this Ray has the {share.cpus:g} CPUs and {share.gpus:g} GPUs a run is to have: the largest "
+            f"have {most:g} CPUs and {cards:g} GPUs; give less with --cpus and --gpus"
+        )
+    return share
+
+
+def _room(share: Share) -> int:
+    """Return how many runs the machines that are there now can do at once."""
+    return sum(
+        int(min(machine.get("CPU", 0) / share.cpus, machine.get("GPU", 0) / share.gpus if share.gpus else float("inf")))
+        for machine in _machines()
+    )
+
+
+def _machines() -> list[dict[str, float]]:
+    import ray
+
+    return [node["Resources"] for node in ray.nodes() if node["Alive"]]

@@ -1,0 +1,156 @@
+"""What there is of a job: nothing, checkpoints, or a finished run, which must be of the same options."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+from leaderboard.grid.jobs import Job
+from leaderboard.grid.log import Line
+from mtbench import candidates, catalog, models, results, store
+from mtbench.atomic import is_free
+from mtbench.catalog import Parameter
+from mtbench.errors import ResultError, UsageError
+from mtbench.results import Result
+from mtbench.run import CONVENTIONS_FILE
+from mtbench.runs import RESULT_FILE, Status
+
+State: TypeAlias = Literal["new", "resumes", "retries", "done", "oom", "failed"]
+PENDING: Sequence[State] = ("new", "resumes", "retries")
+ATTEMPTS = 2
+"""How often a failing run is tried in all."""
+
+
+@dataclass(frozen=True)
+class Look:
+    """The state of a job, how often it was attempted and failed, and its headline result where there is one."""
+
+    job: Job
+    state: State
+    attempts: int
+    failures: int
+    headline: Result | None = None
+
+    @property
+    def error(self) -> str:
+        """Return the sentence a run that did not finish left, empty for others."""
+        found = self.headline
+        return found.warnings[0] if found and found.run.status != "ok" and found.warnings else ""
+
+
+def look(job: Job, lines: Sequence[Line], *, retry_failed: bool = False) -> Look:
+    """Return what there is of a job, given the log's lines of it.
+
+    A finished run is verified. One that ran out of memory is finished, too; a failed one is tried again until the log
+    has `ATTEMPTS` failures of it, or with ``retry_failed``. Raises `UsageError` for a run of other options,
+    naming what differs, and `ResultError` for one that does not hold.
+    """
+    failures = sum(line.status == "failed" for line in lines)
+    found = kept(job)
+    state: State
+    if found is None:
+        # The last failure leaves a run, and so somebody removed it: to begin anew.
+        failures = failures if failures < ATTEMPTS else 0
+        state = "resumes" if job.partial.exists() else "new"
+        return Look(job, state, len(lines), failures)
+    _expect_same(job, found, lines)
+    match status(found):
+        case "ok":
+            state = "done"
+        case "oom":
+            state = "oom"
+        case "failed":
+            failures = max(failures, 1)  # a line of the log can be lost, the result cannot
+            state = "retries" if failures < ATTEMPTS or retry_failed else "failed"
+    return Look(job, state, len(lines), failures, found[0])
+
+
+def kept(job: Job) -> Sequence[Result] | None:
+    """Return the results in a job's directory, the headline first, or None where there is no run.
+
+    Raises `ResultError` for a run that does not hold, and `UsageError` for a directory of something else.
+    """
+    directory = job.directory
+    if is_free(directory):
+        return None
+    if not (directory / RESULT_FILE).exists():
+        raise UsageError(f"{directory} holds no run ({RESULT_FILE} is missing): remove it, or name another --out DIR")
+    places = [directory, *sorted(path.parent for path in directory.glob(f"*/{RESULT_FILE}"))]
+    for place in places:
+        if problems := results.verify(place).problems:
+            raise ResultError(f"{problems[0].message}; remove {directory} to run it again")
+    return [results.load(place) for place in places]
+
+
+def status(found: Sequence[Result]) -> Status:
+    """Return the status of a run with several results: the worst of them."""
+    statuses: list[Status] = [result.run.status for result in found]
+    return max(statuses, key=("ok", "oom", "failed").index)
+
+
+def _expect_same(job: Job, found: Sequence[Result], lines: Sequence[Line]) -> None:
+    if differing := list(_differences(job, found, lines)):
+        raise UsageError(
+            f"{job.directory} is a run of other options ({'; '.join(differing)}): give the same options to go on, "
+            "name another --out DIR, or remove that run to do it again"
+        )
+
+
+def _differences(job: Job, found: Sequence[Result], lines: Sequence[Line]) -> Iterator[str]:
+    """Give what a finished run was made with and the plan was not, from its results and the last line of the log."""
+    plan, headline = job.plan, found[0]
+    asked: dict[str, tuple[object, object]] = {"seed": (headline.run.seed, plan.seed)}
+    asked |= {"dataset": (f"{headline.dataset} {headline.dataset_version}", " ".join(_dataset(plan.dataset)))}
+    made = next((line for line in reversed(lines) if line.model), None)
+    if made is not None:
+        asked |= {"model": (made.model, plan.model)}
+        settings = {**dict.fromkeys({*made.settings, *plan.settings}, "the default")}
+        there, here = settings | dict(made.settings), settings | dict(plan.settings)
+        asked |= {key: (there[key], here[key]) for key in sorted(settings)}
+    else:
+        if plan.model in models.names() and headline.run.model in models.names():
+            asked |= {"model": (headline.run.model, plan.model)}
+        recorded = headline.run.hyperparameters
+        asked |= {key: _setting(recorded, key, text) for key, text in plan.settings.items()}
+    drawn = [result for result in found if result.protocol in candidates.SAMPLED]
+    if drawn:
+        asked["candidate seed"] = (drawn[0].candidate_seed, plan.candidate_seed)
+    if len(headline.ranks) and headline.ranks.named != plan.with_names:
+        asked["names of the targets"] = _yes_or_no(headline.ranks.named, plan.with_names)
+    paper = (job.directory / CONVENTIONS_FILE).exists()
+    if plan.paper and not paper and status(found) == "ok":
+        asked["the paper's conventions"] = _yes_or_no(paper, plan.paper)
+    for name, (there_value, here_value) in asked.items():
+        if there_value != here_value:
+            yield f"{name}: {there_value} there, {here_value} here"
+    scored = {(result.protocol, result.vocabulary) for result in found}
+    for protocol, vocabulary in plan.tasks():
+        if (protocol, vocabulary) not in scored:
+            yield f"protocol {protocol} with vocabulary {vocabulary} was not asked for there"
+
+
+def _dataset(source: str) -> tuple[str, str]:
+    """Return name and version of the dataset of a plan, without building it."""
+    if Path(source).is_absolute():
+        manifest = store.read_manifest(Path(source))
+        return manifest.dataset, manifest.version
+    record = catalog.record(source)
+    return record.id, record.version
+
+
+def _setting(recorded: Mapping[str, Parameter], key: str, text: str) -> tuple[object, object]:
+    """Return a recorded hyper-parameter and the text given for it in the same form; equal where none is recorded."""
+    value = recorded.get(key, text)
+    if isinstance(value, str):
+        return value, text
+    try:
+        return value, json.loads(text.lower())
+    except ValueError:
+        return value, text
+
+
+def _yes_or_no(there: bool, here: bool) -> tuple[str, str]:
+    return "yes" if there else "no", "yes" if here else "no"

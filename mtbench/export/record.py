@@ -1,0 +1,53 @@
+"""Export to a record of the catalogue: what a new dataset has to declare of itself, measured."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from mtbench.candidates import PROTOCOLS, SAMPLED, VOCABULARIES, draw
+from mtbench.export import store
+from mtbench.hashing import content_hash
+from mtbench.splits import Dataset, Split
+
+FILE = "record.toml"
+PUBLISHED_SEEDS = (0, 1, 2)
+
+
+def write(dataset: Dataset, directory: Path, *, force: bool = False) -> list[Path]:
+    """Write the tables of a dataset's record into ``record.toml`` and return it; see `tables`."""
+    return store(directory, {FILE: tables(dataset).encode()}, force=force)
+
+
+def tables(dataset: Dataset) -> str:
+    """Return the tables ``[graphs]``, ``[parts]`` and ``[candidates]`` of a dataset's record as TOML.
+
+    They are the counts, the content hash of every part and the hash of every published list of candidates:
+    all that a record says of a dataset beyond what somebody has to write. A dataset whose record has empty
+    tables is made by ``mtbench.build.derive(NAME)``.
+    """
+    splits = {"train": dataset.train, "test": dataset.test}
+    lines = ["[graphs]"]
+    for name, split in splits.items():
+        counts = f"entities = {split.num_entities}, relations = {split.num_relations}"
+        lines.append(f"{name} = {{ {counts}, relation_slots = {split.relation_slots} }}")
+    lines += ["", "[parts]"]
+    for split, part in ((dataset.train, "graph"), (dataset.valid, "targets"), (dataset.test, "graph")):
+        lines.append(_part(split, part))
+    lines += [_part(dataset.test, "targets"), "", "[candidates]"]
+    lines += [line for split in (dataset.valid, dataset.test) for line in _candidates(split)]
+    return "\n".join(lines) + "\n"
+
+
+def _part(split: Split, part: str) -> str:
+    triples = split.graph if part == "graph" else split.targets
+    digest = content_hash(split.named(triples))
+    return f'"{split.name}/{part}" = {{ triples = {len(triples)}, content_sha256 = "{digest}" }}'
+
+
+def _candidates(split: Split) -> list[str]:
+    return [
+        f'"{split.name}/{protocol}/{vocabulary}/{seed}" = "{draw(split, protocol, vocabulary, seed).sha256}"'
+        for protocol in PROTOCOLS
+        for vocabulary in sorted(VOCABULARIES, reverse=True)
+        for seed in (PUBLISHED_SEEDS if protocol in SAMPLED else (0,))
+    ]

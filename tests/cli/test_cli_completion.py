@@ -1,0 +1,47 @@
+"""What the shell proposes after Tab, asked for as the installed completion asks."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+
+def proposed(line):
+    words = line.split(" ")
+    environment = {**os.environ, "_MTBENCH_COMPLETE": "complete_bash"}
+    environment |= {"COMP_WORDS": line, "COMP_CWORD": str(len(words) - 1)}
+    found = subprocess.run(
+        [sys.executable, "-m", "mtbench"], env=environment, capture_output=True, text=True, check=True
+    )
+    assert found.stderr == ""
+    return found.stdout.split()
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("mtbench aud", ["audit"]),
+        ("mtbench info metaf", ["metafam", "metafam-strict"]),
+        ("mtbench fetch fbnell wikitopics-mt1/", ["wikitopics-mt1/health", "wikitopics-mt1/taxonomy"]),
+        ("mtbench run mtdea --dataset fbnell-", ["fbnell-strict"]),
+        ("mtbench run mtdea --dataset metafam --protocol full-t", ["full-tail"]),
+        ("mtbench run mtdea --dataset metafam --vocabulary p", ["present"]),
+        ("mtbench info nothing", []),
+    ],
+)
+def test_the_shell_proposes_names(line, expected):
+    assert proposed(line) == expected
+
+
+def test_the_shell_proposes_installed_models():
+    assert {"isdea", "isdea-homo"} <= set(proposed("mtbench run isd"))
+
+
+def test_the_script_that_installs_completion_is_printed():
+    found = subprocess.run(
+        [sys.executable, "-m", "mtbench", "--show-completion", "bash"], capture_output=True, text=True, check=True
+    )
+    assert "complete -o default -F _mtbench_completion mtbench" in found.stdout

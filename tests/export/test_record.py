@@ -1,0 +1,51 @@
+"""Export to a record: the tables of a record of the catalogue, measured anew."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import replace
+from importlib import resources
+
+import pytest
+
+import mtbench
+from mtbench import catalog
+from mtbench.export import record, writer
+
+
+@pytest.mark.parametrize("name", ["metafam", "metafam-strict"])
+def test_the_tables_are_those_of_the_catalogue(name, tmp_path):
+    data = mtbench.build(name, out=tmp_path / "data")
+    published = tomllib.loads((resources.files("mtbench") / "catalog" / f"{name}.toml").read_text(encoding="utf-8"))
+    (written,) = writer("record")(data, tmp_path / "record")
+    assert written.name == "record.toml"
+    found = tomllib.loads(written.read_text(encoding="utf-8"))
+    assert found == {table: published[table] for table in ("graphs", "parts", "candidates")}
+    assert list(found["candidates"]) == list(published["candidates"])
+
+
+def test_a_record_with_empty_tables_is_enough_to_measure_them(monkeypatch):
+    empty = replace(catalog.record("metafam"), id="fresh", graphs={}, parts={}, candidates={})
+    known = catalog.record
+    monkeypatch.setattr(catalog, "record", lambda name: empty if name == "fresh" else known(name))
+    made = mtbench.build.derive("fresh", seed=5, train_trees=4, test_trees=2)
+    found = catalog.parse(HEAD + record.tables(made), "fresh.toml")
+    assert found.parts["train/graph"].triples == len(made.train.graph)
+    assert len(found.candidates) == 52
+
+
+HEAD = """
+id = "fresh"
+title = "Fresh"
+version = "1.0.0"
+builder = "metafam"
+summary = "A dataset."
+licence = "MIT"
+citation = ""
+aliases = []
+defects = []
+sources = []
+
+[parameters]
+
+"""

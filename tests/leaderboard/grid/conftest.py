@@ -1,0 +1,39 @@
+"""Every test of the grid has a small MetaFam, and a cache and a diary of its own."""
+
+from __future__ import annotations
+
+import pytest
+
+import mtbench
+from mtbench import cli
+
+
+@pytest.fixture(scope="session")
+def small(tmp_path_factory):
+    """Return the directory of a MetaFam of three trees."""
+    directory = tmp_path_factory.mktemp("data") / "small"
+    mtbench.build("metafam", seed=3, out=directory, train_trees=3, test_trees=3)
+    return directory
+
+
+@pytest.fixture(autouse=True)
+def diary(monkeypatch, tmp_path):
+    """Return where the models write; the test is in an empty folder."""
+    monkeypatch.setenv("MTBENCH_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("MTBENCH_TOY_DIARY", str(tmp_path / "diary"))
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    return tmp_path / "diary"
+
+
+@pytest.fixture
+def mtbench_grid(capsys):
+    """Run ``mtbench grid`` in this process; returns exit code, stdout and stderr."""
+
+    def call(*arguments):
+        with pytest.raises(SystemExit) as stopped:
+            cli.main(["grid", *map(str, arguments)])
+        captured = capsys.readouterr()
+        return stopped.value.code, captured.out, captured.err
+
+    return call

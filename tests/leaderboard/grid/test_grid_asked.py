@@ -1,0 +1,202 @@
+"""What a grid is asked for: words of the command line, a file, and the log of what was done."""
+
+from __future__ import annotations
+
+import textwrap
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from leaderboard.grid import declared, log, typed
+from leaderboard.grid.jobs import Chosen, jobs
+from leaderboard.grid.log import Line
+from mtbench.errors import UnknownNameError, UsageError
+
+
+@pytest.mark.parametrize(
+    ("text", "expected", "label"),
+    [
+        ("isdea", ("isdea", {}), "isdea"),
+        ("mtdea:tasks=4", ("mtdea", {"tasks": "4"}), "mtdea-tasks-4"),
+        ("mtdea:tasks=4,mask=none", ("mtdea", {"tasks": "4", "mask": "none"}), "mtdea-tasks-4-mask-none"),
+        ("mine.models:Model", ("mine.models:Model", {}), "mine.models-model"),
+        (
+            "mine:Model:rate=1e-3,note=a=b",
+            ("mine:Model", {"rate": "1e-3", "note": "a=b"}),
+            "mine-model-rate-1e-3-note-a-b",
+        ),
+    ],
+)
+def test_a_model_may_carry_settings(text, expected, label):
+    assert typed.model(text) == expected
+    assert typed.label(*expected) == label
+
+
+@pytest.mark.parametrize("text", ["isdea:tasks", "isdea:", "isdea:tasks=4,epochs", "mine:Model:=4", "isdea:a=1,a=2"])
+def test_settings_of_another_form_are_refused(text):
+    with pytest.raises(UsageError, match=r"the settings in .* must be .*:KEY=VALUE"):
+        typed.model(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("0", [0]), ("0-2", [0, 1, 2]), ("0,2,5-7", [0, 2, 5, 6, 7]), ("3,3", [3]), ("2-2", [2]), ("1, 4", [1, 4])],
+)
+def test_seeds(text, expected):
+    assert typed.seeds(text) == expected
+
+
+@pytest.mark.parametrize("text", ["", "-1", "0-", "a", "0..2", "2-0", "1,,2", "0:3"])
+def test_seeds_of_another_form_are_refused(text):
+    with pytest.raises(UsageError, match="seeds"):
+        typed.seeds(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"), [("25m", 1500), ("1h30m", 5400), ("90s", 90), ("2h", 7200), ("1h0m5s", 3605), (" 5m ", 300)]
+)
+def test_a_budget(text, expected):
+    assert typed.duration(text) == expected
+
+
+@pytest.mark.parametrize("text", ["", " ", "25", "25min", "m", "1.5h", "30m1h", "-5m", "0m", "1d", "1H"])
+def test_a_budget_of_another_form_is_refused(text):
+    with pytest.raises(UsageError, match="budget"):
+        typed.duration(text)
+
+
+@given(st.integers(1, 599) | st.integers(10, 6000).map(lambda minutes: 60 * minutes))
+def test_a_length_of_time_is_written_as_it_is_typed(seconds):
+    assert typed.duration(typed.spoken(seconds)) == seconds
+
+
+def declare(tmp_path, text):
+    path = tmp_path / "grid.toml"
+    path.write_text(textwrap.dedent(text), encoding="utf-8")
+    return path
+
+
+def test_a_declared_grid(tmp_path):
+    path = declare(
+        tmp_path,
+        """
+        datasets = ["metafam", "wikitopics-mt1/health"]
+        seeds = [0, 1]
+        protocols = ["all"]
+        paper = true
+        [models.isdea]
+        model = "isdea"
+        [models.mtdea-k4]
+        model = "mtdea"
+        set = { tasks = 4, learning_rate = 1e-3, inverses = true, mask = "pair" }
+        [models.mtdea-k4.datasets."wikitopics-mt1/health"]
+        set = { tasks = 6 }
+        """,
+    )
+    grid = declared.read(path)
+    settings = {"tasks": "4", "learning_rate": "0.001", "inverses": "true", "mask": "pair"}
+    overrides = {"wikitopics-mt1/health": {"tasks": "6"}}
+    assert grid.models == [Chosen("isdea", "isdea"), Chosen("mtdea-k4", "mtdea", settings, overrides)]
+    assert (grid.datasets, grid.seeds) == (["metafam", "wikitopics-mt1/health"], [0, 1])
+    assert (grid.protocols, tuple(grid.vocabularies), grid.paper, grid.with_names) == (
+        ["all"],
+        ("present",),
+        True,
+        True,
+    )
+    found = {str(job): job.plan for job in jobs(grid, tmp_path / "out")}
+    assert len(found) == 8
+    assert found["mtdea-k4/metafam/seed1"].settings == settings
+    assert found["mtdea-k4/wikitopics-mt1-health/seed1"].settings == {**settings, "tasks": "6"}
+    assert found["isdea/wikitopics-mt1-health/seed0"].out == tmp_path / "out/isdea/wikitopics-mt1-health/seed0"
+
+
+MINIMAL = 'datasets = ["metafam"]\n[models.isdea]\nmodel = "isdea"\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("datasets = [", "not TOML"),
+        ('datasets = ["metafam"]', r"models is missing: a grid needs datasets = \[...\] and \[models.LABEL\]"),
+        ('[models.isdea]\nmodel = "isdea"', "datasets is missing"),
+        ("dataset = 1\n" + MINIMAL, "unknown key in .*grid.toml: 'dataset': did you mean datasets"),
+        ("seeds = [true]\n" + MINIMAL, "grid.toml: seeds must be a whole number, 0 or more, not True"),
+        ("seeds = [-1]\n" + MINIMAL, "seeds must be a whole number, 0 or more, not -1"),
+        ("seeds = 3\n" + MINIMAL, "seeds must be a list of at least one value, not 3"),
+        ("seeds = []\n" + MINIMAL, "seeds must be a list of at least one value"),
+        ("paper = 1\n" + MINIMAL, "paper must be true or false, not 1"),
+        (MINIMAL + "st = { tasks = 4 }", r"unknown key in .*models.isdea: 'st': did you mean set"),
+        (MINIMAL + "set = { tasks = [4] }", r"models.isdea: set.tasks must be a text, a number, true or false"),
+        ('datasets = ["metafam"]\n[models]\nisdea = "isdea"', "models.isdea must be a table, not 'isdea'"),
+        (
+            'datasets = ["metafam"]\n[models.a]\nset = { tasks = 4 }',
+            'models.a: model is missing, as in model = "mtdea"',
+        ),
+        (
+            MINIMAL + "[models.isdea.datasets.metafm]\nset = { a = 1 }",
+            "unknown dataset in .*: 'metafm': did you mean metafam",
+        ),
+    ],
+)
+def test_a_file_of_another_form_is_refused_by_name(tmp_path, text, message):
+    with pytest.raises(UsageError, match=message):
+        declared.read(declare(tmp_path, text))
+
+
+def test_a_file_that_is_not_there_is_refused(tmp_path):
+    with pytest.raises(UsageError, match=r"nothing\.toml: cannot be read"):
+        declared.read(tmp_path / "nothing.toml")
+
+
+def test_a_dataset_that_does_not_exist_is_refused(tmp_path):
+    grid = declared.read(declare(tmp_path, MINIMAL.replace('["metafam"]', '["metafm"]')))
+    with pytest.raises(UnknownNameError, match="did you mean metafam"):
+        jobs(grid, tmp_path)
+
+
+def line(seed=0, **changes):
+    fields = {
+        "label": "çelik",
+        "dataset": "metafam",
+        "seed": seed,
+        "attempt": 1,
+        "started": "2026-01-01T00:00:00+00:00",
+    }
+    return Line(**{**fields, "seconds": 1.5, "status": "ok", "settings": {"tasks": "4"}, **changes})
+
+
+def test_a_log_is_read_as_it_was_written(tmp_path):
+    assert log.read(tmp_path) == []
+    lines = [line(0), line(1, status="failed", error="a\nb")]
+    for each in lines:
+        log.append(tmp_path / "new", each)
+    assert log.read(tmp_path / "new") == lines
+    assert (tmp_path / "new" / "grid.jsonl").read_bytes().count(b"\n") == 2
+
+
+@pytest.mark.parametrize("kept", [1, 20, -2])
+def test_a_line_that_a_killed_process_left_unfinished_is_none(tmp_path, kept):
+    for seed in (0, 1):
+        log.append(tmp_path, line(seed))
+    path = tmp_path / log.LOG_FILE
+    first, second = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(first + second[:kept])
+    assert log.read(tmp_path) == [line(0)]
+    log.append(tmp_path, line(2))
+    assert log.read(tmp_path) == [line(0), line(2)]
+
+
+@pytest.mark.parametrize("text", ["[]", "{}", '"x"', '{"label": "a"}'])
+def test_what_is_no_line_of_the_log_is_left_out(tmp_path, text):
+    (tmp_path / log.LOG_FILE).write_text(f"{text}\n", encoding="utf-8")
+    log.append(tmp_path, line())
+    assert log.read(tmp_path) == [line()]
+
+
+def test_a_line_of_a_later_version_is_read(tmp_path):
+    log.append(tmp_path, line())
+    path = tmp_path / log.LOG_FILE
+    path.write_text(path.read_text(encoding="utf-8").replace("{", '{"machine": "a", ', 1), encoding="utf-8")
+    assert log.read(tmp_path) == [line()]

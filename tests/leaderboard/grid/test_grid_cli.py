@@ -1,0 +1,226 @@
+"""``mtbench grid`` as it is typed."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import shlex
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import gridtoys
+import pytest
+from rich.console import Console
+
+from leaderboard.cli import watching
+from leaderboard.grid import cluster, local, work
+from leaderboard.grid.drive import survey
+from leaderboard.grid.jobs import jobs
+from mtbench.models import Progress
+from mtbench.results import load
+
+COUNTING = f"{gridtoys.HERE}:Counting"
+LABEL = f"{gridtoys.HERE}-counting"
+
+
+def test_a_line_per_finished_run_and_a_sentence_at_the_end(mtbench_grid, small, tmp_path):
+    words = (COUNTING, f"{COUNTING}:epochs=5", "--dataset", small, "--seeds", "0-1", "--out", "kept")
+    code, out, err = mtbench_grid(*words)
+    assert (code, err) == (0, "")
+    names = [f"{label}/small/seed{seed}" for seed in (0, 1) for label in (LABEL, f"{LABEL}-epochs-5")]
+    lines = out.splitlines()
+    assert [re.sub(r" \d+s$", "", line) for line in lines[:-1]] == [f"{name} ok after" for name in names]
+    assert lines[-1] == "kept: 4 runs, 4 done"
+    assert load(tmp_path / "here" / "kept" / names[-1]).run.hyperparameters == {"epochs": 5}
+    assert mtbench_grid(*words) == (0, "kept: 4 runs, 4 done\n", "")
+    assert gridtoys.diary().count("0 scored") == 2
+
+
+def test_what_run_knows_is_passed_on(mtbench_grid, small):
+    options = "--set epochs=2 --protocol dual,entity --vocabulary slots --paper --without-names --candidate-seed 3"
+    code, _, _ = mtbench_grid(f"{COUNTING}:colour=red", "--dataset", small, "--out", "kept", *options.split())
+    assert code == 0
+    (job,) = jobs(
+        gridtoys.grid(small, gridtoys.chosen(label=f"{LABEL}-colour-red", epochs=2, colour="red")), Path("kept")
+    )
+    found = load(job.directory)
+    assert (found.protocol, found.vocabulary, found.candidate_seed) == ("dual", "slots", 3)
+    assert found.run.hyperparameters == {"epochs": 2}
+    assert not found.ranks.named
+    assert {path.name for path in job.directory.iterdir()} >= {"entity-slots", "conventions.json"}
+
+
+def test_json_is_all_that_is_printed(mtbench_grid, small):
+    code, out, err = mtbench_grid(f"{gridtoys.HERE}:Fails", "--dataset", small, "--seeds", "0-1", "--json")
+    assert code == 1
+    found = json.loads(out)
+    assert found["directory"] == "runs/grid"
+    assert [(run["seed"], run["state"]) for run in found["runs"]] == [(0, "done"), (1, "failed")]
+    assert found["runs"][1]["error"] == "ZeroDivisionError: by zero"
+    assert err.startswith("error: ")
+
+
+def test_failed_runs_are_listed_and_exit_with_1_until_they_are_retried(mtbench_grid, small):
+    words = (f"{gridtoys.HERE}:Fails", "--dataset", small, "--seeds", "0-1", "--out", "kept")
+    name = f"{gridtoys.HERE}-fails/small/seed1"
+    code, out, err = mtbench_grid(*words)
+    assert code == 1
+    assert out.splitlines()[-1] == "kept: 2 runs, 1 done, 1 failed"
+    assert f"{name} failed after 0s (attempt 2): ZeroDivisionError: by zero\n" in out
+    again = shlex.join(["mtbench", "grid", *map(str, words)])
+    expected = [
+        f"error: {name} failed: ZeroDivisionError: by zero",
+        f"error: what failed twice is left alone; to try it again: {again} --retry-failed",
+    ]
+    assert err.splitlines() == expected
+    code, out, err = mtbench_grid(*words)
+    assert (code, out) == (1, "kept: 2 runs, 1 done, 1 failed\n")
+    assert err.splitlines() == expected
+    code, out, err = mtbench_grid(*words, "--retry-failed")
+    assert (code, out.count("failed after"), err.splitlines()) == (1, 2, expected)
+
+
+def test_a_plan_shows_what_would_run_and_trains_nothing(mtbench_grid, small, tmp_path):
+    words = (f"{gridtoys.HERE}:Interrupted", "--dataset", small)
+    code, out, err = mtbench_grid(*words, "--seeds", "0-2", "--out", "kept", "--plan")
+    assert (code, err) == (0, "")
+    assert [line.split()[-2:] for line in out.splitlines()[2:5]] == [["new", "unknown"]] * 3
+    assert out.endswith("\n3 of 3 runs to do; nothing was trained\n")
+    assert not (tmp_path / "here" / "kept").exists()
+    code, _, err = mtbench_grid(*words, "--seeds", "0-1", "--out", "kept")
+    assert code == 130
+    again = shlex.join(["mtbench", "grid", *map(str, words), "--seeds", "0-1", "--out", "kept"])
+    assert err == f"error: interrupted; checkpoints are kept, go on with: {again}\n"
+    before = gridtoys.diary()
+    code, out, _ = mtbench_grid(*words, "--seeds", "0-2", "--out", "kept", "--plan", "--json")
+    found = json.loads(out)
+    assert [run["state"] for run in found["runs"]] == ["done", "resumes", "new"]
+    seconds = load(tmp_path / "here" / "kept" / f"{gridtoys.HERE}-interrupted" / "small" / "seed0").run.wall_seconds
+    assert [run["estimated_seconds"] for run in found["runs"]] == [seconds] * 3
+    assert found["estimated_seconds"] == pytest.approx(2 * seconds, abs=1e-3)
+    assert gridtoys.diary() == before
+
+
+def test_a_budget_that_is_over_says_what_is_left_and_how_to_go_on(mtbench_grid, small, monkeypatch):
+    for module in (work, local):
+        monkeypatch.setattr(module, "over", lambda deadline: deadline is not None and len(gridtoys.diary()) > 5)
+    words = (COUNTING, "--dataset", small, "--seeds", "0-2", "--out", "kept", "--budget", "1h")
+    code, out, err = mtbench_grid(*words)
+    assert code == 0
+    assert [line.split()[1] for line in out.splitlines()[:-1]] == ["ok", "stopped"]
+    again = shlex.join(["mtbench", "grid", *map(str, words)])
+    assert err == f"the budget of 1h is over: 2 of 3 runs left (1 with checkpoints); go on with: {again}\n"
+    monkeypatch.undo()
+
+
+def test_a_declared_grid_and_some_of_it(mtbench_grid, small, tmp_path):
+    (tmp_path / "here" / "grid.toml").write_text(
+        f'datasets = ["{small}"]\nseeds = [0, 1]\n'
+        + "".join(
+            f'[models.{label}]\nmodel = "{COUNTING}"\nset = {{ epochs = {epochs} }}\n' for label, epochs in EPOCHS
+        ),
+        encoding="utf-8",
+    )
+    code, out, _ = mtbench_grid("--file", "grid.toml", "--plan", "--json")
+    assert code == 0
+    assert len(json.loads(out)["runs"]) == 4
+    assert mtbench_grid("long", "--file", "grid.toml", "--seeds", "4", "--out", "kept")[0] == 0
+    (run,) = (tmp_path / "here" / "kept").glob("*/*/seed*")
+    assert run.relative_to(tmp_path / "here" / "kept").as_posix() == "long/small/seed4"
+
+
+EPOCHS = (("short", 1), ("long", 2))
+
+
+def test_a_run_of_other_options_is_refused_by_name(mtbench_grid, small):
+    mtbench_grid(COUNTING, "--dataset", small)
+    code, out, err = mtbench_grid(COUNTING, "--dataset", small, "--set", "epochs=4")
+    assert (code, out) == (2, "")
+    assert "small/seed0 is a run of other options (epochs: the default there, 4 here): give the same options" in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("", "a grid needs MODEL... and --dataset NAME, or --file grid.toml"),
+        ("isdea", "a grid needs MODEL... and --dataset NAME"),
+        ("COUNTING --dataset metafm", "unknown dataset or directory 'metafm': did you mean metafam"),
+        ("isdae --dataset metafam", "unknown model 'isdae': did you mean isdea"),
+        ("isdea:epochs --dataset metafam", "the settings in 'isdea:epochs' must be isdea:KEY=VALUE,..., not 'epochs'"),
+        ("COUNTING:epchs=2 --dataset metafam", "unknown hyper-parameter 'epchs': did you mean epochs"),
+        ("COUNTING --dataset metafam --set epochs", "--set takes KEY=VALUE, not 'epochs'"),
+        ("COUNTING COUNTING --dataset metafam", "two models would have the folder gridtoys-counting"),
+        ("COUNTING --dataset metafam --dataset Metafam_v1", "unknown dataset"),
+        (
+            "COUNTING --dataset metafam --dataset MetaFam",
+            "two datasets would have the folder metafam: metafam and MetaFam",
+        ),
+        ("COUNTING --dataset metafam --seeds 0..2", "seeds are written 0-2, or 0,3,7, not '0..2'"),
+        ("COUNTING --dataset metafam --protocol duel", "unknown protocol 'duel': did you mean dual"),
+        ("COUNTING --dataset metafam --vocabulary slot", "unknown vocabulary 'slot': did you mean slots"),
+        ("COUNTING --dataset metafam --budget 25", "a budget is written 25m, 1h30m or 90s, not '25'"),
+        ("COUNTING --dataset metafam --engine rya", "unknown engine 'rya': did you mean ray"),
+        ("COUNTING --dataset metafam --address auto", "--address is for runs on Ray: add --engine ray"),
+        ("COUNTING --dataset metafam --gpus 1", "--gpus is for runs on Ray: add --engine ray"),
+        ("COUNTING --dataset metafam --engine ray --cpus 0", "--cpus must be more than 0, not 0"),
+        ("COUNTING --dataset metafam --engine ray --gpus -1", "--gpus must be 0 or more, not -1"),
+        ("COUNTING --dataset metafam --engine ray --gpus 1.5", "--gpus above 1 must be a whole number, not 1.5"),
+        ("COUNTING --dataset metafam --candidate-seed -1", "--candidate-seed"),
+        ("COUNTING --dataset metafam --out taken", "taken is a file: name a directory with --out DIR"),
+        ("COUNTING --dataset metafam --retry", "--retry-failed"),
+        ("--file nothing.toml", "nothing.toml: cannot be read"),
+        ("--file mine.toml --set a=1", "--set is for models on the command line: write set = {...} into mine.toml"),
+        ("isdae --file mine.toml", "unknown label 'isdae': did you mean isdea"),
+        ("--file mine.toml --dataset fbnel", "unknown dataset of the file 'fbnel'"),
+    ],
+)
+def test_wrong_usage_exits_with_2_and_does_nothing(mtbench_grid, tmp_path, arguments, message):
+    (tmp_path / "here" / "taken").touch()
+    (tmp_path / "here" / "mine.toml").write_text('datasets = ["metafam"]\n[models.isdea]\nmodel = "isdea"\n')
+    code, out, err = mtbench_grid(*arguments.replace("COUNTING", COUNTING).split())
+    assert (code, out) == (2, "")
+    assert message in " ".join(err.split())
+    assert gridtoys.diary() == []
+    assert {path.name for path in (tmp_path / "here").iterdir()} == {"taken", "mine.toml"}
+
+
+@pytest.mark.skipif(find_spec("ray") is not None, reason="Ray is installed")
+def test_without_ray_the_command_that_installs_it_is_named(mtbench_grid, small):
+    code, _, err = mtbench_grid(COUNTING, "--dataset", small, "--engine", "ray")
+    assert code == 2
+    assert 'needs the extra "cluster": python -m pip install "mtbench-kg[cluster]"' in err
+
+
+def test_without_ray_there_is_no_engine(monkeypatch, mtbench_grid, small):
+    monkeypatch.setattr(cluster, "find_spec", lambda name: None)
+    code, _, err = mtbench_grid(COUNTING, "--dataset", small, "--engine", "ray")
+    assert (code, "mtbench-kg[cluster]" in err) == (2, True)
+
+
+def test_the_live_table_shows_what_is_running_and_what_ended(small, tmp_path):
+    found = survey(jobs(gridtoys.grid(small, "Counting", seeds=(0, 1)), tmp_path), tmp_path)
+    table = watching.LiveTable(5, 3)
+    one, two = (work.Attempt(each.job) for each in found)
+    for attempt in (one, two):
+        table.started(attempt)
+    table.progressed(two, Progress("train", 3, 9, 1, 2, 0.5, 0.25))
+    table.finished(work.Outcome(one, "", 75.0, "failed", "it [broke]"))
+    page = Console(file=io.StringIO(), width=100)
+    page.print(table.render())
+    lines = [" ".join(line.split()) for line in page.file.getvalue().splitlines()]
+    assert "counting/small/seed0 failed: it [broke] 1m15s" in lines
+    assert "counting/small/seed1 train: epoch 3/9 loss 0.500 valid MRR 0.250 0s" in lines
+    assert lines[-1] == "5 runs, 3 finished before; now 1 failed"
+
+
+def test_a_terminal_gets_the_table_on_stderr(small, tmp_path, monkeypatch):
+    terminal = io.StringIO()
+    monkeypatch.setattr(terminal, "isatty", lambda: True)
+    monkeypatch.setattr(sys, "stderr", terminal)
+    found = survey(jobs(gridtoys.grid(small, "Counting"), tmp_path), tmp_path)
+    with watching.watching(found, silent=False) as watch:
+        assert isinstance(watch, watching.LiveTable)
+        watch.started(work.Attempt(found[0].job))
+    assert "counting/small/seed0" in terminal.getvalue()

@@ -1,0 +1,837 @@
+"""Every forgery somebody may try is refused by name; what is merely incomplete or old is a remark."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import pickle
+import re
+import shutil
+from pathlib import Path
+
+import forging
+import numpy as np
+import pyarrow as pa
+import pytest
+from forging import copy_entry, edit, edit_all, edit_card, edit_ranks, read, write, write_ranks
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pyarrow import parquet
+
+from leaderboard import checks, entries, ranking
+from leaderboard.cards import SubmissionError
+from leaderboard.checks import Problem, board_problems, check, check_all, gather
+from leaderboard.files import MOST_FILES
+from leaderboard.pages import _pages, unpacked_bytes
+from leaderboard.problems import plain
+from leaderboard.reading import read_json, unplain
+from leaderboard.run_checks import content_sha256, fingerprint
+from mtbench import cli, results
+from mtbench.errors import ResultError
+
+SCRIPT = "<script>alert(1)</script>"
+
+
+@pytest.fixture
+def entry(tmp_path):
+    """Two seeds of a published entry."""
+    return copy_entry(tmp_path / "entries")
+
+
+@pytest.fixture
+def run(entry):
+    return entry / "metafam" / "seed0"
+
+
+@pytest.fixture
+def command(capsys):
+    """Run the command line; returns exit code, stdout and stderr."""
+
+    def call(*arguments):
+        with pytest.raises(SystemExit) as stopped:
+            cli.main([str(argument) for argument in arguments])
+        captured = capsys.readouterr()
+        return stopped.value.code, captured.out, captured.err
+
+    return call
+
+
+def problems(entry, *others):
+    """Return the problems of an entry by name, after the rules every one of them keeps."""
+    found = [one for one in check(entry, others) if not one.remark]
+    for one in found:
+        assert re.fullmatch("[a-z0-9_.]+", one.name), one.name
+        assert one.where.split("/")[0] == plain(entry.name)
+        assert str(entry.parent) not in one.message
+        assert plain(str(one)) == str(one)
+    return {one.name: one for one in reversed(found)}
+
+
+def remarks(entry):
+    return {one.name: one for one in check(entry) if one.remark}
+
+
+def test_the_published_entries_hold():
+    found = check_all(forging.PUBLISHED)
+    assert {slug: [str(one) for one in some if not one.remark] for slug, some in found.items()} == {
+        slug: [] for slug in found
+    }
+    assert {path.parent.name for path in forging.PUBLISHED.glob("*/card.toml")} == set(found)
+    assert board_problems(forging.PUBLISHED) == {}
+
+
+def test_a_copy_of_an_entry_holds_without_the_others(entry):
+    assert problems(entry) == {}
+
+
+@pytest.mark.parametrize("name", ["metrics", "optimistic", "pessimistic", "chance"])
+def test_a_forged_metric(entry, run, name):
+    values = read(run / "result.json")[name]
+    edit(run / "result.json", **{name: values | {"mrr": values["mrr"] + 1e-4}})
+    found = problems(entry)
+    assert found[name].where == "isdea/metafam/seed0"
+    assert f"{name} mrr is {values['mrr'] + 1e-4}, the counts give {values['mrr']}" in found[name].message
+
+
+def test_a_forged_metric_of_a_further_task(entry, run):
+    path = run / "relation-slots" / "result.json"
+    edit(path, metrics=read(path)["metrics"] | {"hits@1": 0.9})
+    assert problems(entry)["metrics"].where == "isdea/metafam/seed0/relation-slots"
+
+
+def test_a_forged_tie_rate(entry, run):
+    edit(run / "result.json", tie_rate=0.0)
+    assert "tie_rate is 0.0, the counts give 1.0" in problems(entry)["tie_rate"].message
+
+
+def test_edited_ranks_are_not_those_the_result_was_written_with(entry, run):
+    edit_ranks(run, rehash=False, tail_greater=lambda values: [0] * len(values))
+    assert {"ranks_sha256", "metrics"} <= set(problems(entry))
+
+
+def test_edited_ranks_with_their_hash_do_not_give_the_figures(entry, run):
+    edit_ranks(run, rehash=True, tail_greater=lambda values: [0] * len(values))
+    found = problems(entry)
+    assert "ranks_sha256" not in found
+    assert {"metrics", "conventions"} & set(found) == {"metrics"}
+
+
+@pytest.mark.parametrize("value", [-1, 10**9, 2**31 - 1])
+def test_impossible_counts(entry, run, value):
+    edit_ranks(run, rehash=True, tail_greater=lambda values: [value, *values[1:]])
+    assert {"counts", "ranks"} & set(problems(entry))
+
+
+def test_a_forged_standard_beside_the_result(entry, run):
+    payload = read(run / "conventions.json")
+    payload["protocols"]["dual"][0]["metrics"]["mrr"] = 0.9
+    write(run / "conventions.json", payload)
+    assert "the standard of dual has mrr 0.9, the result 0.29" in problems(entry)["conventions"].message
+
+
+@pytest.mark.parametrize("key", ["content_sha256", "model", "seed", "dataset", "split", "dataset_version"])
+def test_conventions_of_another_run(entry, run, key):
+    value = "fbnell" if key == "dataset" else 1 if key == "seed" else "0" * 64
+    edit(run / "conventions.json", **{key: value})
+    assert f"{key} is {value!r}" in problems(entry)["conventions"].message
+
+
+def test_a_wrong_dataset_hash(entry, run):
+    edit(run / "result.json", content_sha256="0" * 64)
+    assert "made on other data than metafam 1.0.0" in problems(entry)["content_sha256"].message
+
+
+def test_the_dataset_hash_of_the_catalogue_is_that_of_published_runs():
+    for name in ("metafam", "fbnell"):
+        payload = read(forging.PUBLISHED / "isdea" / name / "seed0" / "result.json")
+        assert content_sha256(name) == payload["content_sha256"]
+
+
+def test_a_wrong_candidates_hash(entry, run):
+    edit(run / "result.json", candidates_sha256="0" * 64)
+    assert "candidates test/dual/present/0 are published with the hash" in problems(entry)["candidates_sha256"].message
+
+
+def test_other_candidates(entry, run):
+    edit(run / "result.json", candidate_seed=1)
+    assert {"candidate_seed", "candidates_sha256"} <= set(problems(entry))
+    edit(run / "result.json", candidate_seed=17)  # of which the catalogue publishes no hash
+    assert "run with --candidate-seed 0" in problems(entry)["candidate_seed"].message
+
+
+def test_another_split(entry, run):
+    edit(run / "result.json", split="valid")
+    assert "scored on 'valid'" in problems(entry)["split"].message
+
+
+@pytest.mark.parametrize("name", ["metafam[seed=1]", "../../etc/passwd", "/etc/passwd", "unreleased"])
+def test_a_dataset_that_is_not_released(entry, run, name):
+    edit(run / "result.json", dataset=name)
+    assert f"'{name}' is no released dataset" in problems(entry)["dataset"].message
+
+
+def test_a_copy_of_another_entry(tmp_path, entry):
+    other = copy_entry(tmp_path / "entries", name="mine")
+    found = problems(other, entry)
+    assert found["copy"].where == "mine/metafam/seed0"
+    assert re.search("the ranks of .*dual-present.* are those of isdea/metafam/seed0", found["copy"].message)
+    assert problems(other) == {}
+
+
+def test_a_copy_is_found_under_another_seed_without_its_names_and_in_another_order(tmp_path, entry):
+    other = copy_entry(tmp_path / "entries", name="mine", seeds=(0,))
+    other.joinpath("metafam", "seed0").rename(other / "metafam" / "seed7")
+    for path in sorted(other.rglob("ranks.parquet")):
+        table = parquet.read_table(path).drop_columns(["head", "relation", "tail"])
+        write_ranks(path.parent, table.take(pa.array(np.random.default_rng(0).permutation(len(table)))))
+    edit_all(other, seed=7)
+    edit(other / "metafam" / "seed7" / "conventions.json", seed=7)
+    found = problems(other, entry)
+    assert set(found) == {"copy"}
+    assert "are those of isdea/metafam/seed0" in found["copy"].message
+
+
+def test_the_same_ranks_under_two_seeds_of_one_entry_are_a_remark(entry):
+    shutil.rmtree(entry / "metafam" / "seed1")
+    shutil.copytree(entry / "metafam" / "seed0", entry / "metafam" / "seed1")
+    for path in sorted((entry / "metafam" / "seed1").rglob("result.json")):
+        edit(path, seed=1)
+    edit(entry / "metafam" / "seed1" / "conventions.json", seed=1)
+    assert problems(entry) == {}
+    assert "a model without randomness, or a copy" in remarks(entry)["copy"].message
+
+
+def test_ranks_that_every_model_of_a_kind_has_are_no_copy():
+    """Both homogeneous models tie on all relations, and one of them ranks 183 of 184 alike: that tells nothing."""
+
+    def prints(slug, *place):
+        return fingerprint(results.load(forging.PUBLISHED.joinpath(slug, "metafam", "seed0", *place)).ranks)
+
+    assert prints("isdea-homo", "relation-present") is prints("nbfnet-homo", "relation-present") is None
+    assert prints("nbfnet-homo") is None
+    telling = [prints("isdea"), prints("ingram"), prints("mtdea-k2"), prints("mtdea-k4")]
+    assert None not in telling
+    assert len(set(telling)) == 4
+
+
+def test_lowered_floors_are_not_those_of_the_others(tmp_path, entry, run):
+    others = [copy_entry(tmp_path / "entries", slug) for slug in ("ingram", "mtdea-k4")]
+    payload = read(run / "result.json")
+    floors = {name: values | {"mrr": 0.01} for name, values in payload["floors"].items()}
+    edit(run / "result.json", floors=floors)
+    found = problems(entry, *others)
+    assert set(found) == {"floors"}
+    assert "mrr is 0.01, most entries have" in found["floors"].message
+    assert problems(others[0], others[1], entry) == {}
+    edit(run / "result.json", floors=dict(list(payload["floors"].items())[:3]))
+    assert "floors must be exactly random, " in problems(entry)["floors"].message
+
+
+@pytest.mark.parametrize("place", ["metafam/seed0/result.json", "metafam/seed0/entity-slots", "metafam", "card.toml"])
+@pytest.mark.parametrize("absolute", [True, False])
+def test_a_link_out_of_the_entry(tmp_path, entry, place, absolute):
+    outside = tmp_path / "outside"
+    (entry / place).rename(outside)
+    target = outside if absolute else Path(os.path.relpath(outside, (entry / place).parent))
+    (entry / place).symlink_to(target)
+    found = problems(entry)
+    assert found["symlink"].where == f"isdea/{place}"
+    assert gather(entry.parent)[0] == []
+
+
+def test_an_entry_that_is_a_link(tmp_path, entry):
+    (tmp_path / "entries" / "linked").symlink_to(entry)
+    assert problems(tmp_path / "entries" / "linked")["symlink"].where == "linked"
+
+
+def test_a_huge_file_is_not_read(entry, run):
+    with (run / "ranks.parquet").open("r+b") as stream:
+        stream.truncate(2**30)
+    with (run / "result.json").open("r+b") as stream:
+        stream.truncate(2**40)
+    with (entry / "card.toml").open("r+b") as stream:
+        stream.truncate(2**30)
+    sizes = [one for one in check(entry) if one.name == "size"]
+    assert {one.where.removeprefix("isdea/") for one in sizes} == {
+        "metafam/seed0/ranks.parquet",
+        "metafam/seed0/result.json",
+        "card.toml",
+    }
+    assert "has 1,073,741,824 bytes, at most 8,388,608 are read" in next(
+        one.message for one in sizes if one.where.endswith("ranks.parquet")
+    )
+
+
+def test_an_entry_is_small_in_all(entry):
+    for number in range(10, 20):
+        (entry / "metafam" / f"seed{number}").mkdir()
+        with (entry / "metafam" / f"seed{number}" / "ranks.parquet").open("wb") as stream:
+            stream.truncate(8 * 2**20)
+    assert problems(entry)["size"].message.startswith("more than 64 MiB in all")
+
+
+def test_many_files(entry, run):
+    (run / "checkpoints").mkdir()
+    for number in range(MOST_FILES):
+        (run / "checkpoints" / f"{number}.json").touch()
+    assert problems(entry)["number"].message.startswith("more than 5,000 files and folders")
+
+
+@pytest.mark.parametrize(
+    ("place", "name"),
+    [
+        ("model.pkl", "pickle"),
+        ("metafam/seed0/checkpoints/weights.pt", "pickle"),
+        ("metafam/seed0/ranks.PICKLE", "pickle"),
+        (".gitattributes", "hidden"),
+        ("metafam/seed0/.run-x", "hidden"),
+        ("metafam/seed0/training.png", "unexpected"),
+        ("metafam/seed0/failure.txt", "unexpected"),
+        ("metafam/seed0/dual-exact/result.html", "unexpected"),
+        ("metafam/seed0/checkpoints/run.sh", "unexpected"),
+        ("metafam/seed00/result.json", "unexpected"),
+        ("metafam/seed0/deep/er/result.json", "unexpected"),
+        ("readme.html", "unexpected"),
+        (f"{SCRIPT[:8]}.json", "unexpected"),
+        ("a\x1b[2J\nb", "unexpected"),
+        ("Metafam/seed0/result.json", "unexpected"),
+    ],
+)
+def test_files_that_do_not_belong_there(entry, place, name):
+    path = entry / place
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(pickle.dumps(print))
+    found = problems(entry)
+    assert set(found) == {name}
+    assert found[name].where.startswith("isdea/")
+
+
+def test_a_pipe_is_not_waited_for(entry, run):
+    (run / "history.json").unlink()
+    os.mkfifo(run / "history.json")
+    assert problems(entry)["special"].where == "isdea/metafam/seed0/history.json"
+
+
+def test_a_pickle_under_another_name(entry, run):
+    (run / "ranks.parquet").write_bytes(pickle.dumps([1, 2, 3]))
+    edit(run / "result.json", ranks_sha256=forging.file_hash(run / "ranks.parquet"))
+    assert "cannot be read as Parquet" in problems(entry)["ranks"].message
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"model": SCRIPT},
+        {"device": "<img src=x onerror=alert(1)>"},
+        {"commit": "a\x1b[2Jb"},
+        {"hyperparameters": {SCRIPT: 1}},
+        {"hyperparameters": {"width": SCRIPT}},
+        {"environment": {"python": SCRIPT}},
+        {"warnings": [SCRIPT]},
+        {"warnings": ["\u202egnp.exe"]},
+        {"warnings": ["\ud800"]},
+        {"pretraining_graphs": [SCRIPT]},
+        {"warnings": ["a" * 3000]},
+    ],
+    ids=lambda change: ascii(change)[:40],
+)
+def test_markup_and_control_characters_in_a_result(entry, run, change):
+    edit(run / "result.json", **change)
+    found = problems(entry)
+    assert found["text"].where == "isdea/metafam/seed0/result.json"
+    assert gather(entry.parent)[0] == []
+
+
+def test_markup_beside_a_result(entry, run):
+    write(run / "history.json", {SCRIPT: [{"epoch": 1, "loss": 0.5}]})
+    assert problems(entry)["text"].where == "isdea/metafam/seed0/history.json"
+    write(run / "history.json", {"train": []})
+    told = read(forging.PUBLISHED / "mtdea-k2" / "metafam" / "seed0" / "tasks.json")
+    assert "<empty slot 28>" in json.dumps(told)
+    write(run / "tasks.json", told)
+    assert problems(entry) == {}
+    told["graphs"]["train"]["without_truth"].append("<empty slot 28><b>")
+    write(run / "tasks.json", told)
+    assert problems(entry)["text"].where == "isdea/metafam/seed0/tasks.json"
+
+
+@pytest.mark.parametrize("url", ["javascript:alert(1)", "data:text/html,x", "https://", "https://[", "//example.org"])
+def test_an_address_that_is_none(entry, run, url):
+    edit(run / "result.json", url=url)
+    assert "url must be empty or https://" in problems(entry)["shape"].message
+    edit(run / "result.json", url="")
+    edit_card(entry, 'url = "https://arxiv.org/abs/2302.01313"', f'url = "{url}"')
+    assert "url must be an address" in problems(entry)["card"].message
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('name = "ISDEA"', f'name = "{SCRIPT}"', "name must be plain text, without"),
+        ('name = "ISDEA"', 'name = "IS\\nDEA"', "name must be plain text"),
+        ('name = "ISDEA"', 'nmae = "ISDEA"', "unknown field of a card 'nmae': did you mean name"),
+        ('name = "ISDEA"', "", "the card lacks name"),
+        ('name = "ISDEA"', "name = 1", "name must be a text"),
+        ('name = "ISDEA"', "name = " + "[" * 20_000, "not valid TOML (nested too deeply)"),
+        ("parameters = 13061", f"parameters = {'1' * 5000}", "not valid TOML"),
+        ("parameters = 13061", f"parameters = {10**16}", "parameters must be"),
+        ("parameters = 13061", "parameters = true", "parameters must be a whole number"),
+        ('regime = "zero-shot"', 'regime = "zeroshot"', "unknown regime 'zeroshot': did you mean zero-shot"),
+        ('authors = ["Jianfei Gao"', 'authors = [""', "authors must not be empty"),
+        ('name = "ISDEA"', 'name = "ISDEA', "not valid TOML"),
+    ],
+)
+def test_a_card_that_does_not_hold(entry, old, new, message):
+    edit_card(entry, old, new)
+    found = problems(entry)
+    assert set(found) == {"card"}
+    assert found["card"].where == "isdea/card.toml"
+    assert message in found["card"].message
+
+
+def test_an_entry_without_a_card(entry):
+    (entry / "card.toml").unlink()
+    assert "an entry needs its card" in problems(entry)["card"].message
+    (entry / "card.toml").mkdir()
+    assert "unexpected" in problems(entry)
+    assert set(check_all(entry.parent)) == {"isdea"}
+
+
+def test_an_entry_whose_name_is_no_slug(entry):
+    renamed = entry.rename(entry.parent / "My Model")
+    assert problems(renamed)["slug"].where == "My Model"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('{"mrr": NaN}', "NaN is not a number"),
+        ('{"mrr": -Infinity}', "-Infinity is not a number"),
+        ('{"mrr": 1e999}', "1e999 is beyond any number"),
+        ('{"seed": 1, "seed": 2}', "the key 'seed' is there twice"),
+        (f'{{"seed": {"9" * 100}}}', "a whole number of 100 digits"),
+        (f'{{"seed": {"9" * 100_000}}}', "a whole number of 100000 digits"),
+        ("[" * 100_000, "nested too deeply"),
+        ('{"a":' * 30_000, "nested too deeply"),
+        ('{"seed": 1', "not valid JSON"),
+        ("", "not valid JSON"),
+        ("\udcff", "not valid JSON"),
+    ],
+    ids=lambda text: ascii(text)[:20],
+)
+@pytest.mark.parametrize("name", ["result.json", "history.json", "conventions.json", "tasks.json"])
+def test_json_that_says_more_than_one_thing(entry, run, name, text, message):
+    (run / name).write_bytes(text.encode(errors="surrogateescape"))
+    found = problems(entry)
+    assert found["json"].where == f"isdea/metafam/seed0/{name}"
+    assert message in found["json"].message
+
+
+@pytest.mark.parametrize("name", ["result.json", "history.json", "conventions.json", "tasks.json"])
+@pytest.mark.parametrize("payload", [None, [], 1, "x", {}, {"dataset": {}}, [[]], {"train": [[1]]}])
+def test_json_of_another_shape(entry, run, name, payload):
+    write(run / name, payload)
+    found = problems(entry)
+    if (name, payload) == ("history.json", {}):
+        assert found == {}
+    else:
+        assert found["shape"].where == f"isdea/metafam/seed0/{name}"
+
+
+def test_every_key_of_a_result_may_be_anything_without_a_traceback(entry, run):
+    shutil.rmtree(entry / "metafam" / "seed1")
+    for task in run.glob("*-*"):
+        shutil.rmtree(task)
+    payload = read(run / "result.json")
+    for key in payload:
+        for value in (None, [], {}, -1, 0.5, True, "x", [[]], {"mrr": 2}, {"a": {"b": []}}, 10**17):
+            write(run / "result.json", payload | {key: value})
+            found = problems(entry)
+            fine = value == {} and key == "environment"
+            fine |= value in ({}, {"mrr": 2}) and key == "hyperparameters"
+            fine |= key in ("wall_seconds", "peak_memory_bytes") and value in (None, 0.5)
+            fine |= key in ("warnings", "pretraining_graphs") and value == []
+            fine |= key in ("device", "commit") and value == "x"
+            fine |= key == "peak_memory_bytes" and value == 10**17
+            assert fine or found, (key, value)
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.data())
+def test_broken_bytes_are_problems_and_nothing_else(tmp_path_factory, data):
+    """Cut off or changed anywhere, a file ends in named problems, or in none where the byte said nothing."""
+    entry = copy_entry(tmp_path_factory.mktemp("broken"), seeds=(0,))
+    path = entry / data.draw(st.sampled_from(["metafam/seed0/ranks.parquet", "metafam/seed0/result.json", "card.toml"]))
+    content = bytearray(path.read_bytes())
+    place = data.draw(st.integers(0, len(content) - 1))
+    if data.draw(st.booleans()):
+        content = content[:place]
+    else:
+        content[place] ^= data.draw(st.integers(1, 255))
+    path.write_bytes(content)
+    found = problems(entry)
+    if path.name == "ranks.parquet":
+        assert found
+
+
+@pytest.mark.parametrize("key", ["metrics", "optimistic", "floors"])
+@pytest.mark.parametrize(("metric", "value"), [("mrr", 1.1), ("mrr", -0.1), ("hits@10", 2), ("mr", 0.5)])
+def test_figures_out_of_bounds(entry, run, key, metric, value):
+    found = read(run / "result.json")[key]
+    if key == "floors":
+        found["random"][metric] = value
+    else:
+        found[metric] = value
+    edit(run / "result.json", **{key: found})
+    assert problems(entry)["shape"].message.startswith(f"{key} must be ")
+
+
+def test_metrics_outside_of_their_own_bounds(entry, run):
+    payload = read(run / "result.json")
+    edit(run / "result.json", metrics=payload["optimistic"], optimistic=payload["metrics"])
+    assert "outside of its own bounds" in problems(entry)["bounds"].message
+
+
+def test_a_missing_task_is_shown_but_not_ranked(entry, run):
+    shutil.rmtree(run / "entity-slots")
+    assert problems(entry) == {}
+    assert remarks(entry)["incomplete"].message.startswith("lacks entity-slots: shown, not ranked; ")
+
+
+def test_an_earlier_evaluator_is_shown_but_not_ranked(entry, run):
+    metrics = read(run / "result.json")["metrics"]
+    edit(run / "result.json", evaluator_version="0", metrics=metrics | {"mrr": metrics["mrr"] + 1e-3})
+    (run / "conventions.json").unlink()
+    assert problems(entry) == {}
+    assert "evaluator version 0, now 1: shown, not ranked" in remarks(entry)["outdated"].message
+    loaded, broken = gather(entry.parent)
+    (found,) = loaded
+    assert broken == {}
+    assert any("outdated" in one for one in ranking._remarks(found.runs["metafam"]))
+
+
+@pytest.mark.parametrize("version", ["2", "one", "", "\u0660"])
+def test_an_evaluator_nobody_knows(entry, run, version):
+    edit(run / "result.json", evaluator_version=version)
+    assert "evaluator_version" in problems(entry)
+
+
+def test_an_earlier_dataset_is_shown_but_not_ranked(entry, run):
+    shutil.rmtree(entry / "metafam" / "seed1")
+    edit_all(entry, dataset_version="0.9.0", content_sha256="0" * 64)
+    edit(run / "conventions.json", dataset_version="0.9.0", content_sha256="0" * 64)
+    assert problems(entry) == {}
+    assert "dataset version '0.9.0', now 1.0.0: shown, not ranked" in remarks(entry)["outdated"].message
+
+
+@pytest.mark.parametrize("status", ["oom", "failed"])
+def test_an_unfinished_run_is_shown(entry, run, status):
+    edit(run / "result.json", status=status, metrics={}, optimistic={}, pessimistic={}, ranks_sha256=None)
+    assert "knows of no ranks" in problems(entry)["ranks"].message
+    (run / "ranks.parquet").unlink()
+    edit(run / "result.json", tie_rate=None, targets=0)
+    assert problems(entry) == {}
+    assert remarks(entry)["unfinished"].message.startswith(status)
+    edit(run / "result.json", metrics=read(entry / "metafam" / "seed1" / "result.json")["metrics"])
+    assert {"metrics", "bounds"} <= set(problems(entry))
+
+
+def test_a_run_without_its_ranks(entry, run):
+    (run / "ranks.parquet").unlink()
+    assert problems(entry)["missing"].where == "isdea/metafam/seed0/ranks.parquet"
+
+
+def test_a_run_without_its_result(entry, run):
+    (run / "result.json").unlink()
+    assert problems(entry)["missing"].where == "isdea/metafam/seed0"
+
+
+def test_an_entry_without_runs(entry):
+    shutil.rmtree(entry / "metafam")
+    assert "mtbench submit RUN... --to DIR" in problems(entry)["empty"].message
+
+
+def test_two_models_in_one_entry(entry, run):
+    shutil.rmtree(run)
+    shutil.copytree(forging.PUBLISHED / "ingram" / "metafam" / "seed0", run)
+    assert "is of 'ingram', the card says 'isdea'" in problems(entry)["model"].message
+
+
+def test_two_models_in_one_run(entry, run):
+    shutil.rmtree(run / "entity-slots")
+    shutil.copytree(forging.PUBLISHED / "ingram" / "metafam" / "seed0" / "entity-slots", run / "entity-slots")
+    assert "model of entity-slots is not that of the run: 'ingram'" in problems(entry)["run"].message
+
+
+def test_another_regime_than_the_card_says(entry):
+    edit_all(entry, regime="supervised")
+    assert "is supervised, the card says zero-shot" in problems(entry)["regime"].message
+
+
+def test_graphs_the_card_keeps_quiet_about_and_such_that_no_run_knows(entry):
+    edit_all(entry, pretraining_graphs=["metafam/train", "fb15k-237"])
+    assert "the runs learned from 'fb15k-237', the card lacks it" in problems(entry)["pretraining"].message
+    edit_card(entry, 'name = "ISDEA"', 'name = "ISDEA"\npretraining_graphs = ["fb15k-237"]')
+    assert problems(entry) == {}
+    edit_all(entry, pretraining_graphs=["metafam/train"])
+    assert "the card names 'fb15k-237', no run learned from it" in problems(entry)["pretraining"].message
+
+
+def test_seeds_with_other_settings(entry, run):
+    payload = read(run / "result.json")
+    edit_all(run, hyperparameters=payload["hyperparameters"] | {"width": 64})
+    assert "width is 32, in isdea/metafam/seed0 64" in problems(entry)["settings"].message
+
+
+def test_a_seed_in_the_folder_of_another(entry, run):
+    edit_all(run, seed=1)
+    edit(run / "conventions.json", seed=1)
+    found = problems(entry)
+    assert "seed 1 of metafam is there 2 times" in found["seed"].message
+    assert "it belongs into metafam/seed1" in found["folder"].message
+
+
+def test_a_task_in_the_folder_of_another(entry, run):
+    (run / "entity-slots").rename(run / "full-tail-slots")
+    assert "holds 'entity-slots': name the folder after it" in problems(entry)["folder"].message
+    shutil.copytree(run / "full-tail-slots", run / "entity-slots")
+    assert "'entity-slots' is there twice" in problems(entry)["duplicate"].message
+
+
+def test_names_that_may_not_be_passed_on(tmp_path):
+    entry = copy_entry(tmp_path, dataset="fbnell", seeds=(0,))
+    assert problems(entry) == {}
+    run = entry / "fbnell" / "seed0"
+    table = parquet.read_table(run / "ranks.parquet")
+    names = {name: pa.array([f"{name} {row}" for row in range(len(table))]) for name in ("head", "relation", "tail")}
+    write_ranks(run, pa.table(names | dict(zip(table.column_names, table.columns, strict=True))))
+    assert problems(entry)["names"].where == "isdea/fbnell/seed0/ranks.parquet"
+    told = read(forging.PUBLISHED / "mtdea-k2" / "metafam" / "seed0" / "tasks.json")
+    write(run / "tasks.json", told)
+    assert "isdea/fbnell/seed0/tasks.json" in {one.where for one in check(entry) if one.name == "names"}
+
+
+class TestParquet:
+    """Ranks that are not what they seem are refused before they are unpacked."""
+
+    def refused(self, entry, table, **options):
+        write_ranks(entry / "metafam" / "seed0", table, **options)
+        return problems(entry)["ranks"].message
+
+    @pytest.fixture
+    def table(self, run):
+        return parquet.read_table(run / "ranks.parquet")
+
+    def test_more_rows_than_targets(self, entry):
+        rows = pa.table({"tail_greater": pa.array(np.zeros(50_000_000, dtype=np.int32))})
+        assert "50,000,000 rows, at most 184 can be targets" in self.refused(entry, rows)
+
+    def test_names_that_unpack_to_more_than_memory(self, entry, table):
+        long = pa.array(["a" * 1_000_000] * 184)
+        bomb = table.set_column(0, "head", long)
+        message = self.refused(entry, bomb, use_dictionary=False)
+        assert "bytes once unpacked, at most 16,777,216 are read" in message
+        assert "name of more than 1,000 bytes" in self.refused(entry, bomb)
+
+    def test_a_name_of_many_rows_is_not_multiplied(self, entry, table):
+        """The dictionary has one text of 16 MB, the column would be of 3 GB."""
+        names = pa.DictionaryArray.from_arrays(pa.array([0] * 184, pa.int32()), pa.array(["a" * 16_000_000]))
+        schema = table.schema.set(0, pa.field("head", pa.string())).remove_metadata()
+        plain_table = table.set_column(0, "head", names).replace_schema_metadata(None)
+        path = entry / "metafam" / "seed0" / "ranks.parquet"
+        with parquet.ParquetWriter(path, plain_table.schema, compression="zstd", store_schema=False) as writer:
+            writer.write_table(plain_table)
+        assert parquet.read_schema(path).types == schema.types
+        assert "name of more than 1,000 bytes" in problems(entry)["ranks"].message
+
+    def test_a_footer_that_lies_about_its_pages(self, entry, table, run):
+        """A small size in place of the true one, in as many bytes."""
+        bomb = table.set_column(0, "head", pa.array(["a" * 1_000_000] * 184))
+        write_ranks(run, bomb, use_dictionary=False)
+        path = run / "ranks.parquet"
+        with parquet.ParquetFile(path) as file:
+            size = file.metadata.row_group(0).column(0).total_uncompressed_size
+            assert unpacked_bytes(path, file.metadata) == sum(
+                file.metadata.row_group(0).column(place).total_uncompressed_size for place in range(9)
+            )
+        old, new = varint(2 * size), varint(2 * 1000, len(varint(2 * size)))
+        path.write_bytes(path.read_bytes().replace(old, new))
+        with parquet.ParquetFile(path) as file:
+            assert file.metadata.row_group(0).column(0).total_uncompressed_size == 1000
+        assert "bytes once unpacked, at most 16,777,216 are read" in problems(entry)["ranks"].message
+
+    def test_the_sizes_of_published_pages_are_those_of_their_footers(self):
+        for path in sorted(forging.PUBLISHED.glob("*/*/seed0/ranks.parquet")):
+            with parquet.ParquetFile(path) as file:
+                group = file.metadata.row_group(0)
+                told = sum(group.column(place).total_uncompressed_size for place in range(group.num_columns))
+                assert unpacked_bytes(path, file.metadata) == told
+
+    @given(data=st.data())
+    @settings(deadline=None, max_examples=200)
+    def test_page_headers_of_any_bytes_end(self, data):
+        content = data.draw(st.binary(max_size=200))
+        with contextlib.suppress(ResultError):
+            assert _pages(content) >= 0
+
+    def test_other_columns(self, entry, table):
+        extra = table.append_column(SCRIPT, table.column(3))
+        assert "does not belong there" in self.refused(entry, extra)
+        twice = pa.table([*table.columns, table.column(3)], names=[*table.column_names, table.column_names[3]])
+        assert "a column is there twice" in self.refused(entry, twice)
+
+    def test_counts_that_are_no_numbers(self, entry, table):
+        place = table.column_names.index("tail_equal")
+        for values in (pa.array(["1"] * 184), pa.array([1.0] * 184), pa.array([1] * 184, pa.uint64())):
+            other = table.set_column(place, "tail_equal", values)
+            assert "column tail_equal has the type" in self.refused(entry, other)
+        none = table.set_column(place, "tail_equal", pa.array([None] * 184, pa.int32()))
+        assert "column tail_equal has 184 empty cells" in self.refused(entry, none)
+        coded = table.set_column(0, "head", table.column("head").dictionary_encode())
+        assert "column head has the type dictionary" in self.refused(entry, coded)
+
+    def test_names_that_are_no_text(self, entry, table):
+        bytes_ = pa.array([b"\xff"] * 184, pa.binary()).view(pa.string())
+        assert "cannot be read as Parquet" in self.refused(entry, table.set_column(0, "head", bytes_))
+
+
+def varint(value, length=1):
+    """Return a number as Thrift writes it, filled up to a length."""
+    parts = [value >> shift & 127 for shift in range(0, max(value.bit_length(), 1), 7)]
+    parts += [0] * (length - len(parts))
+    return bytes([*(part | 128 for part in parts[:-1]), parts[-1]])
+
+
+def test_all_problems_of_an_entry_are_told_at_once(entry, run):
+    (entry / "readme.html").touch()
+    edit(run / "result.json", tie_rate=0.0)
+    edit_card(entry, 'regime = "zero-shot"', 'regime = "supervised"')
+    assert {"unexpected", "tie_rate", "regime"} <= set(problems(entry))
+
+
+def test_a_board_shows_what_can_be_read_and_ranks_what_holds(tmp_path, entry, run):
+    bad = copy_entry(tmp_path / "entries", "ingram")
+    copy_entry(tmp_path / "entries", "mtdea-k4")
+    edit(run / "result.json", tie_rate=0.0)
+    (bad / "metafam" / "seed0" / "result.json").write_text("{", encoding="utf-8")
+    (tmp_path / "entries" / ".torso.new").mkdir()
+    shutil.copyfile(entry / "card.toml", tmp_path / "entries" / ".torso.new" / "card.toml")
+    loaded, broken = gather(tmp_path / "entries")
+    assert [one.slug for one in loaded] == ["isdea", "mtdea-k4"]
+    assert set(broken) == {"isdea", "ingram"}
+    assert "tie_rate is 0.0, the counts give 1.0" in broken["isdea"][0]
+    assert broken == board_problems(tmp_path / "entries")
+    assert [path.name for path in entries.folders(tmp_path / "entries")] == ["ingram", "isdea", "mtdea-k4"]
+
+
+@pytest.mark.parametrize("shown", [SCRIPT, "\x1b[31mred", "a\nb", "\u202e", "x" * 5000])
+def test_a_problem_never_shows_what_it_quotes(shown):
+    problem = Problem("name", f"entry/{shown}", f"is {shown}")
+    assert unplain([problem.where, problem.message]) is None
+    assert len(problem.message) < 700
+
+
+@given(st.recursive(st.none() | st.booleans() | st.integers(-(10**17), 10**17) | st.text(), st.lists, max_leaves=8))
+def test_strict_json_reads_what_python_wrote(tmp_path_factory, value):
+    path = tmp_path_factory.mktemp("json") / "x.json"
+    path.write_text(json.dumps({"a": value}), encoding="utf-8")
+    assert read_json(path, 10_000) == {"a": value}
+
+
+def test_json_beyond_its_size_is_not_parsed(tmp_path):
+    (tmp_path / "x.json").write_text("[1, 2, 3]", encoding="utf-8")
+    with pytest.raises(ResultError, match="more than 5 bytes"):
+        read_json(tmp_path / "x.json", 5)
+
+
+def test_no_entries(tmp_path):
+    with pytest.raises(SubmissionError, match=r"holds no entries .*--entries DIR.*mtbench submit RUN\.\.\. --to DIR"):
+        checks.check_all(tmp_path / "nowhere")
+
+
+class TestCommand:
+    """``mtbench leaderboard check`` as it is typed."""
+
+    def test_all_entries_of_the_repository(self, command, monkeypatch):
+        monkeypatch.chdir(forging.PUBLISHED.parents[1])
+        code, out, err = command("leaderboard", "check")
+        assert (code, err) == (0, "")
+        assert out.splitlines()[0].split() == ["Entry", "Problems", "Remarks"]
+        assert out.endswith("every file, figure, hash and claim holds\n")
+
+    def test_one_entry_by_name_and_by_folder(self, command, entry, monkeypatch):
+        for arguments in (["isdea", "--entries", entry.parent], [entry], [f"{entry}/"]):
+            assert command("leaderboard", "check", *arguments)[0] == 0
+        monkeypatch.chdir(entry)
+        assert command("leaderboard", "check", ".")[0] == 0
+
+    def test_a_forgery_is_one_line_and_exits_with_1(self, command, entry, run):
+        edit(run / "result.json", tie_rate=0.0)
+        code, out, err = command("leaderboard", "check", entry)
+        assert code == 1
+        assert err == (
+            "error: isdea/metafam/seed0: tie_rate is 0.0, the counts give 1.0; evaluate again and submit that\n"
+        )
+        assert "holds" not in out
+
+    def test_a_copy_is_found_beside_it(self, command, entry):
+        copy = copy_entry(entry.parent, name="mine")
+        code, _, err = command("leaderboard", "check", copy)
+        assert code == 1
+        assert "are those of isdea/metafam/seed0" in err
+
+    def test_json(self, command, entry, run):
+        edit(run / "result.json", tie_rate=0.0)
+        shutil.rmtree(entry / "metafam" / "seed1" / "dual-slots")
+        code, out, _ = command("leaderboard", "check", "--entries", entry.parent, "--json")
+        (told,) = json.loads(out)
+        assert (code, told["entry"], told["valid"]) == (1, "isdea", False)
+        assert [one["name"] for one in told["problems"]] == ["tie_rate"]
+        assert "incomplete" in [one["name"] for one in told["remarks"]]
+
+    @pytest.mark.parametrize(
+        ("arguments", "message"),
+        [
+            (["check", "isdae", "--entries"], "unknown entry 'isdae': did you mean isdea"),
+            (["check", "../../nowhere", "--entries"], "unknown entry '../../nowhere'"),
+            (["check", "nowhere"], "unknown entry 'nowhere'"),
+            (["chek"], "No such command 'chek'. Did you mean 'check'?"),
+            ([], "Usage: mtbench leaderboard"),
+        ],
+    )
+    def test_wrong_usage(self, command, entry, arguments, message):
+        more = [entry.parent] if "--entries" in arguments else []
+        code, out, err = command("leaderboard", *arguments, *more)
+        assert code == 2
+        assert message in out + err
+        assert "Traceback" not in err
+
+    def test_a_folder_that_is_no_entry(self, command, entry, run):
+        code, _, err = command("leaderboard", "check", entry.parent)
+        assert code == 1
+        assert f"there is no card.toml in it: check the entries in it with --entries {entry.parent}\n" in err
+        code, _, err = command("leaderboard", "check", run)
+        assert code == 1
+        assert "there is no card.toml in it: mtbench submit RUN... --to DIR makes one\n" in err
+
+    def test_of_many_problems_the_first_are_printed(self, command, entry):
+        for number in range(30):
+            (entry / f"{number}.html").touch()
+        code, out, err = command("leaderboard", "check", "--entries", entry.parent)
+        assert code == 1
+        assert out.splitlines()[2].split()[:2] == ["isdea", "30"]
+        assert err.splitlines()[-1] == "error: isdea: and 10 more, which --json lists"
+        assert len(err.splitlines()) == 21
+        assert err.splitlines()[0].startswith("error: isdea/0.html: ")
+
+    def test_a_folder_without_entries(self, command, tmp_path):
+        code, _, err = command("leaderboard", "check", "--entries", tmp_path)
+        assert code == 1
+        assert "holds no entries" in err
+        assert err.count("\n") == 1
+
+    def test_help_has_an_example(self, command):
+        code, out, _ = command("leaderboard", "check", "--help")
+        assert code == 0
+        assert "Example: mtbench leaderboard check" in " ".join(out.split())

@@ -1,0 +1,497 @@
+"""Runs become an entry that holds, whole or not at all; what does not belong together is refused with what to type."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+from dataclasses import replace
+from pathlib import Path
+
+import forging
+import numpy as np
+import pytest
+import toys
+from forging import CARD, PUBLISHED, edit, edit_all, edit_card, read, tree, write
+from hypothesis import given
+from hypothesis import strategies as st
+from ranking_toys import hashed
+
+from leaderboard import cards, checks, entries
+from leaderboard.cards import Card, SubmissionError
+from leaderboard.submission import as_toml, find, submit
+from mtbench import cli, results
+from mtbench.candidates import SAMPLED, VOCABULARIES
+from mtbench.evaluate import evaluate, task
+from mtbench.runs import REGIMES, RunInfo
+
+pytestmark = pytest.mark.filterwarnings("ignore::mtbench.results.MtbenchWarning")
+ISDEA = PUBLISHED / "isdea"
+
+
+@pytest.fixture
+def to(tmp_path):
+    return tmp_path / "board"
+
+
+@pytest.fixture
+def runs(tmp_path):
+    """Two runs as somebody keeps them: elsewhere, under names of their own, with more files than an entry has."""
+    folder = tmp_path / "runs"
+    for seed in (0, 1):
+        shutil.copytree(ISDEA / "metafam" / f"seed{seed}", folder / f"isdea-metafam-{seed}")
+        (folder / f"isdea-metafam-{seed}" / "training.png").write_bytes(b"picture")
+    (folder / "isdea-metafam-1" / "failure.txt").write_text("Traceback in /home/me", encoding="utf-8")
+    return folder
+
+
+@pytest.fixture
+def toy_run(tmp_path, monkeypatch):
+    """Return a function that saves a run on a released dataset whose triples may not be passed on."""
+    toys.install(monkeypatch.setattr)
+    split = toys.dataset().test
+
+    def make(name="toy", seed=0, **info):
+        info = RunInfo(**{"model": "mine", "seed": seed, "device": "cpu", **info})
+        directory = tmp_path / "toys" / name
+        for protocol in SAMPLED:
+            for vocabulary in VOCABULARIES:
+                place = directory if (protocol, vocabulary) == ("dual", "present") else f"{protocol}-{vocabulary}"
+                evaluate(lambda triples: hashed(triples, 3 + seed), split, protocol, vocabulary).save(
+                    directory / place, info
+                )
+        return directory
+
+    return make
+
+
+@pytest.fixture
+def command(capsys):
+    """Run the command line; returns exit code, stdout and stderr."""
+
+    def call(*arguments):
+        with pytest.raises(SystemExit) as stopped:
+            cli.main([str(argument) for argument in arguments])
+        captured = capsys.readouterr()
+        return stopped.value.code, captured.out, captured.err
+
+    return call
+
+
+def test_runs_become_an_entry_that_holds(runs, to):
+    made = submit([runs], to, card=CARD)
+    assert (made.directory, made.seeds, made.unnamed) == (to / "isdea", {"metafam": (0, 1)}, ())
+    assert [one for one in checks.check(made.directory) if not one.remark] == []
+    entry = entries.load(made.directory)
+    assert entry.card == made.card
+    assert [run.headline.run.seed for run in entry.runs["metafam"]] == [0, 1]
+    assert all(not run.missing for run in entry.runs["metafam"])
+
+
+def test_of_a_run_only_what_is_shown_is_copied_and_that_to_the_byte(runs, to):
+    made = submit([runs], to, card=CARD)
+    found = tree(made.directory)
+    names = {"result.json", "ranks.parquet", "conventions.json", "history.json", "card.toml"}
+    assert {path.name for path in found} == names
+    for path, data in found.items():
+        if path.name != "card.toml":
+            assert data == (ISDEA / path).read_bytes()
+
+
+def test_the_card_says_what_the_runs_say(runs, to):
+    card = submit([runs], to, card=CARD).card
+    assert (card.name, card.model, card.regime, card.pretraining_graphs) == ("isdea", "isdea", "zero-shot", ())
+    assert card.hardware.startswith("cpu, 1 thread, Linux")
+    assert card.authors == ("A. Author",)
+    other = {"name": "Mine", "hardware": "a laptop", "parameters": 7, "summary": 'Two\nlines and "quotes" \\ '}
+    made = submit([runs], to, card=CARD | other | {"url": "https://example.org/a"}, force=True)
+    assert cards.read(made.directory / "card.toml") == made.card
+    assert (made.card.name, made.card.parameters, made.card.summary) == ("Mine", 7, other["summary"])
+
+
+def test_address_and_pretraining_graphs_come_from_the_runs(runs, to):
+    edit_all(runs, url="https://example.org/model", pretraining_graphs=["metafam/train", "fb15k-237"])
+    card = submit([runs], to, card={"authors": ["A"], "licence": "MIT"}).card
+    assert card.url == "https://example.org/model"
+    assert card.pretraining_graphs == ("fb15k-237",)
+
+
+def test_everything_the_card_lacks_is_asked_for_at_once(runs, to):
+    message = r"type --authors 'A. Author, B. Author' --url https://\.\.\. --licence NAME, or give --card FILE"
+    with pytest.raises(SubmissionError, match=message):
+        submit([runs], to)
+    assert not to.exists()
+
+
+@pytest.mark.parametrize(
+    ("card", "message"),
+    [
+        ({"url": "example.org"}, "url must be an address that begins with https://"),
+        ({"name": "<b>ISDEA</b>"}, "name must be plain text, without '<'"),
+        ({"nmae": "ISDEA"}, "unknown field of a card 'nmae': did you mean name"),
+        ({"model": "mtdea"}, "the card says model = 'mtdea', the runs 'isdea'"),
+        ({"regime": "supervised"}, "the card says regime = 'supervised', the runs 'zero-shot'"),
+        ({"pretraining_graphs": ["wikidata"]}, "the card names 'wikidata', no run learned from it"),
+    ],
+)
+def test_a_card_that_does_not_hold(runs, to, card, message):
+    with pytest.raises(SubmissionError, match=message):
+        submit([runs], to, card=CARD | card)
+    assert not any(to.glob("isdea*"))
+
+
+def test_names_of_data_that_may_not_be_passed_on_are_left_out(toy_run, to):
+    run = toy_run()
+    assert results.load(run).ranks.named
+    told = read(PUBLISHED / "mtdea-k2" / "metafam" / "seed0" / "tasks.json")
+    write(run / "tasks.json", told)
+    write(run / "history.json", {"train": [{"epoch": 1, "loss": 0.5, "valid_mrr": None}]})
+    made = submit([run], to, card=CARD)
+    assert made.unnamed == ("toy",)
+    found = tree(made.directory)
+    assert {path.name for path in found} == {"card.toml", "result.json", "ranks.parquet", "history.json"}
+    for path, data in found.items():
+        assert b"hunts" not in data, path
+        if path.name == "result.json":
+            saved = results.load(made.directory / path.parent)
+            assert not saved.ranks.named
+            before = results.load(run if path.parent.name == "seed0" else run / path.parent.name)
+            assert (saved.metrics, saved.run) == (before.metrics, before.run)
+    assert [one for one in checks.check(made.directory) if not one.remark] == []
+    assert submit([made.directory], to.parent / "other", card=CARD).unnamed == ()
+
+
+@pytest.mark.parametrize("status", ["oom", "failed"])
+def test_a_run_that_did_not_finish_is_shown(toy_run, to, status):
+    finished = toy_run("first")
+    split, failed = toys.dataset().test, finished.parent / "second"
+    message = "ScoreError: toy test: (x 1, hunts [red], z) scored nan <object at 0x7f>"
+    result = replace(task(split).unfinished(status), warnings=(message,))
+    result.save(failed, RunInfo(model="mine", seed=1, status=status, regime="supervised"))
+    (failed / "failure.txt").write_text("Traceback", encoding="utf-8")
+    made = submit([finished, failed], to, card=CARD)
+    assert made.seeds == {"toy": (0, 1)}
+    assert [one.name for one in made.remarks] == ["unfinished"]
+    shown = results.load(made.directory / "toy" / "seed1")
+    assert (shown.run.status, shown.warnings) == (status, ("ScoreError",))
+    assert not any(path.name == "failure.txt" for path in tree(made.directory))
+
+
+def test_markup_in_the_message_of_an_error_is_no_reason_to_refuse_the_run(runs, to):
+    failed = runs / "isdea-metafam-1"
+    for path in sorted(failed.rglob("result.json")):
+        payload = {"status": "failed", "ranks_sha256": None, "targets": 0, "tie_rate": None}
+        edit(path, **payload, metrics={}, optimistic={}, pessimistic={}, warnings=["TypeError: '<' on\n<object>"])
+        path.with_name("ranks.parquet").unlink()
+    made = submit([runs], to, card=CARD)
+    (warning,) = read(made.directory / "metafam" / "seed1" / "result.json")["warnings"]
+    assert warning.startswith("TypeError: '")
+    assert "<" not in warning
+
+
+class TestFind:
+    """Runs below what is named."""
+
+    def test_parents_runs_and_files_give_each_run_once(self, runs):
+        one = runs / "isdea-metafam-0"
+        both = [runs / "isdea-metafam-0", runs / "isdea-metafam-1"]
+        assert find([runs]) == both
+        assert find([one, runs, one / "result.json"]) == both
+        assert [path.name for path in find([ISDEA])] == ["seed0", "seed0", "seed1", "seed2"]
+
+    def test_hidden_folders_are_runs_at_work(self, runs):
+        (runs / "isdea-metafam-0").rename(runs / ".isdea-metafam-0.partial")
+        assert find([runs]) == [runs / "isdea-metafam-1"]
+        with pytest.raises(SubmissionError, match="has not finished: the command that began it goes on with it"):
+            find([runs / ".isdea-metafam-0.partial"])
+
+    def test_a_part_of_a_run_is_none(self, runs):
+        with pytest.raises(SubmissionError, match=r"is a part of the run .*isdea-metafam-0: name that"):
+            find([runs / "isdea-metafam-0" / "dual-slots"])
+
+    def test_half_a_run(self, runs):
+        (runs / "isdea-metafam-0" / "result.json").unlink()
+        with pytest.raises(SubmissionError, match=r"has ranks\.parquet and no result\.json: it is half a run"):
+            find([runs])
+
+    def test_nothing_there(self, tmp_path):
+        with pytest.raises(SubmissionError, match="holds no finished run"):
+            find([tmp_path])
+        with pytest.raises(SubmissionError, match="does not exist: name what mtbench run --out"):
+            find([tmp_path / "runs"])
+
+
+class TestRefused:
+    """Runs that do not hold, or do not belong together."""
+
+    def refused(self, given, to, message, **options):
+        with pytest.raises(SubmissionError, match=message):
+            submit(given, to, **{"card": CARD, **options})
+        assert not any(path.name[0] != "." for path in to.glob("*"))
+
+    def test_a_forged_metric(self, runs, to):
+        path = runs / "isdea-metafam-1" / "result.json"
+        edit(path, metrics=read(path)["metrics"] | {"mrr": 0.9})
+        self.refused(
+            [runs], to, "isdea-metafam-1 does not hold: .*metrics mrr is 0.9, the counts give .*; run it again"
+        )
+
+    def test_a_forged_metric_of_a_further_task(self, runs, to):
+        edit(runs / "isdea-metafam-1" / "entity-slots" / "result.json", tie_rate=0.5)
+        self.refused([runs], to, "isdea-metafam-1/entity-slots does not hold: .*tie_rate is 0.5")
+
+    @pytest.mark.parametrize(
+        ("text", "message"),
+        [
+            ("[" * 100_000, "nested too deeply"),
+            ('{"seed": NaN}', "NaN is not a number"),
+            ("[]", "holds no object; run it again"),
+            ("{}", "the keys schema, .* are missing; run it again"),
+            (None, "hyperparameters must be names with texts, .*, not .'a', 'b'.; run it again"),
+        ],
+        ids=lambda text: str(text)[:10],
+    )
+    def test_a_result_that_is_none(self, runs, to, text, message):
+        path = runs / "isdea-metafam-1" / "result.json"
+        if text is None:
+            edit(path, hyperparameters=["a", "b"])
+        else:
+            path.write_text(text, encoding="utf-8")
+        self.refused([runs], to, f"isdea-metafam-1/result.json: .*{message}")
+
+    def test_an_earlier_evaluator(self, runs, to):
+        edit(runs / "isdea-metafam-1" / "result.json", evaluator_version="0")
+        self.refused([runs], to, "mtbench verify .*isdea-metafam-1 --rescore")
+
+    def test_two_models(self, runs, to):
+        given = [runs / "isdea-metafam-0", PUBLISHED / "ingram" / "metafam" / "seed1"]
+        self.refused(given, to, "is of isdea, .*seed1 of ingram: an entry is one model")
+
+    def test_two_regimes(self, runs, to):
+        edit_all(runs / "isdea-metafam-1", regime="fine-tuned")
+        self.refused([runs], to, "is zero-shot, .*isdea-metafam-1 fine-tuned: an entry is one regime")
+
+    def test_two_settings(self, runs, to):
+        settings = read(runs / "isdea-metafam-1" / "result.json")["hyperparameters"]
+        edit_all(runs / "isdea-metafam-1", hyperparameters=settings | {"width": 64})
+        self.refused([runs], to, "width is 32 in .*-0 and 64 in .*-1: seeds of an entry have the same settings")
+
+    def test_settings_may_differ_between_datasets(self, to):
+        made = submit([ISDEA], to, card=CARD)
+        assert made.seeds == {"fbnell": (0,), "metafam": (0, 1, 2)}
+
+    def test_a_seed_twice(self, runs, to):
+        given = [runs, ISDEA / "metafam" / "seed1"]
+        self.refused(given, to, "isdea-metafam-1 and .*seed1 are both metafam, seed 1: give one of them")
+
+    def test_a_dataset_that_is_not_released(self, runs, to):
+        edit_all(runs / "isdea-metafam-1", dataset="metafam[seed=3]")
+        self.refused([runs], to, r"'metafam\[seed=3\]' is no released dataset.*mtbench list")
+
+    def test_another_version(self, runs, to):
+        edit_all(runs / "isdea-metafam-1", dataset_version="0.9.0")
+        self.refused([runs], to, "metafam 0.9.0, the release is 1.0.0: run it again")
+
+    def test_other_data_under_the_name_of_a_release(self, runs, to):
+        edit_all(runs / "isdea-metafam-1", content_sha256="0" * 64)
+        self.refused([runs], to, r"other data than metafam 1\.0\.0 .*mtbench run MODEL --dataset metafam")
+
+    def test_markup(self, runs, to):
+        edit_all(runs / "isdea-metafam-1", commit="<b>")
+        self.refused([runs], to, "nothing was submitted: isdea/metafam/seed1/result.json: commit must be plain text")
+
+    def test_a_file_that_is_too_large(self, runs, to):
+        with (runs / "isdea-metafam-1" / "history.json").open("r+b") as stream:
+            stream.truncate(2**23)
+        self.refused([runs], to, "has 8,388,608 bytes, at most 4,194,304 are read")
+
+    @pytest.mark.parametrize("slug", ["../mine", "/tmp/mine", ".mine", "Mine", "a b", "", "x" * 65, "a/b"])
+    def test_a_name_that_leads_elsewhere(self, runs, to, slug):
+        if slug:
+            self.refused([runs], to, "an entry cannot be named", slug=slug)
+        else:
+            assert submit([runs], to, slug=slug, card=CARD).directory.name == "isdea"
+
+    def test_a_copy_of_another_entry(self, runs, to):
+        shutil.copytree(ISDEA, to / "isdea")
+        before = tree(to)
+        with pytest.raises(
+            SubmissionError, match=r"mine/metafam/seed0: the ranks of .* are those of isdea/metafam/seed0"
+        ):
+            submit([runs], to, slug="mine", card=CARD)
+        assert tree(to) == before
+
+
+class TestReplacing:
+    """An entry that exists stays as it is, or is replaced whole."""
+
+    def test_an_existing_entry_is_kept_unless_forced(self, runs, to):
+        submit([runs / "isdea-metafam-0"], to, card=CARD)
+        before = tree(to)
+        with pytest.raises(SubmissionError, match="isdea exists already: replace it with --force, or choose another"):
+            submit([runs], to, card=CARD)
+        assert tree(to) == before
+        made = submit([runs / "isdea-metafam-1"], to, card=CARD, force=True)
+        assert not (made.directory / "metafam" / "seed0").exists()
+        made = submit([made.directory, runs / "isdea-metafam-0"], to, card=CARD, force=True)
+        assert made.seeds == {"metafam": (0, 1)}
+
+    @pytest.mark.parametrize("what", ["notes.txt", "metafam/seed0/thesis.pdf", None])
+    def test_a_folder_that_is_more_than_an_entry_is_never_replaced(self, runs, to, what):
+        if what is None:
+            (to / "isdea").mkdir(parents=True)
+            (to / "isdea" / "notes.txt").touch()
+        else:
+            submit([runs], to, card=CARD)
+            (to / "isdea" / what).touch()
+        before = tree(to)
+        with pytest.raises(SubmissionError, match="holds other things than an entry, which --force would delete"):
+            submit([runs], to, card=CARD, force=True)
+        assert tree(to) == before
+
+    def test_a_link_is_never_replaced(self, runs, to, tmp_path):
+        to.mkdir()
+        (tmp_path / "elsewhere").mkdir()
+        (to / "isdea").symlink_to(tmp_path / "elsewhere")
+        for force in (False, True):
+            with pytest.raises(SubmissionError, match=r"isdea (exists already|holds other things)"):
+                submit([runs], to, card=CARD, force=force)
+        assert list((tmp_path / "elsewhere").iterdir()) == []
+
+    @pytest.mark.parametrize("existing", [False, True])
+    def test_a_full_disk_leaves_what_was_there(self, runs, to, monkeypatch, existing):
+        if existing:
+            submit([runs / "isdea-metafam-0"], to, card=CARD)
+        before = tree(to)
+        original, calls = Path.rename, []
+
+        def failing(self, target):
+            calls.append(target)
+            if self.name.endswith(".new"):
+                raise OSError(28, "No space left on device")
+            return original(self, target)
+
+        monkeypatch.setattr(Path, "rename", failing)
+        with pytest.raises(cards.MtbenchError, match="No space left on device"):
+            submit([runs], to, card=CARD, force=True)
+        assert calls
+        left = {path: data for path, data in tree(to).items() if not path.name.endswith(".lock")}
+        assert left == {path: data for path, data in before.items() if not path.name.endswith(".lock")}
+
+    def test_a_killed_submission_leaves_no_entry_and_the_next_one_succeeds(self, runs, to):
+        process = toys.python("-c", KILLED, str(runs), str(to))
+        process.communicate()
+        assert process.returncode == -signal.SIGKILL
+        left = [path.name for path in to.iterdir()]
+        assert all(name.startswith(".") for name in left)
+        assert any(path.name == "card.toml" for path in to.rglob("*"))  # it was killed in the middle
+        with pytest.raises(SubmissionError, match="holds no entries"):
+            entries.folders(to)
+        submit([runs], to, card=CARD)
+        assert [path.name for path in entries.folders(to)] == ["isdea"]
+        assert not any(path.name.endswith(".new") for path in to.iterdir())
+        assert checks.board_problems(to) == {}
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from leaderboard.submission import submit
+Path.rename = lambda self, target: os.kill(os.getpid(), signal.SIGKILL)
+card = {"authors": ["A"], "url": "https://example.org", "licence": "MIT"}
+submit([Path(sys.argv[1])], Path(sys.argv[2]), card=card)
+"""
+PLAIN = st.text(st.characters(exclude_characters="<>", exclude_categories=["C", "Z"]), min_size=1, max_size=40)
+
+
+@given(
+    texts=st.tuples(PLAIN, PLAIN, PLAIN, PLAIN),
+    several=st.lists(PLAIN, min_size=1, max_size=3).map(tuple),
+    parameters=st.none() | st.integers(0, 10**15),
+    regime=st.sampled_from(REGIMES),
+)
+def test_a_card_survives_being_written(texts, several, parameters, regime):
+    name, model, licence, hardware = texts
+    card = Card(
+        name=name,
+        model=model,
+        authors=several,
+        url="https://example.org/a?b=c&d",
+        licence=licence,
+        regime=regime,
+        hardware=hardware,
+        pretraining_graphs=several,
+        parameters=parameters,
+        summary=f"{name}\n{model}",
+    )
+    assert cards.parse(cards.tomllib.loads(as_toml(card))) == card
+
+
+class TestCommand:
+    """``mtbench submit`` as it is typed."""
+
+    OPTIONS = ("--authors", "A. Author, B. Author", "--url", "https://example.org", "--licence", "MIT")
+
+    def test_the_next_command_is_printed_and_works(self, command, runs, to):
+        code, out, err = command("submit", runs, "--to", to, *self.OPTIONS)
+        assert (code, err) == (0, "")
+        lines = out.splitlines()
+        assert lines[0] == "metafam: seeds 0, 1 of isdea"
+        assert lines[-2] == f"{to}/isdea holds the entry; read {to}/isdea/card.toml, then type"
+        assert lines[-1] == f"mtbench leaderboard check {to}/isdea"
+        assert cards.read(to / "isdea" / "card.toml").authors == ("A. Author", "B. Author")
+        code, out, _ = command(*lines[-1].split()[1:])
+        assert code == 0
+        assert out.endswith("every file, figure, hash and claim holds\n")
+
+    def test_what_was_left_out_is_said(self, command, toy_run, to):
+        code, out, _ = command("submit", toy_run(), "--to", to, *self.OPTIONS)
+        assert code == 0
+        assert "written without names, because the data may not be passed on: toy\n" in out
+
+    def test_a_card_of_ones_own_whole_or_in_part(self, command, runs, to, tmp_path):
+        card = tmp_path / "mine.toml"
+        shutil.copyfile(ISDEA / "card.toml", card)
+        assert command("submit", runs, "--to", to, "--card", card, "--title", "Mine", "--name", "mine")[0] == 0
+        made = cards.read(to / "mine" / "card.toml")
+        assert made == replace(cards.read(card), name="Mine")
+        card.write_text('licence = "MIT"\n', encoding="utf-8")
+        code, _, err = command("submit", runs, "--to", to, "--card", card)
+        assert code == 1
+        assert "type --authors 'A. Author, B. Author' --url https://..., or give --card FILE" in err
+        assert err.count("\n") == 1
+
+    @pytest.mark.parametrize(
+        ("arguments", "code", "message"),
+        [
+            ([], 2, "'RUN...'"),
+            (["runs"], 2, "'--to'"),
+            (["nowhere", "--to", "x"], 1, "nowhere does not exist"),
+            (["nowhere", "--to", "x", "--licens", "MIT"], 2, "--licen"),
+            (["nowhere", "--to", "x", "--card", "no.toml"], 1, "no.toml: cannot be read"),
+            (["nowhere", "--to", "x", "--parameters", "many"], 2, "--parameters"),
+        ],
+    )
+    def test_wrong_usage(self, command, tmp_path, monkeypatch, arguments, code, message):
+        monkeypatch.chdir(tmp_path)
+        found, out, err = command("submit", *arguments)
+        assert (found, out) == (code, "")
+        assert message in err
+        assert "Traceback" not in err
+        assert not (tmp_path / "x").exists()
+
+    def test_a_name_of_two_models_is_one_line(self, command, runs, to):
+        edit_all(runs / "isdea-metafam-1", model="mtdea")
+        code, _, err = command("submit", runs, "--to", to, *self.OPTIONS)
+        assert code == 1
+        assert err.startswith("error: ")
+        assert err.count("\n") == 1
+
+
+def test_a_grid_folder_becomes_an_entry_by_adding_a_card(tmp_path):
+    entry = forging.copy_entry(tmp_path, seeds=(0, 1))
+    text = (entry / "card.toml").read_text(encoding="utf-8")
+    (entry / "card.toml").unlink()
+    made = submit([entry], tmp_path / "board", slug="isdea", card=cards.tomllib.loads(text))
+    edit_card(made.directory, 'name = "ISDEA"', 'name = "Other"')
+    assert [one for one in checks.check(made.directory) if not one.remark] == []
+    assert np.isfinite(entries.load(made.directory).runs["metafam"][0].headline.metrics["mrr"])

@@ -1,0 +1,66 @@
+"""The page on submitting: its commands are run exactly as printed, and print what the page says."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from leaderboard import cards, entries
+from leaderboard.files import RUN_FILES
+from mtbench import cli
+
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+PAGE = (DOCS / "submitting.md").read_text(encoding="utf-8")
+(EXAMPLE,) = re.findall(r"```python\n(.*?)```", (DOCS / "your-model.md").read_text(encoding="utf-8"), re.DOTALL)
+COMMANDS, REPLACE = re.findall(r"```console\n(.*?)\n```", PAGE, re.DOTALL)
+(PRINTED,) = re.findall(r"```text\n(.*?)```", PAGE, re.DOTALL)
+(CARD,) = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch, capsys):
+    """Return a function that runs a command beside the example and returns what it prints."""
+    (tmp_path / "example.py").write_text(EXAMPLE, encoding="utf-8")
+    monkeypatch.setenv("MTBENCH_CACHE", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.delitem(sys.modules, "example", raising=False)
+
+    def call(command, *more):
+        program, *arguments = shlex.split(command)
+        assert program == "mtbench"
+        with pytest.raises(SystemExit) as stopped:
+            cli.main([*arguments, *more])
+        assert stopped.value.code == 0
+        return capsys.readouterr().out
+
+    yield call
+    sys.modules.pop("example", None)
+
+
+def test_the_commands_of_the_page_make_an_entry_that_holds(run, tmp_path):
+    first, second, submit, check = COMMANDS.splitlines()
+    run(first)
+    run(second)
+    assert run(submit) == PRINTED
+    assert PRINTED.splitlines()[-1] == check
+    assert run(check).endswith("every file, figure, hash and claim holds\n")
+    entry = entries.load(tmp_path / "leaderboard" / "results" / "evidence")
+    assert [run.missing for run in entry.runs["metafam"]] == [(), ()]
+    (tmp_path / "mine.toml").write_text(CARD, encoding="utf-8")
+    run(submit, "--card", "mine.toml", "--force")
+    assert cards.read(entry.directory / "card.toml").summary == tomllib.loads(CARD)["summary"]
+    shutil.rmtree(entry.directory / "metafam" / "seed1")
+    made = next((tmp_path / "runs").glob("*seed1"))
+    made.rename(tmp_path / "runs" / "new")
+    assert run(REPLACE.replace("\\\n", "")).startswith("metafam: seeds 0, 1 of evidence\n")
+
+
+def test_the_page_names_every_file_that_is_published():
+    assert set(RUN_FILES) == set(re.findall(r"`(\w+\.(?:json|parquet))`", PAGE))

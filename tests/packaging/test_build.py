@@ -1,0 +1,75 @@
+"""What is built of a checkout: the same bytes every time, what a user needs, and nothing of other people's data.
+
+The builds need the package `build` and its back end: tox's environment ``package`` has them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import subprocess
+import sys
+import tarfile
+import zipfile
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+
+# Asked for as a distribution: tests/build can be imported under the same name.
+if not {"build", "hatchling"} <= {found.name for found in metadata.distributions()}:
+    pytest.skip("build and hatchling are not installed here; tox -e package has them", allow_module_level=True)
+
+ROOT = Path(__file__).resolve().parents[2]
+DATA = (".parquet", ".txt", ".tsv", ".csv", ".npz", ".gz", ".safetensors", ".png")
+LARGEST = 1_000_000
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory):
+    """Build wheel and sdist from two copies of the tracked files, made at other times and with other permissions."""
+    folders = []
+    for number in (1, 2):
+        copy, out = tmp_path_factory.mktemp("copy") / "mtbench", tmp_path_factory.mktemp("out")
+        listed = subprocess.run(["git", "-C", ROOT, "ls-files", "-z"], capture_output=True, check=True).stdout
+        for name in filter(None, listed.decode().split("\0")):
+            target = copy / name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(ROOT / name, target)
+            target.chmod(0o644 if number == 1 else 0o664)
+        subprocess.run([sys.executable, "-m", "build", "--no-isolation", "-o", out, copy], check=True)
+        folders.append(out)
+    return folders
+
+
+def only(folder, pattern):
+    (found,) = folder.glob(pattern)
+    return found
+
+
+@pytest.mark.parametrize("pattern", ["*.whl", "*.tar.gz"])
+def test_the_same_sources_give_the_same_bytes(built, pattern):
+    first, second = (hashlib.sha256(only(folder, pattern).read_bytes()).hexdigest() for folder in built)
+    assert first == second
+
+
+def test_the_wheel_has_the_packages_their_types_and_no_data(built):
+    with zipfile.ZipFile(only(built[0], "*.whl")) as wheel:
+        names = {info.filename: info.file_size for info in wheel.infolist()}
+    packages = {name.split("/")[0] for name in names if ".dist-info" not in name}
+    assert packages == {"mtbench", "reference_models", "leaderboard"}
+    assert {f"{package}/py.typed" for package in packages} <= set(names)
+    assert not [name for name in names if name.startswith("leaderboard/results")]
+    assert {"mtbench/catalog/metafam.toml", "reference_models/recipes/mtdea.toml"} <= set(names)
+    assert {"leaderboard/reported/paper.json"} <= set(names)
+    metadata = ("entry_points.txt", "top_level.txt")
+    assert not [name for name in names if name.endswith(DATA) and not name.endswith(metadata)]
+    assert sum(names.values()) < 3 * LARGEST
+
+
+def test_the_sdist_has_the_tests_and_papers_of_the_project_but_no_large_file(built):
+    with tarfile.open(only(built[0], "*.tar.gz")) as sdist:
+        sizes = {member.name.partition("/")[2]: member.size for member in sdist.getmembers()}
+    assert {"LICENSE", "README.md", "CHANGELOG.md", "CITATION.cff", "CONTRIBUTING.md", "tox.ini"} <= set(sizes)
+    assert {"tests/conftest.py", "constraints.txt"} <= set(sizes)
+    assert max(sizes.values()) < LARGEST
