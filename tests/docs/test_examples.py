@@ -11,8 +11,10 @@ import typer
 from mtbench import cli
 
 TESTED_ELSEWHERE = {
+    "grid.md": "leaderboard/grid/test_grid_page.py",
     "pykeen.md": "adapters/test_adapter_pages.py",
     "pyg.md": "adapters/test_adapter_pages.py",
+    "submitting.md": "leaderboard/test_submitting_page.py",
     "your-model.md": "test_your_model_page.py",
 }
 NOT_RUN = {
