@@ -41,7 +41,8 @@ def test_executing_gives_the_committed_outputs(path, tmp_path, monkeypatch):
     script = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(script)
     committed = json.loads(path.read_text(encoding="utf-8"))
-    assert outputs(script.execute(path).cells) == outputs(committed["cells"])
+    found, expected = outputs(script.execute(path).cells), outputs(committed["cells"])
+    assert found == expected, "if that is meant: python docs/notebooks/execute.py, and look at what changed"
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
