@@ -47,7 +47,11 @@ def commands(found: Sequence[Block]) -> Iterator[str]:
     """Return the lines of the console blocks, without their comments."""
     for block in found:
         if block.language == "console":
-            yield from (COMMENT.sub("", line) for line in block.text.replace("\\\n", " ").splitlines())
+            yield from (COMMENT.sub("", line) for line in _lines(block))
+
+
+def _lines(block: Block) -> list[str]:
+    return re.sub(r"\\\n *", "", block.text).splitlines()
 
 
 def needs(found: Sequence[Block], *words: str) -> bool:
@@ -99,8 +103,8 @@ def _session(found: Sequence[Block], folder: Path, monkeypatch: pytest.MonkeyPat
                 exec(compile(block.text, "example", "exec"), names)
             printed = page.getvalue()
         elif block.language == "console":
-            lines = block.text.replace("\\\n", " ").splitlines()
-            printed = "".join(_command(line, monkeypatch) for line in lines if COMMENT.sub("", line) not in omit)
+            lines = (line for line in _lines(block) if COMMENT.sub("", line) not in omit)
+            printed = "".join(_command(line, monkeypatch) for line in lines)
         elif block.language == "text":
             assert re.fullmatch(_pattern(block.text), printed), f"shown:\n{block.text}\nprinted:\n{printed}"
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import shlex
+import shutil
+import urllib.request
+from pathlib import Path
 
 import pages
 import pytest
 import typer
 
-from mtbench import cli
+from mtbench import cli, sources
 
 TESTED_ELSEWHERE = {
     "grid.md": "leaderboard/grid/test_grid_page.py",
@@ -25,6 +29,7 @@ NOT_RUN = {
     "mtbench transfer my-topics --model mine.module:Model": "the datasets and the model are the reader's",
     "mtbench transfer v1 --model mtdea --set tasks=4 --vocabulary slots --out matrix": "trains for hours",
     "mtbench transfer v1 --topics art,people,health,taxonomy": "trains for hours",
+    "python copy_files.py": "needs the internet; run below without",
     "python benchmarks/evaluator.py scores --targets 20000 --repeats 3": "needs OGB and PyKEEN",
 }
 """Commands that are only read, not run, and why; those of mtbench must have options that exist."""
@@ -63,6 +68,20 @@ def test_pages_tested_elsewhere_are():
     for page, test in TESTED_ELSEWHERE.items():
         assert (pages.DOCS / page).is_file()
         assert (pages.ROOT / "tests" / test).is_file()
+
+
+def test_the_script_of_the_page_on_mirrors_fills_one(tmp_path, mirror, monkeypatch, capsys):
+    (script,) = (block.text for block in PAGES["offline.md"] if block.title)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit):
+        cli.main(["urls", "fbnell", "metafam", "--json"])
+    listed = capsys.readouterr().out
+    (tmp_path / "files.json").write_text(listed, encoding="utf-8")
+    monkeypatch.setattr(urllib.request, "urlretrieve", lambda url, to: shutil.copyfile(mirror / sources.place(url), to))
+    exec(compile(script, "copy_files.py", "exec"), {})
+    found = {path.relative_to("mirror").as_posix() for path in Path("mirror").rglob("*") if path.is_file()}
+    assert found == {file["place"] for file in json.loads(listed)}
+    assert len(found) == 8
 
 
 def test_every_benchmark_stands_on_its_page():
