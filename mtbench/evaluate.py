@@ -7,6 +7,7 @@ every metric.
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -214,14 +215,14 @@ class Task:
         target, seen = self._layout[1], Seen(kind)
         seen.add(scores)
         ranked = {side: RankedSide(self._count(side, scores), scores[target], seen) for side in self.sides}
-        return self._finish(ranked, stacklevel=4, notes=notes)
+        return self._finish(ranked, notes)
 
-    def _finish(self, ranked: Mapping[Side, RankedSide], stacklevel: int = 3, notes: tuple[str, ...] = ()) -> Result:
+    def _finish(self, ranked: Mapping[Side, RankedSide], notes: tuple[str, ...] = ()) -> Result:
         ranks = self._named({side: found.counts for side, found in ranked.items()})
         found = summary.figures(ranks, self.candidates.protocol, self.candidates.vocabulary)
         sentences = (*notes, *_warnings(ranked, ranks, found))
         for sentence in sentences:
-            warnings.warn(f"{self.name}: {sentence}", MtbenchWarning, stacklevel=stacklevel)
+            warnings.warn(f"{self.name}: {sentence}", MtbenchWarning, stacklevel=_depth())
         return self._with_ranks(ranks, found, sentences)
 
     def _with_ranks(self, ranks: Ranks, found: Mapping[str, Mapping[str, float]], sentences: tuple[str, ...]) -> Result:
@@ -244,6 +245,14 @@ class Task:
             ranks=ranks,
             warnings=sentences,
         )
+
+
+def _depth() -> int:
+    """Return how far above the caller the code stands that called this package: the line a warning is about."""
+    package, frame, depth = __name__.partition(".")[0], sys._getframe(1), 1
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == package:
+        frame, depth = frame.f_back, depth + 1
+    return depth
 
 
 def task(

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from ranking_toys import hashed, random_split, small, splits
 
+import mtbench
 from mtbench.candidates import PROTOCOLS, SAMPLED, VOCABULARIES, draw
 from mtbench.errors import ScoreError, UnknownNameError, UsageError
 from mtbench.evaluate import Task, evaluate, task
@@ -365,3 +366,20 @@ def test_the_evaluator_needs_neither_torch_nor_pandas_nor_pyarrow():
     code = "import sys, mtbench.evaluate; print(sorted({'torch', 'pandas', 'pyarrow', 'tabulate'} & set(sys.modules)))"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize(
+    "call", [lambda: mtbench.evaluate(constant, SPLIT), lambda: mtbench.task(SPLIT).evaluate(TIED)]
+)
+def test_a_warning_is_about_the_line_that_called_the_public_function(call):
+    with pytest.warns(MtbenchWarning) as caught:
+        call()
+    assert {entry.filename for entry in caught} == {__file__}
+
+
+SPLIT = random_split(14)
+TIED = np.zeros(len(task(SPLIT).triples))
+
+
+def constant(triples):
+    return np.zeros(len(triples))

@@ -16,6 +16,7 @@ from mtbench.build import release
 from mtbench.catalog import Parameter, Record
 from mtbench.comparison import Comparison
 from mtbench.errors import DatasetError, UnknownNameError, UsageError
+from mtbench.hashing import file_hash
 from mtbench.splits import Dataset
 
 BUILDERS: dict[str, str] = {
@@ -141,6 +142,8 @@ def is_release(record: Record, values: Mapping[str, Parameter]) -> bool:
 def resolve(record: Record, given: Mapping[str, Parameter]) -> dict[str, Parameter]:
     """Return all parameters of a record, the given ones in place of the release's.
 
+    A parameter ``KEY_sha256`` that is not given is the hash of the file that the parameter ``KEY`` names.
+
     Raises `UnknownNameError` for a parameter the builder does not have, `UsageError` for a value of
     another type than the release's.
     """
@@ -150,7 +153,13 @@ def resolve(record: Record, given: Mapping[str, Parameter]) -> dict[str, Paramet
         kind = type(record.parameters[key])
         if type(value) is not kind and not (kind is float and type(value) is int):
             raise UsageError(f"{record.id}: {key} must be {_KINDS[kind]}, not {value!r}")
-    return {key: given.get(key, default) for key, default in record.parameters.items()}
+    values = {key: given.get(key, default) for key, default in record.parameters.items()}
+    for key in values:
+        # A file may change under its name: what was built from it is known by its bytes.
+        named = str(values.get(key.removesuffix("_sha256"), ""))
+        if key.endswith("_sha256") and not values[key] and named and Path(named).expanduser().is_file():
+            values[key] = file_hash(Path(named).expanduser())
+    return values
 
 
 def parse_parameter(record: Record, text: str) -> tuple[str, Parameter]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -11,32 +12,37 @@ from mtbench.cli.output import AsJson, Cell, records, say, say_json, say_table
 
 if TYPE_CHECKING:
     from mtbench.catalog import Record
+    from mtbench.splits import Dataset
 
 COUNTS = ("Split", "Entities", "Relation types used", "Relation slots", "Triples", "Targets")
 HASHES = ("Part", "Triples", "Content SHA-256")
-PARAMETERS = ("Parameter", "Release")
+PARAMETERS = ("Parameter", "Value")
 
 
 def command(
     name: Annotated[
-        str, typer.Argument(metavar="NAME", autocompletion=completion.datasets, help="A dataset of the catalogue.")
+        str,
+        typer.Argument(
+            metavar="NAME", autocompletion=completion.datasets, help="A dataset, or a directory made by build."
+        ),
     ],
     as_json: AsJson = False,
 ) -> None:
     """Show what is known about a dataset, its defects included.
 
-    A dataset that is stored here is audited as well.
+    A dataset that is stored here is audited as well. Of a directory, its own counts and hashes are shown.
 
     Example: mtbench info metafam
     """
     from mtbench import atomic, catalog, store
     from mtbench.audit import audit
-    from mtbench.datasets import load
+    from mtbench.datasets import directory_given, load
 
-    record = catalog.record(name)
-    directory = store.cached(record)
-    stored = "" if atomic.is_free(directory) else str(directory)
-    found = audit(load(record.id)) if stored else None
+    given = directory_given(name)
+    directory = given or store.cached(catalog.record(name))
+    data = None if atomic.is_free(directory) else load(given or name)
+    record = _measured(data) if data and given else catalog.record(name)
+    stored, found = str(directory) if data else "", audit(data) if data else None
     counts = _counts(record)
     hashes = [(part, declared.triples, declared.content_sha256) for part, declared in record.parts.items()]
     if as_json:
@@ -68,7 +74,7 @@ def command(
     say("\nvalid shares the graph of train.\n")
     say_table(HASHES, hashes)
     if record.parameters:
-        say(f"\nParameters of the builder {record.builder}, and the values that give the release\n")
+        say(f"\nParameters of the builder {record.builder}, and the values that give this dataset\n")
         say_table(PARAMETERS, [(key, _literal(value)) for key, value in record.parameters.items()])
     if record.sources:
         say("\nPublished files")
@@ -76,14 +82,40 @@ def command(
             say(f"  {source.part}: {source.url}\n    {source.bytes} bytes, SHA-256 {source.sha256}")
             for mirror in source.mirrors:
                 say(f"    also {mirror}")
-    say("\nKnown defects" if record.defects else "\nKnown defects: none")
+    whose = " of the release" if given else ""
+    say(f"\nKnown defects{whose}" if record.defects else "\nKnown defects: none")
     for defect in record.defects:
         say(f"  - {defect}")
     if found is not None:
-        say(f"\nWhat its triples show (mtbench audit {record.id} has the figures)")
+        say(f"\nWhat its triples show (mtbench audit {name} has the figures)")
         for sentence in found.findings:
             say(f"  - {sentence}")
     say(f"\nCite it with: mtbench cite {record.id}")
+
+
+def _measured(data: Dataset) -> Record:
+    """Return the record of a dataset in a directory: that it was built by, with counts and hashes of its own."""
+    from mtbench.catalog import Graph, Part
+    from mtbench.hashing import content_hash
+
+    splits = {"train": data.train, "test": data.test}
+    parts = {
+        "train/graph": (data.train, data.train.graph),
+        "valid/targets": (data.valid, data.valid.targets),
+        "test/graph": (data.test, data.test.graph),
+        "test/targets": (data.test, data.test.targets),
+    }
+    return replace(
+        data.info,
+        id=data.name,
+        version=data.version,
+        aliases=(),
+        graphs={key: Graph(one.num_entities, one.num_relations, one.relation_slots) for key, one in splits.items()},
+        parts={key: Part(len(rows), content_hash(one.named(rows))) for key, (one, rows) in parts.items()},
+        parameters=data.parameters,
+        sources=(),
+        candidates={},
+    )
 
 
 def _counts(record: Record) -> list[tuple[Cell, ...]]:

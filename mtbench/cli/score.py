@@ -39,7 +39,8 @@ def command(
     ] = None,
     split: Annotated[str | None, typer.Option(help="train, valid or test.  [default: test]")] = None,
     protocol: Annotated[
-        str | None, typer.Option(autocompletion=completion.protocols, help="dual, entity or relation.  [default: dual]")
+        str | None,
+        typer.Option(autocompletion=completion.protocols, help="Any of those of mtbench run.  [default: dual]"),
     ] = None,
     vocabulary: Annotated[
         str | None, typer.Option(autocompletion=completion.vocabularies, help="present or slots.  [default: present]")

@@ -167,3 +167,13 @@ def test_cite_prints_shared_entries_once(run):
     found = {row["name"]: row for row in json.loads(out)}
     assert found["fbnell"]["licence"].startswith("Not stated")
     assert found["wikitopics-v2/art"]["entries"][0].startswith("@article{gao2023double,")
+
+
+def test_info_of_a_directory_has_its_own_counts(run, tmp_path):
+    data = mtbench.build("metafam", seed=3, train_trees=4, test_trees=2, out=tmp_path / "kin")
+    code, out, _ = run("info", str(tmp_path / "kin"), "--json")
+    found = json.loads(out)
+    assert (code, found["name"], found["stored"]) == (0, data.name, str(tmp_path / "kin"))
+    assert found["parameters"]["train_trees"] == 4
+    assert {row["part"]: row["triples"] for row in found["parts"]}["test/targets"] == len(data.test.targets)
+    assert "defects of the release" in run("info", str(tmp_path / "kin"))[1]

@@ -12,6 +12,7 @@ from mtbench.build.metafam.masking import Rule, check_maskable, mask, observable
 from mtbench.build.metafam.ontology import LocalTriple, Ontology, derive, read_ontology
 from mtbench.build.metafam.trees import Tree, first_names, grow_forest, largest_size
 from mtbench.errors import UsageError
+from mtbench.hashing import file_hash
 from mtbench.splits import Dataset, NamedTriple, Split, SplitName, encode, vocabulary
 
 __all__ = ["build"]
@@ -45,6 +46,7 @@ def build(
     depth: int = 5,
     branching: int = 5,
     ontology: str = "",
+    ontology_sha256: str = "",
 ) -> Dataset:
     """Build MetaFam, or a variant of it, from a seed: no file is read but the ontology.
 
@@ -56,7 +58,8 @@ def build(
     ``seed`` starts the one stream of random numbers; ``train_trees`` and ``test_trees`` count family
     trees; ``size`` is the number of persons at which a tree stops growing (it may get one more),
     ``depth`` the largest difference between levels, ``branching`` the most children of a couple;
-    ``ontology`` is the path of an answer-set program, empty for the family ontology.
+    ``ontology`` is the path of an answer-set program, empty for the family ontology, and ``ontology_sha256`` the hash
+    of that file, which is recorded and, where it is given, checked.
 
     Raises `UsageError` when an option has no such value, when there are not enough different trees of
     that shape, when the ontology cannot be used, and when the masking rules find nothing to hide.
@@ -71,6 +74,7 @@ def build(
         "depth": depth,
         "branching": branching,
         "ontology": ontology,
+        "ontology_sha256": ontology_sha256,
     }
     return assemble(catalog.record("metafam"), parameters, split_closure)
 
@@ -82,6 +86,7 @@ def assemble(record: catalog.Record, parameters: Mapping[str, catalog.Parameter]
     _check_size(size, branching)
     program = read_ontology(str(parameters["ontology"]))
     check_maskable(program)
+    parameters = {**parameters, "ontology_sha256": _hash(parameters, program)}
     forest = grow_forest(seed, train_trees + test_trees, size=size, depth=depth, branching=branching)
     half = (train_trees + 1) // 2
     rules: list[Rule] = ["mother/father" if number < half else "son/daughter" for number in range(train_trees)]
@@ -120,6 +125,19 @@ def _check(parameters: Mapping[str, catalog.Parameter]) -> None:
             raise UsageError(f"{option} must be a whole number of at least {least}, not {value!r}")
     if not isinstance(parameters["ontology"], str):
         raise UsageError(f"ontology must be the path of a file or empty, not {parameters['ontology']!r}")
+
+
+def _hash(parameters: Mapping[str, catalog.Parameter], program: Ontology) -> str:
+    """Return the SHA-256 of the ontology's file, empty for the family ontology."""
+    if not parameters["ontology"]:
+        return ""
+    found = file_hash(program.path)
+    if parameters["ontology_sha256"] not in ("", found):
+        raise UsageError(
+            f"{program.path} has the SHA-256 {found}, not {parameters['ontology_sha256']}: "
+            "it is another file than meant"
+        )
+    return found
 
 
 def _check_size(size: int, branching: int) -> None:
@@ -170,5 +188,6 @@ def _variant_name(
     changed = {key: value for key, value in parameters.items() if value != released[key]}
     if "ontology" in changed:
         changed["ontology"] = Path(str(changed["ontology"])).name
+        changed.pop("ontology_sha256", None)
     options = ",".join(f"{key}={value}" for key, value in changed.items())
     return f"{dataset}[{options}]" if options else dataset

@@ -29,6 +29,7 @@ def build(
     depth: int = 5,
     branching: int = 5,
     ontology: str = "",
+    ontology_sha256: str = "",
 ) -> Dataset:
     """Build the corrected MetaFam from a seed: the trees of ``metafam`` with the same parameters, masked anew.
 
@@ -51,6 +52,7 @@ def build(
         "depth": depth,
         "branching": branching,
         "ontology": ontology,
+        "ontology_sha256": ontology_sha256,
     }
     data = assemble(catalog.record("metafam-strict"), parameters, split_strictly)
     return replace(data, test=rename_relations(data.test, seed))

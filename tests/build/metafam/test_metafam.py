@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import inspect
 import os
 import subprocess
@@ -12,8 +13,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import mtbench
 from mtbench import catalog
 from mtbench.build.metafam import build
+from mtbench.build.metafam.ontology import PACKAGED
 from mtbench.build.metafam.trees import grow_forest
 from mtbench.errors import UsageError
 from mtbench.splits import Dataset
@@ -201,6 +204,19 @@ def test_size_depth_and_branching_reach_the_trees() -> None:
     assert max(children.values()) == 2
 
 
+def test_an_ontology_that_was_edited_is_another_dataset(tmp_path: Path) -> None:
+    path, out = tmp_path / "kin.lp", tmp_path / "kin"
+    path.write_text(PACKAGED.read_text(encoding="utf-8"), encoding="utf-8")
+    first = mtbench.build("metafam", ontology=str(path), out=out, **SMALL)
+    path.write_text(PACKAGED.read_text(encoding="utf-8").replace("auntOf", "tanteOf"), encoding="utf-8")
+    with pytest.raises(UsageError, match="add --force"):
+        mtbench.build("metafam", ontology=str(path), out=out, **SMALL)
+    again = mtbench.build("metafam", ontology=str(path), out=out, force=True, **SMALL)
+    assert "tanteOf" in again.train.relations
+    with pytest.raises(UsageError, match="it is another file than meant"):
+        mtbench.build("metafam", ontology=str(path), **SMALL | {"ontology_sha256": first.parameters["ontology_sha256"]})
+
+
 def test_another_ontology(tmp_path: Path) -> None:
     path = tmp_path / "sisters.lp"
     path.write_text(
@@ -214,6 +230,8 @@ def test_another_ontology(tmp_path: Path) -> None:
     data, family = build(ontology=str(path), **SMALL), build(**SMALL)
     assert data.name == "metafam[train_trees=3,test_trees=2,ontology=sisters.lp]"
     assert data.parameters["ontology"] == str(path)
+    assert data.parameters["ontology_sha256"] == hashlib.sha256(path.read_bytes()).hexdigest()
+    assert family.parameters["ontology_sha256"] == ""
     assert data.train.relation_slots == data.train.num_relations == 5
     kept = set(data.train.relations.tolist())
     for split in ("train", "test"):

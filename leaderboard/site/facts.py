@@ -1,0 +1,149 @@
+"""What a page says beyond the board: the audit of a dataset, curves of a training, tasks of relation types, transfer.
+
+Each part needs something that may be absent: the dataset, a file of the run, a folder. Then the page says so.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+
+from leaderboard.board import DatasetBoard, Figure
+from leaderboard.entries import Entry
+from leaderboard.site import drawings, inline
+from leaderboard.site.drawings import Pair
+from leaderboard.site.readings import PAPER, value
+from leaderboard.site.strata import Data
+from leaderboard.site.views import Cell, Column, Group, Row, Table, slug
+from mtbench.audit import audit
+from mtbench.errors import MtbenchError
+from mtbench.learned import HISTORY_FILE, TASKS_FILE
+
+OURS = ("metafam", "metafam-strict")
+"""Datasets made by this package, whose targets and tasks may be shown by name."""
+
+
+def findings(part: DatasetBoard, data: Data) -> tuple[Sequence[str], str]:
+    """Return what the audit of a dataset finds, or why there is none."""
+    found = data.get(part.name)
+    return ((), found) if isinstance(found, str) else (audit(found).findings, "")
+
+
+def paper_against_ours(part: DatasetBoard, names: Mapping[str, str]) -> str:
+    """Return a picture of all reported MRRs beside ours under the same convention; empty where none are reported.
+
+    ``names`` are those of the entries, by slug.
+    """
+    lines = {line.entry.slug: line for line in part.lines}
+    panels: dict[str, list[Pair]] = {}
+    said = []
+    for protocol in ("dual", "entity", "relation"):
+        for model, cells in part.reported.items():
+            cell = cells.get((protocol, "mrr"))
+            if cell is None:
+                continue
+            line = lines.get(model)
+            ours = value(line, PAPER, protocol) if line else None
+            printed = None if cell.mean is None else Figure(cell.mean, cell.std)
+            label = names.get(model, model)
+            panels.setdefault(protocol, []).append(Pair(label, printed, ours, "" if printed else "out of memory"))
+            said.append(f"{protocol} {label}: reported {cell}, here {ours or 'not run'}")
+    if not panels:
+        return ""
+    title = f"Reported and re-evaluated MRR on {part.name}, each row under its own convention. {'; '.join(said)}."
+    return inline.draw(f"{slug(part.name)}-paper", partial(drawings.draw_pairs, panels), title)
+
+
+def curves(entry: Entry, dataset: str) -> str:
+    """Return the learning curves of an entry on a dataset, a line per seed; empty where no run kept any."""
+    history: dict[str, Sequence[Mapping[str, float]]] = {}
+    for run in entry.runs[dataset]:
+        path = run.directory / HISTORY_FILE
+        if path.is_file():
+            for stage, records in json.loads(path.read_text(encoding="utf-8")).items():
+                if records and "valid_mrr" in records[0]:
+                    history[f"seed {run.headline.run.seed}" + (f", {stage}" if stage != "train" else "")] = records
+    if not history:
+        return ""
+    said = []
+    for stage, records in history.items():
+        best = max(records, key=lambda record: record.get("valid_mrr", -math.inf))
+        said.append(f"{stage}: best validation MRR {best['valid_mrr']:.3f} in epoch {best['epoch']:.0f}")
+    title = f"Training of {entry.card.name} on {dataset}. {'; '.join(said)}."
+    return inline.draw(f"{slug(dataset)}-curves", partial(drawings.draw_curves, history), title)
+
+
+def tasks(entry: Entry, dataset: str) -> list[Table]:
+    """Return the shares of relation types in tasks that the first run of an entry kept, a table per graph.
+
+    Only of datasets made by this package: the names of others are not ours to publish.
+    """
+    path = entry.runs[dataset][0].directory / TASKS_FILE
+    if dataset not in OURS or not path.is_file():
+        return []
+    found = []
+    for graph, told in json.loads(path.read_text(encoding="utf-8"))["graphs"].items():
+        columns = [Column("Ground truth", sort="text"), *(Column(f"Task {k + 1}") for k in range(told["tasks"]))]
+        relations = sorted(told["relations"].items(), key=lambda one: (one[1]["truth"] or "~", one[0]))
+        rows = [
+            Row(
+                relation,
+                [
+                    Cell(one["truth"] or "unknown"),
+                    *(Cell(f"{share:.2f}", value=share, shade=shade(share)) for share in one["alpha"]),
+                ],
+                words=relation,
+            )
+            for relation, one in relations
+        ]
+        hard = told["hard"]
+        agreement = f"; agreement with the ground truth: ARI {hard['ari']:.3f}, NMI {hard['nmi']:.3f}" if hard else ""
+        seed = entry.runs[dataset][0].headline.run.seed
+        caption = f"{graph.capitalize()} graph, seed {seed}: share of each relation type in each task{agreement}"
+        found.append(Table(f"tasks-{slug(dataset)}-{slug(graph)}", caption, "Relation type", columns, [Group(rows)]))
+    return found
+
+
+def transfers(entries: Path) -> list[Table]:
+    """Return the matrices of `mtbench transfer` that lie beside the entries, in ``transfer/``, as shaded tables."""
+    folder = entries.parent / "transfer"
+    found = []
+    for path in sorted([*folder.glob("*.json"), *folder.glob("*/matrix.json")]):
+        name = slug(path.parent.name if path.name == "matrix.json" else path.stem)
+        try:
+            told = json.loads(path.read_text(encoding="utf-8"))
+            topics = [str(topic) for topic in told["topics"]]
+            missing = {(one["train"], one["test"]): str(one["status"]) for one in told["not_scored"]}
+            rows = [
+                Row(
+                    topic,
+                    [
+                        _transfer_cell(mrr, missing.get((topic, other), ""))
+                        for other, mrr in zip(topics, line, strict=True)
+                    ],
+                    words=topic,
+                )
+                for topic, line in zip(topics, told["mrr"], strict=True)
+            ]
+            caption = f"{told['model']}, {told['name']}: MRR, trained on the row and tested on the column"
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise MtbenchError(
+                f"{path}: no matrix of mtbench transfer ({error}); remove it, or make it again"
+            ) from error
+        columns = [Column(topic) for topic in topics]
+        found.append(Table(f"transfer-{name}", caption, "Trained on", columns, [Group(rows)], dense=True))
+    return found
+
+
+def _transfer_cell(mrr: float | None, status: str) -> Cell:
+    if mrr is None:
+        return Cell(status or "-", kind="oom" if status == "oom" else "missing")
+    return Cell(f"{mrr:.3f}", value=mrr, shade=shade(mrr))
+
+
+def shade(share: float) -> int:
+    """Return one of ten steps of shading for a number from 0 to 1."""
+    return min(9, max(0, int(10 * share)))

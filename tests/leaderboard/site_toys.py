@@ -1,0 +1,96 @@
+"""A folder of entries for the tests of the site: published runs, and copies of them that are broken or hostile."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from leaderboard import entries
+from leaderboard.board import Board
+from leaderboard.overlap import overlap
+from leaderboard.ranking import rank
+
+PUBLISHED = Path(__file__).resolve().parents[2] / "leaderboard" / "results"
+HOSTILE = 'O\'Neill & "onload="alert(1)" {{ 7 * 7 }} $x_1$ | **bold**'
+SCRIPT = "<script>alert('page')</script>"
+CARD = """
+name = {name}
+model = "toy"
+authors = ["A. Author", {name}]
+url = "https://example.org/?a=1&b=2"
+licence = "MIT"
+regime = "zero-shot"
+hardware = "one CPU core"
+"""
+EMPTY: Mapping[str, object] = {
+    "status": "oom",
+    "metrics": {},
+    "optimistic": {},
+    "pessimistic": {},
+    "chance": {},
+    "floors": {},
+    "tie_rate": None,
+    "ranks_sha256": None,
+    "targets": 0,
+}
+
+
+@contextmanager
+def offline(cache: Path) -> Iterator[None]:
+    """Let only MetaFam be had, which is made here; the other datasets are at nobody's hand."""
+    overlap.cache_clear()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MTBENCH_OFFLINE", "1")
+        patch.delenv("MTBENCH_MIRROR", raising=False)
+        patch.setenv("MTBENCH_CACHE", str(cache))
+        yield
+    overlap.cache_clear()
+
+
+def make(folder: Path) -> Path:
+    """Fill a folder with entries: two as published, one hostile, one incomplete, one out of memory, two regimes."""
+    _copy(folder, "isdea", "metafam", 0, 1, 2)
+    _copy(folder, "mtdea-k2", "metafam", 0, 1)
+    _copy(folder, "isdea-homo", "fbnell", 0)
+    hostile = _toy(folder, "hostile", HOSTILE)
+    _edit(hostile, {"device": SCRIPT, "hyperparameters": {SCRIPT: SCRIPT, "width": 8}})
+    shutil.rmtree(_toy(folder, "incomplete", "Incomplete") / "dual-slots")
+    oom = _toy(folder, "out-of-memory", "Out of memory")
+    _edit(oom, EMPTY)
+    for path in oom.iterdir():
+        if path.is_dir():
+            shutil.rmtree(path)
+    for name in ("ranks.parquet", "conventions.json"):
+        (oom / name).unlink()
+    return folder
+
+
+def board(folder: Path) -> Board:
+    """Return the board of a folder; a few draws are enough for tests, and one entry has a problem."""
+    found = [entries.load(one) for one in entries.folders(folder)]
+    return rank(found, {"unreadable": [f"result.json is not JSON {SCRIPT}"]}, draws=100)
+
+
+def _copy(folder: Path, entry: str, dataset: str, *seeds: int) -> None:
+    for seed in seeds:
+        place = Path(dataset) / f"seed{seed}"
+        leave = shutil.ignore_patterns("checkpoints")
+        shutil.copytree(PUBLISHED / entry / place, folder / entry / place, ignore=leave)
+    shutil.copy(PUBLISHED / entry / "card.toml", folder / entry)
+
+
+def _toy(folder: Path, slug: str, name: str) -> Path:
+    shutil.copytree(PUBLISHED / "nbfnet-homo" / "metafam" / "seed0", folder / slug / "metafam" / "seed0")
+    (folder / slug / "card.toml").write_text(CARD.format(name=json.dumps(name)), encoding="utf-8")
+    return folder / slug / "metafam" / "seed0"
+
+
+def _edit(run: Path, changes: Mapping[str, object]) -> None:
+    path = run / "result.json"
+    payload = json.loads(path.read_text(encoding="utf-8")) | changes
+    path.write_text(json.dumps(payload), encoding="utf-8")

@@ -1,0 +1,89 @@
+"""A board as Markdown and LaTeX: the figures of the board, names that stay text, and the best in bold."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import site_toys
+from site_toys import HOSTILE
+
+from leaderboard import tables
+from mtbench.tables import MARKDOWN
+
+
+@pytest.fixture(scope="module")
+def board(tmp_path_factory):
+    with site_toys.offline(tmp_path_factory.mktemp("cache")):
+        return site_toys.board(site_toys.make(tmp_path_factory.mktemp("leaderboard") / "results"))
+
+
+def rows(text: str, name: str) -> list[list[str]]:
+    """Return the rows whose first cell is a name, as cells."""
+    found = [[cell.strip() for cell in line.strip("| ").split(" |")] for line in text.splitlines()]
+    return [row for row in found if row[0] == name]
+
+
+def line_of(board, slug: str):
+    return next(line for line in board.lines(slug) if line.dataset in ("metafam", "fbnell"))
+
+
+def test_the_summary_has_the_headline_over_what_was_reported(board):
+    text = tables.summary(board)
+    headings = [cell.strip() for cell in text.splitlines()[0].strip("| ").split(" |")]
+    assert headings == ["dual MRR", "metafam", "fbnell"]
+    assert len({len(line) for line in text.splitlines()}) == 1  # laid out, bold included
+    line = line_of(board, "mtdea-k2")
+    mean, deviation = str(line.figure()).split(" ")
+    assert rows(text, "MTDEA, K = 2") == [["MTDEA, K = 2", f"**{mean}** {deviation}", "-"]]
+    isdea = line_of(board, "isdea")
+    assert rows(text, "ISDEA") == [["ISDEA", str(isdea.figure()), "-"]]
+    printed = isdea.reported["dual", "mrr"].mean
+    ours = isdea.conventions["isdea"]["dual"]["mrr"].mean
+    below = text.partition("| ISDEA ")[2].splitlines()[1]
+    assert f"{printed:.3f} / {ours:.3f}" in below
+    assert text.count("**") == 2 * len(headings[1:])
+
+
+def test_an_entry_that_is_not_ranked_says_so_and_is_never_the_best(board):
+    text = tables.summary(board)
+    (row,) = rows(text, "Incomplete")
+    assert row[1].endswith(", not ranked")
+    assert "**" not in row[1]
+    assert rows(text, "Out of memory") == [["Out of memory", "OOM", "-"]]
+
+
+def test_markdown_has_every_table_and_the_reasons(board):
+    text = tables.markdown(board)
+    titles = [line for line in text.splitlines() if line.startswith("## ")]
+    assert titles == [
+        "## Overall, zero-shot",
+        "## Overall, test-time-adaptation",
+        "## metafam, zero-shot",
+        "## metafam, test-time-adaptation",
+        "## fbnell, zero-shot",
+        "## Not ranked",
+    ]
+    assert "lacks 9" in text
+    assert "seed 0 is incomplete: it lacks dual-slots" in text
+    assert MARKDOWN.sub(r"\\\1", HOSTILE) in text
+    place = line_of(board, "isdea").place
+    assert f"{place.low:.3f} to {place.high:.3f}" in text
+
+
+def test_latex_escapes_names_and_prints_bold(board):
+    text = tables.latex(board)
+    assert text.count(r"\begin{tabular}") == text.count(r"\end{tabular}") == 6
+    assert r"\textbf{" in text
+    assert r"\& " in text
+    assert r"\$x\_1\$" in text
+    assert "\ue000" not in text
+    assert "\ue001" not in text
+
+
+def test_an_erratum_is_marked(board):
+    line = line_of(board, "isdea")
+    cell = line.reported["dual", "mrr"]
+    assert tables._standing(line, None)[7] == str(cell)
+    wrong = replace(line, reported={("dual", "mrr"): replace(cell, erratum="printed twice")})
+    assert tables._standing(wrong, None)[7] == f"{cell}*"

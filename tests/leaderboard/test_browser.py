@@ -1,0 +1,363 @@
+"""The site in a headless browser: sorting, filtering, the switch of readings, themes, keys, links, no request out."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import site_toys
+
+from leaderboard.site import render
+
+webdriver = pytest.importorskip("selenium.webdriver", reason="no Selenium here: pip install selenium")
+Service = pytest.importorskip("selenium.webdriver.chrome.service").Service
+By = pytest.importorskip("selenium.webdriver.common.by").By
+Keys = pytest.importorskip("selenium.webdriver.common.keys").Keys
+
+CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
+FLAGS = (
+    "--headless=new",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+WIDTHS = {"desk": (1280, 900), "phone": (360, 780)}
+STANDING = "standing-zero-shot-standard"
+CONTRAST = """
+const parse = (text) => text.match(/[\\d.]+/g).map(Number);
+const light = (rgb) => rgb.slice(0, 3).map((v) => v / 255)
+  .map((v) => v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)
+  .reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
+const over = (top, under) => {
+  const a = top.length > 3 ? top[3] : 1;
+  return [0, 1, 2].map((i) => top[i] * a + under[i] * (1 - a));
+};
+const ground = (element) => {
+  const layers = [];
+  for (let one = element; one; one = one.parentElement) layers.push(parse(getComputedStyle(one).backgroundColor));
+  return layers.reverse().reduce((under, layer) => over(layer, under), [255, 255, 255]);
+};
+const found = new Set();
+for (const element of document.querySelectorAll("body *")) {
+  const own = [...element.childNodes].some((node) => node.nodeType === 3 && node.textContent.trim());
+  if (!own || !element.getClientRects().length || element.closest("svg")) continue;
+  const style = getComputedStyle(element);
+  const [a, b] = [light(parse(style.color)), light(ground(element))];
+  const ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+  if (ratio < 4.5) found.add(`${element.tagName}.${element.className} ${ratio.toFixed(2)}`);
+}
+return [...found];
+"""
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory) -> Path:
+    for needed in ("jinja2", "matplotlib"):
+        pytest.importorskip(needed)
+    with site_toys.offline(tmp_path_factory.mktemp("cache")):
+        folder = site_toys.make(tmp_path_factory.mktemp("leaderboard") / "results")
+        out = tmp_path_factory.mktemp("out") / "site"
+        render.render(site_toys.board(folder), folder, out)
+        return out
+
+
+@pytest.fixture(scope="module")
+def driver(tmp_path_factory) -> Iterator[webdriver.Chrome]:
+    if CHROMIUM is None or DRIVER is None:
+        pytest.skip("no chromium and chromedriver here: apt-get install chromium chromium-driver")
+    options = webdriver.ChromeOptions()
+    options.binary_location = CHROMIUM
+    for flag in (*FLAGS, f"--user-data-dir={tmp_path_factory.mktemp('profile')}"):
+        options.add_argument(flag)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    found = webdriver.Chrome(options=options, service=Service(DRIVER))
+    yield found
+    found.quit()
+
+
+@pytest.fixture
+def browser(driver, site):
+    """Return the browser on the first page, as wide as a desk, light, and with nothing remembered."""
+    look(driver, "desk", "light")
+    driver.get((site / "index.html").as_uri())
+    driver.execute_script("localStorage.clear(); sessionStorage.clear()")
+    driver.get((site / "index.html").as_uri())
+    yield driver
+    assert [entry["message"] for entry in driver.get_log("browser")] == []
+
+
+@pytest.fixture(scope="module")
+def shots(tmp_path_factory) -> Path:
+    """Return where screenshots are kept: ``MTBENCH_SCREENSHOTS``, else the temporary folder of the tests."""
+    named = os.environ.get("MTBENCH_SCREENSHOTS")
+    folder = Path(named) if named else tmp_path_factory.mktemp("screenshots")
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def look(driver, size: str, theme: str) -> None:
+    width, height = WIDTHS[size]
+    metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": size == "phone"}
+    driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+    media = {"prefers-color-scheme": theme, "prefers-reduced-motion": "reduce"}
+    features = [{"name": name, "value": value} for name, value in media.items()]
+    driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
+
+
+def header(browser, table: str, label: str):
+    cells = browser.find_elements(By.CSS_SELECTOR, f"#{table} thead th")
+    return next(cell for cell in cells if cell.text.strip() == label)
+
+
+def column(browser, table: str, number: int, body: int = 1) -> list[str]:
+    selector = f"#{table} tbody:nth-of-type({body}) tr.row > :nth-child({number})"
+    return [cell.text.split("\n")[0] for cell in browser.find_elements(By.CSS_SELECTOR, selector)]
+
+
+def shown(browser, selector: str) -> list[str]:
+    return [one.get_attribute("id") for one in browser.find_elements(By.CSS_SELECTOR, selector) if one.is_displayed()]
+
+
+def test_a_click_sorts_and_a_second_one_turns_it_round(browser):
+    means = [float(text.split()[0]) for text in column(browser, STANDING, 3)]
+    assert means == sorted(means, reverse=True)
+    assert len(means) > 1
+    mrr = header(browser, STANDING, "MRR")
+    assert mrr.get_attribute("aria-sort") == "none"
+    mrr.find_element(By.TAG_NAME, "button").click()
+    assert mrr.get_attribute("aria-sort") == "descending"
+    assert [float(text.split()[0]) for text in column(browser, STANDING, 3)] == means
+    mrr.find_element(By.TAG_NAME, "button").click()
+    assert mrr.get_attribute("aria-sort") == "ascending"
+    assert [float(text.split()[0]) for text in column(browser, STANDING, 3)] == means[::-1]
+    header(browser, STANDING, "Entry").find_element(By.TAG_NAME, "button").click()
+    names = column(browser, STANDING, 1)
+    assert names == sorted(names, key=str.lower)
+    assert mrr.get_attribute("aria-sort") == "none"
+
+
+@pytest.mark.parametrize("key", [Keys.ENTER, Keys.SPACE], ids=["enter", "space"])
+def test_keys_sort(browser, key):
+    lift = header(browser, STANDING, "Lift")
+    lift.find_element(By.TAG_NAME, "button").send_keys(key)
+    assert lift.get_attribute("aria-sort") == "descending"
+
+
+def test_missing_figures_stay_below(browser):
+    table = "matrix-zero-shot-standard"
+    fbnell = header(browser, table, "fbnell")
+    number = browser.execute_script("return arguments[0].cellIndex", fbnell) + 1
+    for _ in range(2):
+        fbnell.find_element(By.TAG_NAME, "button").click()
+        found = column(browser, table, number)
+        assert found[0][0].isdigit()
+        assert not any(text[0].isdigit() for text in found[1:])
+
+
+def test_a_filter_hides_rows_and_says_how_many_are_left(browser):
+    output = browser.find_element(By.ID, "shown")
+    every = int(re.fullmatch(r"(\d+) of \1 rows shown", output.text)[1])
+    assert output.get_attribute("aria-live") == "polite"
+    field = browser.find_element(By.ID, "filter")
+    field.send_keys("isdea-homo")
+    left = [row for row in browser.find_elements(By.CSS_SELECTOR, "main tr.row") if row.is_displayed()]
+    assert 0 < len(left) < every
+    assert all("ISDEA-homo" in row.text for row in left)
+    assert output.text == f"{len(left)} of {every} rows shown"
+    groups = [row for row in browser.find_elements(By.CSS_SELECTOR, f"#{STANDING} tr.group") if row.is_displayed()]
+    assert [row.text.split()[0] for row in groups] == ["fbnell"]
+    field.send_keys(" nobody")
+    assert output.text == f"0 of {every} rows shown"
+    field.send_keys(Keys.CONTROL, "a")
+    field.send_keys(Keys.DELETE)
+    assert output.text == f"{every} of {every} rows shown"
+
+
+def test_the_switch_shows_one_reading_and_is_kept_on_other_pages(browser, site):
+    readings = ("standard", "slots", "pessimistic", "paper")
+    for key in readings:
+        browser.find_element(By.ID, f"reading-{key}").click()
+        tables = shown(browser, "main table")
+        assert f"matrix-zero-shot-{key}" in tables
+        assert f"standing-zero-shot-{key}" in tables
+        assert not any(name.endswith(other) for name in tables for other in readings if other != key)
+    assert "reported 0.292" in browser.find_element(By.ID, "matrix-zero-shot-paper").text
+    browser.get((site / "datasets" / "metafam.html").as_uri())
+    assert "dual-zero-shot-paper" in shown(browser, "main table")
+    browser.find_element(By.CSS_SELECTOR, "#reading-paper").send_keys(Keys.ARROW_LEFT)
+    assert "dual-zero-shot-pessimistic" in shown(browser, "main table")
+
+
+def test_without_script_the_standard_shows_and_the_switch_works(browser, site):
+    browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
+    try:
+        browser.get((site / "index.html").as_uri())
+        ids = [
+            one.get_attribute("id") for one in browser.find_elements(By.CSS_SELECTOR, ".table") if one.is_displayed()
+        ]
+        assert f"{STANDING}-box" in ids
+        assert not any("slots" in name for name in ids)
+        assert not browser.find_element(By.ID, "filter").is_displayed()
+        browser.find_element(By.ID, "reading-slots").click()
+        assert browser.find_element(By.ID, "standing-zero-shot-slots").is_displayed()
+        assert not browser.find_element(By.ID, STANDING).is_displayed()
+    finally:
+        browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
+
+
+def test_the_theme_follows_the_system_until_it_is_chosen(browser, site):
+    def ground() -> str:
+        return browser.execute_script("return getComputedStyle(document.body).backgroundColor")
+
+    light = ground()
+    button = browser.find_element(By.ID, "theme")
+    assert button.get_attribute("aria-pressed") == "false"
+    look(browser, "desk", "dark")
+    dark = ground()
+    assert dark != light
+    assert button.get_attribute("aria-pressed") == "true"
+    button.send_keys(Keys.ENTER)
+    assert (ground(), button.get_attribute("aria-pressed")) == (light, "false")
+    browser.get((site / "about.html").as_uri())
+    assert ground() == light
+
+
+def test_paper_is_white_whatever_the_screen(browser):
+    look(browser, "desk", "dark")
+    media = {"media": "print", "features": [{"name": "prefers-color-scheme", "value": "dark"}]}
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", media)
+    try:
+        style = "const s = getComputedStyle(document.body); return [s.backgroundColor, s.color]"
+        assert browser.execute_script(style) == ["rgb(255, 255, 255)", "rgb(0, 0, 0)"]
+        assert not browser.find_element(By.ID, "filter").is_displayed()
+    finally:
+        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
+
+
+def test_nothing_moves_while_a_page_opens(browser, site):
+    watch = """window.shifts = [];
+    new PerformanceObserver((list) => window.shifts.push(...list.getEntries().map((entry) => entry.value)))
+      .observe({type: "layout-shift", buffered: true});"""
+    added = browser.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": watch})
+    frames = """const done = arguments[0];
+    let left = 3;
+    const next = () => left-- ? requestAnimationFrame(next) : done(window.shifts);
+    next();"""
+    try:
+        for name in ("index", "datasets/metafam", "models/mtdea-k2"):
+            browser.get((site / f"{name}.html").as_uri())
+            assert sum(browser.execute_async_script(frames)) < 0.01, name
+        # What moves later is seen.
+        browser.execute_script("document.querySelector('h1').style.marginTop = '300px'")
+        assert sum(browser.execute_async_script(frames)) > 0.01
+    finally:
+        browser.execute_cdp_cmd("Page.removeScriptToEvaluateOnNewDocument", added)
+
+
+def test_where_nothing_can_be_stored_all_of_it_works(browser, site):
+    blocked = "Object.defineProperty(window, 'localStorage', {get() { throw new Error('blocked'); }});"
+    blocked += blocked.replace("localStorage", "sessionStorage")
+    added = browser.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": blocked})
+    try:
+        browser.get((site / "index.html").as_uri())
+        browser.find_element(By.ID, "theme").click()
+        assert browser.find_element(By.ID, "theme").get_attribute("aria-pressed") == "true"
+        browser.find_element(By.ID, "reading-slots").click()
+        assert "rows shown" in browser.find_element(By.ID, "shown").text
+    finally:
+        browser.execute_cdp_cmd("Page.removeScriptToEvaluateOnNewDocument", added)
+
+
+def test_the_keyboard_reaches_the_content_first_and_then_everything(browser):
+    body = browser.find_element(By.TAG_NAME, "body")
+    body.send_keys(Keys.TAB)
+    skip = browser.switch_to.active_element
+    assert skip.text == "Skip to the content"
+    assert skip.location["x"] >= 0
+    skip.send_keys(Keys.ENTER)
+    assert browser.execute_script("return document.activeElement.id") == "main"
+    seen = set()
+    for _ in range(14):
+        browser.switch_to.active_element.send_keys(Keys.TAB)
+        focus = browser.switch_to.active_element
+        seen.add(focus.get_attribute("id") or focus.get_attribute("class") or focus.tag_name)
+        assert focus.is_displayed() or focus.get_attribute("type") == "radio"
+        outline = "const e = arguments[0], s = getComputedStyle(e), n = e.nextElementSibling;"
+        outline += "return [s.outlineStyle, n ? getComputedStyle(n).outlineStyle : 'none']"
+        assert "solid" in browser.execute_script(outline, focus)
+    assert {"reading-standard", "filter", "scroll", "sort"} <= seen
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("size", list(WIDTHS))
+def test_pages_fit_and_can_be_read(browser, site, shots, size, theme):
+    look(browser, size, theme)
+    for name in ("index", "datasets/metafam", "models/mtdea-k2", "about"):
+        browser.get((site / f"{name}.html").as_uri())
+        for key in ("standard", "paper"):
+            if found := browser.find_elements(By.ID, f"reading-{key}"):
+                found[0].click()
+            assert browser.execute_script(CONTRAST) == [], f"{name} {key}"
+            wide = browser.execute_script("return document.documentElement.scrollWidth - window.innerWidth")
+            assert wide <= 0, f"{name} {key} scrolls sideways"
+            picture = browser.execute_cdp_cmd("Page.captureScreenshot", {"captureBeyondViewport": True})
+            place = shots / f"{name.replace('/', '-')}-{key}-{size}-{theme}.png"
+            place.write_bytes(base64.b64decode(picture["data"]))
+            assert place.stat().st_size > 10_000
+
+
+def test_on_a_phone_tables_scroll_beside_their_first_column(browser):
+    look(browser, "phone", "light")
+    box = browser.find_element(By.CSS_SELECTOR, f"#{STANDING}-box .scroll")
+    first = browser.find_element(By.CSS_SELECTOR, f"#{STANDING} tr.row th")
+    second = browser.find_element(By.CSS_SELECTOR, f"#{STANDING} tr.row td")
+    place = "return arguments[0].getBoundingClientRect().left"
+    before = [browser.execute_script(place, one) for one in (first, second)]
+    browser.execute_script("arguments[0].scrollLeft = 150", box)
+    after = [browser.execute_script(place, one) for one in (first, second)]
+    assert (after[0], after[1]) == (before[0], before[1] - 150)
+
+
+def test_every_page_opens_named_labelled_and_asks_for_files_only(browser, site):
+    browser.get_log("performance")
+    pages = sorted(site.rglob("*.html"))
+    for page in pages:
+        browser.get(page.as_uri())
+        assert browser.title.endswith("mtbench leaderboard")
+        assert (
+            browser.execute_script(
+                """return [...document.querySelectorAll("a, button, input, [role=region], [role=img]")].filter((e) =>
+                !(e.getAttribute("aria-label") || e.getAttribute("aria-labelledby") || e.textContent.trim()
+                  || (e.labels && e.labels.length))).map((e) => e.outerHTML)"""
+            )
+            == []
+        )
+        assert browser.execute_script("return document.querySelectorAll('th:not([scope])').length") == 0
+        entries = browser.execute_script("return performance.getEntriesByType('resource').map((e) => e.name)")
+        assert all(name.startswith(("file:", "data:")) for name in entries)
+    asked = [
+        message["params"]["request"]["url"]
+        for entry in browser.get_log("performance")
+        if (message := json.loads(entry["message"])["message"])["method"] == "Network.requestWillBeSent"
+    ]
+    assert len(asked) >= 3 * len(pages)
+    assert [url for url in asked if not url.startswith(("file:", "data:"))] == []
+
+
+def test_links_are_followed(browser, site):
+    browser.find_element(By.LINK_TEXT, "ISDEA-homo").click()
+    assert browser.find_element(By.TAG_NAME, "h1").text.startswith("ISDEA-homo")
+    browser.find_element(By.LINK_TEXT, "fbnell").click()
+    assert browser.find_element(By.TAG_NAME, "h1").text.startswith("FBNELL")
+    browser.find_element(By.LINK_TEXT, "Overview").click()
+    assert browser.current_url == (site / "index.html").as_uri()

@@ -1,0 +1,502 @@
+"""The site as files: every link leads somewhere, nothing is loaded from elsewhere, names are text, the same bytes."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import shutil
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import numpy as np
+import pytest
+import site_toys
+from site_toys import HOSTILE, SCRIPT
+
+from leaderboard.entries import Run
+from leaderboard.overlap import overlap
+from leaderboard.site import facts, inline, readings, render, strata, views
+from leaderboard.site.strata import Data
+from mtbench import atomic, cli
+from mtbench.datasets import load
+from mtbench.errors import MissingExtraError, MtbenchError, UsageError
+from mtbench.evaluate import evaluate
+from mtbench.metrics import METRICS
+from mtbench.names import HEAD, TAIL
+from mtbench.ranks import Counts, Ranks
+from mtbench.yardsticks import YARDSTICKS
+
+pytestmark = pytest.mark.filterwarnings("ignore::mtbench.results.MtbenchWarning")
+VOID = {"meta", "link", "input", "br", "img", "hr"}
+LOADING = {("link", "href"), ("script", "src"), ("img", "src"), ("image", "href"), ("use", "href"), ("iframe", "src")}
+DATASETS = 10
+ERRATUM = "std .178 beside a Hits@1 std of .023: probably .018"
+
+
+class Page(HTMLParser):
+    """The elements of a page with their attributes, what is open around each, and their text."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.open: list[str] = []
+        self.headings: list[int] = []
+        self.words: list[str] = []
+        self.feed(text)
+        self.close()
+        assert self.open == [], f"left open: {self.open}"
+
+    def handle_starttag(self, tag, attrs):
+        assert len({key for key, _ in attrs}) == len(attrs), f"an attribute comes twice: {tag} {attrs}"
+        self.elements.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+        if re.fullmatch(r"h\d", tag):
+            self.headings.append(int(tag[1]))
+
+    def handle_startendtag(self, tag, attrs):
+        self.elements.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.words.append(data)
+
+    @property
+    def text(self) -> str:
+        return " ".join(" ".join(self.words).split())
+
+    def all(self, tag: str) -> list[dict[str, str | None]]:
+        return [attributes for name, attributes in self.elements if name == tag]
+
+    @property
+    def ids(self) -> list[str]:
+        return [attributes["id"] for _, attributes in self.elements if attributes.get("id")]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    return site_toys.make(tmp_path_factory.mktemp("leaderboard") / "results")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _no_network(tmp_path_factory):
+    for needed in ("jinja2", "matplotlib"):
+        pytest.importorskip(needed)
+    with site_toys.offline(tmp_path_factory.mktemp("cache")):
+        yield
+
+
+@pytest.fixture(scope="module")
+def board(folder):
+    return site_toys.board(folder)
+
+
+@pytest.fixture(scope="module")
+def site(board, folder, tmp_path_factory) -> Path:
+    out = tmp_path_factory.mktemp("out") / "site"
+    render.render(board, folder, out)
+    return out
+
+
+@pytest.fixture(scope="module")
+def pages(site) -> dict[str, Page]:
+    return {
+        path.relative_to(site).as_posix(): Page(path.read_text(encoding="utf-8"))
+        for path in sorted(site.rglob("*.html"))
+    }
+
+
+def test_there_is_a_page_for_everything(pages, board):
+    entries = {f"models/{entry.slug}.html" for entry in board.entries}
+    assert {"index.html", "about.html", *entries} < set(pages)
+    assert len([name for name in pages if name.startswith("datasets/")]) == DATASETS
+    assert "transfer.html" not in pages
+
+
+def test_every_link_and_anchor_leads_somewhere(site, pages):
+    checked = 0
+    for name, page in pages.items():
+        for tag, attributes in page.elements:
+            address = attributes.get("href") or attributes.get("src")
+            if not address or urlsplit(address).scheme:
+                continue
+            path, _, anchor = address.partition("#")
+            target = (site / name).parent / unquote(path) if path else site / name
+            assert target.is_file(), f"{name}: {tag} {address}"
+            assert target.resolve().is_relative_to(site.resolve())
+            if anchor:
+                assert anchor in pages[target.resolve().relative_to(site.resolve()).as_posix()].ids, (
+                    f"{name}: {address}"
+                )
+            checked += 1
+    assert checked > 500
+
+
+def test_ids_are_unique_and_references_hold(pages):
+    for name, page in pages.items():
+        assert len(set(page.ids)) == len(page.ids), name
+        for _, attributes in page.elements:
+            for key in ("for", "aria-labelledby", "aria-describedby"):
+                for one in (attributes.get(key) or "").split():
+                    assert one in page.ids, f"{name}: {key}={one}"
+            for value in attributes.values():
+                for one in re.findall(r"url\(#([^)]+)\)", value or ""):
+                    assert one in page.ids, f"{name}: url(#{one})"
+
+
+def test_nothing_is_loaded_from_elsewhere(site, pages):
+    for name, page in pages.items():
+        for tag, attributes in page.elements:
+            for key, value in attributes.items():
+                if (tag, key) in LOADING:
+                    assert urlsplit(value).scheme in ("", "data"), f"{name}: {tag} {key}={value}"
+                assert not key.startswith("on"), f"{name}: {tag} {key}"
+                assert key not in ("style", "srcset", "ping", "formaction", "xmlns"), f"{name}: {tag} {key}"
+            assert tag not in ("style", "iframe", "object", "embed", "base", "form"), f"{name}: {tag}"
+        (policy,) = [one["content"] for one in page.all("meta") if one.get("http-equiv") == "Content-Security-Policy"]
+        assert "default-src 'none'" in policy
+        assert "unsafe" not in policy
+        assert [one.get("src") for one in page.all("script")] == ["../" * name.count("/") + "site.js"]
+    style = (site / "site.css").read_text(encoding="utf-8")
+    assert "url(" not in style
+    assert "@import" not in style
+    script = (site / "site.js").read_text(encoding="utf-8")
+    assert not re.search(r"fetch\(|XMLHttpRequest|import\(|eval\(|innerHTML|https?:", script)
+
+
+def test_names_are_text_wherever_they_stand(site, pages):
+    assert HOSTILE in " ".join(pages["index.html"].text.split())
+    page = pages["models/hostile.html"]
+    assert SCRIPT in page.text
+    assert SCRIPT in pages["datasets/metafam.html"].text  # the device
+    assert SCRIPT in pages["index.html"].text  # the reason of what could not be read
+    for path in site.rglob("*.html"):
+        assert "<script>" not in path.read_text(encoding="utf-8")
+    assert {"https://example.org/?a=1&b=2"} <= {one.get("href") for one in page.all("a")}
+
+
+def test_headings_and_tables_are_in_order(pages):
+    for name, page in pages.items():
+        assert page.headings[0] == 1, name
+        assert page.headings.count(1) == 1, name
+        assert all(after <= before + 1 for before, after in zip(page.headings, page.headings[1:], strict=False)), name
+        assert len(page.all("caption")) == len(page.all("table")), name
+        assert all(one.get("scope") in ("col", "row", "rowgroup") for one in page.all("th")), name
+        assert all(one.get("role") == "img" for one in page.all("svg")), name
+
+
+def test_rows_have_as_many_cells_as_the_heading(site):
+    for path in site.rglob("*.html"):
+        for table in re.findall(r"<table.*?</table>", path.read_text(encoding="utf-8"), re.DOTALL):
+            head, *rows = [len(re.findall(r"<t[hd][ >]", row)) for row in re.findall(r"<tr.*?</tr>", table, re.DOTALL)]
+            assert set(rows) <= {head, 1}, path
+
+
+def test_figures_are_those_of_the_board(pages, board):
+    (line,) = [line for line in board.lines("isdea") if line.dataset == "metafam"]
+    text = pages["index.html"].text
+    assert str(line.figure()) in text
+    assert f"reported {line.reported['dual', 'mrr'].mean:.3f}" in text
+    own = readings.value(line, readings.PAPER)
+    assert own is not None
+    assert f"{own.mean:.3f}" in text
+    assert views.signed(line.lift).text in text
+    page = pages["datasets/metafam.html"].text
+    for reading in readings.READINGS:
+        for protocol in ("dual", "entity", "relation"):
+            found = readings.values(line, reading, protocol)
+            assert set(found) == set(METRICS)
+            for metric, value in found.items():
+                assert views.number(metric, value.figure.mean) in page
+
+
+def test_what_is_not_ranked_says_why(pages):
+    text = pages["index.html"].text
+    assert "Shown, but not ranked" in text
+    assert "seed 0 is incomplete: it lacks dual-slots" in text
+    assert "seed 0: out of memory" in text
+    assert "unreadable" in text
+    assert "lacks 9 of 10" in text
+    assert "OOM" in pages["models/out-of-memory.html"].text
+
+
+def test_the_paper_stands_beside_with_its_errata(pages, board):
+    assert "OOM" in pages["datasets/wikitopics-mt3-art.html"].text
+    printed = " ".join(page.text for page in pages.values())
+    for erratum in {
+        cell.erratum for part in board.datasets for cells in part.reported.values() for cell in cells.values()
+    }:
+        assert erratum in printed
+    assert f"Printed in the paper, with an error: {ERRATUM}." in pages["datasets/wikitopics-mt2-location.html"].text
+
+
+def test_a_dataset_that_is_not_here_says_so(pages):
+    for name in ("fbnell", "wikitopics-mt1-health"):
+        text = pages[f"datasets/{name}.html"].text
+        assert "No audit: this needs the dataset, which was not at hand" in text
+        assert "Defects ledger" in text
+    assert "No audit" not in pages["datasets/metafam.html"].text
+    assert "test graph" in pages["datasets/metafam.html"].text
+    assert "Nothing is ranked on this dataset yet" in pages["datasets/wikitopics-mt1-health.html"].text
+    assert "reported in the paper, not re-evaluated yet" in pages["datasets/wikitopics-mt1-health.html"].text
+
+
+def test_no_page_knows_this_machine(site, tmp_path_factory):
+    for path in [*site.rglob("*.html"), site / render.LISTING]:
+        assert str(tmp_path_factory.getbasetemp()) not in path.read_text(encoding="utf-8")
+        assert "/home/" not in path.read_text(encoding="utf-8")
+
+
+def test_runs_are_offered_as_they_are(site, folder, pages):
+    found = sorted((site / "runs").rglob("*.*"))
+    assert {path.name for path in found} == {"result.json", "ranks.parquet", "conventions.json"}
+    for path in found:
+        assert path.read_bytes() == (folder / path.relative_to(site / "runs")).read_bytes()
+    links = {one.get("href") for one in pages["models/isdea.html"].all("a")}
+    assert "../runs/isdea/metafam/seed0/entity-slots/ranks.parquet" in links
+
+
+def test_a_link_out_of_an_entry_is_not_followed(folder, tmp_path):
+    copied = tmp_path / "results"
+    shutil.copytree(folder / "mtdea-k2", copied / "mtdea-k2")
+    secret = tmp_path / "secret.json"
+    path = copied / "mtdea-k2" / "metafam" / "seed0" / "conventions.json"
+    path.rename(secret)
+    path.symlink_to(secret)
+    board = site_toys.board(copied)
+    names = {"/".join(parts) for _, parts in render._downloads(board)}
+    assert "runs/mtdea-k2/metafam/seed0/result.json" in names
+    assert "runs/mtdea-k2/metafam/seed0/conventions.json" not in names
+
+
+def test_the_same_entries_give_the_same_bytes(board, folder, site):
+    again = render.files(board, folder)
+    listed = dict(line.split("  ")[::-1] for line in (site / render.LISTING).read_text(encoding="utf-8").splitlines())
+    assert {name: hashlib.sha256(data).hexdigest() for name, data in again.items()} == listed
+    present = {path.relative_to(site).as_posix() for path in site.rglob("*") if path.is_file()}
+    assert present == {*listed, render.LISTING}
+
+
+def test_a_site_is_replaced_only_when_asked_and_another_folder_never(board, folder, tmp_path, monkeypatch):
+    monkeypatch.setattr(render, "files", lambda board, entries: {"index.html": b"new"})
+    out = tmp_path / "site"
+    render.render(board, folder, out)
+    with pytest.raises(UsageError, match="add --force"):
+        render.render(board, folder, out)
+    monkeypatch.setattr(render, "files", lambda board, entries: {"other.html": b"newer"})
+    render.render(board, folder, out, force=True)
+    assert sorted(path.name for path in out.iterdir()) == [render.LISTING, "other.html"]
+    (out / "mine.txt").write_text("mine")
+    with pytest.raises(UsageError, match=r"mine\.txt"):
+        render.render(board, folder, out, force=True)
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "index.html").write_text("mine")
+    with pytest.raises(UsageError, match="no rendered site"):
+        render.render(board, folder, other, force=True)
+    with pytest.raises(UsageError, match="is a file"):
+        render.render(board, folder, other / "index.html", force=True)
+
+
+def test_a_disk_that_is_full_leaves_the_site_there_was(board, folder, tmp_path, monkeypatch):
+    monkeypatch.setattr(render, "files", lambda board, entries: {"a.html": b"old"})
+    out = tmp_path / "site"
+    render.render(board, folder, out)
+    monkeypatch.setattr(render, "files", lambda board, entries: {"a.html": b"new", "b.html": b"new"})
+    write = atomic._write_durably
+
+    def full(path, data):
+        if path.name == "b.html":
+            raise OSError(28, "No space left on device")
+        write(path, data)
+
+    monkeypatch.setattr(atomic, "_write_durably", full)
+    with pytest.raises(MtbenchError, match="No space left"):
+        render.render(board, folder, out, force=True)
+    assert (out / "a.html").read_bytes() == b"old"
+    assert [path.name for path in tmp_path.iterdir() if not path.name.endswith(".lock")] == ["site"]
+
+
+def test_without_the_extra_nothing_is_read(board, folder, tmp_path, monkeypatch):
+    monkeypatch.setattr(render, "find_spec", lambda name: None)
+    with pytest.raises(MissingExtraError, match=r'extra "site"'):
+        render.render(board, folder, tmp_path / "site")
+
+
+def test_a_matrix_of_transfer_has_a_page(board, folder, tmp_path):
+    entries = tmp_path / "results"
+    entries.mkdir()
+    place = tmp_path / "transfer" / "v1"
+    place.mkdir(parents=True)
+    told = {
+        "name": "wikitopics-v1, protocol dual",
+        "model": SCRIPT,
+        "topics": ["art", "people"],
+        "mrr": [[0.75, 0.031], [None, 0.5]],
+        "not_scored": [{"train": "people", "test": "art", "status": "oom"}],
+        "scenarios": [],
+    }
+    (place / "matrix.json").write_text(json.dumps(told))
+    made = render.files(replace(board, datasets=(), entries=(), overall={}), entries)
+    page = Page(made["transfer.html"].decode())
+    assert "0.750 0.031" in page.text
+    assert "oom" in page.text
+    assert SCRIPT in page.text
+    assert "transfer.html" in made["index.html"].decode()
+    (place / "matrix.json").write_text("{}")
+    with pytest.raises(MtbenchError, match="no matrix of mtbench transfer"):
+        facts.transfers(entries)
+
+
+def test_a_picture_takes_the_colours_of_the_page():
+    drawn = """<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" viewBox="0 0 9 9">
+    <metadata>http://example.org</metadata><defs><style>*{stroke: red}</style><path id="m" style="stroke: #000000"/>
+    </defs><g id="a" clip-path="url(#p)"><use xlink:href="#m" style="fill: #0072b2; stroke-width: 2px; cursor: help"/>
+    <text style="font: 12px 'DejaVu Sans'; text-anchor: middle">A &amp; B</text></g><clipPath id="p"/></svg>"""
+    found = inline.themed(drawn, "x", 'said "<so>"')
+    assert "style" not in found
+    assert "http" not in found
+    assert "cursor" not in found
+    assert '<use href="#x-m" fill="var(--series-1)" stroke-width="2"' in found
+    assert 'clip-path="url(#x-p)"' in found
+    assert 'stroke="currentColor"' in found
+    assert '<text font-size="12" text-anchor="middle">A &amp; B</text>' in found
+    assert '<title id="x-title">said "&lt;so&gt;"</title>' in found
+
+
+@pytest.mark.parametrize(
+    ("cell", "text"),
+    [
+        (views.duration(59.4), "59 s"),
+        (views.duration(61), "1.0 min"),
+        (views.duration(7200), "2.0 h"),
+        (views.duration(None), views.DASH),
+        (views.memory(999_000_000), "999 MB"),
+        (views.memory(1_250_000_000), "1.2 GB"),
+        (views.signed(0.0004), "0.000"),
+        (views.signed(-0.1), f"{views.MINUS}0.100"),
+        (views.signed(0.25), "+0.250"),
+        (views.count(12_345), "12,345"),
+        (views.seen([views.Overlap("a", 0, 10), views.Overlap("b", None, 10)]), "unknown"),
+        (views.seen([views.Overlap("a", 1, 10), views.Overlap("b", 0, 10)]), "10.0 %"),
+        (views.seen([]), "no graph"),
+    ],
+)
+def test_numbers_are_written_to_be_read(cell, text):
+    assert cell.text == text
+
+
+def test_bounds_are_those_of_the_runs(board):
+    (line,) = [line for line in board.lines("isdea") if line.dataset == "metafam"]
+    best, worst = readings.bounds(line, "dual", "present")
+    assert best == line.optimistic
+    assert worst == line.pessimistic
+    found = readings.values(line, readings.STANDARD)
+    assert (found["mr"].low, found["mr"].high) == (best["mr"].mean, worst["mr"].mean)
+    assert (found["mrr"].low, found["mrr"].high) == (worst["mrr"].mean, best["mrr"].mean)
+    assert isinstance(line.entry.runs["metafam"][0], Run)
+
+
+def test_strata_are_those_of_the_package(board):
+    data = Data()
+    found = data.get("metafam")
+    (line,) = [line for line in board.lines("isdea") if line.dataset == "metafam"]
+    results = [run.headline for run in line.entry.runs["metafam"]]
+    expected = [result.by("degree", found) for result in results]
+    rows = strata._rows("degree", [line], found, data)
+    assert len(rows) == len(expected[0]) > 1
+    for (label, targets, chance, figures), *each in zip(rows, *expected, strict=True):
+        assert {(one.label, one.targets) for one in each} == {(label, targets)}
+        assert chance == pytest.approx(each[0].chance["mrr"])
+        assert figures["isdea"].mean == pytest.approx(np.mean([one.metrics["mrr"] for one in each]))
+        assert figures["isdea"].deviation == pytest.approx(np.std([one.metrics["mrr"] for one in each], ddof=1))
+    assert strata._rows("relation_seen", [], found, data) == ()
+
+
+def test_the_order_of_named_and_unnamed_ranks_is_that_of_the_split():
+    split = Data().get("metafam").test
+    found = evaluate(YARDSTICKS["entity-degree"](split), split)
+    values = strata.by_target(found, split)
+    assert np.array_equal(values, found.per_target()["mrr"])
+    turned = np.random.default_rng(0).permutation(len(values))
+    ranks = found.ranks
+    sides = {
+        side: Counts(*(part[turned] for part in (counts.greater, counts.equal, counts.count)))
+        for side, counts in ranks.sides.items()
+    }
+    shuffled = Ranks(ranks.heads[turned], ranks.relations[turned], ranks.tails[turned], sides)
+    assert np.array_equal(strata.by_target(replace(found, ranks=shuffled), split), values)
+    assert np.array_equal(strata.by_target(replace(found, ranks=Ranks.unnamed(ranks.sides)), split), values)
+    assert strata.by_target(replace(found, content_sha256="other"), split) is None
+
+
+def test_with_the_dataset_there_is_an_audit_and_no_name_of_a_target(folder, mirror, tmp_path, monkeypatch):
+    monkeypatch.setenv("MTBENCH_MIRROR", str(mirror))
+    overlap.cache_clear()
+    only = tmp_path / "results"
+    shutil.copytree(folder / "isdea-homo", only / "isdea-homo")
+    board = site_toys.board(only)
+    made = render.files(replace(board, datasets=tuple(part for part in board.datasets if part.name == "fbnell")), only)
+    page = Page(made["datasets/fbnell.html"].decode())
+    assert "No audit" not in page.text
+    assert "By half-links observable in the test graph" in page.text
+    assert "unknown" not in page.text
+    split = load("fbnell").test
+    names = {str(name) for name in split.entities[np.unique(split.targets[:, [HEAD, TAIL]])]}
+    assert len(names) > 100
+    pages = " ".join(data.decode() for name, data in made.items() if name.endswith((".html", ".json")))
+    assert [name for name in names if len(name) > 4 and name in pages] == []
+
+
+@pytest.fixture
+def run(capsys):
+    def call(*arguments: object) -> tuple[int, str, str]:
+        with pytest.raises(SystemExit) as stopped:
+            cli.main([str(argument) for argument in arguments])
+        captured = capsys.readouterr()
+        return stopped.value.code, captured.out, captured.err
+
+    return call
+
+
+def test_the_command_writes_pages(run, folder, tmp_path):
+    few = tmp_path / "results"
+    shutil.copytree(folder / "out-of-memory", few / "out-of-memory")
+    out = tmp_path / "site"
+    code, said, err = run("leaderboard", "render", "--entries", few, "--out", out)
+    assert (code, err) == (0, "")
+    assert said.endswith(f"open {out / 'index.html'}\n")
+    assert "Out of memory" in (out / "index.html").read_text(encoding="utf-8")
+    assert run("leaderboard", "render", "--entries", few, "--out", out)[0] == 2
+    code, said, _ = run("leaderboard", "render", "--entries", few, "--format", "markdown")
+    assert code == 0
+    assert "| Out of memory |" in said
+    table = tmp_path / "board.tex"
+    assert run("leaderboard", "render", "--entries", few, "--format", "latex", "--out", table)[0] == 0
+    assert r"\toprule" in table.read_text(encoding="utf-8")
+    assert run("leaderboard", "render", "--entries", few, "--format", "latex", "--out", table)[0] == 2
+
+
+def test_the_command_refuses_before_it_reads(run, tmp_path):
+    code, _, err = run("leaderboard", "render", "--format", "markdwon")
+    assert code == 2
+    assert "did you mean markdown" in err
+    code, _, err = run("leaderboard", "render", "--entries", tmp_path, "--out", tmp_path / "site")
+    assert code == 1
+    assert "holds no entries" in err
+    assert not (tmp_path / "site").exists()
+
+
+def test_what_cannot_be_read_is_named_on_the_page(run, folder, tmp_path):
+    few = tmp_path / "results"
+    shutil.copytree(folder / "out-of-memory", few / "good")
+    shutil.copytree(folder / "out-of-memory", few / "broken")
+    (few / "broken" / "metafam" / "seed0" / "result.json").write_text("{")
+    code, said, _ = run("leaderboard", "render", "--entries", few, "--format", "markdown")
+    assert code == 0
+    assert "not valid JSON" in said
