@@ -22,6 +22,12 @@ TESTED_ELSEWHERE = {
     "your-model.md": "test_your_model_page.py",
 }
 NOT_RUN = {
+    "chromium --headless=new --no-sandbox --hide-scrollbars --window-size=1280,1100 "
+    "--screenshot=docs/pictures/leaderboard.png site/index.html": "takes a picture of the repository's own site",
+    "mtbench leaderboard render --format latex --out board.tex": "reads the entries of the repository",
+    "mtbench leaderboard render --format markdown": "reads the entries of the repository",
+    "mtbench leaderboard render --format summary": "reads the entries of the repository",
+    "mtbench leaderboard render --out site": "reads the entries of the repository",
     "mtbench contamination --against mine.tsv --fingerprints mine.parquet": "the graph is the reader's",
     "mtbench contamination wikitopics-mt1/health --against mine.parquet": "the graph is the reader's",
     "mtbench floors --all --protocol dual --protocol entity --protocol relation --vocabulary all --json": "a minute",
