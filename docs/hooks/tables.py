@@ -23,6 +23,7 @@ MEANING = {
     "depth": "largest difference between two generations of a tree",
     "branching": "most children of a couple",
     "ontology": "a file of rules; empty for the family ontology",
+    "ontology_sha256": "the hash that file must have; recorded in any case",
 }
 
 
