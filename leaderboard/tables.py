@@ -17,21 +17,30 @@ NONE = "-"
 
 
 def summary(board: Board) -> str:
-    """Return one Markdown table for a README: headline MRR of every entry by dataset, over what was reported.
+    """Return a Markdown table per regime for a README: headline MRR of every entry by dataset, over what was reported.
 
     The best ranked mean of a column is bold. Below each entry that has a row in the paper stand its reported figure
-    and, behind the slash, what the same convention gives here. Datasets that nobody was scored on are left out.
+    and, behind the slash, what the same convention gives here; the last row is the best of the scorers that learn
+    nothing. Datasets that nobody was scored on are left out.
     """
     parts = [part for part in board.datasets if part.lines]
-    best = {part.name: _best(part) for part in parts}
-    rows: list[list[Cell]] = []
-    for entry in board.entries:
-        lines = {part.name: _line(part, entry) for part in parts}
-        rows.append([entry.card.name, *(_headline(lines[part.name], best[part.name]) for part in parts)])
-        printed = [_reported(part, entry, lines[part.name]) for part in parts]
-        if any(text != NONE for text in printed):
-            rows.append(["reported / here by its convention", *printed])
-    return _lay_out(["dual MRR", *(_short(part.name) for part in parts)], rows, "markdown")
+    floors = [next((line.best_floor[1] for line in part.lines if line.best_floor), None) for part in parts]
+    floor: list[Cell] = ["best floor", *(NONE if value is None else f"{value:.3f}" for value in floors)]
+    found = []
+    for regime in board.overall:
+        best = {part.name: _best(part, regime) for part in parts}
+        rows: list[list[Cell]] = []
+        for entry in board.entries:
+            if entry.card.regime != regime:
+                continue
+            lines = {part.name: _line(part, entry) for part in parts}
+            rows.append([entry.card.name, *(_headline(lines[part.name], best[part.name]) for part in parts)])
+            printed = [_reported(part, entry, lines[part.name]) for part in parts]
+            if any(text != NONE for text in printed):
+                rows.append(["reported / here by its convention", *printed])
+        headings = [f"{regime}, dual MRR", *(_short(part.name) for part in parts)]
+        found.append(_lay_out(headings, [*rows, floor], "markdown"))
+    return "\n\n".join(found)
 
 
 def markdown(board: Board) -> str:

@@ -28,21 +28,25 @@ def line_of(board, slug: str):
     return next(line for line in board.lines(slug) if line.dataset in ("metafam", "fbnell"))
 
 
-def test_the_summary_has_the_headline_over_what_was_reported(board):
-    text = tables.summary(board)
-    headings = [cell.strip() for cell in text.splitlines()[0].strip("| ").split(" |")]
-    assert headings == ["dual MRR", "metafam", "fbnell"]
-    assert len({len(line) for line in text.splitlines()}) == 1  # laid out, bold included
-    line = line_of(board, "mtdea-k2")
-    mean, deviation = str(line.figure()).split(" ")
-    assert rows(text, "MTDEA, K = 2") == [["MTDEA, K = 2", f"**{mean}** {deviation}", "-"]]
+def test_the_summary_has_the_headline_over_what_was_reported_by_regime(board):
+    zero, adapted = tables.summary(board).split("\n\n")
+    for table, regime in ((zero, "zero-shot"), (adapted, "test-time-adaptation")):
+        headings = [cell.strip() for cell in table.splitlines()[0].strip("| ").split(" |")]
+        assert headings == [f"{regime}, dual MRR", "metafam", "fbnell"]
+        assert len({len(line) for line in table.splitlines()}) == 1  # laid out, bold included
+    mean, deviation = str(line_of(board, "mtdea-k2").figure()).split(" ")
+    assert rows(adapted, "MTDEA, K = 2") == [["MTDEA, K = 2", f"**{mean}** {deviation}", "-"]]
+    assert rows(zero, "MTDEA, K = 2") == rows(adapted, "ISDEA") == []
     isdea = line_of(board, "isdea")
-    assert rows(text, "ISDEA") == [["ISDEA", str(isdea.figure()), "-"]]
+    mean, _, deviation = str(isdea.figure()).partition(" ")
+    assert rows(zero, "ISDEA") == [["ISDEA", f"**{mean}** {deviation}".strip(), "-"]]
     printed = isdea.reported["dual", "mrr"].mean
     ours = isdea.conventions["isdea"]["dual"]["mrr"].mean
-    below = text.partition("| ISDEA ")[2].splitlines()[1]
+    below = zero.partition("| ISDEA ")[2].splitlines()[1]
     assert f"{printed:.3f} / {ours:.3f}" in below
-    assert text.count("**") == 2 * len(headings[1:])
+    assert adapted.count("**") == 2
+    _, value = isdea.best_floor
+    assert rows(zero, "best floor")[0][1] == f"{value:.3f}"
 
 
 def test_an_entry_that_is_not_ranked_says_so_and_is_never_the_best(board):
