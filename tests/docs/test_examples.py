@@ -1,0 +1,98 @@
+"""Every example of the documentation runs as it stands, and prints what the page says; `pages` says how."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import shutil
+import urllib.request
+from pathlib import Path
+
+import pages
+import pytest
+import typer
+
+from mtbench import cli, sources
+
+TESTED_ELSEWHERE = {
+    "grid.md": "leaderboard/grid/test_grid_page.py",
+    "pykeen.md": "adapters/test_adapter_pages.py",
+    "pyg.md": "adapters/test_adapter_pages.py",
+    "submitting.md": "leaderboard/test_submitting_page.py",
+    "your-model.md": "test_your_model_page.py",
+}
+NOT_RUN = {
+    "chromium --headless=new --no-sandbox --hide-scrollbars --window-size=1280,1100 "
+    "--screenshot=docs/pictures/leaderboard.png site/index.html": "takes a picture of the repository's own site",
+    "mtbench leaderboard render --format latex --out board.tex": "reads the entries of the repository",
+    "mtbench leaderboard render --format markdown": "reads the entries of the repository",
+    "mtbench leaderboard render --format summary": "reads the entries of the repository",
+    "mtbench leaderboard render --out site": "reads the entries of the repository",
+    "mtbench contamination --against mine.tsv --fingerprints mine.parquet": "the graph is the reader's",
+    "mtbench contamination wikitopics-mt1/health --against mine.parquet": "the graph is the reader's",
+    "mtbench floors --all --protocol dual --protocol entity --protocol relation --vocabulary all --json": "a minute",
+    "mtbench run isdea --dataset metafam --paper": "trains for minutes, and needs PyTorch",
+    "mtbench transfer my-topics --model mine.module:Model": "the datasets and the model are the reader's",
+    "mtbench transfer v1 --model mtdea --set tasks=4 --vocabulary slots --out matrix": "trains for hours",
+    "mtbench transfer v1 --topics art,people,health,taxonomy": "trains for hours",
+    "python copy_files.py": "needs the internet; run below without",
+    "python benchmarks/evaluator.py scores --targets 20000 --repeats 3": "needs OGB and PyKEEN",
+}
+"""Commands that are only read, not run, and why; those of mtbench must have options that exist."""
+
+PAGES = {
+    page.name: found
+    for page in sorted(pages.DOCS.glob("*.md"))
+    if page.name not in TESTED_ELSEWHERE and (found := pages.blocks(page))
+}
+
+
+@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.filterwarnings("ignore::mtbench.results.MtbenchWarning")
+def test_the_examples_of_a_page_run(name, tmp_path, request, monkeypatch):
+    pages.play(PAGES[name], tmp_path, request, monkeypatch, set(NOT_RUN))
+
+
+@pytest.mark.parametrize("line", NOT_RUN)
+def test_what_is_not_run_stands_in_a_page_and_has_options_that_exist(line):
+    assert any(line in pages.commands(found) for found in PAGES.values())
+    name, *words = shlex.split(line)
+    if name == "mtbench":
+        command = typer.main.get_command(cli.make_app())
+        while hasattr(command, "commands"):
+            name, *words = words
+            command = command.commands[name]
+        command.make_context(name, words)
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_blocks_are_of_a_known_kind(name):
+    assert {block.language for block in PAGES[name] if not block.title} <= {"python", "console", "text", "sh"}
+
+
+def test_pages_tested_elsewhere_are():
+    for page, test in TESTED_ELSEWHERE.items():
+        assert (pages.DOCS / page).is_file()
+        assert (pages.ROOT / "tests" / test).is_file()
+
+
+def test_the_script_of_the_page_on_mirrors_fills_one(tmp_path, mirror, monkeypatch, capsys):
+    (script,) = (block.text for block in PAGES["offline.md"] if block.title)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit):
+        cli.main(["urls", "fbnell", "metafam", "--json"])
+    listed = capsys.readouterr().out
+    (tmp_path / "files.json").write_text(listed, encoding="utf-8")
+    monkeypatch.setattr(urllib.request, "urlretrieve", lambda url, to: shutil.copyfile(mirror / sources.place(url), to))
+    exec(compile(script, "copy_files.py", "exec"), {})
+    found = {path.relative_to("mirror").as_posix() for path in Path("mirror").rglob("*") if path.is_file()}
+    assert found == {file["place"] for file in json.loads(listed)}
+    assert len(found) == 8
+
+
+def test_every_benchmark_stands_on_its_page():
+    text = (pages.DOCS / "benchmarks.md").read_text(encoding="utf-8")
+    files = (pages.ROOT / "benchmarks").glob("*.py")
+    commands = [file.name for file in files if "__main__" in file.read_text(encoding="utf-8")]
+    assert commands
+    assert [name for name in commands if f"`{name}" not in text] == []
