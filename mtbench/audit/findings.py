@@ -102,6 +102,11 @@ def _of_targets(name: str, part: TargetAudit) -> Iterator[str]:
             f"{name} targets: for {_share(part.reversed_pair, part.targets)} a triple from tail to head is observable, "
             "so that an inverse relation gives them away"
         )
+    if part.same_pair and part.same_pair >= NOTABLE * part.targets:
+        yield (
+            f"{name} targets: for {_share(part.same_pair, part.targets)} another relation from head to tail is "
+            "observable, which gives away the pair"
+        )
     for protocol, mean in part.candidates.items():
         asked = part.candidates_asked[protocol]
         if part.targets and mean < asked:

@@ -15,9 +15,11 @@ TRAINED = sorted(path.parent for path in PUBLISHED.rglob("checkpoints"))
 
 @pytest.mark.filterwarnings("ignore::mtbench.results.MtbenchWarning")
 @pytest.mark.parametrize("trained", TRAINED, ids=[str(path.relative_to(PUBLISHED)) for path in TRAINED])
-def test_a_published_checkpoint_scores_as_published(trained, tmp_path, monkeypatch):
+def test_a_published_checkpoint_scores_as_published(trained, tmp_path, monkeypatch, request):
     monkeypatch.setenv("MTBENCH_CACHE", str(tmp_path / "cache"))
     expected, seen = load(trained), []
+    if expected.dataset != "metafam":
+        monkeypatch.setenv("MTBENCH_MIRROR", str(request.getfixturevalue("mirror")))
     model = expected.run.model.partition("-k")[0]
     plan = Plan(model, expected.dataset, seed=expected.run.seed, device="cpu", out=tmp_path / "run", start=trained)
     _, (found,) = run(plan, seen.append)
