@@ -63,7 +63,7 @@ def options(
 def make_app() -> typer.Typer:
     """Return the application with every verb whose module is there."""
     app = typer.Typer(
-        add_completion=False,
+        add_completion=True,
         context_settings={"help_option_names": ["-h", "--help"]},
         no_args_is_help=True,
         pretty_exceptions_enable=False,
