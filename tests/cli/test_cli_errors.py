@@ -25,7 +25,7 @@ INSTALLED = "import sys, toys; toys.install(); from mtbench.cli import main; mai
         ("build", "'NAME'"),
         ("cite", "'NAME...'"),
         ("export toy", "'--out'"),
-        ("info toyy", "error: unknown dataset 'toyy': did you mean toy"),
+        ("info toyy", "error: unknown dataset or directory 'toyy': did you mean toy"),
         ("build toyy", "error: unknown dataset 'toyy': did you mean toy"),
         ("cite toy toyy", "error: unknown dataset 'toyy': did you mean toy"),
         ("verify toyy", "error: unknown dataset or directory 'toyy': did you mean toy"),
@@ -110,7 +110,7 @@ def test_a_name_the_terminal_cannot_show_is_escaped():
     process = toys.python("-m", "mtbench", "info", "metafm\u4e2d", env={"PYTHONIOENCODING": "ascii"})
     _, errors = process.communicate()
     assert process.returncode == 2
-    assert errors.startswith("error: unknown dataset 'metafm\\u4e2d'")
+    assert errors.startswith("error: unknown dataset or directory 'metafm\\u4e2d'")
 
 
 def test_the_package_runs_as_a_module():
