@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -124,10 +125,15 @@ def install(setattr_=setattr, toy=None):
 
 
 def python(*arguments, **options):
-    """Start another Python that can import the package and this module, its output captured as text."""
+    """Start another Python that can import the package and this module, its output captured as text.
+
+    Ctrl-C reaches it even where the tests themselves run in the background, which ignores it.
+    """
     path = os.pathsep.join([str(Path(__file__).parent), *filter(None, sys.path)])
     environment = {**os.environ, "PYTHONPATH": path, **options.pop("env", {})}
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    if os.name == "posix":
+        options.setdefault("preexec_fn", lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
     return subprocess.Popen([sys.executable, *arguments], env=environment, text=True, **{**pipes, **options})
 
 
