@@ -128,7 +128,8 @@ def transfers(entries: Path) -> list[Table]:
                 )
                 for topic, line in zip(topics, told["mrr"], strict=True)
             ]
-            caption = f"{told['model']}, {told['name']}: MRR, trained on the row and tested on the column"
+            settings = _settings(path.with_name("plan.json"))
+            caption = f"{told['model']}{settings}, {told['name']}: MRR, trained on the row and tested on the column"
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise MtbenchError(
                 f"{path}: no matrix of mtbench transfer ({error}); remove it, or make it again"
@@ -136,6 +137,14 @@ def transfers(entries: Path) -> list[Table]:
         columns = [Column(topic) for topic in topics]
         found.append(Table(f"transfer-{name}", caption, "Trained on", columns, [Group(rows)], dense=True))
     return found
+
+
+def _settings(plan: Path) -> str:
+    """Return the hyper-parameters that were given to a transfer, in brackets, from the plan beside its matrix."""
+    if not plan.exists():
+        return ""
+    given = json.loads(plan.read_text(encoding="utf-8"))["settings"]
+    return f" ({', '.join(f'{key}={value}' for key, value in sorted(given.items()))})" if given else ""
 
 
 def _transfer_cell(mrr: float | None, status: str) -> Cell:
