@@ -27,7 +27,7 @@ from leaderboard.pages import _pages, unpacked_bytes
 from leaderboard.problems import plain
 from leaderboard.reading import read_json, unplain
 from leaderboard.run_checks import content_sha256, fingerprint
-from mtbench import cli, results
+from mtbench import results
 from mtbench.errors import ResultError
 
 SCRIPT = "<script>alert(1)</script>"
@@ -42,19 +42,6 @@ def entry(tmp_path):
 @pytest.fixture
 def run(entry):
     return entry / "metafam" / "seed0"
-
-
-@pytest.fixture
-def command(capsys):
-    """Run the command line; returns exit code, stdout and stderr."""
-
-    def call(*arguments):
-        with pytest.raises(SystemExit) as stopped:
-            cli.main([str(argument) for argument in arguments])
-        captured = capsys.readouterr()
-        return stopped.value.code, captured.out, captured.err
-
-    return call
 
 
 def problems(entry, *others):

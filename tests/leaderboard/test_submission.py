@@ -19,7 +19,7 @@ from ranking_toys import hashed
 from leaderboard import cards, checks, entries
 from leaderboard.cards import Card, SubmissionError
 from leaderboard.submission import as_toml, find, submit
-from mtbench import cli, results
+from mtbench import results
 from mtbench.candidates import SAMPLED, VOCABULARIES
 from mtbench.evaluate import evaluate, task
 from mtbench.runs import REGIMES, RunInfo
@@ -62,19 +62,6 @@ def toy_run(tmp_path, monkeypatch):
         return directory
 
     return make
-
-
-@pytest.fixture
-def command(capsys):
-    """Run the command line; returns exit code, stdout and stderr."""
-
-    def call(*arguments):
-        with pytest.raises(SystemExit) as stopped:
-            cli.main([str(argument) for argument in arguments])
-        captured = capsys.readouterr()
-        return stopped.value.code, captured.out, captured.err
-
-    return call
 
 
 def test_runs_become_an_entry_that_holds(runs, to):
