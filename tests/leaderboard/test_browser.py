@@ -93,9 +93,9 @@ def driver(tmp_path_factory) -> Iterator[webdriver.Chrome]:
 def browser(driver, site):
     """Return the browser on the first page, as wide as a desk, light, and with nothing remembered."""
     look(driver, "desk", "light")
-    driver.get((site / "index.html").as_uri())
+    visit(driver, site / "index.html")
     driver.execute_script("localStorage.clear(); sessionStorage.clear()")
-    driver.get((site / "index.html").as_uri())
+    visit(driver, site / "index.html")
     yield driver
     assert [entry["message"] for entry in driver.get_log("browser")] == []
 
@@ -107,6 +107,14 @@ def shots(tmp_path_factory) -> Path:
     folder = Path(named) if named else tmp_path_factory.mktemp("screenshots")
     folder.mkdir(parents=True, exist_ok=True)
     return folder
+
+
+def visit(driver, page: Path) -> None:
+    """Open ``page``; return once the new document, not the one before it, has come with its tables set up."""
+    driver.execute_script("window.left = true")
+    driver.get(page.as_uri())
+    come = "return !window.left && document.readyState === 'complete'"
+    WebDriverWait(driver, PATIENCE).until(lambda one: one.execute_script(come))
 
 
 def look(driver, size: str, theme: str) -> None:
@@ -196,7 +204,7 @@ def test_the_switch_shows_one_reading_and_is_kept_on_other_pages(browser, site):
         assert f"standing-zero-shot-{key}" in tables
         assert not any(name.endswith(other) for name in tables for other in readings if other != key)
     assert "reported 0.292" in browser.find_element(By.ID, "matrix-zero-shot-paper").text
-    browser.get((site / "datasets" / "metafam.html").as_uri())
+    visit(browser, site / "datasets" / "metafam.html")
     assert "dual-zero-shot-paper" in shown(browser, "main table")
     browser.find_element(By.CSS_SELECTOR, "#reading-paper").send_keys(Keys.ARROW_LEFT)
     assert "dual-zero-shot-pessimistic" in shown(browser, "main table")
@@ -205,7 +213,7 @@ def test_the_switch_shows_one_reading_and_is_kept_on_other_pages(browser, site):
 def test_without_script_the_standard_shows_and_the_switch_works(browser, site):
     browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
     try:
-        browser.get((site / "index.html").as_uri())
+        visit(browser, site / "index.html")
         ids = [
             one.get_attribute("id") for one in browser.find_elements(By.CSS_SELECTOR, ".table") if one.is_displayed()
         ]
@@ -233,7 +241,7 @@ def test_the_theme_follows_the_system_until_it_is_chosen(browser, site):
     button.send_keys(Keys.ENTER)
     pressed(browser, "false")
     assert ground() == light
-    browser.get((site / "about.html").as_uri())
+    visit(browser, site / "about.html")
     assert ground() == light
 
 
@@ -265,7 +273,7 @@ def test_nothing_moves_while_a_page_opens(browser, site):
     next();"""
     try:
         for name in ("index", "datasets/metafam", "models/mtdea-k2"):
-            browser.get((site / f"{name}.html").as_uri())
+            visit(browser, site / f"{name}.html")
             assert sum(browser.execute_async_script(frames)) < 0.01, name
         # What moves later is seen.
         browser.execute_script("document.querySelector('h1').style.marginTop = '300px'")
@@ -279,7 +287,7 @@ def test_where_nothing_can_be_stored_all_of_it_works(browser, site):
     blocked += blocked.replace("localStorage", "sessionStorage")
     added = browser.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": blocked})
     try:
-        browser.get((site / "index.html").as_uri())
+        visit(browser, site / "index.html")
         browser.find_element(By.ID, "theme").click()
         assert browser.find_element(By.ID, "theme").get_attribute("aria-pressed") == "true"
         browser.find_element(By.ID, "reading-slots").click()
@@ -313,7 +321,7 @@ def test_the_keyboard_reaches_the_content_first_and_then_everything(browser):
 def test_pages_fit_and_can_be_read(browser, site, shots, size, theme):
     look(browser, size, theme)
     for name in ("index", "datasets/metafam", "models/mtdea-k2", "about"):
-        browser.get((site / f"{name}.html").as_uri())
+        visit(browser, site / f"{name}.html")
         for key in ("standard", "paper"):
             if found := browser.find_elements(By.ID, f"reading-{key}"):
                 found[0].click()
@@ -342,7 +350,7 @@ def test_every_page_opens_named_labelled_and_asks_for_files_only(browser, site):
     browser.get_log("performance")
     pages = sorted(site.rglob("*.html"))
     for page in pages:
-        browser.get(page.as_uri())
+        visit(browser, page)
         assert browser.title.endswith("mtbench leaderboard")
         assert (
             browser.execute_script(
