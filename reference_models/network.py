@@ -134,8 +134,8 @@ class EquivariantNetwork(TripleNetwork):
     def _normed(self, index: int, values: Tensor, *, rectified: bool, counts: Tensor | None = None) -> Input:
         norm = self.norms[index]
         assert isinstance(norm, RowNorm)
-        scale, shift = norm.as_affine(values.view(-1, values.shape[-1]), counts)
-        return Input(values, scale, shift, rectified)
+        rows, scale, shift = norm.as_affine(values.view(-1, values.shape[-1]), counts)
+        return Input(rows.view(values.shape), scale, shift, rectified)
 
 
 def _pick(rows: Tensor, places: Tensor) -> Tensor:

@@ -46,19 +46,20 @@ class Perceptron(nn.Module):
 class RowNorm(nn.BatchNorm1d):
     """Batch norm over all rows of ``(N, R, d)``, nodes and relation slots alike, as one affine map."""
 
-    def as_affine(self, rows: Tensor, counts: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """Return scale and shift ``(d,)`` for rows ``(M, d)``, row i standing for ``counts[i]`` equal ones.
+    def as_affine(self, rows: Tensor, counts: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:
+        """Return rows ``(M, d)`` and their scale and shift ``(d,)``, row i standing for ``counts[i]`` equal ones.
 
-        In training they follow from the rows, which also move the running statistics; else from those.
+        In training scale and shift follow from the rows, which also move the running statistics; else from
+        those. The rows are to be used as they are returned: see `moments`.
         """
         assert self.running_mean is not None
         assert self.running_var is not None
         mean, variance = self.running_mean, self.running_var
         if self.training:
-            mean, variance = moments(rows, counts)
+            rows, mean, variance = moments(rows, counts)
             total = float(len(rows) if counts is None else counts.sum())
             with torch.no_grad():
                 self.running_mean.lerp_(mean, self.momentum or 0.0)
                 self.running_var.lerp_(variance * (total / max(total - 1, 1)), self.momentum or 0.0)
         scale = self.weight * (variance + self.eps).rsqrt()
-        return scale, self.bias - mean * scale
+        return rows, scale, self.bias - mean * scale

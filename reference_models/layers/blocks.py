@@ -8,6 +8,7 @@ computes each block anew, none of them is kept: memory is that of the inputs and
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import torch
@@ -17,7 +18,86 @@ CELLS = {"cpu": 1 << 20, "cuda": 1 << 26}
 """How many numbers a block of features may hold, by the kind of device."""
 
 Block: TypeAlias = tuple[slice, ...]
-Function: TypeAlias = Callable[..., Tensor]
+
+
+@dataclass(frozen=True, eq=False)
+class Products:
+    """``base`` plus the sum over ``factors`` of rows ``(*, a)`` times the transpose of a weight ``(b, a)``.
+
+    What a block ends with is kept as its factors, because their gradients do not need the result: the backward
+    pass does not compute it again. With a weight per slot, ``(s, b, a)``, rows are ``(m, s, a)``. ``base`` is
+    ``(b,)``, as the result, ``(*, b)``, or, with the task of every slot in ``tasks`` ``(s,)``, a row per task,
+    ``(m, K, b)``. At ``places``, counted over all axes but the last, ``apart`` has other rows ``(P, a)`` for each
+    factor; then ``base`` is ``(b,)`` and weights are for all slots.
+    """
+
+    base: Tensor
+    factors: Sequence[tuple[Tensor, Tensor]] = ()
+    tasks: Tensor | None = None
+    places: Tensor | None = None
+    apart: Sequence[Tensor] = ()
+
+    def shape(self) -> tuple[int, ...]:
+        """Return the shape of the result."""
+        if not self.factors:
+            return tuple(self.base.shape)
+        rows, weight = self.factors[0]
+        return (*rows.shape[:-1], weight.shape[-2])
+
+    def write(self, out: Tensor) -> None:
+        """Put the result into ``out``."""
+        if self.tasks is None:
+            out.copy_(self.base)
+        else:
+            torch.index_select(self.base, 1, self.tasks, out=out)
+        for rows, weight in self.factors:
+            if weight.dim() == 3:
+                out.transpose(0, 1).baddbmm_(rows.transpose(0, 1), weight.transpose(1, 2))
+            else:
+                out.flatten(0, -2).addmm_(rows.flatten(0, -2), weight.T)
+        if self.places is not None:
+            weights = [weight for _, weight in self.factors]
+            found = sum(some @ weight.T for some, weight in zip(self.apart, weights, strict=True))
+            out.flatten(0, -2)[self.places] = self.base + found
+
+    def gradients(self, gradient: Tensor) -> list[tuple[Tensor, Tensor]]:
+        """Return base, rows and weights, where they need one, with their gradient, given that of the result."""
+        found = [(self.base, self._of_base(gradient))] if self.base.requires_grad else []
+        there = None if self.places is None else gradient.flatten(0, -2)[self.places]
+        for index, (rows, weight) in enumerate(self.factors):
+            if rows.requires_grad:
+                found.append((rows, self._of_rows(gradient, weight)))
+            if weight.requires_grad:
+                found.append((weight, self._of_weight(gradient, index)))
+            if there is not None and self.apart[index].requires_grad:
+                found.append((self.apart[index], there @ weight))
+        return found
+
+    def _of_base(self, gradient: Tensor) -> Tensor:
+        if self.tasks is None:
+            return gradient.sum_to_size(self.base.shape)
+        return torch.zeros_like(self.base).index_add_(1, self.tasks, gradient)
+
+    def _of_rows(self, gradient: Tensor, weight: Tensor) -> Tensor:
+        if weight.dim() == 3:
+            return torch.bmm(gradient.transpose(0, 1), weight).transpose(0, 1)
+        found = gradient @ weight
+        if self.places is not None:
+            found.flatten(0, -2)[self.places] = 0
+        return found
+
+    def _of_weight(self, gradient: Tensor, index: int) -> Tensor:
+        rows, weight = self.factors[index]
+        if weight.dim() == 3:
+            return torch.bmm(gradient.permute(1, 2, 0), rows.transpose(0, 1))
+        gradient, rows = gradient.flatten(0, -2), rows.flatten(0, -2)
+        found = gradient.T @ rows
+        if self.places is not None:
+            found.addmm_(gradient[self.places].T, self.apart[index] - rows[self.places])
+        return found
+
+
+Function: TypeAlias = Callable[..., Products]
 
 
 def node_blocks(nodes: int, cells_per_node: int, device: torch.device) -> list[slice]:
@@ -26,7 +106,9 @@ def node_blocks(nodes: int, cells_per_node: int, device: torch.device) -> list[s
     return [slice(start, min(start + size, nodes)) for start in range(0, nodes, size)]
 
 
-def blockwise(function: Function, blocks: Sequence[Block], parts: Sequence[Tensor], shared: Sequence[Tensor]) -> Tensor:
+def blockwise(
+    function: Function, blocks: Sequence[Block], parts: Sequence[Tensor], shared: Sequence[Tensor | None]
+) -> Tensor:
     """Return ``function(i, *parts of block i, *shared)`` for all blocks, put together along the first axis.
 
     Block i takes the slice ``blocks[i][j]`` of ``parts[j]``, and its result goes where its slice of the
@@ -38,15 +120,15 @@ def blockwise(function: Function, blocks: Sequence[Block], parts: Sequence[Tenso
 
 class _Blockwise(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, function: Function, blocks: Sequence[Block], split: int, *tensors: Tensor) -> Tensor:
+    def forward(ctx: Any, function: Function, blocks: Sequence[Block], split: int, *tensors: Any) -> Tensor:
         ctx.function, ctx.blocks, ctx.split = function, blocks, split
         ctx.save_for_backward(*tensors)
         out: Tensor | None = None
         for index, block in enumerate(blocks):
             found = function(index, *_cut(tensors[:split], block), *tensors[split:])
             if out is None:
-                out = found.new_empty(tensors[0].shape[0], *found.shape[1:])
-            out[block[0]] = found
+                out = found.base.new_empty(len(tensors[0]), *found.shape()[1:])
+            found.write(out[block[0]])
         if out is None:
             raise ValueError("blockwise needs at least one block")
         return out
@@ -55,24 +137,23 @@ class _Blockwise(torch.autograd.Function):
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         tensors, split = ctx.saved_tensors, ctx.split
         wanted = ctx.needs_input_grad[3:]
+        gradient = gradient.contiguous()
         found = [
             (torch.empty_like if place < split else torch.zeros_like)(tensor) if wanted[place] else None
             for place, tensor in enumerate(tensors)
         ]
-        shared = [tensor.detach().requires_grad_(want) for tensor, want in zip(tensors, wanted, strict=True)][split:]
+        shared = [_leaf(tensor, want) for tensor, want in zip(tensors[split:], wanted[split:], strict=True)]
+        places = [place for place, want in enumerate(wanted) if want]
         for index, block in enumerate(ctx.blocks):
-            parts = [
-                part.detach().requires_grad_(want)
-                for part, want in zip(_cut(tensors[:split], block), wanted[:split], strict=True)
-            ]
-            inputs = [*parts, *shared]
-            places = [place for place, want in enumerate(wanted) if want]
+            cut = _cut(tensors[:split], block)
+            inputs = [*(_leaf(part, want) for part, want in zip(cut, wanted[:split], strict=True)), *shared]
             with torch.enable_grad():
-                out = ctx.function(index, *inputs)
-            gradients = torch.autograd.grad(
-                out, [inputs[place] for place in places], gradient[block[0]], allow_unused=True, materialize_grads=True
+                products = ctx.function(index, *inputs)
+            outputs, of_outputs = zip(*products.gradients(gradient[block[0]]), strict=True)
+            of_inputs = torch.autograd.grad(
+                outputs, [inputs[place] for place in places], of_outputs, allow_unused=True, materialize_grads=True
             )
-            for place, part in zip(places, gradients, strict=True):
+            for place, part in zip(places, of_inputs, strict=True):
                 whole = found[place]
                 assert whole is not None
                 if place < split:
@@ -80,6 +161,10 @@ class _Blockwise(torch.autograd.Function):
                 else:
                     whole += part
         return None, None, None, *found
+
+
+def _leaf(tensor: Tensor | None, want: bool) -> Any:
+    return None if tensor is None else tensor.detach().requires_grad_(want)
 
 
 def _cut(tensors: Sequence[Tensor], block: Block) -> list[Tensor]:

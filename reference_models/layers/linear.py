@@ -8,8 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from reference_models.layers.basic import Linear, Perceptron, uniform_
-from reference_models.layers.blocks import blockwise, node_blocks
-from reference_models.layers.rows import Rows, plus_share
+from reference_models.layers.blocks import Products, blockwise, node_blocks
+from reference_models.layers.rows import Rows
 from reference_models.layers.soft import Input, finish, soft_maps
 from reference_models.layers.sums import task_sums
 from reference_models.layers.tasks import Reading, Shares
@@ -62,7 +62,7 @@ def soft_linear(
     values, affine, rectified, chosen = features.values, features.tensors(), features.rectified, reading or Reading()
     count = len(affine)  # the blocks, kept until the backward pass, must not keep the features
 
-    def block(index: int, part: Tensor, attention: Tensor, positions: Tensor, *tensors: Tensor) -> Tensor:
+    def block(index: int, part: Tensor, attention: Tensor, positions: Tensor, *tensors: Tensor) -> Products:
         x = finish(part, tensors[:count], rectified=rectified)
         weight, bias, same, same_bias, *other = tensors[count:]
         shares, sums = Shares.of(attention, chosen), task_sums(x, attention)
@@ -71,18 +71,17 @@ def soft_linear(
             same = same - other[0]
             node = node + positions.sum(dim=0) @ other[0].T + (attention.shape[1] - 1) * other[1]
         if isinstance(shares.factor, Tensor):
-            return _by_slot(x, sums, positions, shares, weight, same, other[0] if other else None) + node
+            return _by_slot(x, sums, positions, shares, weight, same, other[0] if other else None, node)
         if other:
             weight = weight - shares.factor * other[0]
             node = node + shares.factor * x.sum(dim=1, keepdim=True) @ other[0].T
         contexts = torch.add(positions, sums, alpha=shares.factor) @ same.T + node
         if shares.same is None:
-            own = shares.own.take_along_dim(shares.assigned, 2)
-            contexts = contexts.index_select(1, shares.assigned.view(-1))
+            own, tasks = shares.own.take_along_dim(shares.assigned, 2), shares.assigned.view(-1)
         else:
-            own = (shares.own * shares.same).sum(dim=2, keepdim=True)
+            own, tasks = (shares.own * shares.same).sum(dim=2), None
             contexts = shares.same @ contexts
-        return x @ weight.T + plus_share(contexts, x @ same.T, own)
+        return Products(contexts, [(x, weight + own.view(-1, 1, 1) * same)], tasks)
 
     blocks = [(rows,) for rows in node_blocks(len(values), values[0].numel(), values.device)]
     return blockwise(block, blocks, [values], [attention, positions, *affine, *maps])
@@ -95,7 +94,7 @@ def soft_perceptron(
     values, affine, rectified, chosen = features.values, features.tensors(), features.rectified, reading or Reading()
     count = len(affine)  # the blocks, kept until the backward pass, must not keep the features
 
-    def block(index: int, part: Tensor, attention: Tensor, positions: Tensor, *tensors: Tensor) -> Tensor:
+    def block(index: int, part: Tensor, attention: Tensor, positions: Tensor, *tensors: Tensor) -> Products:
         x = finish(part, tensors[:count], rectified=rectified)
         shares = Shares.of(attention, chosen)
         apart = positions.expand(len(x), *positions.shape)
@@ -107,13 +106,21 @@ def soft_perceptron(
 
 
 def _by_slot(
-    x: Tensor, sums: Tensor, positions: Tensor, shares: Shares, weight: Tensor, same: Tensor, other: Tensor | None
-) -> Tensor:
-    """Return the layer without its constants where every slot and task has a factor of its own."""
+    x: Tensor,
+    sums: Tensor,
+    positions: Tensor,
+    shares: Shares,
+    weight: Tensor,
+    same: Tensor,
+    other: Tensor | None,
+    constant: Tensor,
+) -> Products:
+    """Return the layer where every slot and task has a factor of its own."""
     chosen = shares.same if shares.same is not None else 1 - shares.others()
     factors = shares.factor * torch.ones_like(chosen)
-    out = x @ weight.T + chosen @ (positions @ same.T) + (chosen * factors) @ (sums @ same.T)
-    out = out + (chosen * shares.own).sum(dim=2, keepdim=True) * (x @ same.T)
-    if other is None:
-        return out
-    return out + factors @ (sums @ other.T) + shares.own.sum(dim=2, keepdim=True) * (x @ other.T)
+    base = chosen @ (positions @ same.T) + (chosen * factors) @ (sums @ same.T) + constant
+    weight = weight + (chosen * shares.own).sum(dim=2).view(-1, 1, 1) * same
+    if other is not None:
+        base = base + factors @ (sums @ other.T)
+        weight = weight + shares.own.sum(dim=2).view(-1, 1, 1) * other
+    return Products(base, [(x, weight)])

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import linear
 
+from reference_models.layers.blocks import Products
 from reference_models.layers.tasks import Shares
 
 
@@ -19,45 +20,51 @@ class Rows:
         self.own, self.same, *other = zip(*[iter(maps)] * 4, strict=True)
         self.other = other[0] if other else None
 
-    def __call__(self, own: Tensor, rest: Tensor, reached: Tensor, apart: Tensor, shares: Shares) -> Tensor:
-        """Map own and rest ``(m, s, d)``, reached and apart ``(m, K, d)`` to ``(m, s, width)``.
+    def __call__(self, own: Tensor, rest: Tensor, reached: Tensor, apart: Tensor, shares: Shares) -> Products:
+        """Map own and rest ``(m, s, d)``, reached and apart ``(m, K, d)`` to ``(m, s, width)``; see `hidden`."""
+        return self.products(self.hidden(own, rest, reached, apart, shares), shares)
+
+    def hidden(self, own: Tensor, rest: Tensor, reached: Tensor, apart: Tensor, shares: Shares) -> list[Tensor]:
+        """Return what the second maps of L1, L2 and, where there are other tasks, L3 take, each ``(m, s, width)``.
 
         ``own`` is what L1 sees, the others make up what L2 and L3 see: ``apart`` plus the shares' factor
         times (``reached`` - alpha ``rest``). In a GIN layer these are sums of p_k, T_k and X_r over a node
         and the edges that reach it.
         """
-        first, bias, second, last = self.own
-        seen, factor = torch.relu(linear(own, first, bias)), shares.factor
-        total = last + self.same[3]
-        if self.other is not None:
-            total = total + (shares.attention.shape[2] - 1) * self.other[3]
-        out = linear(seen, second, total)
+        first, bias, _, _ = self.own
+        found, factor = [linear(own, first, bias).relu_()], shares.factor
         base, scaled, factors = apart, None, None
         if isinstance(factor, float):
             base = torch.add(apart, reached, alpha=factor)
         else:
             scaled, factors = reached, factor
-        first, bias, second, _ = self.same
+        first, bias, _, _ = self.same
         contexts, within, passed = base @ first.T + bias, _mapped(scaled, first), rest @ first.T
         if shares.same is None:
             contexts = _at(contexts, shares.assigned)
             if within is not None and factors is not None:
                 contexts = contexts + _at(within, shares.assigned) * factors.take_along_dim(shares.assigned, 2)
-            hidden = torch.relu(plus_share(contexts, passed, shares.own.take_along_dim(shares.assigned, 2)))
+            hidden = plus_share(contexts, passed, shares.own.take_along_dim(shares.assigned, 2)).relu_()
         else:
             hidden = over_tasks(contexts, passed, shares.own, shares.same, within, factors)
-        out = _plus(out, hidden, second)
+        found.append(hidden)
         if self.other is not None:
-            first, bias, second, _ = self.other
+            first, bias, _, _ = self.other
             contexts, within, passed = base @ first.T + bias, _mapped(scaled, first), rest @ first.T
-            hidden = over_tasks(contexts, passed, shares.own, shares.others(), within, factors)
-            out = _plus(out, hidden, second)
-        return out
+            found.append(over_tasks(contexts, passed, shares.own, shares.others(), within, factors))
+        return found
 
-
-def _plus(out: Tensor, hidden: Tensor, weight: Tensor) -> Tensor:
-    """Return ``out + hidden @ weight.T`` in one pass."""
-    return torch.addmm(out.flatten(0, 1), hidden.flatten(0, 1), weight.T).view(out.shape)
+    def products(
+        self, hidden: Sequence[Tensor], shares: Shares, places: Tensor | None = None, apart: Sequence[Tensor] = ()
+    ) -> Products:
+        """Return the second maps, with their biases, of what `hidden` found; of ``apart`` at ``places``, if any."""
+        total, weights = self.own[3] + self.same[3], [self.own[2], self.same[2]]
+        if self.other is not None:
+            total = total + (shares.attention.shape[2] - 1) * self.other[3]
+            weights.append(self.other[2])
+        return Products(
+            total, list(zip(hidden, weights, strict=True)), places=places, apart=[rows.squeeze(1) for rows in apart]
+        )
 
 
 def _mapped(scaled: Tensor | None, first: Tensor) -> Tensor | None:
@@ -95,9 +102,10 @@ class _OverTasks(torch.autograd.Function):
         assert contexts is not None
         assert rest is not None
         assert weights is not None
-        out = torch.zeros_like(rest)
+        out, before = torch.zeros_like(rest), torch.empty_like(rest)
         for task in range(contexts.shape[1]):
-            out.addcmul_(_hidden(task, contexts, rest, shares, scaled, factors), weights[..., task : task + 1])
+            _before(task, contexts, rest, shares, scaled, factors, before)
+            out.addcmul_(before.relu_(), weights[..., task : task + 1])
         return out
 
     @staticmethod
@@ -105,25 +113,33 @@ class _OverTasks(torch.autograd.Function):
         contexts, rest, shares, weights, scaled, factors = ctx.saved_tensors
         found: list[Any] = [None if tensor is None else torch.zeros_like(tensor) for tensor in ctx.saved_tensors]
         of_contexts, of_rest, of_shares, of_weights, of_scaled, of_factors = found
+        before, passed = torch.empty_like(rest), torch.empty_like(rest)  # one for all tasks: they stay in the cache
         for task in range(contexts.shape[1]):
             one = slice(task, task + 1)
-            hidden = _hidden(task, contexts, rest, shares, scaled, factors)
+            _before(task, contexts, rest, shares, scaled, factors, before)
+            torch.ops.aten.threshold_backward.grad_input(gradient, before, 0, grad_input=passed)
             if ctx.needs_input_grad[3]:
-                of_weights[..., task] = (gradient * hidden).sum(dim=2).sum_to_size(weights.shape[:2])
-            passed = torch.ops.aten.threshold_backward(gradient * weights[..., one], hidden, 0)
+                of_weights[..., task] = _by_row(before.mul_(passed), weights)
+            passed *= weights[..., one]
             of_contexts[:, task] = passed.sum(dim=1)
             of_rest.addcmul_(passed, shares[..., one])
-            of_shares[..., task] = (passed * rest).sum(dim=2).sum_to_size(shares.shape[:2])
             if scaled is not None:
                 of_scaled[:, task] = (passed * factors[..., one]).sum(dim=1)
-                of_factors[..., task] = (passed * scaled[:, one]).sum(dim=2).sum_to_size(factors.shape[:2])
+                of_factors[..., task] = _by_row(passed * scaled[:, one], factors)
+            of_shares[..., task] = _by_row(passed.mul_(rest), shares)
         return tuple(found)
 
 
-def _hidden(task: int, contexts: Any, rest: Any, shares: Any, scaled: Any, factors: Any) -> Tensor:
+def _before(task: int, contexts: Any, rest: Any, shares: Any, scaled: Any, factors: Any, out: Tensor) -> None:
+    """Write what the ReLU of one task is applied to into ``out``."""
     one = slice(task, task + 1)
     base = contexts[:, one] if scaled is None else torch.addcmul(contexts[:, one], scaled[:, one], factors[..., one])
-    return torch.addcmul(base, rest, shares[..., one]).relu_()
+    torch.addcmul(base, rest, shares[..., one], out=out)
+
+
+def _by_row(terms: Tensor, like: Tensor) -> Tensor:
+    """Return the sum of ``(m, s, d)`` over d, and over m if ``like`` is ``(1, s, K)``."""
+    return (terms.sum(dim=0, keepdim=True) if like.shape[0] == 1 else terms).sum(dim=2)
 
 
 def plus_share(base: Tensor, rows: Tensor, shares: Tensor) -> Tensor:
@@ -143,8 +159,7 @@ class _PlusShare(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         rows, shares = ctx.saved_tensors
-        of_shares = (gradient * rows).sum(dim=2).sum_to_size(shares.shape[:2]).unsqueeze(2)
-        return gradient, gradient * shares, of_shares
+        return gradient, gradient * shares, _by_row(gradient * rows, shares).unsqueeze(2)
 
 
 def take(rows: Tensor, places: Tensor) -> Tensor:
@@ -165,3 +180,36 @@ class _Take(torch.autograd.Function):
         out = gradient.new_zeros(ctx.shape)
         out[places] = gradient
         return out, None
+
+
+def fork(rows: Tensor, places: Tensor) -> tuple[Tensor, Tensor]:
+    """Return ``rows`` ``(m, s, d)`` and, ``(P, d)``, those at distinct places of its first two axes taken as one.
+
+    The gradient of the latter is added to that of the former in place: use the former in products only, whose
+    gradients nobody else holds.
+    """
+    return _Fork.apply(rows, places)  # type: ignore[no-any-return, no-untyped-call]
+
+
+class _Fork(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, rows: Tensor, places: Tensor) -> tuple[Tensor, Tensor]:
+        ctx.save_for_backward(places)
+        return rows.view_as(rows), rows.flatten(0, 1)[places]
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor, more: Tensor) -> tuple[Tensor, None]:
+        (places,) = ctx.saved_tensors
+        rows = gradient.view(-1, gradient.shape[-1])
+        rows[places] = rows[places] + more
+        return gradient, None
+
+
+def factor_of(near: Tensor | None, which: int) -> Tensor | float:
+    """Return 1 + epsilon of L1 (0) or of L2 and L3 (1), ``near`` being both, or None where epsilon is 0."""
+    return 1.0 if near is None else near[which]
+
+
+def times(near: Tensor | None, which: int, rows: Tensor) -> Tensor:
+    """Return ``rows`` times `factor_of`."""
+    return rows if near is None else near[which] * rows

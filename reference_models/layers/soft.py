@@ -11,14 +11,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from reference_models.graph import Receivers, TypedGraph
 from reference_models.layers.basic import Perceptron, uniform_
-from reference_models.layers.blocks import Block, blockwise, node_blocks
-from reference_models.layers.rows import Rows, take
+from reference_models.layers.blocks import Block, Products, blockwise, node_blocks
+from reference_models.layers.rows import Rows, factor_of, fork, times
 from reference_models.layers.sums import aggregate, aggregate_pairs
 from reference_models.layers.tasks import Reading, Shares, spread
 from reference_models.layers.weighted import join, soft_gin_by_task
@@ -115,7 +116,7 @@ def soft_gin(
 ) -> Tensor:
     """Return the soft GIN layer of features ``(N, R, d)``; ``epsilon`` ``(2,)`` is that of L1 and of L2 and L3."""
     reading = reading or Reading()
-    near = attention.new_ones(2) if epsilon is None else 1 + epsilon
+    near = None if epsilon is None else 1 + epsilon
     layers = {"others": _soft_gin_by_union, "tasks": soft_gin_by_task, "pairwise": _soft_gin_by_pair}
     return layers[reading.adjacency](features, onto, attention, maps, positions, near, reading)
 
@@ -126,7 +127,7 @@ def _soft_gin_by_union(
     attention: Tensor,
     maps: Sequence[Tensor],
     positions: Tensor,
-    near: Tensor,
+    near: Tensor | None,
     reading: Reading,
 ) -> Tensor:
     """Sum every context over the edges of all other relations, each edge counted once ("reading A").
@@ -138,27 +139,28 @@ def _soft_gin_by_union(
     everything, own, sums = aggregate(features, attention, onto)
     pairs = onto.pairs
     own_sums = (pairs.from_nodes @ sums.flatten(1)).view(-1, *sums.shape[1:])
-    reached = near[1] * onto.of(sums) + (onto.union @ sums.flatten(1)).view(onto.number, *sums.shape[1:])
+    reached = times(near, 1, onto.of(sums)) + (onto.union @ sums.flatten(1)).view(onto.number, *sums.shape[1:])
     blocks, local = _pair_blocks(onto, len(attention), maps[0].shape[0], "nnnppnp")
 
-    def block(index: int, *tensors: Tensor) -> Tensor:
+    def block(index: int, *tensors: Any) -> Products:
         x, ax, reached, own, own_sums, degrees, pair_degrees, attention, positions, near, *maps = tensors
         keys, slots = local[index]
         rows, shares = Rows(maps), Shares.of(attention, reading)
-        reach = near[1] + degrees
-        out = rows(near[0] * x, near[1] * x + ax, reached, _apart(reach, positions), shares)
+        reach = factor_of(near, 1) + degrees
+        first, own_at = fork(times(near, 0, x), keys)
+        rest, rest_at = fork(times(near, 1, x) + ax, keys)
+        hidden = rows.hidden(first, rest, reached, _apart(reach, positions), shares)
         if not len(keys):
-            return out
+            return rows.products(hidden, shares)
         nodes = keys // len(attention)
-        at, around = take(x.flatten(0, 1), keys), take(ax.flatten(0, 1), keys)
-        special = rows(
-            (near[0] * at + own).unsqueeze(1),
-            (near[1] * at + around - own).unsqueeze(1),
+        special = rows.hidden(
+            (own_at + own).unsqueeze(1),
+            (rest_at - own).unsqueeze(1),
             reached.index_select(0, nodes) - own_sums,
             _apart(reach.index_select(0, nodes) - pair_degrees, positions),
             shares.at(slots),
         )
-        return out.flatten(0, 1).index_put((keys,), special.squeeze(1)).view(out.shape)
+        return rows.products(hidden, shares, keys, special)
 
     parts = [onto.of(features), everything, reached, own, own_sums, onto.degrees, pairs.degrees]
     return blockwise(block, blocks, parts, [attention, positions, near, *maps])
@@ -170,7 +172,7 @@ def _soft_gin_by_pair(
     attention: Tensor,
     maps: Sequence[Tensor],
     positions: Tensor,
-    near: Tensor,
+    near: Tensor | None,
     reading: Reading,
 ) -> Tensor:
     """Sum the features of relation r' over the edges of r' alone, weighted by its share ("reading C").
@@ -181,28 +183,29 @@ def _soft_gin_by_pair(
     own, sums = aggregate_pairs(features, attention, onto)
     pairs = onto.pairs
     weights = spread(attention, pairs.slots)
-    reach = near[1] + join(onto, weights, pairs.degrees.view(-1, 1, 1)).squeeze(2)
-    reached, apart = near[1] * onto.of(sums), join(onto, weights, own.unsqueeze(1)) + _apart(reach, positions)
+    reach = factor_of(near, 1) + join(onto, weights, pairs.degrees.view(-1, 1, 1)).squeeze(2)
+    reached, apart = times(near, 1, onto.of(sums)), join(onto, weights, own.unsqueeze(1)) + _apart(reach, positions)
     blocks, local = _pair_blocks(onto, len(attention), maps[0].shape[0], "nnnpp")
 
-    def block(index: int, *tensors: Tensor) -> Tensor:
+    def block(index: int, *tensors: Any) -> Products:
         x, reached, apart, own, pair_degrees, attention, positions, near, *maps = tensors
         keys, slots = local[index]
         rows, shares = Rows(maps), Shares.of(attention, reading)
-        out = rows(near[0] * x, near[1] * x, reached, apart, shares)
+        first, own_at = fork(times(near, 0, x), keys)
+        rest, rest_at = fork(times(near, 1, x), keys)
+        hidden = rows.hidden(first, rest, reached, apart, shares)
         if not len(keys):
-            return out
-        nodes = keys // len(attention)
-        at, pair = take(x.flatten(0, 1), keys), shares.at(slots)
+            return rows.products(hidden, shares)
+        nodes, pair = keys // len(attention), shares.at(slots)
         share = pair.attention.transpose(1, 2)
-        special = rows(
-            (near[0] * at + own).unsqueeze(1),
-            (near[1] * at).unsqueeze(1),
+        special = rows.hidden(
+            (own_at + own).unsqueeze(1),
+            rest_at.unsqueeze(1),
             reached.index_select(0, nodes),
             apart.index_select(0, nodes) - share * (own.unsqueeze(1) + _apart(pair_degrees, positions)),
             pair,
         )
-        return out.flatten(0, 1).index_put((keys,), special.squeeze(1)).view(out.shape)
+        return rows.products(hidden, shares, keys, special)
 
     parts = [onto.of(features), reached, apart, own, pairs.degrees]
     return blockwise(block, blocks, parts, [attention, positions, near, *maps])
@@ -221,18 +224,18 @@ def soft_gin_of_constant(
     The contexts are summed over all other relations' edges; see `SoftGIN.of_constant`.
     """
     kinds, chosen = graph.kinds, reading or Reading()
-    near = attention.new_ones(2) if epsilon is None else 1 + epsilon
+    near = None if epsilon is None else 1 + epsilon
     blocks = [(rows,) * 3 for rows in node_blocks(len(kinds.slots), maps[0].shape[0], kinds.slots.device)]
 
-    def block(index: int, *tensors: Tensor) -> Tensor:
+    def block(index: int, *tensors: Any) -> Products:
         own, degrees, slots, attention, positions, near, *maps = tensors
-        reach = (near[1] + degrees - own).view(-1, 1, 1)
+        reach = (factor_of(near, 1) + degrees - own).view(-1, 1, 1)
         reached, apart = reach * attention.sum(dim=0).view(1, -1, 1), reach * positions
         shares = Shares.of(attention, chosen).at(slots)
-        return Rows(maps)((near[0] + own).view(-1, 1, 1), reach, reached, apart, shares).squeeze(1)
+        return Rows(maps)((factor_of(near, 0) + own).view(-1, 1, 1), reach, reached, apart, shares)
 
     parts = [kinds.own, kinds.degrees, kinds.slots]
-    return blockwise(block, blocks, parts, [attention, positions, near, *maps])
+    return blockwise(block, blocks, parts, [attention, positions, near, *maps]).squeeze(1)
 
 
 def _apart(reach: Tensor, positions: Tensor) -> Tensor:

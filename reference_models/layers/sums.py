@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from reference_models.graph import Receivers, TypedGraph
-from reference_models.layers.blocks import CELLS
+from reference_models.layers.blocks import node_blocks
 from reference_models.layers.rows import take
 
 
@@ -103,33 +103,47 @@ class _Expand(torch.autograd.Function):
         return torch.cat([usual, apart]), None
 
 
-def moments(rows: Tensor, counts: Tensor | None = None) -> tuple[Tensor, Tensor]:
-    """Return mean and variance (divided by M) of rows ``(M, d)``, row i counted ``counts[i]`` times."""
+def moments(rows: Tensor, counts: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:
+    """Return rows ``(M, d)`` as they came, their mean and their variance (divided by M).
+
+    Row i counts ``counts[i]`` times. Who goes on with the rows that are returned has the gradients of both uses
+    added up in one pass.
+    """
     return _Moments.apply(rows, counts)  # type: ignore[no-any-return, no-untyped-call]
 
 
 class _Moments(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, rows: Tensor, counts: Tensor | None) -> tuple[Tensor, Tensor]:
+    def forward(ctx: Any, rows: Tensor, counts: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
         total = float(len(rows) if counts is None else counts.sum())
         pivot = rows[: min(len(rows), 256)].mean(dim=0)
         first, second = (torch.zeros(rows.shape[1], dtype=torch.float64, device=rows.device) for _ in range(2))
-        size = max(1, CELLS[rows.device.type] // rows.shape[1])
-        for start in range(0, len(rows), size):
-            part = rows[start : start + size] - pivot
-            weighted = part if counts is None else part * counts[start : start + size, None]
+        for part in _parts(rows):
+            away = rows[part] - pivot
+            weighted = away if counts is None else away * counts[part, None]
             first += weighted.sum(dim=0)
-            second += (weighted * part).sum(dim=0)
+            second += (weighted * away).sum(dim=0)
         shift = first / total
         mean = pivot + shift.to(rows.dtype)
         variance = (second / total - shift.square()).clamp_min(0).to(rows.dtype)
         ctx.save_for_backward(rows, counts, mean)
         ctx.total = total
-        return mean, variance
+        return rows.view_as(rows), mean, variance
 
     @staticmethod
-    def backward(ctx: Any, of_mean: Tensor, of_variance: Tensor) -> tuple[Tensor, None]:
+    def backward(ctx: Any, gradient: Tensor, of_mean: Tensor, of_variance: Tensor) -> tuple[Tensor, None]:
         rows, counts, mean = ctx.saved_tensors
         scale = 2 * of_variance / ctx.total
-        gradient = torch.addcmul(of_mean / ctx.total - scale * mean, rows, scale)
-        return gradient if counts is None else gradient * counts[:, None], None
+        constant = of_mean / ctx.total - scale * mean
+        out = torch.empty_like(rows)
+        for part in _parts(rows):
+            if counts is None:
+                torch.addcmul(gradient[part], rows[part], scale, out=out[part]).add_(constant)
+            else:
+                of_moments = torch.addcmul(constant, rows[part], scale) * counts[part, None]
+                torch.add(gradient[part], of_moments, out=out[part])
+        return out, None
+
+
+def _parts(rows: Tensor) -> list[slice]:
+    return node_blocks(len(rows), rows.shape[1], rows.device)

@@ -14,8 +14,8 @@ import torch
 from torch import Tensor
 
 from reference_models.graph import Operator, Receivers
-from reference_models.layers.blocks import Block, blockwise, node_blocks
-from reference_models.layers.rows import take
+from reference_models.layers.blocks import Block, Products, blockwise, node_blocks
+from reference_models.layers.rows import factor_of, take, times
 from reference_models.layers.sums import task_sums
 from reference_models.layers.tasks import Reading, Shares, spread
 
@@ -26,16 +26,16 @@ def soft_gin_by_task(
     attention: Tensor,
     maps: Sequence[Tensor],
     positions: Tensor,
-    near: Tensor,
+    near: Tensor | None,
     reading: Reading,
 ) -> Tensor:
-    """Return the layer of features ``(N, R, d)`` for the receivers, ``(M, R, width)``; ``near`` is 1 + epsilon."""
+    """Return the layer of features ``(N, R, d)`` for the receivers, ``(M, R, width)``; ``near``: see `factor_of`."""
     pairs = onto.pairs
     sums = task_sums(features, attention)
     own_sums = (pairs.from_nodes @ sums.flatten(1)).view(-1, *sums.shape[1:])
     weights = spread(attention, pairs.slots)
-    reached = near[1] * onto.of(sums) + join(onto, weights, own_sums)
-    reach = near[1] + join(onto, weights, pairs.degrees.view(-1, 1, 1)).squeeze(2)
+    reached = times(near, 1, onto.of(sums)) + join(onto, weights, own_sums)
+    reach = factor_of(near, 1) + join(onto, weights, pairs.degrees.view(-1, 1, 1)).squeeze(2)
     by_slot = torch.argsort(pairs.slots, stable=True)
     starts = [0, *torch.bincount(pairs.slots, minlength=len(attention)).cumsum(0).tolist()]
     width = max(features.shape[2], maps[0].shape[0])
@@ -44,7 +44,7 @@ def soft_gin_by_task(
         for slots in node_blocks(len(attention), onto.number * attention.shape[1] * width, features.device)
     ]
 
-    def block(index: int, *tensors: Tensor) -> Tensor:
+    def block(index: int, *tensors: Any) -> Products:
         x, own_sums, weights, reached, reach, attention, positions, near, *maps = tensors
         slots, chosen = blocks[index]
         places = by_slot[chosen]
@@ -55,7 +55,7 @@ def soft_gin_by_task(
         at = onto.of(x.transpose(0, 1))
         every = Shares.of(attention, reading)
         shares, pair = every.at(torch.arange(slots.start, slots.stop, device=x.device)), every.at(pairs.slots[places])
-        seen = _by_task(shares.own) * (near[1] * at.unsqueeze(1) + met)
+        seen = _by_task(shares.own) * (times(near, 1, at.unsqueeze(1)) + met)
         seen = seen + _by_task(shares.factor) * reached.unsqueeze(2) + (reach.unsqueeze(2) * positions).unsqueeze(2)
         share = pair.attention.transpose(1, 2)
         factor = pair.factor if isinstance(pair.factor, float) else pair.factor.transpose(1, 2)
@@ -64,7 +64,7 @@ def soft_gin_by_task(
         keys = torch.arange(attention.shape[1], device=x.device) * number + rows.unsqueeze(1)
         keys = keys + (pairs.nodes[places] * (attention.shape[1] - 1) * number).unsqueeze(1)
         seen = _add(seen, keys.flatten(), (-share * less).flatten(0, 1))
-        return _rows(_add(near[0] * at, rows, own), seen, shares, maps).transpose(0, 1)
+        return Products(_rows(_add(times(near, 0, at), rows, own), seen, shares, maps).transpose(0, 1))
 
     shared = [weights, reached, reach, attention, positions, near, *maps]
     parts = [features.transpose(0, 1), own_sums[by_slot]]

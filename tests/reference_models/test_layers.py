@@ -153,9 +153,12 @@ def test_the_size_of_a_block_changes_nothing(cells, monkeypatch):
     )
     counts = torch.arange(1, 46, dtype=torch.float64)
     rows = features.flatten(0, 1)
-    repeated = rows.repeat_interleave(counts.long(), dim=0)
-    for ours, expected in zip(moments(rows, counts), (repeated.mean(0), repeated.var(0, correction=0)), strict=True):
-        assert_equal_with_gradients(ours, expected, [features])
+    for weights, every in ((counts, rows.repeat_interleave(counts.long(), dim=0)), (None, rows)):
+        expected = (rows, every.mean(0), every.var(0, correction=0))
+        for ours, theirs in zip(moments(rows, weights), expected, strict=True):
+            assert_equal_with_gradients(ours, theirs, [features])
+        kept, mean, variance = moments(rows, weights)
+        assert_equal_with_gradients(kept * variance + mean, expected[0] * expected[2] + expected[1], [features])
 
 
 @cases
