@@ -2,11 +2,13 @@
 
 Features of shape ``(N, R, d)`` are far larger than a processor's cache, and a layer has dozens of
 intermediate results of that shape. In blocks of nodes they stay in the cache, and because the backward pass
-computes each block anew, none of them is kept: memory is that of the inputs and the output.
+computes each block anew, none of them is kept: memory is that of the inputs and the output. On a processor,
+blocks are computed side by side (`reference_models.layers.threads`).
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -14,7 +16,9 @@ from typing import Any, TypeAlias
 import torch
 from torch import Tensor
 
-CELLS = {"cpu": 1 << 20, "cuda": 1 << 26}
+from reference_models.layers.threads import in_threads
+
+CELLS = {"cpu": 1 << 19, "cuda": 1 << 26}
 """How many numbers a block of features may hold, by the kind of device."""
 
 Block: TypeAlias = tuple[slice, ...]
@@ -123,14 +127,17 @@ class _Blockwise(torch.autograd.Function):
     def forward(ctx: Any, function: Function, blocks: Sequence[Block], split: int, *tensors: Any) -> Tensor:
         ctx.function, ctx.blocks, ctx.split = function, blocks, split
         ctx.save_for_backward(*tensors)
-        out: Tensor | None = None
-        for index, block in enumerate(blocks):
-            found = function(index, *_cut(tensors[:split], block), *tensors[split:])
-            if out is None:
-                out = found.base.new_empty(len(tensors[0]), *found.shape()[1:])
-            found.write(out[block[0]])
-        if out is None:
+        if not blocks:
             raise ValueError("blockwise needs at least one block")
+
+        def result(index: int) -> Products:
+            return function(index, *_cut(tensors[:split], blocks[index]), *tensors[split:])
+
+        first = result(0)
+        out = first.base.new_empty(len(tensors[0]), *first.shape()[1:])
+        first.write(out[blocks[0][0]])
+        done = in_threads(lambda index: result(index + 1).write(out[blocks[index + 1][0]]), len(blocks) - 1, out.device)
+        deque(done, maxlen=0)
         return out
 
     @staticmethod
@@ -138,13 +145,15 @@ class _Blockwise(torch.autograd.Function):
         tensors, split = ctx.saved_tensors, ctx.split
         wanted = ctx.needs_input_grad[3:]
         gradient = gradient.contiguous()
-        found = [
+        found: list[Any] = [
             (torch.empty_like if place < split else torch.zeros_like)(tensor) if wanted[place] else None
             for place, tensor in enumerate(tensors)
         ]
         shared = [_leaf(tensor, want) for tensor, want in zip(tensors[split:], wanted[split:], strict=True)]
         places = [place for place, want in enumerate(wanted) if want]
-        for index, block in enumerate(ctx.blocks):
+
+        def gradients(index: int) -> list[Tensor]:
+            block = ctx.blocks[index]
             cut = _cut(tensors[:split], block)
             inputs = [*(_leaf(part, want) for part, want in zip(cut, wanted[:split], strict=True)), *shared]
             with torch.enable_grad():
@@ -153,13 +162,15 @@ class _Blockwise(torch.autograd.Function):
             of_inputs = torch.autograd.grad(
                 outputs, [inputs[place] for place in places], of_outputs, allow_unused=True, materialize_grads=True
             )
-            for place, part in zip(places, of_inputs, strict=True):
-                whole = found[place]
-                assert whole is not None
-                if place < split:
-                    whole[block[place]] = part
-                else:
-                    whole += part
+            own = sum(place < split for place in places)
+            for place, part in zip(places[:own], of_inputs[:own], strict=True):
+                found[place][block[place]] = part
+            return list(of_inputs[own:])
+
+        wholes = [found[place] for place in places if place >= split]
+        for parts in in_threads(gradients, len(ctx.blocks), gradient.device):
+            for whole, part in zip(wholes, parts, strict=True):
+                whole += part
         return None, None, None, *found
 
 

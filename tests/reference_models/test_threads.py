@@ -1,0 +1,85 @@
+"""Blocks computed side by side: the same numbers, errors and settings as one after the other."""
+
+from __future__ import annotations
+
+import threading
+
+import literal
+import pytest
+import torch
+
+from reference_models.layers import blocks
+from reference_models.layers.linear import SoftLinear
+from reference_models.layers.soft import Input, SoftGIN
+from reference_models.layers.threads import in_threads
+
+CPU = torch.device("cpu")
+
+
+@pytest.fixture
+def two_threads():
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    yield
+    torch.set_num_threads(before)
+
+
+def test_results_come_in_order_from_workers_with_one_thread_each(two_threads):
+    met = threading.Barrier(2)
+
+    def call(index: int) -> tuple[int, str, int]:
+        met.wait(timeout=60)  # two calls are under way at once
+        return index, threading.current_thread().name, torch.get_num_threads()
+
+    found = list(in_threads(call, 8, CPU))
+    assert [index for index, _, _ in found] == list(range(8))
+    assert len({name for _, name, _ in found}) == 2
+    assert {threads for _, _, threads in found} == {1}
+    assert torch.get_num_threads() == 2
+
+
+def test_with_one_thread_the_caller_works(two_threads):
+    torch.set_num_threads(1)
+    names = set(in_threads(lambda index: threading.current_thread().name, 4, CPU))
+    assert names == {threading.current_thread().name}
+
+
+@pytest.mark.parametrize("graded", [True, False])
+def test_gradients_are_recorded_as_outside(two_threads, graded):
+    with torch.set_grad_enabled(graded):
+        assert set(in_threads(lambda index: torch.is_grad_enabled(), 4, CPU)) == {graded}
+
+
+def test_an_error_ends_it_and_what_has_not_begun_is_dropped(two_threads):
+    begun, gate = [], threading.Event()
+
+    def call(index: int) -> int:
+        begun.append(index)
+        if index == 1:
+            raise ValueError("block 1")
+        if index > 1:
+            assert gate.wait(timeout=60)
+        return index
+
+    with pytest.raises(ValueError, match="block 1"):
+        list(in_threads(call, 20, CPU))
+    gate.set()
+    assert list(in_threads(lambda index: index, 3, CPU)) == [0, 1, 2]
+    assert set(begun) <= {0, 1, 2, 3}
+
+
+def test_layers_give_the_same_bits_with_one_thread_and_with_two(two_threads, monkeypatch):
+    graph = literal.random_graph(5, nodes=40, slots=6, edges=300)
+    torch.manual_seed(0)
+    features, logits = (torch.randn(*shape, dtype=graph.dtype, requires_grad=True) for shape in ((40, 6, 4), (6, 3)))
+    gin, linear = SoftGIN(4, 8, 3).to(graph.dtype), SoftLinear(8, 3).to(graph.dtype)
+    monkeypatch.setitem(blocks.CELLS, "cpu", 6 * 8 * 4)
+    assert len(blocks.node_blocks(40, 6 * 8, CPU)) == 10
+    found = []
+    for threads in (1, 2):
+        torch.set_num_threads(threads)
+        attention = torch.softmax(logits, dim=1)
+        out = linear(Input(gin(features, graph.everyone, attention), rectified=True), attention)
+        trained = [features, logits, *gin.parameters(), *linear.parameters()]
+        found.append([out, *torch.autograd.grad((out * out).sum(), trained)])
+    assert all(torch.equal(one, two) for one, two in zip(*found, strict=True))
