@@ -128,6 +128,18 @@ def test_two_grids_at_once_do_no_run_twice(small, out):
     assert Counter(gridtoys.diary()) == {f"{seed} {what}": 1 for seed in range(3) for what in (*EPOCHS, "scored")}
 
 
+def test_a_run_that_another_process_finishes_just_before_this_one_begins_is_found(small, out, monkeypatch):
+    def after_another(plan, *arguments, **options):
+        run(plan)
+        return run(plan, *arguments, **options)
+
+    monkeypatch.setattr(work, "run", after_another)
+    watch = gridtoys.Watcher()
+    assert go(gridtoys.grid(small, "Counting", seeds=(0,)), out, watch) == ["done"]
+    assert watch.outcomes == [("counting/small/seed0", 1, "found")]
+    assert attempts(out) == []
+
+
 def test_a_run_that_fails_is_repeated_once_after_all_others(small, out):
     grid = gridtoys.grid(small, "Fails", seeds=(0, 1, 2))
     watch = gridtoys.Watcher()
