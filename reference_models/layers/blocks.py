@@ -72,7 +72,7 @@ class Products:
             if rows.requires_grad:
                 found.append((rows, self._of_rows(gradient, weight)))
             if weight.requires_grad:
-                found.append((weight, self._of_weight(gradient, index)))
+                found.append((weight, self._of_weight(gradient, there, index)))
             if there is not None and self.apart[index].requires_grad:
                 found.append((self.apart[index], there @ weight))
         return found
@@ -90,14 +90,14 @@ class Products:
             found.flatten(0, -2)[self.places] = 0
         return found
 
-    def _of_weight(self, gradient: Tensor, index: int) -> Tensor:
+    def _of_weight(self, gradient: Tensor, there: Tensor | None, index: int) -> Tensor:
         rows, weight = self.factors[index]
         if weight.dim() == 3:
             return torch.bmm(gradient.permute(1, 2, 0), rows.transpose(0, 1))
         gradient, rows = gradient.flatten(0, -2), rows.flatten(0, -2)
         found = gradient.T @ rows
-        if self.places is not None:
-            found.addmm_(gradient[self.places].T, self.apart[index] - rows[self.places])
+        if there is not None:
+            found.addmm_(there.T, self.apart[index] - rows[self.places])
         return found
 
 
