@@ -36,6 +36,8 @@ class ReferenceModel(Generic[Kind]):
     """
 
     regime: Regime = "zero-shot"
+    trained_as: Mapping[str, Parameter] = {}
+    """What training goes by where that is not the run's own name or hyper-parameters: alike, checkpoints are shared."""
 
     def __init__(self, name: str, context: Context, recipe: Kind) -> None:
         self.name = name
@@ -64,6 +66,7 @@ class ReferenceModel(Generic[Kind]):
             "dataset": split.dataset,
             "content_sha256": split.content_sha256,
             **self.hyperparameters,
+            **self.trained_as,
         }
         checkpoints = Checkpoints(self.context.workdir, identity) if self.context.workdir else None
         if checkpoints:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from mtbench.catalog import Parameter
 from mtbench.errors import UsageError
 from mtbench.evaluate import task
 from mtbench.models import Context
@@ -97,7 +98,12 @@ def score(entities: Tensor, relations: Tensor, triples: Tensor) -> Tensor:
 
 
 class InGramModel(ReferenceModel[Recipe]):
-    """InGram with its recipe: features are random on every graph, so what is learned carries over to new names."""
+    """InGram with its recipe: features are random on every graph, so what is learned carries over to new names.
+
+    DEq-InGram differs in the draws of a test score alone, so either goes on from what the other learned.
+    """
+
+    trained_as: Mapping[str, Parameter] = {"model": "ingram", "draws": 1}
 
     def __init__(self, name: str, context: Context, recipe: Recipe) -> None:
         super().__init__(name, context, recipe)

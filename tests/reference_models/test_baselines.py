@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from resumed import Stop, assert_same_run
 
@@ -58,6 +60,20 @@ def test_an_interrupted_run_goes_on_to_the_same_end(small, tmp_path, uninterrupt
     run(plan, reports.append)
     assert_same_run(plan.out, uninterrupted(model))
     assert (reports[0].stage, reports[0].epoch) == where[:2]
+
+
+@pytest.mark.parametrize(("model", "source"), [("deq-ingram", "ingram"), ("ingram", "deq-ingram")])
+def test_ingram_and_deq_ingram_go_on_from_what_the_other_learned(small, tmp_path, uninterrupted, model, source):
+    reports = []
+    run(replace(plan_for(small, tmp_path / "run", model), start=uninterrupted(source)), reports.append)
+    assert reports == []
+    assert_same_run(tmp_path / "run", uninterrupted(model))
+
+
+def test_other_steps_are_not_what_deq_ingram_learns_from(small, tmp_path, uninterrupted):
+    plan = replace(plan_for(small, tmp_path / "run", "deq-ingram", steps="4"), start=uninterrupted("ingram"))
+    with pytest.raises(UsageError, match=r"belongs to another run \(steps: 5 there, 4 here\)"):
+        run(plan)
 
 
 @pytest.mark.parametrize("model", QUICK)
