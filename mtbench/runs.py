@@ -144,6 +144,8 @@ def read_payload(path: Path) -> dict[str, Any]:
         raise ResultError(
             f"{path}: not valid JSON ({error}); the file is truncated or edited: evaluate again"
         ) from error
+    except RecursionError as error:
+        raise ResultError(f"{path}: not valid JSON (nested too deeply); evaluate again") from error
     if not isinstance(payload, dict):
         raise ResultError(f"{path}: holds a {type(payload).__name__}, expected an object; evaluate again")
     return payload

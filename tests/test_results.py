@@ -318,7 +318,7 @@ def test_a_truncated_or_missing_file_is_named(run, name):
         load(run)
 
 
-@pytest.mark.parametrize("text", ["[1, 2]", '"run"'])
+@pytest.mark.parametrize("text", ["[1, 2]", '"run"', "[" * 100_000])
 def test_json_that_is_no_object_is_named(run, text):
     (run / "result.json").write_text(text, encoding="utf-8")
     assert problems(run) == ["result.json"]

@@ -16,6 +16,7 @@ from leaderboard.cli.telling import again, conclude, count, record, show_plan
 from mtbench.cli import completion
 from mtbench.cli.output import AsJson, say, say_json
 from mtbench.errors import RunInterrupted, UnknownNameError, UsageError
+from mtbench.settings import parse
 
 if TYPE_CHECKING:
     from leaderboard.grid.jobs import Grid
@@ -157,7 +158,7 @@ def _asked(names: Sequence[str], datasets: Sequence[str], file: Path | None, set
         return replace(grid, models=chosen, datasets=datasets or grid.datasets)
     if not names or not datasets:
         raise UsageError("a grid needs MODEL... and --dataset NAME, or --file grid.toml")
-    common = typed.settings(settings, "--set takes KEY=VALUE")
+    common = parse(settings)
     models = map(typed.model, names)
     return Grid([Chosen(typed.label(model, own), model, {**common, **own}) for model, own in models], datasets)
 

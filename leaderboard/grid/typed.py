@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from mtbench import models
 from mtbench.errors import UsageError
+from mtbench.settings import parse
 
 _DURATION = re.compile(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?")
 _SEEDS = re.compile(r"(\d+)(?:-(\d+))?")
@@ -21,20 +22,7 @@ def model(text: str) -> tuple[str, dict[str, str]]:
     name, colon, last = text.rpartition(":")
     if not colon or ("=" not in last and name not in models.names()):
         return text, {}
-    return name, settings(last.split(","), f"the settings in {text!r} must be {name}:KEY=VALUE,...")
-
-
-def settings(texts: Sequence[str], wanted: str) -> dict[str, str]:
-    """Return the settings given as ``KEY=VALUE``; `UsageError` says what is ``wanted`` for another form or a repeat."""
-    found: dict[str, str] = {}
-    for text in texts:
-        key, equals, value = text.partition("=")
-        if not (key and equals):
-            raise UsageError(f"{wanted}, not {text!r}")
-        if key in found:
-            raise UsageError(f"{wanted}: {key} is given twice")
-        found[key] = value
-    return found
+    return name, parse(last.split(","), f"the settings in {text!r} must be {name}:KEY=VALUE,...")
 
 
 def label(name: str, given: Mapping[str, str]) -> str:

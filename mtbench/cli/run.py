@@ -13,7 +13,8 @@ import typer
 
 from mtbench.cli import completion
 from mtbench.cli.output import AsJson, say, say_json
-from mtbench.errors import MtbenchError, RunInterrupted, UsageError
+from mtbench.errors import MtbenchError, RunInterrupted
+from mtbench.settings import parse
 
 if TYPE_CHECKING:
     from mtbench.models import Progress
@@ -103,7 +104,7 @@ def command(
         seed=seed,
         candidate_seed=candidate_seed,
         device=device,
-        settings=settings_of(settings or []),
+        settings=parse(settings or []),
         out=out,
         restart=restart,
         force=force,
@@ -156,19 +157,6 @@ def _show(directory: Path, results: Sequence[Result], *, paper: bool, task_label
     if paper:
         say(f"{directory / CONVENTIONS_FILE} holds the model under the conventions of the paper's tables")
     say(f"{directory} holds the result; mtbench verify {directory} recomputes it")
-
-
-def settings_of(texts: Sequence[str]) -> dict[str, str]:
-    """Return the hyper-parameters given as KEY=VALUE; raises `UsageError` for another form, or one given twice."""
-    found: dict[str, str] = {}
-    for text in texts:
-        key, equals, value = text.partition("=")
-        if not (key and equals):
-            raise UsageError(f"--set takes KEY=VALUE, not {text!r}")
-        if key in found:
-            raise UsageError(f"{key} is given twice")
-        found[key] = value
-    return found
 
 
 @contextmanager

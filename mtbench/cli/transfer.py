@@ -11,8 +11,9 @@ import typer
 
 from mtbench.cli import completion
 from mtbench.cli.output import AsJson, say, say_json
-from mtbench.cli.run import progress_bars, settings_of
+from mtbench.cli.run import progress_bars
 from mtbench.errors import RunInterrupted, UnknownNameError, UsageError
+from mtbench.settings import parse
 
 
 def command(
@@ -74,7 +75,7 @@ def command(
         seed=seed,
         candidate_seed=candidate_seed,
         device=device,
-        settings=settings_of(settings or []),
+        settings=parse(settings or []),
         out=out,
     )
     with warnings.catch_warnings(), progress_bars() as report:

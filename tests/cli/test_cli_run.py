@@ -106,7 +106,7 @@ def test_wrong_usage_exits_with_2_and_does_nothing(run, module, tmp_path, argume
 def test_a_setting_given_twice_is_refused(run, module):
     code, out, err = run("run", MODEL, "--dataset", "toy", "--set", "depth=2", "--set", "depth=3")
     assert (code, out) == (2, "")
-    assert err == "error: depth is given twice\n"
+    assert err == "error: --set takes KEY=VALUE: depth is given twice\n"
     assert module.calls == []
 
 
