@@ -76,5 +76,17 @@ class RelationScorer(Protocol):
         ...
 
 
+@runtime_checkable
+class InverseScorer(Protocol):
+    """A scorer that has scores of its own for inverse relations, as a network with twice the relation slots does.
+
+    Only the paper's conventions ask for them (`mtbench.conventions`); the standard ranks ``(h, r, t)`` itself.
+    """
+
+    def score_inverses(self, triples: IntArray, /) -> ArrayLike:
+        """Return the scores ``(m,)`` of ``(t, r inverse, h)`` for int64 triples ``(m, 3)`` of ``(h, r, t)``."""
+        ...
+
+
 Scorer: TypeAlias = ScoreFunction | TripleScorer | TailScorer | HeadScorer | RelationScorer
 """Whatever can be ranked: an object with one or more of the four methods, or a plain function of triples."""

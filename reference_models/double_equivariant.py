@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from mtbench.evaluate import task
 from mtbench.models import Assignment, Context
-from mtbench.names import RELATION, IntArray
+from mtbench.names import HEAD, RELATION, TAIL, IntArray
 from mtbench.splits import Split
 from reference_models.batches import Stage, graph_stage, pair_features
 from reference_models.checkpoint import ADAPTATION
@@ -69,7 +69,7 @@ class DoubleEquivariantModel(ReferenceModel[Recipe]):
         self._remember("train", valid, attention)
 
     def scorer(self, observable: Split) -> Callable[[IntArray], Tensor]:
-        """Return a function that scores triples of ``observable``, after adapting to its observable triples.
+        """Return what scores triples of ``observable``, after adapting to its observable triples.
 
         Adaptation freezes every weight, batch statistics included, draws fresh task logits for this
         graph's relations and trains those alone with the loss and mask of training, for a fixed
@@ -83,9 +83,10 @@ class DoubleEquivariantModel(ReferenceModel[Recipe]):
             state = self._state(attention, [attention])
             self._run(stage, state, observable, None)
         self._remember("test", observable, attention)
-        return triple_scores(
+        scores = triple_scores(
             self.network, graph, attention, lambda triples: pair_features(graph, triples, self.recipe.hops)
         )
+        return BothWays(scores, observable.relation_slots) if self.recipe.inverses else scores
 
     def _attention(self, graph: TypedGraph, stage: str) -> nn.Parameter | None:
         if not self.network.uses_attention:
@@ -119,6 +120,22 @@ class DoubleEquivariantModel(ReferenceModel[Recipe]):
         slots = [split.relation_name(slot) for slot in range(split.relation_slots)]
         names = [*slots, *(f"{slot} (inverse)" for slot in slots)][: len(alpha)]
         self._assignments[name] = Assignment(names, alpha)
+
+
+class BothWays:
+    """Scores triples, and the inverses that a network with inverse relations has representations for."""
+
+    def __init__(self, score: Callable[[IntArray], Tensor], slots: int) -> None:
+        self._score = score
+        self._slots = slots
+
+    def __call__(self, triples: IntArray) -> Tensor:
+        """Return the scores ``(m,)`` of triples ``(m, 3)``."""
+        return self._score(triples)
+
+    def score_inverses(self, triples: IntArray) -> Tensor:
+        """Return the scores ``(m,)`` of the inverses of triples ``(m, 3)``."""
+        return self._score(triples[:, [TAIL, RELATION, HEAD]] + np.array([0, self._slots, 0]))
 
 
 def triple_scores(

@@ -10,16 +10,17 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from mtbench import metrics, tables
+from mtbench.candidates import Candidates
 from mtbench.conventions.draws import candidates, integers
 from mtbench.conventions.records import CONVENTIONS, STANDARD, Convention, Lists, convention_named
 from mtbench.evaluate import BATCH_SIZE, Task
-from mtbench.names import FloatArray, IntArray, Scorer, Side
-from mtbench.results import MtbenchWarning, Result
+from mtbench.names import FloatArray, IntArray, InverseScorer, Scorer, Side
+from mtbench.results import MtbenchWarning
 from mtbench.scorers import Progress
 from mtbench.splits import Split
 
@@ -48,8 +49,8 @@ class ConventionResult:
     ``metrics`` are the figures as the convention computes them; ``expected`` the same with the mean over
     the random integer in place of its draw, so equal to ``metrics`` where none is drawn. ``greater`` and
     ``equal`` ``(n,)`` count the scored candidates above and tied with the target in each list, ``added``
-    ``(n,)`` is the integer drawn for it: n is the number of targets, or of targets times sides where
-    every side is a list, heads first. ``candidates`` is the mean number of candidates scored per list.
+    ``(n,)`` is the integer drawn for it: n is the number of targets times that of ranks a target has, in the
+    order of `Lists.groups`. ``candidates`` is the mean number of candidates scored per list.
     """
 
     convention: Convention
@@ -94,23 +95,20 @@ def read(
 
     ``score``, ``batch_size`` and ``progress`` are as for `mtbench.evaluate.evaluate`; ``seed`` names the
     draw of candidates and of the random integer, and the same one gives the same figures everywhere.
+    A scorer that tells inverse relations apart (`mtbench.names.InverseScorer`) is asked through them where a
+    target is ranked as its inverse, any other through the relation itself.
     The result is for comparison with those rows only: it is no `Result`, cannot be saved as a run and
     has no place beside standard figures. Raises `UnknownNameError` for a convention or protocol that
     does not exist, `UsageError` for a split without targets and `ScoreError` as the evaluator does.
     """
     chosen = convention_named(convention) if isinstance(convention, str) else convention
     drawn = candidates(split, chosen, protocol, seed)
-    with warnings.catch_warnings():
-        # They recommend the expected value, which is what a convention does not use.
-        warnings.simplefilter("ignore", MtbenchWarning)
-        result = Task(split, drawn).run(score, batch_size=batch_size, progress=progress)
     lists = chosen.lists[protocol]
-    greater, equal, sides = _counts(result, lists)
+    greater, equal = _counts(score, split, drawn, lists, batch_size, progress)
     added = np.zeros_like(greater)
     if lists.invented:
-        added = integers(split, chosen, sides, drawn.seed, lists.invented)
-    number = sum(lists.protocol.number(side) for side in sides) // (len(sides) if lists.separate else 1)
-    negatives = number + lists.invented
+        added = integers(split, chosen, [sides[0] for sides in lists.groups], drawn.seed, lists.invented)
+    negatives = sum(lists.protocol.number(side) for side in lists.groups[0]) + lists.invented
     below = greater + equal + added
     if chosen.ties == "expected":
         found = metrics.expected(greater, equal)
@@ -127,7 +125,7 @@ def read(
         protocol=protocol,
         seed=drawn.seed,
         candidates_sha256=drawn.sha256,
-        candidates=float(drawn.counts.sum() / len(greater)),
+        candidates=float(sum(drawn.drawn[side][1].sum() for sides in lists.groups for side in sides) / len(greater)),
         metrics=found,
         expected=expected,
         greater=greater,
@@ -188,12 +186,26 @@ def sampled_hits(below: IntArray, negatives: int, invented: int = 0) -> dict[str
     return {f"hits@{k}": at_most[window, k - 1].mean(axis=1) for k in metrics.HITS}
 
 
-def _counts(result: Result, lists: Lists) -> tuple[IntArray, IntArray, tuple[Side, ...]]:
-    ranks, sides = result.ranks, tuple(result.ranks.sides)
-    if not lists.separate:
-        return ranks.greater, ranks.equal, sides
-    parts = [ranks.sides[side] for side in sides]
-    return np.concatenate([part.greater for part in parts]), np.concatenate([part.equal for part in parts]), sides
+def _counts(
+    score: Scorer, split: Split, drawn: Candidates, lists: Lists, batch_size: int, progress: Progress | None
+) -> tuple[IntArray, IntArray]:
+    """Return the scored candidates above and tied with the target, int64 ``(n,)``, list by list."""
+    asked: list[tuple[Scorer, Sequence[Sequence[Side]]]] = [(score, lists.groups)]
+    if lists.ranks == "directions" and isinstance(score, InverseScorer):
+        own, inverse = lists.groups
+        asked = [(score, [own]), (score.score_inverses, [inverse])]
+    above: list[IntArray] = []
+    tied: list[IntArray] = []
+    for scorer, groups in asked:
+        part = {side: drawn.drawn[side] for side in drawn.drawn if any(side in sides for sides in groups)}
+        with warnings.catch_warnings():
+            # They recommend the expected value, which is what a convention does not use.
+            warnings.simplefilter("ignore", MtbenchWarning)
+            task = Task(split, replace(drawn, drawn=part))
+            counts = task.run(scorer, batch_size=batch_size, progress=progress).ranks.sides
+        above += [np.sum([counts[side].greater for side in sides], axis=0) for sides in groups]
+        tied += [np.sum([counts[side].equal for side in sides], axis=0) for sides in groups]
+    return np.concatenate(above), np.concatenate(tied)
 
 
 def _means(values: Mapping[str, FloatArray]) -> dict[str, float]:

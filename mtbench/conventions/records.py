@@ -8,6 +8,7 @@ from typing import Literal, TypeAlias
 
 from mtbench.candidates import PROTOCOLS, VOCABULARIES, Protocol, Vocabulary
 from mtbench.errors import UnknownNameError, UsageError
+from mtbench.names import Side
 
 Ties: TypeAlias = Literal["expected", "pessimistic"]
 Known: TypeAlias = Literal["all", "graph"]
@@ -17,14 +18,25 @@ Known: TypeAlias = Literal["all", "graph"]
 class Lists:
     """What a target is ranked against under one protocol.
 
-    ``protocol`` says how many candidates there are on each side. They make one list, or, with
-    ``separate``, a list per side, so that a target has as many ranks as sides. ``invented`` stands for
+    ``protocol`` says how many candidates there are on each side. ``ranks`` says what ranks a target has: ``one``
+    among all of them; one per side (``sides``); or one per direction (``directions``), as itself among tails and
+    relations and as its inverse, the tail first, among heads and relations. ``invented`` stands for
     that many candidates nobody scores: an integer between 0 and it, drawn uniformly, is added to a rank.
     """
 
     protocol: Protocol
-    separate: bool = False
+    ranks: Literal["one", "sides", "directions"] = "one"
     invented: int = 0
+
+    @property
+    def groups(self) -> tuple[tuple[Side, ...], ...]:
+        """The sides whose candidates a target is ranked among together, a tuple per rank it has."""
+        sides = self.protocol.sides
+        if self.ranks == "sides":
+            return tuple((side,) for side in sides)
+        if self.ranks == "directions":
+            return tuple(tuple(side for side in sides if side != other) for other in ("head", "tail"))
+        return (sides,)
 
 
 @dataclass(frozen=True)
@@ -90,13 +102,18 @@ CONVENTIONS: Mapping[str, Convention] = {
             name="isdea",
             rows=("isdea-homo", "isdea", "mtdea"),
             source=_ISDEA,
-            lists={name: Lists(PROTOCOLS[name]) for name in ("dual", "entity", "relation")},
+            lists={
+                "dual": Lists(Protocol("dual", 24, 26, _ISDEA, heads=24), ranks="directions"),
+                "entity": Lists(Protocol("entity", 50, 0, _ISDEA, heads=50), ranks="directions"),
+                "relation": Lists(Protocol("relation", 0, 50, _ISDEA), ranks="directions"),
+            },
             entities=VOCABULARIES["slots"],
             relations=VOCABULARIES["slots"],
             known="graph",
             ties="pessimistic",
             differs=(
                 "a tie counts against the target",
+                "two ranks per target, as itself among tails and as its inverse among heads",
                 "relations come from all slots, empty ones included",
                 "a candidate drawn twice counts twice",
                 "other missing triples may be candidates",
@@ -108,7 +125,7 @@ CONVENTIONS: Mapping[str, Convention] = {
             source=_INGRAM,
             lists={
                 "dual": Lists(Protocol("dual", 12, 26, _INGRAM, heads=12)),
-                "entity": Lists(Protocol("entity", 50, 0, _INGRAM, heads=50), separate=True),
+                "entity": Lists(Protocol("entity", 50, 0, _INGRAM, heads=50), ranks="sides"),
                 "relation": Lists(Protocol("relation", 0, 50, _INGRAM)),
             },
             entities=_twice(_INGRAM),
@@ -129,8 +146,8 @@ CONVENTIONS: Mapping[str, Convention] = {
             rows=("nbfnet-homo",),
             source=_NBFNET,
             lists={
-                "dual": Lists(Protocol("dual", 25, 0, _NBFNET, heads=25), separate=True, invented=25),
-                "entity": Lists(Protocol("entity", 50, 0, _NBFNET, heads=50), separate=True),
+                "dual": Lists(Protocol("dual", 25, 0, _NBFNET, heads=25), ranks="sides", invented=25),
+                "entity": Lists(Protocol("entity", 50, 0, _NBFNET, heads=50), ranks="sides"),
                 "relation": Lists(Protocol("relation", 0, 50, _NBFNET)),
             },
             entities=VOCABULARIES["present"],

@@ -36,9 +36,9 @@ WORD = 2**64
 COLUMN = {"head": 0, "relation": 1, "tail": 2}
 # Per convention and protocol: the lists, each the sides in it with their numbers, and the largest integer added.
 DECLARED = {
-    ("isdea", "dual"): ([{"relation": 26, "tail": 24}], 0),
-    ("isdea", "entity"): ([{"tail": 50}], 0),
-    ("isdea", "relation"): ([{"relation": 50}], 0),
+    ("isdea", "dual"): ([{"relation": 26, "tail": 24}, {"head": 24, "relation": 26}], 0),
+    ("isdea", "entity"): ([{"tail": 50}, {"head": 50}], 0),
+    ("isdea", "relation"): ([{"relation": 50}, {"relation": 50}], 0),
     ("ingram", "dual"): ([{"head": 12, "relation": 26, "tail": 12}], 0),
     ("ingram", "entity"): ([{"head": 50}, {"tail": 50}], 0),
     ("ingram", "relation"): ([{"relation": 50}], 0),
@@ -143,6 +143,30 @@ def test_every_convention_is_that_of_a_plain_implementation(name, protocol, spli
     assert found.expected == pytest.approx(plain_figures(every, name == "nbfnet"))
     if not invented:
         assert found.expected == found.metrics
+
+
+class BothWays:
+    """Scores an inverse relation otherwise than the relation."""
+
+    def __call__(self, triples):
+        return hashed(triples)
+
+    def score_inverses(self, triples):
+        return hashed(triples[:, ::-1], 97)
+
+
+@combinations
+@settings(max_examples=10, deadline=None)
+@given(split=splits(), seed=st.integers(0, 3))
+def test_a_scorer_of_inverses_is_asked_for_them_where_a_target_is_its_inverse(name, protocol, split, seed):
+    found = read(BothWays(), split, name, protocol, seed)
+    plain = plain_counts(split, name, protocol, seed, lambda triple: int(hashed(np.array([triple]))[0]))
+    if name == "isdea":
+        turned = plain_counts(
+            split, name, protocol, seed, lambda triple: int(BothWays().score_inverses(np.array([triple]))[0])
+        )
+        plain[len(split.targets) :] = turned[len(split.targets) :]
+    assert list(zip(found.greater.tolist(), found.equal.tolist(), found.added.tolist(), strict=True)) == plain
 
 
 @combinations

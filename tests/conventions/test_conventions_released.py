@@ -53,7 +53,7 @@ def test_a_homogeneous_model_on_metafam(metafam):
     score = blind_oracle(metafam)
     assert read(score, metafam, "isdea", "relation").metrics["mr"] == 51
     assert read(score, metafam, "isdea").metrics == pytest.approx(
-        {"mr": 27, "mrr": 1 / 27} | dict.fromkeys(("hits@1", "hits@3", "hits@5", "hits@10"), 0), abs=0.01
+        {"mr": 27.03, "mrr": 1 / 27} | dict.fromkeys(("hits@1", "hits@3", "hits@5", "hits@10"), 0), abs=0.01
     )
     other = read(score, metafam, "nbfnet").expected
     assert other["mr"] == pytest.approx(13.5, abs=0.05)
