@@ -129,7 +129,7 @@ def _headline(line: Line | None, best: float | None) -> str:
 
 
 def _reported(part: DatasetBoard, entry: Entry, line: Line | None) -> str:
-    printed = part.reported.get(entry.slug, {}).get(("dual", "mrr"))
+    printed = part.reported.get(entry.card.model, {}).get(("dual", "mrr"))
     if printed is None:
         return NONE
     ours = _own(line) if line is not None else None

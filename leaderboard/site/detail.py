@@ -70,7 +70,7 @@ def of_dataset(part: DatasetBoard, protocol: str, names: Mapping[str, str]) -> l
 
 def _only_reported(part: DatasetBoard, protocol: str, reading: str, names: Mapping[str, str]) -> Iterator[Table]:
     """Give the rows of the paper that nobody has run here."""
-    known = {line.entry.slug for line in part.lines}
+    known = {line.entry.card.model for line in part.lines}
     notes = Notes()
     rows = [
         Row(

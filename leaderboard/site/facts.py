@@ -37,7 +37,6 @@ def paper_against_ours(part: DatasetBoard, names: Mapping[str, str]) -> str:
 
     ``names`` are those of the entries, by slug.
     """
-    lines = {line.entry.slug: line for line in part.lines}
     panels: dict[str, list[Pair]] = {}
     said = []
     for protocol in ("dual", "entity", "relation"):
@@ -45,12 +44,13 @@ def paper_against_ours(part: DatasetBoard, names: Mapping[str, str]) -> str:
             cell = cells.get((protocol, "mrr"))
             if cell is None:
                 continue
-            line = lines.get(model)
-            ours = value(line, PAPER, protocol) if line else None
             printed = None if cell.mean is None else Figure(cell.mean, cell.std)
-            label = names.get(model, model)
-            panels.setdefault(protocol, []).append(Pair(label, printed, ours, "" if printed else "out of memory"))
-            said.append(f"{protocol} {label}: reported {cell}, here {ours or 'not run'}")
+            ours_of = {
+                one.entry.card.name: value(one, PAPER, protocol) for one in part.lines if one.entry.card.model == model
+            }
+            for label, ours in (ours_of or {names.get(model, model): None}).items():
+                panels.setdefault(protocol, []).append(Pair(label, printed, ours, "" if printed else "out of memory"))
+                said.append(f"{protocol} {label}: reported {cell}, here {ours or 'not run'}")
     if not panels:
         return ""
     title = f"Reported and re-evaluated MRR on {part.name}, each row under its own convention. {'; '.join(said)}."

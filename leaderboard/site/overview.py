@@ -92,7 +92,7 @@ def _matrix_cell(row: Overall, part: DatasetBoard, reading: Reading, best: float
     line = next((one for one in part.lines if one.entry.slug == row.entry.slug), None)
     figure = value(line, reading) if line is not None else None
     if reading == PAPER:
-        printed = reported_cell(part.reported.get(row.entry.slug, {}).get(("dual", "mrr")), notes)
+        printed = reported_cell(part.reported.get(row.entry.card.model, {}).get(("dual", "mrr")), notes)
         ours = number("mrr", figure.mean) if figure else DASH
         if printed.kind == "missing":
             return figure_cell(figure)

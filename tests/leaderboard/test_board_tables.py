@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
 
 import pytest
 import site_toys
-from site_toys import HOSTILE
+from site_toys import HOSTILE, PUBLISHED
 
-from leaderboard import tables
+from leaderboard import entries, tables
+from leaderboard.ranking import rank
 from mtbench.tables import MARKDOWN
 
 
@@ -91,3 +93,16 @@ def test_an_erratum_is_marked(board):
     assert tables._standing(line, None)[7] == str(cell)
     wrong = replace(line, reported={("dual", "mrr"): replace(cell, erratum="printed twice")})
     assert tables._standing(wrong, None)[7] == f"{cell}*"
+
+
+def test_every_entry_of_a_model_of_the_paper_stands_beside_its_row(tmp_path):
+    for slug in ("isdea", "isdea-variant"):
+        shutil.copytree(PUBLISHED / "isdea" / "metafam" / "seed0", tmp_path / slug / "metafam" / "seed0")
+        shutil.copy(PUBLISHED / "isdea" / "card.toml", tmp_path / slug)
+    found = rank([entries.load(folder) for folder in entries.folders(tmp_path)], draws=100)
+    (part,) = (one for one in found.datasets if one.name == "metafam")
+    assert [line.own for line in part.lines] == ["isdea", "isdea"]
+    own, variant = (line.reported for line in sorted(part.lines, key=lambda line: line.entry.slug))
+    assert own == variant == part.reported["isdea"]
+    assert len(rows(tables.summary(found), "ISDEA")) == 2
+    assert tables.summary(found).count("0.292 / ") == 2
