@@ -10,12 +10,12 @@ from torch import Tensor, nn
 
 from mtbench.evaluate import task
 from mtbench.models import Assignment, Context
-from mtbench.names import HEAD, RELATION, TAIL, IntArray
+from mtbench.names import RELATION, IntArray
 from mtbench.splits import Split
 from reference_models.batches import Stage, graph_stage, pair_features
 from reference_models.checkpoint import ADAPTATION
 from reference_models.fitting import ReferenceModel, hold_out, seeded, validation
-from reference_models.graph import TypedGraph, doubled, typed_graph
+from reference_models.graph import TypedGraph, doubled, inverted, typed_graph
 from reference_models.layers.soft import Input
 from reference_models.loop import State
 from reference_models.network import Architecture, TripleNetwork, attention_logits
@@ -135,7 +135,7 @@ class BothWays:
 
     def score_inverses(self, triples: IntArray) -> Tensor:
         """Return the scores ``(m,)`` of the inverses of triples ``(m, 3)``."""
-        return self._score(triples[:, [TAIL, RELATION, HEAD]] + np.array([0, self._slots, 0]))
+        return self._score(inverted(triples, self._slots))
 
 
 def triple_scores(

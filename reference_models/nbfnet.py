@@ -12,11 +12,11 @@ from torch.nn.functional import softplus
 
 from mtbench.evaluate import task
 from mtbench.models import Context
-from mtbench.names import HEAD, RELATION, TAIL, IntArray
+from mtbench.names import HEAD, TAIL, IntArray
 from mtbench.splits import Split
 from reference_models.batches import edges_of
 from reference_models.fitting import ReferenceModel, hold_out, seeded, validation
-from reference_models.graph import TypedGraph, typed_graph
+from reference_models.graph import TypedGraph, inverted, typed_graph
 from reference_models.layers.pna import BoundaryPNA, degree_scales
 from reference_models.loop import State, Tell, Work, mean_loss
 from reference_models.negatives import Negatives
@@ -128,7 +128,7 @@ def pair_scores(network: NBFNetHomo, neighbours: Neighbours) -> PairScores:
 def queries_of(positives: IntArray, slots: int) -> IntArray:
     """Return the queries of a batch ``(b, 3)``: a second half of them asks for the head, through the inverse."""
     half = len(positives) - len(positives) // 2
-    turned = positives[half:, [TAIL, RELATION, HEAD]] + np.array([0, slots, 0])
+    turned = inverted(positives[half:], slots)
     return np.concatenate([positives[:half], turned])
 
 

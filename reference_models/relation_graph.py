@@ -10,6 +10,7 @@ from scipy import sparse
 from torch import Tensor
 
 from mtbench.names import HEAD, RELATION, TAIL, FloatArray, IntArray
+from reference_models.graph import inverted
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,8 +33,7 @@ class Messages:
 
 def messages_of(triples: IntArray, num_nodes: int, slots: int, bins: int, device: torch.device) -> Messages:
     """Return the messages of triples ``(m, 3)`` over ``slots`` relations; inverses are slots of their own."""
-    turned = triples[:, [TAIL, RELATION, HEAD]] + np.array([0, slots, 0])
-    doubled = np.concatenate([triples, turned])
+    doubled = np.concatenate([triples, inverted(triples, slots)])
     rows, columns, found = binned(affinities(doubled, num_nodes, 2 * slots), bins)
     heads, relations, tails, receivers, senders, binned_as = (
         torch.from_numpy(np.ascontiguousarray(part)).to(device) for part in (*doubled.T, rows, columns, found)

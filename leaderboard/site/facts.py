@@ -45,10 +45,9 @@ def paper_against_ours(part: DatasetBoard, names: Mapping[str, str]) -> str:
             if cell is None:
                 continue
             printed = None if cell.mean is None else Figure(cell.mean, cell.std)
-            ours_of = {
-                one.entry.card.name: value(one, PAPER, protocol) for one in part.lines if one.entry.card.model == model
-            }
-            for label, ours in (ours_of or {names.get(model, model): None}).items():
+            found = [line for line in part.lines if line.entry.card.model == model]
+            pairs = [(line.entry.card.name, value(line, PAPER, protocol)) for line in found]
+            for label, ours in pairs or [(names.get(model, model), None)]:
                 panels.setdefault(protocol, []).append(Pair(label, printed, ours, "" if printed else "out of memory"))
                 said.append(f"{protocol} {label}: reported {cell}, here {ours or 'not run'}")
     if not panels:
