@@ -21,7 +21,9 @@ from statistics import median
 import numpy as np
 
 import mtbench
-from mtbench import candidates, catalog, metrics, ranks
+from mtbench.data import catalog
+from mtbench.metrics import closed as metrics
+from mtbench.ranking import candidates, ranks
 
 LIMITS = {"OGB": 5, "PyKEEN": 10}
 READINGS, MEGABYTES, SECONDS = 8, 64, 2.0

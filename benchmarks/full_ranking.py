@@ -18,10 +18,10 @@ import warnings
 
 import numpy as np
 
-from mtbench.candidates import PROTOCOLS
-from mtbench.evaluate import task
+from mtbench.data.splits import Split
+from mtbench.evaluation.task import task
 from mtbench.names import IntArray
-from mtbench.splits import Split
+from mtbench.ranking.candidates import PROTOCOLS
 
 LIMIT_MB = 1000
 RELATIONS, OBSERVABLE, DIMENSIONS = 100, 60_000, 32

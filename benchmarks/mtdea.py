@@ -32,16 +32,16 @@ from mtdea_literal import LiteralLoop
 from torch import Tensor
 
 import mtbench
-from mtbench.candidates import SAMPLED
 from mtbench.cli.allocator import SETTINGS, restart_with_settings
-from reference_models import recipe
-from reference_models.batches import Batch, graph_stage, prepare, task_loss
+from mtbench.ranking.candidates import SAMPLED
 from reference_models.double_equivariant import triple_scores
-from reference_models.graph import typed_graph
+from reference_models.equivariant.network import attention_logits
+from reference_models.graphs.graph import typed_graph
 from reference_models.mtdea import MTDEA
-from reference_models.negatives import Negatives
-from reference_models.network import attention_logits
-from reference_models.recipe import Recipe
+from reference_models.training import recipe
+from reference_models.training.batches import Batch, graph_stage, prepare, task_loss
+from reference_models.training.negatives import Negatives
+from reference_models.training.recipe import Recipe
 
 DATASETS = {"mt1": "wikitopics-mt1/health", "mt3": "wikitopics-mt3/art"}
 RATIO, TASKS_RATIO, MEMORY_GB, CHECKPOINTED_GB, EVALUATION = 10, 1.3, 3.0, 1.5, 10.0

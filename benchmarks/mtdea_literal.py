@@ -13,9 +13,9 @@ import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from reference_models.graph import Operator, TypedGraph
-from reference_models.layers.soft import Input
-from reference_models.network import EquivariantNetwork
+from reference_models.equivariant.network import EquivariantNetwork
+from reference_models.equivariant.soft import Input
+from reference_models.graphs.graph import Operator, TypedGraph
 
 Relation = Callable[[int, Tensor, Tensor], Tensor]
 

@@ -25,9 +25,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mtbench.build import wikitopics
-from mtbench.build.dumps import read_dump
-from mtbench.build.wikitopics import Sample
+from mtbench.builders import wikitopics
+from mtbench.builders.dumps.dump import read_dump
+from mtbench.builders.wikitopics import Sample
 
 if TYPE_CHECKING:
     import pandas as pd

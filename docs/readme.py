@@ -8,9 +8,10 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from leaderboard import checks, ranking, tables
-from mtbench import catalog
-from mtbench.tables import lay_out
+from leaderboard.board import ranking, tables
+from leaderboard.entries import checks
+from mtbench.data import catalog
+from mtbench.files.tables import lay_out
 
 ROOT = Path(__file__).resolve().parents[1]
 README = ROOT / "README.md"

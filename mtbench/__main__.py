@@ -1,6 +1,6 @@
 """``python -m mtbench`` is the command ``mtbench``."""
 
-from mtbench.cli import main
+from mtbench.cli.app import main
 
 if __name__ == "__main__":
     main()

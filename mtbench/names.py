@@ -80,7 +80,7 @@ class RelationScorer(Protocol):
 class InverseScorer(Protocol):
     """A scorer that has scores of its own for inverse relations, as a network with twice the relation slots does.
 
-    Only the paper's conventions ask for them (`mtbench.conventions`); the standard ranks ``(h, r, t)`` itself.
+    Only the paper's conventions ask for them (`mtbench.conventions.reading`); the standard ranks ``(h, r, t)`` itself.
     """
 
     def score_inverses(self, triples: IntArray, /) -> ArrayLike:

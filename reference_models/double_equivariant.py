@@ -8,20 +8,20 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from mtbench.evaluate import task
-from mtbench.models import Assignment, Context
+from mtbench.data.splits import Split
+from mtbench.evaluation.task import task
+from mtbench.experiments.models import Assignment, Context
 from mtbench.names import RELATION, IntArray
-from mtbench.splits import Split
-from reference_models.batches import Stage, graph_stage, pair_features
-from reference_models.checkpoint import ADAPTATION
-from reference_models.fitting import ReferenceModel, hold_out, seeded, validation
-from reference_models.graph import TypedGraph, doubled, inverted, typed_graph
-from reference_models.layers.soft import Input
-from reference_models.loop import State
-from reference_models.network import Architecture, TripleNetwork, attention_logits
-from reference_models.pairs import PairScores
-from reference_models.recipe import Recipe
-from reference_models.training import epoch_of
+from reference_models.equivariant.network import Architecture, TripleNetwork, attention_logits
+from reference_models.equivariant.soft import Input
+from reference_models.graphs.graph import TypedGraph, doubled, inverted, typed_graph
+from reference_models.graphs.pairs import PairScores
+from reference_models.training.batches import Stage, graph_stage, pair_features
+from reference_models.training.checkpoint import ADAPTATION
+from reference_models.training.epochs import epoch_of
+from reference_models.training.fitting import ReferenceModel, hold_out, seeded, validation
+from reference_models.training.loop import State
+from reference_models.training.recipe import Recipe
 
 SCORING_BATCH = 16_384
 

@@ -9,18 +9,18 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from mtbench.catalog import Parameter
+from mtbench.data.catalog import Parameter
+from mtbench.data.splits import Split
 from mtbench.errors import UsageError
-from mtbench.evaluate import task
-from mtbench.models import Context
+from mtbench.evaluation.task import task
+from mtbench.experiments.models import Context
 from mtbench.names import IntArray
-from mtbench.splits import Split
-from reference_models.fitting import ReferenceModel, seeded, validation
-from reference_models.ingram_training import Splitter, corrupted, features, margin_loss
+from reference_models.graphs.relation_graph import Messages, messages_of
 from reference_models.layers.attention import EntityAttention, RelationAttention, XavierLinear
-from reference_models.loop import State, Tell, Work
-from reference_models.recipe import Hyperparameters, read
-from reference_models.relation_graph import Messages, messages_of
+from reference_models.training.fitting import ReferenceModel, seeded, validation
+from reference_models.training.ingram import Splitter, corrupted, features, margin_loss
+from reference_models.training.loop import State, Tell, Work
+from reference_models.training.recipe import Hyperparameters, read
 
 SCORING_BATCH = 65_536
 DEQ_DRAWS = "10"

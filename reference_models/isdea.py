@@ -5,13 +5,13 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 from mtbench.errors import UsageError
-from mtbench.models import Context
+from mtbench.experiments.models import Context
 from reference_models.double_equivariant import DoubleEquivariantModel
-from reference_models.graph import Receivers, TypedGraph
-from reference_models.layers.equivariant import EquivariantGIN, EquivariantLinear, EquivariantPerceptron
-from reference_models.layers.soft import Input
-from reference_models.network import Architecture, EquivariantNetwork
-from reference_models.recipe import load, refuse
+from reference_models.equivariant.mean import EquivariantGIN, EquivariantLinear, EquivariantPerceptron
+from reference_models.equivariant.network import Architecture, EquivariantNetwork
+from reference_models.equivariant.soft import Input
+from reference_models.graphs.graph import Receivers, TypedGraph
+from reference_models.training.recipe import load, refuse
 
 
 class ISDEA(EquivariantNetwork):

@@ -6,13 +6,13 @@ import torch
 from torch import Tensor, nn
 
 from mtbench.errors import UsageError
-from mtbench.models import Context
+from mtbench.experiments.models import Context
 from reference_models.double_equivariant import DoubleEquivariantModel
-from reference_models.graph import TypedGraph
+from reference_models.equivariant.network import Architecture, TripleNetwork
+from reference_models.equivariant.soft import Input
+from reference_models.graphs.graph import TypedGraph
 from reference_models.layers.basic import Perceptron
-from reference_models.layers.soft import Input
-from reference_models.network import Architecture, TripleNetwork
-from reference_models.recipe import load, refuse
+from reference_models.training.recipe import load, refuse
 
 
 class ISDEAHomo(TripleNetwork):

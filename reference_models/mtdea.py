@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from mtbench.models import Context
+from mtbench.experiments.models import Context
 from reference_models.double_equivariant import DoubleEquivariantModel
-from reference_models.graph import Receivers, TypedGraph
-from reference_models.layers.linear import SoftLinear, SoftPerceptron
-from reference_models.layers.soft import Input, SoftGIN
-from reference_models.network import Architecture, EquivariantNetwork
-from reference_models.recipe import load
+from reference_models.equivariant.linear import SoftLinear, SoftPerceptron
+from reference_models.equivariant.network import Architecture, EquivariantNetwork
+from reference_models.equivariant.soft import Input, SoftGIN
+from reference_models.graphs.graph import Receivers, TypedGraph
+from reference_models.training.recipe import load
 
 
 class MTDEA(EquivariantNetwork):

@@ -10,20 +10,20 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import softplus
 
-from mtbench.evaluate import task
-from mtbench.models import Context
+from mtbench.data.splits import Split
+from mtbench.evaluation.task import task
+from mtbench.experiments.models import Context
 from mtbench.names import HEAD, TAIL, IntArray
-from mtbench.splits import Split
-from reference_models.batches import edges_of
-from reference_models.fitting import ReferenceModel, hold_out, seeded, validation
-from reference_models.graph import TypedGraph, inverted, typed_graph
+from reference_models.graphs.graph import TypedGraph, inverted, typed_graph
+from reference_models.graphs.pairs import PairScores
+from reference_models.graphs.propagation import Neighbours, plan
 from reference_models.layers.pna import BoundaryPNA, degree_scales
-from reference_models.loop import State, Tell, Work, mean_loss
-from reference_models.negatives import Negatives
-from reference_models.pairs import PairScores
-from reference_models.propagation import Neighbours, plan
-from reference_models.recipe import Hyperparameters, read
-from reference_models.training import batches_of
+from reference_models.training.batches import edges_of
+from reference_models.training.epochs import batches_of
+from reference_models.training.fitting import ReferenceModel, hold_out, seeded, validation
+from reference_models.training.loop import State, Tell, Work, mean_loss
+from reference_models.training.negatives import Negatives
+from reference_models.training.recipe import Hyperparameters, read
 
 HEADS_AT_ONCE = 32
 """Heads propagated together when scoring: at most so many rows per node are held in memory."""

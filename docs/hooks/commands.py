@@ -9,7 +9,7 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from typer.cli import get_docs_for_click
 
-from mtbench.cli import make_app
+from mtbench.cli.app import make_app
 
 PAGE = "reference/commands.md"
 OPENING = """# Command line

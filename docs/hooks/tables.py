@@ -11,8 +11,8 @@ from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import Files
 from mkdocs.structure.pages import Page
 
-from leaderboard.reported import Cell, cells
-from mtbench import catalog
+from leaderboard.board.reported import Cell, cells
+from mtbench.data import catalog
 
 MARK = re.compile(r"<!-- table: (\w+) -->")
 MEANING = {

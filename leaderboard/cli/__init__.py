@@ -1,1 +1,1 @@
-"""The verbs of the leaderboard, registered in ``mtbench.cli.VERBS``."""
+"""The verbs of the leaderboard, registered in ``mtbench.cli.app.VERBS``."""

@@ -12,7 +12,7 @@ from mtbench.cli.output import AsJson, fail, say, say_json, say_table
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from leaderboard.problems import Problem
+    from leaderboard.entries.problems import Problem
 
 ENTRIES = Path("leaderboard") / "results"
 SHOWN = 20
@@ -41,7 +41,7 @@ def command(
 
     Example: mtbench leaderboard check leaderboard/results/mine
     """
-    from leaderboard import checks
+    from leaderboard.entries import checks
 
     found: dict[str, Sequence[Problem]] = {}
     if not entry:

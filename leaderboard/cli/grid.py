@@ -16,7 +16,7 @@ from leaderboard.cli.telling import again, conclude, count, record, show_plan
 from mtbench.cli import completion
 from mtbench.cli.output import AsJson, say, say_json
 from mtbench.errors import RunInterrupted, UnknownNameError, UsageError
-from mtbench.settings import parse
+from mtbench.experiments.settings import parse
 
 if TYPE_CHECKING:
     from leaderboard.grid.jobs import Grid

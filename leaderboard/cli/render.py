@@ -33,12 +33,12 @@ def command(
 
     Example: mtbench leaderboard render --format markdown
     """
-    from leaderboard import tables
-    from leaderboard.checks import gather
-    from leaderboard.ranking import rank
+    from leaderboard.board import tables
+    from leaderboard.board.ranking import rank
+    from leaderboard.entries.checks import gather
     from leaderboard.site import render
-    from mtbench import atomic
     from mtbench.errors import UnknownNameError, UsageError
+    from mtbench.files import atomic
 
     formats = ("html", *tables.FORMATS)
     if format not in formats:

@@ -39,7 +39,7 @@ def command(
 
     Example: mtbench submit runs/mine-* --to leaderboard/results --authors "A. Author" --licence MIT --url https://...
     """
-    from leaderboard import cards, submission
+    from leaderboard.entries import cards, submission
 
     told = {
         "name": title,

@@ -14,7 +14,7 @@ from leaderboard.grid.look import PENDING, Look
 from leaderboard.grid.typed import spoken
 from leaderboard.grid.work import Attempt, Outcome, Watch
 from mtbench.cli.output import say
-from mtbench.models import Progress
+from mtbench.experiments.models import Progress
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from leaderboard.grid.work import Attempt, Engine, Outcome, Watch, do, over
 from mtbench.errors import MissingExtraError, MtbenchError, UsageError
-from mtbench.failures import LONGEST
+from mtbench.experiments.failures import LONGEST
 
 if TYPE_CHECKING:
     import ray

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from leaderboard.grid.jobs import Job
-from mtbench import runs
 from mtbench.errors import ResultError
+from mtbench.results import runs
 
 
 @dataclass(frozen=True)

@@ -7,12 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from leaderboard.cards import SLUG
-from mtbench import catalog, models, store
-from mtbench.datasets import directory_given
+from leaderboard.entries.cards import SLUG
+from mtbench.data import catalog, store
+from mtbench.data.load import directory_given
 from mtbench.errors import MtbenchError, UsageError
-from mtbench.models import Context
-from mtbench.run import Plan
+from mtbench.experiments import models
+from mtbench.experiments.models import Context
+from mtbench.experiments.run import Plan
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,7 @@ class Chosen:
 
 @dataclass(frozen=True)
 class Grid:
-    """Which models run on which datasets with which seeds, and what each run is scored on (`mtbench.run.Plan`)."""
+    """Which models run on which datasets with which seeds, and what each run is scored on (`mtbench.experiments.run.Plan`)."""
 
     models: Sequence[Chosen]
     datasets: Sequence[str]
@@ -55,7 +56,7 @@ class Job:
 
     @property
     def partial(self) -> Path:
-        """Return where `mtbench.run` keeps the checkpoints until the run is complete."""
+        """Return where `mtbench.experiments.run` keeps the checkpoints until the run is complete."""
         return self.directory.parent / f".{self.directory.name}.partial"
 
     @property

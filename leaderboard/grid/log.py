@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 
-from mtbench.atomic import storage_errors
+from mtbench.files.atomic import storage_errors
 
 LOG_FILE = "grid.jsonl"
 

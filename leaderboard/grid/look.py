@@ -10,13 +10,16 @@ from typing import Literal, TypeAlias
 
 from leaderboard.grid.jobs import Job
 from leaderboard.grid.log import Line
-from mtbench import candidates, catalog, models, results, store
-from mtbench.atomic import is_free
-from mtbench.catalog import Parameter
+from mtbench.data import catalog, store
+from mtbench.data.catalog import Parameter
 from mtbench.errors import ResultError, UsageError
-from mtbench.results import Result
-from mtbench.run import CONVENTIONS_FILE
-from mtbench.runs import RESULT_FILE, Status
+from mtbench.experiments import models
+from mtbench.experiments.run import CONVENTIONS_FILE
+from mtbench.files.atomic import is_free
+from mtbench.ranking import candidates
+from mtbench.results import result as results
+from mtbench.results.result import Result
+from mtbench.results.runs import RESULT_FILE, Status
 
 State: TypeAlias = Literal["new", "resumes", "retries", "done", "oom", "failed"]
 PENDING: Sequence[State] = ("new", "resumes", "retries")

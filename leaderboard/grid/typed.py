@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from mtbench import models
 from mtbench.errors import UsageError
-from mtbench.settings import parse
+from mtbench.experiments import models
+from mtbench.experiments.settings import parse
 
 _DURATION = re.compile(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?")
 _SEEDS = re.compile(r"(\d+)(?:-(\d+))?")

@@ -13,15 +13,15 @@ from typing import Literal, Protocol, TypeAlias
 
 from leaderboard.grid import look
 from leaderboard.grid.jobs import Job
-from mtbench.atomic import storage_errors
-from mtbench.datasets import load
+from mtbench.data.load import load
 from mtbench.errors import AtWorkError, MtbenchError
-from mtbench.evaluate import task
-from mtbench.failures import FAILURE_FILE
-from mtbench.models import Progress, silent
-from mtbench.results import MtbenchWarning
-from mtbench.run import CHECKPOINTS, alone, run
-from mtbench.runs import RunInfo
+from mtbench.evaluation.task import task
+from mtbench.experiments.failures import FAILURE_FILE
+from mtbench.experiments.models import Progress, silent
+from mtbench.experiments.run import CHECKPOINTS, alone, run
+from mtbench.files.atomic import storage_errors
+from mtbench.results.result import MtbenchWarning
+from mtbench.results.runs import RunInfo
 
 Ending: TypeAlias = Literal["ok", "oom", "failed", "stopped", "blocked", "elsewhere", "found"]
 """How an attempt ended: as its result says; ``stopped`` by the budget, ``blocked`` by something other than the model,

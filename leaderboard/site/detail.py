@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from leaderboard.board import DatasetBoard, Figure, Line
-from leaderboard.entries import HEADLINE, TASKS, Entry, Run
-from leaderboard.reported import Cell as Reported
-from leaderboard.site.overview import REGIME_NAMES, dataset_page, model_page
-from leaderboard.site.readings import PAPER, READINGS, SLOTS, STANDARD, Reading, Value, values
-from leaderboard.site.views import (
+from leaderboard.board.board import DatasetBoard, Figure, Line
+from leaderboard.board.reported import Cell as Reported
+from leaderboard.entries.entries import HEADLINE, TASKS, Entry, Run
+from leaderboard.site.cells import (
     DASH,
     Cell,
     Column,
@@ -26,11 +24,13 @@ from leaderboard.site.views import (
     reported_cell,
     short,
 )
-from mtbench import tables
-from mtbench.metrics import METRICS
-from mtbench.results import Metrics
-from mtbench.run import CONVENTIONS_FILE
-from mtbench.runs import RANKS_FILE, REGIMES, RESULT_FILE, Regime
+from leaderboard.site.front import REGIME_NAMES, dataset_page, model_page
+from leaderboard.site.readings import PAPER, READINGS, SLOTS, STANDARD, Reading, Value, values
+from mtbench.experiments.run import CONVENTIONS_FILE
+from mtbench.files import tables
+from mtbench.metrics.closed import METRICS
+from mtbench.results.result import Metrics
+from mtbench.results.runs import RANKS_FILE, REGIMES, RESULT_FILE, Regime
 
 PROTOCOLS = {
     "dual": "Dual: 24 other tails and up to 26 other relation types in one list",

@@ -11,16 +11,17 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-from leaderboard.board import DatasetBoard, Figure
-from leaderboard.entries import Entry
-from leaderboard.site import drawings, inline
-from leaderboard.site.drawings import Pair
+from leaderboard.board.board import DatasetBoard, Figure
+from leaderboard.entries.entries import Entry
+from leaderboard.site import inline
+from leaderboard.site import pictures as drawings
+from leaderboard.site.cells import Cell, Column, Group, Row, Table, slug
+from leaderboard.site.pictures import Pair
 from leaderboard.site.readings import PAPER, value
 from leaderboard.site.strata import Data
-from leaderboard.site.views import Cell, Column, Group, Row, Table, slug
-from mtbench.audit import audit
+from mtbench.auditing.audit import audit
 from mtbench.errors import MtbenchError
-from mtbench.learned import HISTORY_FILE, TASKS_FILE
+from mtbench.experiments.told import HISTORY_FILE, TASKS_FILE
 
 OURS = ("metafam", "metafam-strict")
 """Datasets made by this package, whose targets and tasks may be shown by name."""

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from xml.etree import ElementTree
 
-from mtbench.pictures import COLOURS, GREY
+from mtbench.files.pictures import COLOURS, GREY
 
 SVG = "{http://www.w3.org/2000/svg}"
 XLINK = "{http://www.w3.org/1999/xlink}href"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from leaderboard.board import Figure, Figures, Line, figures
-from mtbench.results import Metrics
+from leaderboard.board.board import Figure, Figures, Line, figures
+from mtbench.results.result import Metrics
 
 
 @dataclass(frozen=True)

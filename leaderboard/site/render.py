@@ -10,16 +10,17 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from leaderboard.board import Board, DatasetBoard
-from leaderboard.entries import Entry
-from leaderboard.site import detail, facts, overview
+from leaderboard.board.board import Board, DatasetBoard
+from leaderboard.entries.entries import Entry
+from leaderboard.site import detail, facts
+from leaderboard.site import front as overview
+from leaderboard.site.cells import slug
 from leaderboard.site.readings import READINGS, STANDARD
 from leaderboard.site.strata import Data, strata
-from leaderboard.site.views import slug
-from mtbench import atomic
 from mtbench.errors import MissingExtraError, UsageError
-from mtbench.results import EVALUATOR_VERSION
-from mtbench.runs import REGIMES
+from mtbench.files import atomic
+from mtbench.results.result import EVALUATOR_VERSION
+from mtbench.results.runs import REGIMES
 
 if TYPE_CHECKING:
     from jinja2 import Environment

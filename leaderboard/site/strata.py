@@ -1,4 +1,4 @@
-"""Which kind of target the entries of a dataset get right: the strata of `mtbench.strata`, of many runs at once.
+"""Which kind of target the entries of a dataset get right: the strata of `mtbench.results.strata`, of many runs at once.
 
 A page per entry divides the targets of a dataset the same way again and again, and shortest paths take longest: each
 dataset is loaded once here, and each of its divisions made once.
@@ -13,18 +13,19 @@ from functools import partial
 
 import numpy as np
 
-from leaderboard.board import Figure, Line
-from leaderboard.entries import HEADLINE
-from leaderboard.site import drawings, inline
-from leaderboard.site.drawings import MOST, Panel, Stratum
-from leaderboard.site.views import Cell, Column, Group, Row, Table, figure_cell
-from mtbench.datasets import load
+from leaderboard.board.board import Figure, Line
+from leaderboard.entries.entries import HEADLINE
+from leaderboard.site import inline
+from leaderboard.site import pictures as drawings
+from leaderboard.site.cells import Cell, Column, Group, Row, Table, figure_cell
+from leaderboard.site.pictures import MOST, Panel, Stratum
+from mtbench.data.load import load
+from mtbench.data.splits import Dataset, Split, encode
 from mtbench.errors import MtbenchError, UsageError
-from mtbench.labelling import STRATA, Labels
 from mtbench.names import FloatArray
-from mtbench.ranks import Counts
-from mtbench.results import Result
-from mtbench.splits import Dataset, Split, encode
+from mtbench.ranking.ranks import Counts
+from mtbench.results.labelling import STRATA, Labels
+from mtbench.results.result import Result
 
 PANELS = {
     "half_link": "By half-links observable in the test graph",

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from mtbench.adapters.modules import batches, expect, refuse_empty_slots, scoring
+from mtbench.adapters.requirements import batches, expect, refuse_empty_slots, scoring
+from mtbench.data.splits import Split
 from mtbench.errors import UsageError
 from mtbench.names import HEAD, RELATION, TAIL, IntArray
-from mtbench.scorers import batch_limit
-from mtbench.splits import Split
+from mtbench.ranking.scorers import batch_limit
 
 if TYPE_CHECKING:
     from pykeen.models import Model

@@ -13,7 +13,7 @@ from mtbench.cli import completion
 from mtbench.cli.output import AsJson, Cell, say, say_json, say_table
 
 if TYPE_CHECKING:
-    from mtbench.audit import Audit, TargetAudit
+    from mtbench.auditing.audit import Audit, TargetAudit
 
 GRAPHS = ("Graph", "Entities", "Triples", "Targets", "Types used", "Slots", "Effective types", "Types of 99 %")
 TARGETS = ("Targets", "valid", "test")
@@ -55,10 +55,10 @@ def command(
 
     Example: mtbench audit metafam --plot metafam.png
     """
-    from mtbench import pictures
-    from mtbench.audit import audit
-    from mtbench.audit import plot as picture
-    from mtbench.datasets import load
+    from mtbench.auditing import plot as picture
+    from mtbench.auditing.audit import audit
+    from mtbench.data.load import load
+    from mtbench.files import pictures
 
     if plot is not None:
         pictures.check(plot)

@@ -12,8 +12,8 @@ from mtbench.cli.output import AsJson, fail, records, say, say_json, say_table
 from mtbench.errors import UsageError
 
 if TYPE_CHECKING:
-    from mtbench.catalog import Parameter
-    from mtbench.comparison import Comparison
+    from mtbench.data.catalog import Parameter
+    from mtbench.data.parts import Comparison
 
 HEADINGS = ("Part", "Triples", "Release triples", "Content SHA-256", "Same")
 
@@ -71,9 +71,9 @@ def command(
         raise UsageError(
             "scenarios are drawn from a dump: mtbench build wikitopics --raw DUMP --scenario FILE --out DIR"
         )
-    from mtbench import catalog, store
-    from mtbench.build import check as compare
-    from mtbench.build import derive, is_release, keep, resolve
+    from mtbench.data import catalog, store
+    from mtbench.data.building import check as compare
+    from mtbench.data.building import derive, is_release, keep, resolve
 
     record = catalog.record(name)
     values = resolve(record, _parameters(name, seed, settings or []))
@@ -98,8 +98,8 @@ def command(
 
 
 def _parameters(name: str, seed: int | None, settings: list[str]) -> dict[str, Parameter]:
-    from mtbench import catalog
-    from mtbench.build import parse_parameter
+    from mtbench.data import catalog
+    from mtbench.data.building import parse_parameter
 
     found: dict[str, Parameter] = {} if seed is None else {"seed": seed}
     for setting in settings:

@@ -42,9 +42,9 @@ def command(
 
     Example: mtbench check mypackage.models:build --dataset metafam
     """
-    from mtbench import models
-    from mtbench.check import check
-    from mtbench.datasets import load
+    from mtbench.data.load import load
+    from mtbench.evaluation.check import check
+    from mtbench.experiments import models
 
     if (here := str(Path.cwd())) not in sys.path:
         sys.path.insert(0, here)  # as "python -m mtbench" does, so that a scorer beside us can be named

@@ -10,7 +10,7 @@ from mtbench.cli import completion
 from mtbench.errors import UsageError
 
 if TYPE_CHECKING:
-    from mtbench.catalog import Record
+    from mtbench.data.catalog import Record
 
 Names: TypeAlias = Annotated[
     list[str] | None,
@@ -21,7 +21,7 @@ All: TypeAlias = Annotated[bool, typer.Option("--all", help="Every dataset of th
 
 def chosen(names: list[str] | None, every: bool) -> list[Record]:
     """Return the records of the named datasets, each once, or of all; neither or both is a `UsageError`."""
-    from mtbench import catalog
+    from mtbench.data import catalog
 
     if bool(names) == every:
         raise UsageError("give either 'NAME...' or --all (mtbench list shows the names)")

@@ -9,7 +9,7 @@ from mtbench.cli.chosen import All, Names, chosen
 from mtbench.cli.output import AsJson, say, say_json
 
 if TYPE_CHECKING:
-    from mtbench.catalog import Record
+    from mtbench.data.catalog import Record
 
 
 def command(names: Names = None, every: All = False, as_json: AsJson = False) -> None:

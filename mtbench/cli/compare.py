@@ -42,9 +42,10 @@ def command(
 
     Example: mtbench compare runs/isdea-* runs/mtdea-* --metric hits@10 --plot intervals.png
     """
-    from mtbench import pictures
-    from mtbench.compare import compare, show
-    from mtbench.compare import plot as picture
+    from mtbench.comparison import plot as picture
+    from mtbench.comparison import show
+    from mtbench.comparison.compare import compare
+    from mtbench.files import pictures
 
     if format not in show.FORMATS:
         raise UnknownNameError("table format", format, show.FORMATS)
@@ -54,8 +55,8 @@ def command(
         pictures.check(plot)
     split = None
     if data is not None:
-        from mtbench import results
-        from mtbench.datasets import load
+        from mtbench.data.load import load
+        from mtbench.results import result as results
 
         split = load(data).split(results.load(runs[0]).split)
     found = compare(runs, metric, draws=draws, seed=seed, level=level, cluster=cluster, split=split)

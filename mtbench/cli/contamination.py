@@ -12,7 +12,7 @@ from mtbench.cli.output import AsJson, Cell, fail, say, say_json, say_table
 from mtbench.errors import UsageError
 
 if TYPE_CHECKING:
-    from mtbench.contamination import Contamination, Overlap, Seen
+    from mtbench.leakage.contamination import Contamination, Overlap, Seen
 
 HEADINGS = ("Part", "Triples", "Exact", "Same pair", "Reversed", "Reversed pair", "Entities", "Relations")
 
@@ -51,10 +51,10 @@ def command(
 
     Example: mtbench contamination --against mine.tsv --fingerprints mine.parquet
     """
-    from mtbench import fingerprint_files
-    from mtbench.contamination import compare, parts_of
-    from mtbench.datasets import load
-    from mtbench.fingerprints import collect
+    from mtbench.data.load import load
+    from mtbench.leakage import files as fingerprint_files
+    from mtbench.leakage.contamination import compare, parts_of
+    from mtbench.leakage.fingerprints import collect
 
     if name is None and fingerprints is None:
         raise UsageError("give the dataset to check, NAME, or the file to write, --fingerprints FILE")

@@ -13,8 +13,8 @@ from mtbench.cli import completion
 from mtbench.cli.output import AsJson, say, say_json
 
 if TYPE_CHECKING:
+    from mtbench.data.splits import Split
     from mtbench.names import Scorer
-    from mtbench.splits import Split
 
 
 def command(
@@ -43,10 +43,10 @@ def command(
 
     Example: mtbench conventions fbnell --scorer my_package.model:make --protocol relation
     """
-    from mtbench.conventions import CONVENTIONS, STANDARD, compare_conventions, table
-    from mtbench.datasets import load
+    from mtbench.conventions.reading import CONVENTIONS, STANDARD, compare_conventions, table
+    from mtbench.data.load import load
     from mtbench.errors import UnknownNameError
-    from mtbench.yardsticks import YARDSTICKS
+    from mtbench.heuristics.oracles import YARDSTICKS
 
     if (here := str(Path.cwd())) not in sys.path:
         sys.path.insert(0, here)  # as "python -m mtbench" does, so that a scorer beside us can be named
@@ -70,9 +70,9 @@ def command(
 
 def _maker(label: str) -> Callable[[Split], Scorer]:
     """Return what makes the scorer for a split; somebody's own is handed the split without its targets."""
-    from mtbench import models
     from mtbench.errors import UnknownNameError
-    from mtbench.yardsticks import YARDSTICKS
+    from mtbench.experiments import models
+    from mtbench.heuristics.oracles import YARDSTICKS
 
     if label in YARDSTICKS:
         return YARDSTICKS[label]

@@ -36,8 +36,8 @@ def command(
 
     Example: mtbench export metafam --format huggingface --out metafam-hf
     """
-    from mtbench import export
-    from mtbench.datasets import load
+    from mtbench.data.load import load
+    from mtbench.export import writers as export
 
     write = export.writer(format)
     files = write(load(name), out, force=force)

@@ -20,8 +20,8 @@ def command(names: Names = None, every: All = False, as_json: AsJson = False) ->
 
     Example: mtbench fetch --all
     """
-    from mtbench import store
-    from mtbench.datasets import load
+    from mtbench.data import store
+    from mtbench.data.load import load
 
     rows: list[tuple[Cell, ...]] = []
     for record in chosen(names, every):

@@ -12,8 +12,8 @@ from mtbench.cli.chosen import All
 from mtbench.cli.output import AsJson, say, say_json
 
 if TYPE_CHECKING:
-    from mtbench.evaluate import Task
-    from mtbench.floors import Figures
+    from mtbench.evaluation.task import Task
+    from mtbench.heuristics.figures import Figures
 
 ALL = "all"
 
@@ -49,9 +49,10 @@ def command(
 
     Example: mtbench floors --all --protocol all --vocabulary all --json
     """
-    from mtbench import catalog, tables
-    from mtbench.candidates import PROTOCOLS, VOCABULARIES, protocol_named, vocabulary_named
+    from mtbench.data import catalog
     from mtbench.errors import UnknownNameError, UsageError
+    from mtbench.files import tables
+    from mtbench.ranking.candidates import PROTOCOLS, VOCABULARIES, protocol_named, vocabulary_named
 
     if bool(names) == every:
         raise UsageError("give either 'NAME...' or --all (mtbench list shows the names)")
@@ -88,10 +89,10 @@ def _expand(given: Sequence[str], known: Iterable[str], check: Callable[[str], o
 
 
 def _measure(name: str, split: str, asked: list[tuple[str, str]], seed: int) -> Iterator[tuple[Task, Figures]]:
-    from mtbench.datasets import load
-    from mtbench.evaluate import task
-    from mtbench.floors import FLOORS, measure
-    from mtbench.summary import chance
+    from mtbench.data.load import load
+    from mtbench.evaluation.task import task
+    from mtbench.heuristics.figures import FLOORS, measure
+    from mtbench.metrics.summary import chance
 
     data = load(name)
     tasks = [task(data.split(split), *pair, seed, dataset_version=data.version) for pair in asked]

@@ -11,8 +11,8 @@ from mtbench.cli import completion
 from mtbench.cli.output import AsJson, Cell, records, say, say_json, say_table
 
 if TYPE_CHECKING:
-    from mtbench.catalog import Record
-    from mtbench.splits import Dataset
+    from mtbench.data.catalog import Record
+    from mtbench.data.splits import Dataset
 
 COUNTS = ("Split", "Entities", "Relation types used", "Relation slots", "Triples", "Targets")
 HASHES = ("Part", "Triples", "Content SHA-256")
@@ -34,9 +34,10 @@ def command(
 
     Example: mtbench info metafam
     """
-    from mtbench import atomic, catalog, store
-    from mtbench.audit import audit
-    from mtbench.datasets import directory_given, load
+    from mtbench.auditing.audit import audit
+    from mtbench.data import catalog, store
+    from mtbench.data.load import directory_given, load
+    from mtbench.files import atomic
 
     given = directory_given(name)
     directory = given or store.cached(catalog.record(name))
@@ -95,8 +96,8 @@ def command(
 
 def _measured(data: Dataset) -> Record:
     """Return the record of a dataset in a directory: that it was built by, with counts and hashes of its own."""
-    from mtbench.catalog import Graph, Part
-    from mtbench.hashing import content_hash
+    from mtbench.data.catalog import Graph, Part
+    from mtbench.files.hashing import content_hash
 
     splits = {"train": data.train, "test": data.test}
     parts = {
@@ -130,7 +131,7 @@ def _counts(record: Record) -> list[tuple[Cell, ...]]:
 
 
 def _verb(record: Record) -> str:
-    from mtbench.build import RELEASE
+    from mtbench.data.building import RELEASE
 
     return "fetch" if record.builder == RELEASE else "build"
 

@@ -12,7 +12,8 @@ def command(as_json: AsJson = False) -> None:
 
     Example: mtbench list --json
     """
-    from mtbench import atomic, catalog, store
+    from mtbench.data import catalog, store
+    from mtbench.files import atomic
 
     rows: list[tuple[Cell, ...]] = []
     for record in map(catalog.record, catalog.names()):

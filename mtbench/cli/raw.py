@@ -11,10 +11,10 @@ from mtbench.cli.output import fail, records, say, say_json, say_table
 from mtbench.errors import UsageError
 
 if TYPE_CHECKING:
-    from mtbench.build.raw import Target
-    from mtbench.catalog import Parameter
+    from mtbench.builders.raw import Target
     from mtbench.cli.output import Cell
-    from mtbench.splits import Dataset
+    from mtbench.data.catalog import Parameter
+    from mtbench.data.splits import Dataset
 
 BITS = ("Dataset", "Part", "Triples", "Release triples", "Content SHA-256", "Same")
 STRUCTURE = ("Dataset", "Part", "Statistic", "Rebuilt", "Release", "Alike")
@@ -33,7 +33,7 @@ def rebuild(
     as_json: bool,
 ) -> None:
     """Make the datasets that a name stands for and store them; with ``check``, compare them first."""
-    from mtbench.build import raw as builder
+    from mtbench.builders import raw as builder
 
     target = builder.target(name, scenario)
     if check and target.scenarios is not None:
@@ -69,8 +69,8 @@ def rebuild(
 
 
 def _given(target: Target, seed: int | None, settings: list[str]) -> dict[str, Parameter]:
-    from mtbench.build import parse_parameter
-    from mtbench.build.raw import stand_in
+    from mtbench.builders.raw import stand_in
+    from mtbench.data.building import parse_parameter
 
     found: dict[str, Parameter] = {} if seed is None else {"seed": seed}
     for setting in settings:
@@ -83,9 +83,9 @@ def _given(target: Target, seed: int | None, settings: list[str]) -> dict[str, P
 
 def _compared(datasets: tuple[Dataset, ...]) -> tuple[tuple[str, ...], list[tuple[Cell, ...]]]:
     """Compare bit by bit what claims to be the release, and by structure what is another sample of it."""
-    from mtbench.build import check, is_release
-    from mtbench.build.structure import compare_structure
-    from mtbench.datasets import load
+    from mtbench.builders.structure import compare_structure
+    from mtbench.data.building import check, is_release
+    from mtbench.data.load import load
 
     if all(is_release(dataset.info, dataset.parameters) for dataset in datasets):
         rows: list[tuple[Cell, ...]] = [

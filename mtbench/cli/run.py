@@ -14,11 +14,11 @@ import typer
 from mtbench.cli import completion
 from mtbench.cli.output import AsJson, say, say_json
 from mtbench.errors import MtbenchError, RunInterrupted
-from mtbench.settings import parse
+from mtbench.experiments.settings import parse
 
 if TYPE_CHECKING:
-    from mtbench.models import Progress
-    from mtbench.results import Result
+    from mtbench.experiments.models import Progress
+    from mtbench.results.result import Result
 
 
 def command(
@@ -90,9 +90,9 @@ def command(
 
     Example: mtbench run mtdea --dataset metafam --set tasks=4 --seed 1 --protocol all --vocabulary all
     """
-    from mtbench import failures
-    from mtbench.results import MtbenchWarning
-    from mtbench.run import Plan, run
+    from mtbench.experiments import failures
+    from mtbench.experiments.run import Plan, run
+    from mtbench.results.result import MtbenchWarning
 
     if (here := str(Path.cwd())) not in sys.path:
         sys.path.insert(0, here)  # as "python -m mtbench" does, so that a model beside us can be named
@@ -140,8 +140,9 @@ def command(
 
 
 def _show(directory: Path, results: Sequence[Result], *, paper: bool, task_labels: bool) -> None:
-    from mtbench import learned, pictures
-    from mtbench.run import CONVENTIONS_FILE
+    from mtbench.experiments import told as learned
+    from mtbench.experiments.run import CONVENTIONS_FILE
+    from mtbench.files import pictures
 
     for result in results:
         say(f"{result}\n")
@@ -162,7 +163,7 @@ def _show(directory: Path, results: Sequence[Result], *, paper: bool, task_label
 @contextmanager
 def progress_bars() -> Iterator[Callable[[Progress], None]]:
     """Show one bar per stage with epoch, loss and validation MRR on stderr; nothing where it is no terminal."""
-    from mtbench.models import silent
+    from mtbench.experiments.models import silent
 
     if not sys.stderr.isatty():
         yield silent

@@ -14,9 +14,9 @@ from mtbench.cli.output import AsJson, say, say_json
 from mtbench.errors import UsageError
 
 if TYPE_CHECKING:
-    from mtbench.evaluate import Task
-    from mtbench.results import Result
-    from mtbench.runs import Regime
+    from mtbench.evaluation.task import Task
+    from mtbench.results.result import Result
+    from mtbench.results.runs import Regime
 
 
 def command(
@@ -67,9 +67,9 @@ def command(
 
     Example: mtbench score scores.parquet --task metafam/dual/present/0 --out runs/mine --model mine
     """
-    from mtbench import tasks
-    from mtbench.results import MtbenchWarning
-    from mtbench.runs import RunInfo
+    from mtbench.evaluation import named as tasks
+    from mtbench.results.result import MtbenchWarning
+    from mtbench.results.runs import RunInfo
 
     if (file is None) == (template is None):
         raise UsageError("give either FILE, with scores, or --template FILE, to be filled with them")

@@ -13,9 +13,9 @@ from mtbench.cli.output import AsJson, say, say_json
 from mtbench.errors import UnknownNameError, UsageError, nearest
 
 if TYPE_CHECKING:
-    from mtbench.results import Result
-    from mtbench.splits import Dataset
-    from mtbench.strata import Strata
+    from mtbench.data.splits import Dataset
+    from mtbench.results.result import Result
+    from mtbench.results.strata import Strata
 
 KINDS = ("ranks", "strata", "models")
 SHOWN = 5
@@ -52,8 +52,8 @@ def command(
 
     Example: mtbench show runs/a runs/b --plot models.png --kind models
     """
-    from mtbench import pictures, tables
-    from mtbench.metrics import METRICS
+    from mtbench.files import pictures, tables
+    from mtbench.metrics.closed import METRICS
 
     if format not in tables.FORMATS:
         raise UnknownNameError("table format", format, tables.FORMATS)
@@ -91,8 +91,8 @@ def _kind(kind: str | None, by: str | None, plot: Path | None, number: int) -> s
 
 
 def _load(name: str) -> Result:
-    from mtbench import results
-    from mtbench.runs import RANKS_FILE, RESULT_FILE
+    from mtbench.results import result as results
+    from mtbench.results.runs import RANKS_FILE, RESULT_FILE
 
     directory = Path(name)
     if directory.is_file() and directory.name in (RESULT_FILE, RANKS_FILE):
@@ -111,14 +111,14 @@ def _load(name: str) -> Result:
 
 
 def _strata(results: Sequence[Result], by: str, dataset: str | None) -> list[Strata]:
-    from mtbench.datasets import load
+    from mtbench.data.load import load
 
     given: Dataset | None = load(dataset) if dataset is not None else None
     return [result.by(by, split=given) for result in results]
 
 
 def _draw(kind: str, results: Sequence[Result], strata: Sequence[Strata], path: Path, metric: str) -> None:
-    from mtbench import plots
+    from mtbench.results import plot as plots
 
     if kind == "ranks":
         plots.draw_ranks(results, path)
@@ -131,8 +131,8 @@ def _draw(kind: str, results: Sequence[Result], strata: Sequence[Strata], path: 
 
 
 def _text(results: Sequence[Result], strata: Sequence[Strata], format: str, metric: str) -> str:  # noqa: A002
-    from mtbench import overview
-    from mtbench.strata import side_by_side
+    from mtbench.results import overview
+    from mtbench.results.strata import side_by_side
 
     if len(strata) > 1:
         return side_by_side(strata, metric, format)
@@ -144,7 +144,7 @@ def _text(results: Sequence[Result], strata: Sequence[Strata], format: str, metr
 
 
 def _payload(results: Sequence[Result], strata: Sequence[Strata]) -> object:
-    from mtbench import overview
+    from mtbench.results import overview
 
     if strata:
         return [asdict(found) for found in strata]

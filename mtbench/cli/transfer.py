@@ -13,7 +13,7 @@ from mtbench.cli import completion
 from mtbench.cli.output import AsJson, say, say_json
 from mtbench.cli.run import progress_bars
 from mtbench.errors import RunInterrupted, UnknownNameError, UsageError
-from mtbench.settings import parse
+from mtbench.experiments.settings import parse
 
 
 def command(
@@ -49,11 +49,11 @@ def command(
 
     Example: mtbench transfer v1 --topics art,people,health,taxonomy --vocabulary slots --set epochs=1
     """
-    from mtbench import pictures, tables
-    from mtbench.results import MtbenchWarning
-    from mtbench.transfer import PICTURE_FILE, Plan, topics_of, transfer
-    from mtbench.transfer.matrix import scenario_table
-    from mtbench.transfer.plot import draw
+    from mtbench.experiments.matrix import scenario_table
+    from mtbench.experiments.matrix_plot import draw
+    from mtbench.experiments.transfer import PICTURE_FILE, Plan, topics_of, transfer
+    from mtbench.files import pictures, tables
+    from mtbench.results.result import MtbenchWarning
 
     if format not in tables.FORMATS:
         raise UnknownNameError("table format", format, tables.FORMATS)

@@ -16,7 +16,7 @@ def command(names: Names = None, every: All = False, as_json: AsJson = False) ->
 
     Example: mtbench urls --all --json
     """
-    from mtbench import sources
+    from mtbench.data import downloads as sources
 
     files = {source.sha256: source for record in chosen(names, every) for source in record.sources}
     rows: list[tuple[Cell, ...]] = [

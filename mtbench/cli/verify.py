@@ -58,8 +58,8 @@ def command(
 
 
 def _verify_dataset(name: str, *, as_json: bool) -> None:
-    from mtbench import store
-    from mtbench.datasets import locate
+    from mtbench.data import store
+    from mtbench.data.load import locate
 
     directory, remedy = locate(name)
     rows = store.verify(directory, remedy)
@@ -77,7 +77,8 @@ def _verify_dataset(name: str, *, as_json: bool) -> None:
 
 
 def _verify_all(*, as_json: bool) -> None:
-    from mtbench import atomic, catalog, store
+    from mtbench.data import catalog, store
+    from mtbench.files import atomic
 
     rows: list[tuple[Cell, ...]] = []
     for record in map(catalog.record, catalog.names()):
@@ -102,7 +103,7 @@ def _verify_all(*, as_json: bool) -> None:
 
 
 def _verify_run(directory: Path, *, as_json: bool) -> None:
-    from mtbench import results
+    from mtbench.results import result as results
 
     problems = results.verify(directory).problems
     if as_json:
@@ -117,7 +118,7 @@ def _verify_run(directory: Path, *, as_json: bool) -> None:
 
 
 def _rescore(directory: Path, *, as_json: bool) -> None:
-    from mtbench.rescore import rescore
+    from mtbench.results.rescore import rescore
 
     done = rescore(directory)
     if not as_json:

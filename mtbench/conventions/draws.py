@@ -9,11 +9,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from mtbench.candidates import Candidates, Vocabulary, draw, draw_side, is_known
 from mtbench.conventions.records import STANDARD, Convention
+from mtbench.data.splits import Split
 from mtbench.errors import UnknownNameError, UsageError
 from mtbench.names import COLUMN, HEAD, RELATION, TAIL, IntArray, Side
-from mtbench.splits import Split
+from mtbench.ranking.candidates import Candidates, Vocabulary, draw, draw_side, is_known
 
 CONVENTIONS_VERSION = 1
 """Raised whenever a convention would draw otherwise; part of what its draws are named by."""

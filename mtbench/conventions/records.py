@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from mtbench.candidates import PROTOCOLS, VOCABULARIES, Protocol, Vocabulary
 from mtbench.errors import UnknownNameError, UsageError
 from mtbench.names import Side
+from mtbench.ranking.candidates import PROTOCOLS, VOCABULARIES, Protocol, Vocabulary
 
 Ties: TypeAlias = Literal["expected", "pessimistic"]
 Known: TypeAlias = Literal["all", "graph"]

@@ -8,9 +8,9 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from mtbench.export import store
-from mtbench.export.tables import Table, tables
-from mtbench.splits import Dataset
+from mtbench.data.splits import Dataset
+from mtbench.export.hub import Table, tables
+from mtbench.export.writers import store
 
 METADATA = "croissant.json"
 CONFORMS_TO = "http://mlcommons.org/croissant/1.0"

@@ -6,9 +6,9 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from mtbench.export import store
-from mtbench.export.tables import Table, tables
-from mtbench.splits import Dataset
+from mtbench.data.splits import Dataset
+from mtbench.export.hub import Table, tables
+from mtbench.export.writers import store
 
 CARD = "README.md"
 CONTENTS = {

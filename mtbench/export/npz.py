@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mtbench.export import store
+from mtbench.data.splits import Dataset
+from mtbench.export.writers import store
 from mtbench.names import NameArray
-from mtbench.splits import Dataset
 
 FILE = "dataset.npz"
 

@@ -6,11 +6,11 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mtbench.adapters.modules import expect
 from mtbench.adapters.pyg import TENSORS, tensors
 from mtbench.adapters.pyg import to_pyg as to_pyg
-from mtbench.export import store
-from mtbench.splits import SPLIT_NAMES, Dataset
+from mtbench.adapters.requirements import expect
+from mtbench.data.splits import SPLIT_NAMES, Dataset
+from mtbench.export.writers import store
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mtbench.candidates import PROTOCOLS, SAMPLED, VOCABULARIES, draw
-from mtbench.export import store
-from mtbench.hashing import content_hash
-from mtbench.splits import Dataset, Split
+from mtbench.data.splits import Dataset, Split
+from mtbench.export.writers import store
+from mtbench.files.hashing import content_hash
+from mtbench.ranking.candidates import PROTOCOLS, SAMPLED, VOCABULARIES, draw
 
 FILE = "record.toml"
 PUBLISHED_SEEDS = (0, 1, 2)
@@ -23,7 +23,7 @@ def tables(dataset: Dataset) -> str:
 
     They are the counts, the content hash of every part and the hash of every published list of candidates:
     all that a record says of a dataset beyond what somebody has to write. A dataset whose record has empty
-    tables is made by ``mtbench.build.derive(NAME)``.
+    tables is made by ``mtbench.data.building.derive(NAME)``.
     """
     splits = {"train": dataset.train, "test": dataset.test}
     lines = ["[graphs]"]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from mtbench.data.splits import Dataset, Split
 from mtbench.errors import DatasetError
-from mtbench.export import store
-from mtbench.splits import Dataset, Split
+from mtbench.export.writers import store
 
 FILES = {
     "train.txt": ("train", "graph"),

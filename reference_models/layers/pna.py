@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from reference_models.propagation import Step
+from reference_models.graphs.propagation import Step
 
 VARIANCE_FLOOR = 1e-6
 SCALE_FLOOR = 0.01

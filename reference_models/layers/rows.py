@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn.functional import linear
 
 from reference_models.layers.blocks import Products
-from reference_models.layers.tasks import Shares
+from reference_models.layers.readings import Shares
 
 
 class Rows:

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from reference_models.graph import Receivers, TypedGraph
+from reference_models.graphs.graph import Receivers, TypedGraph
 from reference_models.layers.blocks import node_blocks
 from reference_models.layers.rows import take
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mtbench.adapters import modules
 from mtbench.adapters import pyg as adapter
+from mtbench.adapters import requirements as modules
 from mtbench.errors import MissingExtraError, ScoreError, UsageError
-from mtbench.evaluate import evaluate, task
+from mtbench.evaluation.task import evaluate, task
 from mtbench.export import pyg as exporter
 
-pytestmark = pytest.mark.filterwarnings("ignore::mtbench.results.MtbenchWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::mtbench.results.result.MtbenchWarning")
 
 
 @pytest.fixture(scope="session")

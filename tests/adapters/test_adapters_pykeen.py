@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from ranking_toys import random_split
 
-from mtbench.adapters import modules
 from mtbench.adapters import pykeen as adapter
+from mtbench.adapters import requirements as modules
 from mtbench.errors import MissingExtraError, UsageError
-from mtbench.evaluate import evaluate, task
+from mtbench.evaluation.task import evaluate, task
 
-pytestmark = pytest.mark.filterwarnings("ignore::mtbench.results.MtbenchWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::mtbench.results.result.MtbenchWarning")
 
 
 def model_of(factory, name="DistMult", **options):

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import toys
 
-from mtbench import cli
+from mtbench.cli import app as cli
 
 
 @pytest.fixture(autouse=True)

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from mtbench import pictures
+from mtbench.files import pictures
 
 
 def test_audit_prints_tables_and_findings(run):

@@ -9,7 +9,8 @@ import servers
 import toys
 
 import mtbench
-from mtbench import catalog, sources, store
+from mtbench.data import catalog, store
+from mtbench.data import downloads as sources
 
 
 @pytest.fixture

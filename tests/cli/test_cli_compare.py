@@ -7,10 +7,10 @@ import json
 import pytest
 from ranking_toys import hashed, random_split
 
-from mtbench.evaluate import evaluate, task
-from mtbench.runs import RunInfo
+from mtbench.evaluation.task import evaluate, task
+from mtbench.results.runs import RunInfo
 
-pytestmark = pytest.mark.filterwarnings("ignore::mtbench.results.MtbenchWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::mtbench.results.result.MtbenchWarning")
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from mtbench.conventions import CONVENTIONS
+from mtbench.conventions.reading import CONVENTIONS
 
 SOURCE = """
 def make(split):

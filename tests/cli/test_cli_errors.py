@@ -7,11 +7,11 @@ import os
 import pytest
 import toys
 
-from mtbench import cli
+from mtbench.cli import app as cli
 from mtbench.cli import output
 
 VERBS = [command.name for command in cli.make_app().registered_commands]
-INSTALLED = "import sys, toys; toys.install(); from mtbench.cli import main; main(sys.argv[1:])"
+INSTALLED = "import sys, toys; toys.install(); from mtbench.cli.app import main; main(sys.argv[1:])"
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_every_verb_explains_itself_with_an_example(run, verb):
 
 
 def test_a_verb_without_its_module_is_not_offered(monkeypatch):
-    verbs = {"list": "mtbench.cli.list", "juggle": "mtbench.cli.juggle", "tame": "circus.cli.tame"}
+    verbs = {"list": "mtbench.cli.list", "juggle": "mtbench.cli.app.juggle", "tame": "circus.cli.tame"}
     monkeypatch.setattr(cli, "VERBS", verbs)
     assert [command.name for command in cli.make_app().registered_commands] == ["list"]
 

@@ -7,9 +7,9 @@ import json
 import pytest
 
 import mtbench
-from mtbench import tables
-from mtbench.candidates import PROTOCOLS, VOCABULARIES
-from mtbench.floors import FLOORS
+from mtbench.files import tables
+from mtbench.heuristics.figures import FLOORS
+from mtbench.ranking.candidates import PROTOCOLS, VOCABULARIES
 
 
 def test_floors_prints_one_table_per_task(run):

@@ -12,9 +12,9 @@ import pytest
 import toys
 
 import mtbench
-from mtbench import catalog
-from mtbench.build import wikitopics
-from mtbench.catalog import Graph, Part
+from mtbench.builders import wikitopics
+from mtbench.data import catalog
+from mtbench.data.catalog import Graph, Part
 from mtbench.errors import UsageError
 
 GRAIL = "raw.githubusercontent.com/kkteru/grail/2a3dffa719518e7e6250e355a2fb37cd932de91e/data"
@@ -84,7 +84,7 @@ def test_check_compares_structure(run, dump, tmp_path, monkeypatch):
     arguments = ("build", name, "--raw", dump, *SIZE)
     assert run(*arguments, "--out", out)[0] == 0
     release = mtbench.load(out)
-    monkeypatch.setattr("mtbench.datasets.load", lambda asked: release)
+    monkeypatch.setattr("mtbench.data.load.load", lambda asked: release)
     code, stdout, _ = run(*arguments, "--check", "--json")
     found = json.loads(stdout)
     assert code == 0

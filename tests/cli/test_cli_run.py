@@ -7,7 +7,7 @@ import json
 import pytest
 import thirdparty
 
-from mtbench.results import load, verify
+from mtbench.results.result import load, verify
 
 MODEL = f"{thirdparty.NAME}:Hashing"
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import mtbench
-from mtbench import store
+from mtbench.data import store
 
 MINE = '[topics]\na = "P1 P2"\nb = "P3"\n\n[scenarios]\nmine = { train = ["a"], test = ["b"] }\n'
 

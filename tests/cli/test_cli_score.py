@@ -8,8 +8,8 @@ import pandas as pd
 import pytest
 from ranking_toys import hashed
 
-from mtbench import tasks
-from mtbench.results import load, verify
+from mtbench.evaluation import named as tasks
+from mtbench.results.result import load, verify
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def expected():
     return chosen.evaluate(hashed(chosen.triples))
 
 
-@pytest.mark.filterwarnings("ignore::mtbench.results.MtbenchWarning")
+@pytest.mark.filterwarnings("ignore::mtbench.results.result.MtbenchWarning")
 def test_a_table_is_printed_and_nothing_is_kept_unasked(run, scored, tmp_path):
     before = sorted(tmp_path.iterdir())
     code, out, err = run("score", scored, "--task", "toy")
@@ -42,7 +42,7 @@ def test_a_table_is_printed_and_nothing_is_kept_unasked(run, scored, tmp_path):
     assert sorted(tmp_path.iterdir()) == before
 
 
-@pytest.mark.filterwarnings("ignore::mtbench.results.MtbenchWarning")
+@pytest.mark.filterwarnings("ignore::mtbench.results.result.MtbenchWarning")
 def test_a_run_directory_records_what_was_said_about_the_model(run, scored, tmp_path):
     arguments = ("score", scored, "--task", "toy/test/dual/present/0", "--out", "kept")
     about = ("--model", "mine", "--seed", 3, "--regime", "fine-tuned", "--url", "https://example.org/mine")
@@ -62,7 +62,7 @@ def test_a_run_directory_records_what_was_said_about_the_model(run, scored, tmp_
     assert load(tmp_path / "kept").run.model == "scores"
 
 
-@pytest.mark.filterwarnings("ignore::mtbench.results.MtbenchWarning")
+@pytest.mark.filterwarnings("ignore::mtbench.results.result.MtbenchWarning")
 def test_json(run, scored):
     code, out, err = run("score", scored, "--task", "toy", "--json", "--protocol", "dual", "--candidate-seed", 0)
     assert (code, err) == (0, "")

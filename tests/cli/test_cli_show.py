@@ -12,14 +12,14 @@ import toys
 from ranking_toys import hashed, random_split
 
 import mtbench
-from mtbench import results
-from mtbench.evaluate import evaluate, task
-from mtbench.floors import FLOORS
-from mtbench.labelling import STRATA
-from mtbench.results import verify
-from mtbench.runs import RunInfo
+from mtbench.evaluation.task import evaluate, task
+from mtbench.heuristics.figures import FLOORS
+from mtbench.results import result as results
+from mtbench.results.labelling import STRATA
+from mtbench.results.result import verify
+from mtbench.results.runs import RunInfo
 
-pytestmark = pytest.mark.filterwarnings("ignore::mtbench.results.MtbenchWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::mtbench.results.result.MtbenchWarning")
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import pytest
 import thirdparty
 import toys
 
-from mtbench import store
+from mtbench.data import store
 
 MODEL = f"{thirdparty.NAME}:Hashing"
 

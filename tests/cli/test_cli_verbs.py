@@ -9,7 +9,7 @@ import pytest
 import toys
 
 import mtbench
-from mtbench import catalog, store
+from mtbench.data import catalog, store
 
 
 def test_version(run):

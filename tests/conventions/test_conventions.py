@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from ranking_toys import hashed, random_split, small, splits
 from scipy.stats import binom
 
-from mtbench.candidates import VOCABULARIES
-from mtbench.conventions import (
+from mtbench.conventions.draws import CONVENTIONS_VERSION
+from mtbench.conventions.reading import (
     CONVENTIONS,
     STANDARD,
     candidates,
@@ -25,11 +25,11 @@ from mtbench.conventions import (
     sampled_hits,
     table,
 )
-from mtbench.conventions.draws import CONVENTIONS_VERSION
 from mtbench.errors import ScoreError, UnknownNameError, UsageError
-from mtbench.evaluate import evaluate
-from mtbench.metrics import HITS
-from mtbench.yardsticks import blind_oracle
+from mtbench.evaluation.task import evaluate
+from mtbench.heuristics.oracles import blind_oracle
+from mtbench.metrics.closed import HITS
+from mtbench.ranking.candidates import VOCABULARIES
 
 PROTOCOLS = ("dual", "entity", "relation")
 WORD = 2**64
@@ -47,7 +47,7 @@ DECLARED = {
     ("nbfnet", "relation"): ([{"relation": 50}], 0),
 }
 combinations = pytest.mark.parametrize(("name", "protocol"), DECLARED)
-ties_expected = pytest.mark.filterwarnings("ignore::mtbench.results.MtbenchWarning")
+ties_expected = pytest.mark.filterwarnings("ignore::mtbench.results.result.MtbenchWarning")
 
 
 def splitmix(state, number):

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import released
 
-from mtbench.conventions import compare_conventions
-from mtbench.yardsticks import YARDSTICKS
+from mtbench.conventions.reading import compare_conventions
+from mtbench.heuristics.oracles import YARDSTICKS
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "ties-and-conventions.md").read_text(encoding="utf-8")
 CELLS = re.findall(

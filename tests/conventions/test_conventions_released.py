@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import released
 
-from mtbench.conventions import CONVENTIONS, candidates, read
-from mtbench.yardsticks import blind_oracle, oracle
+from mtbench.conventions.reading import CONVENTIONS, candidates, read
+from mtbench.heuristics.oracles import blind_oracle, oracle
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,8 @@ import pages
 import pytest
 import typer
 
-from mtbench import cli, sources
+from mtbench.cli import app as cli
+from mtbench.data import downloads as sources
 
 TESTED_ELSEWHERE = {
     "grid.md": "leaderboard/grid/test_grid_page.py",
@@ -48,7 +49,7 @@ PAGES = {
 
 
 @pytest.mark.parametrize("name", PAGES)
-@pytest.mark.filterwarnings("ignore::mtbench.results.MtbenchWarning")
+@pytest.mark.filterwarnings("ignore::mtbench.results.result.MtbenchWarning")
 def test_the_examples_of_a_page_run(name, tmp_path, request, monkeypatch):
     pages.play(PAGES[name], tmp_path, request, monkeypatch, set(NOT_RUN))
 

@@ -11,8 +11,9 @@ import pytest
 import typer
 
 import mtbench
-from leaderboard import reported
-from mtbench import catalog, cli
+from leaderboard.board import reported
+from mtbench.cli import app as cli
+from mtbench.data import catalog
 
 REFERENCE = Path(__file__).resolve().parents[2] / "docs" / "reference"
 TAGS = re.compile(r"<[^>]+>")

@@ -12,9 +12,9 @@ import pyarrow.parquet as pq
 import pytest
 import toys
 
-from mtbench import catalog
+from mtbench.data import catalog
 from mtbench.export import croissant, huggingface
-from mtbench.export.tables import tables
+from mtbench.export.hub import tables
 
 PATHS = [
     "graph/train.parquet",

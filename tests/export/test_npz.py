@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import toys
 
-from mtbench import export
 from mtbench.errors import UsageError
+from mtbench.export import writers as export
 
 
 @pytest.fixture

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 import toys
 
-from mtbench import export
-from mtbench.adapters import modules
+from mtbench.adapters import requirements as modules
 from mtbench.errors import MissingExtraError
 from mtbench.export import pyg
+from mtbench.export import writers as export
 
 
 @pytest.fixture

@@ -9,14 +9,17 @@ from importlib import resources
 import pytest
 
 import mtbench
-from mtbench import catalog
-from mtbench.export import record, writer
+from mtbench.data import catalog
+from mtbench.export import record
+from mtbench.export.writers import writer
 
 
 @pytest.mark.parametrize("name", ["metafam", "metafam-strict"])
 def test_the_tables_are_those_of_the_catalogue(name, tmp_path):
     data = mtbench.build(name, out=tmp_path / "data")
-    published = tomllib.loads((resources.files("mtbench") / "catalog" / f"{name}.toml").read_text(encoding="utf-8"))
+    published = tomllib.loads(
+        (resources.files("mtbench.data") / "records" / f"{name}.toml").read_text(encoding="utf-8")
+    )
     (written,) = writer("record")(data, tmp_path / "record")
     assert written.name == "record.toml"
     found = tomllib.loads(written.read_text(encoding="utf-8"))
@@ -28,7 +31,7 @@ def test_a_record_with_empty_tables_is_enough_to_measure_them(monkeypatch):
     empty = replace(catalog.record("metafam"), id="fresh", graphs={}, parts={}, candidates={})
     known = catalog.record
     monkeypatch.setattr(catalog, "record", lambda name: empty if name == "fresh" else known(name))
-    made = mtbench.build.derive("fresh", seed=5, train_trees=4, test_trees=2)
+    made = mtbench.data.building.derive("fresh", seed=5, train_trees=4, test_trees=2)
     found = catalog.parse(HEAD + record.tables(made), "fresh.toml")
     assert found.parts["train/graph"].triples == len(made.train.graph)
     assert len(found.candidates) == 52

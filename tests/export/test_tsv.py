@@ -12,9 +12,10 @@ import pytest
 import toys
 
 import mtbench
-from mtbench import catalog, export
+from mtbench.data import catalog
 from mtbench.errors import DatasetError, UnknownNameError, UsageError
 from mtbench.export import tsv
+from mtbench.export import writers as export
 
 CONTENT = {
     "train.txt": "ann\tknows\tbob\nbob\tknows\tçelik öz\nçelik öz\tlikes\tann\nann\tlikes\tann\n",

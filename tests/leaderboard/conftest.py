@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mtbench import cli
+from mtbench.cli import app as cli
 
 
 @pytest.fixture

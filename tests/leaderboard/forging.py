@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 from pyarrow import parquet
 
-from mtbench.hashing import file_hash
+from mtbench.files.hashing import file_hash
 
 PUBLISHED = Path(__file__).resolve().parents[2] / "leaderboard" / "results"
 CARD = {"authors": ["A. Author"], "url": "https://example.org", "licence": "MIT"}

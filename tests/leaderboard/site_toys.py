@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from leaderboard import entries
-from leaderboard.board import Board
-from leaderboard.overlap import overlap
-from leaderboard.ranking import rank
+from leaderboard.board.board import Board
+from leaderboard.board.overlap import overlap
+from leaderboard.board.ranking import rank
+from leaderboard.entries import entries
 
 PUBLISHED = Path(__file__).resolve().parents[2] / "leaderboard" / "results"
 HOSTILE = 'O\'Neill & "onload="alert(1)" {{ 7 * 7 }} $x_1$ | **bold**'

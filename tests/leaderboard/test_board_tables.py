@@ -9,9 +9,10 @@ import pytest
 import site_toys
 from site_toys import HOSTILE, PUBLISHED
 
-from leaderboard import entries, tables
-from leaderboard.ranking import rank
-from mtbench.tables import MARKDOWN
+from leaderboard.board import tables
+from leaderboard.board.ranking import rank
+from leaderboard.entries import entries
+from mtbench.files.tables import MARKDOWN
 
 
 @pytest.fixture(scope="module")

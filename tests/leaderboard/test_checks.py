@@ -19,16 +19,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyarrow import parquet
 
-from leaderboard import checks, entries, ranking
-from leaderboard.cards import SubmissionError
-from leaderboard.checks import Problem, board_problems, check, check_all, gather
-from leaderboard.files import MOST_FILES
-from leaderboard.pages import _pages, unpacked_bytes
-from leaderboard.problems import plain
-from leaderboard.reading import read_json, unplain
-from leaderboard.run_checks import content_sha256, fingerprint
-from mtbench import results
+from leaderboard.board import ranking
+from leaderboard.entries import checks, entries
+from leaderboard.entries.cards import SubmissionError
+from leaderboard.entries.checks import Problem, board_problems, check, check_all, gather
+from leaderboard.entries.files import MOST_FILES
+from leaderboard.entries.pages import _pages, unpacked_bytes
+from leaderboard.entries.problems import plain
+from leaderboard.entries.reading import read_json, unplain
+from leaderboard.entries.run_checks import content_sha256, fingerprint
 from mtbench.errors import ResultError
+from mtbench.results import result as results
 
 SCRIPT = "<script>alert(1)</script>"
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mtbench import results
+from mtbench.results import result as results
 
 PUBLISHED = Path(__file__).resolve().parents[2] / "leaderboard" / "results"
 RUNS = sorted(path.parent for path in PUBLISHED.rglob("result.json"))

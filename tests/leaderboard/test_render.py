@@ -16,20 +16,22 @@ import pytest
 import site_toys
 from site_toys import HOSTILE, SCRIPT
 
-from leaderboard.entries import Run
-from leaderboard.overlap import overlap
-from leaderboard.site import facts, inline, readings, render, strata, views
+from leaderboard.board.overlap import overlap
+from leaderboard.entries.entries import Run
+from leaderboard.site import cells as views
+from leaderboard.site import facts, inline, readings, render, strata
 from leaderboard.site.strata import Data
-from mtbench import atomic, cli
-from mtbench.datasets import load
+from mtbench.cli import app as cli
+from mtbench.data.load import load
 from mtbench.errors import MissingExtraError, MtbenchError, UsageError
-from mtbench.evaluate import evaluate
-from mtbench.metrics import METRICS
+from mtbench.evaluation.task import evaluate
+from mtbench.files import atomic
+from mtbench.heuristics.oracles import YARDSTICKS
+from mtbench.metrics.closed import METRICS
 from mtbench.names import HEAD, TAIL
-from mtbench.ranks import Counts, Ranks
-from mtbench.yardsticks import YARDSTICKS
+from mtbench.ranking.ranks import Counts, Ranks
 
-pytestmark = pytest.mark.filterwarnings("ignore::mtbench.results.MtbenchWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::mtbench.results.result.MtbenchWarning")
 VOID = {"meta", "link", "input", "br", "img", "hr"}
 LOADING = {("link", "href"), ("script", "src"), ("img", "src"), ("image", "href"), ("use", "href"), ("iframe", "src")}
 DATASETS = 10

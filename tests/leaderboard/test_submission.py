@@ -16,15 +16,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from ranking_toys import hashed
 
-from leaderboard import cards, checks, entries
-from leaderboard.cards import Card, SubmissionError
-from leaderboard.submission import as_toml, find, submit
-from mtbench import results
-from mtbench.candidates import SAMPLED, VOCABULARIES
-from mtbench.evaluate import evaluate, task
-from mtbench.runs import REGIMES, RunInfo
+from leaderboard.entries import cards, checks, entries
+from leaderboard.entries.cards import Card, SubmissionError
+from leaderboard.entries.submission import as_toml, find, submit
+from mtbench.evaluation.task import evaluate, task
+from mtbench.ranking.candidates import SAMPLED, VOCABULARIES
+from mtbench.results import result as results
+from mtbench.results.runs import REGIMES, RunInfo
 
-pytestmark = pytest.mark.filterwarnings("ignore::mtbench.results.MtbenchWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::mtbench.results.result.MtbenchWarning")
 ISDEA = PUBLISHED / "isdea"
 
 
@@ -383,7 +383,7 @@ class TestReplacing:
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from leaderboard.submission import submit
+from leaderboard.entries.submission import submit
 Path.rename = lambda self, target: os.kill(os.getpid(), signal.SIGKILL)
 card = {"authors": ["A"], "url": "https://example.org", "licence": "MIT"}
 submit([Path(sys.argv[1])], Path(sys.argv[2]), card=card)

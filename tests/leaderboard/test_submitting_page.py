@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from leaderboard import cards, entries
-from leaderboard.files import RUN_FILES
-from mtbench import cli
+from leaderboard.entries import cards, entries
+from leaderboard.entries.files import RUN_FILES
+from mtbench.cli import app as cli
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 PAGE = (DOCS / "submitting.md").read_text(encoding="utf-8")

@@ -60,8 +60,8 @@ def test_the_wheel_has_the_packages_their_types_and_no_data(built):
     assert packages == {"mtbench", "reference_models", "leaderboard"}
     assert {f"{package}/py.typed" for package in packages} <= set(names)
     assert not [name for name in names if name.startswith(("leaderboard/results", "leaderboard/transfer"))]
-    assert {"mtbench/catalog/metafam.toml", "reference_models/recipes/mtdea.toml"} <= set(names)
-    assert {"leaderboard/reported/paper.json"} <= set(names)
+    assert {"mtbench/data/records/metafam.toml", "reference_models/recipes/mtdea.toml"} <= set(names)
+    assert {"leaderboard/board/paper.json"} <= set(names)
     metadata = ("entry_points.txt", "top_level.txt")
     assert not [name for name in names if name.endswith(DATA) and not name.endswith(metadata)]
     assert sum(names.values()) < 3 * LARGEST

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from reference_models.graph import TypedGraph
+from reference_models.graphs.graph import TypedGraph
 
 
 def dense(graph):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from safetensors.torch import load_file
 
-from mtbench.results import load, verify
+from mtbench.results.result import load, verify
 
 
 class Stop:

@@ -8,10 +8,10 @@ import pytest
 from resumed import Stop, assert_same_run
 
 from mtbench.errors import UnknownNameError, UsageError
-from mtbench.results import load, verify
-from mtbench.run import Plan, run
+from mtbench.experiments.run import Plan, run
+from mtbench.results.result import load, verify
 
-pytestmark = pytest.mark.filterwarnings("ignore::mtbench.results.MtbenchWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::mtbench.results.result.MtbenchWarning")
 
 QUICK = {
     "isdea-homo": {"epochs": "3", "width": "4"},

@@ -7,15 +7,15 @@ import numpy as np
 import pytest
 import torch
 
-from reference_models import recipe
-from reference_models.batches import Stage, graph_stage, pair_features, prepare, task_loss
-from reference_models.graph import TypedGraph
+from reference_models.equivariant.network import Architecture, attention_logits
+from reference_models.graphs.graph import TypedGraph
 from reference_models.isdea import ISDEA
 from reference_models.isdea_homo import ISDEAHomo
-from reference_models.layers.tasks import Reading
+from reference_models.layers.readings import Reading
 from reference_models.mtdea import MTDEA
-from reference_models.negatives import Negatives
-from reference_models.network import Architecture, attention_logits
+from reference_models.training import recipe
+from reference_models.training.batches import Stage, graph_stage, pair_features, prepare, task_loss
+from reference_models.training.negatives import Negatives
 
 RECIPE = replace(recipe.load("mtdea", "any", {}), width=4, hops=2, tasks=2, inverses=True)
 SIZES = Architecture(width=4, gin_layers=2, tasks=2, hops=2)

@@ -9,8 +9,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reference_models.distances import adjacency, pair_distances
-from reference_models.graph import TypedGraph
+from reference_models.graphs.distances import adjacency, pair_distances
+from reference_models.graphs.graph import TypedGraph
 
 
 def searched(graph, start, end, hops):

@@ -10,15 +10,16 @@ import torch
 
 import mtbench
 from mtbench.errors import DivergenceError, MtbenchError
-from mtbench.run import Plan, run
-from reference_models import recipe, training
-from reference_models.batches import graph_stage, prepare
-from reference_models.graph import typed_graph
-from reference_models.loop import State
+from mtbench.experiments.run import Plan, run
+from reference_models.equivariant.network import Architecture, attention_logits
+from reference_models.graphs.graph import typed_graph
 from reference_models.mtdea import MTDEA
-from reference_models.negatives import Negatives
-from reference_models.network import Architecture, attention_logits
-from reference_models.training import step
+from reference_models.training import epochs as training
+from reference_models.training import recipe
+from reference_models.training.batches import graph_stage, prepare
+from reference_models.training.epochs import step
+from reference_models.training.loop import State
+from reference_models.training.negatives import Negatives
 
 CPU = torch.device("cpu")
 CHOSEN = replace(recipe.load("mtdea", "metafam", {}), width=6, learning_rate=0.004)

@@ -7,8 +7,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mtbench.splits import Split
-from reference_models.graph import typed_graph
+from mtbench.data.splits import Split
+from reference_models.graphs.graph import typed_graph
 from reference_models.layers.sums import expand
 
 CPU = torch.device("cpu")

@@ -11,12 +11,13 @@ from scipy.sparse.csgraph import connected_components
 
 import mtbench
 from mtbench.errors import DatasetError, UsageError
-from mtbench.models import Context
-from reference_models import ingram, recipe
+from mtbench.experiments.models import Context
+from reference_models import ingram
+from reference_models.graphs.relation_graph import affinities, binned, messages_of
 from reference_models.ingram import InGram, mean_score, score
-from reference_models.ingram_training import Splitter, always_shown, corrupted, features, margin_loss
 from reference_models.layers.attention import EntityAttention, RelationAttention
-from reference_models.relation_graph import affinities, binned, messages_of
+from reference_models.training import recipe
+from reference_models.training.ingram import Splitter, always_shown, corrupted, features, margin_loss
 
 CPU = torch.device("cpu")
 QUICK = {"steps": "2", "every": "1", "width": "8", "entity_layers": "1", "heads": "4"}

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import mtbench
-from mtbench.models import Context, factory
+from mtbench.experiments.models import Context, factory
 from mtbench.names import InverseScorer
 
 MODELS = ("isdea", "isdea-homo")

@@ -7,17 +7,17 @@ import torch
 
 import mtbench
 from mtbench.errors import UsageError
-from mtbench.evaluate import task
-from mtbench.models import Context
+from mtbench.evaluation.task import task
+from mtbench.experiments.models import Context
 from mtbench.names import HEAD, TAIL
 from reference_models import isdea_homo
-from reference_models.batches import pair_features
 from reference_models.double_equivariant import triple_scores
-from reference_models.graph import TypedGraph
+from reference_models.equivariant.network import Architecture
+from reference_models.graphs.graph import TypedGraph
 from reference_models.isdea_homo import ISDEAHomo
-from reference_models.network import Architecture
+from reference_models.training.batches import pair_features
 
-pytestmark = pytest.mark.filterwarnings("ignore::mtbench.results.MtbenchWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::mtbench.results.result.MtbenchWarning")
 
 
 def network_of(gin_layers=2, hops=0, seed=0):

@@ -6,12 +6,12 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from reference_models.equivariant.linear import SoftLinear, SoftPerceptron
+from reference_models.equivariant.mean import EquivariantGIN, EquivariantLinear, EquivariantPerceptron
+from reference_models.equivariant.soft import Input, SoftGIN
 from reference_models.layers import blocks
-from reference_models.layers.equivariant import EquivariantGIN, EquivariantLinear, EquivariantPerceptron
-from reference_models.layers.linear import SoftLinear, SoftPerceptron
-from reference_models.layers.soft import Input, SoftGIN
+from reference_models.layers.readings import ADJACENCIES, ASSIGNMENTS, MEANS, Reading
 from reference_models.layers.sums import aggregate, expand, moments
-from reference_models.layers.tasks import ADJACENCIES, ASSIGNMENTS, MEANS, Reading
 
 WIDTH = 3
 cases = settings(max_examples=25, deadline=None, derandomize=True)

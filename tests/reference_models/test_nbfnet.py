@@ -8,11 +8,11 @@ import pytest
 import torch
 
 from mtbench.names import HEAD, RELATION, TAIL
-from reference_models import recipe
-from reference_models.graph import TypedGraph
+from reference_models.graphs.graph import TypedGraph
+from reference_models.graphs.propagation import Neighbours, Step, plan
 from reference_models.layers.pna import aggregate, degree_scales
 from reference_models.nbfnet import NBFNetHomo, Recipe, logits_of, pair_scores, queries_of, query_loss
-from reference_models.propagation import Neighbours, Step, plan
+from reference_models.training import recipe
 
 
 def doubled(graph):

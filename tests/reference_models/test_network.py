@@ -5,12 +5,12 @@ import numpy as np
 import pytest
 import torch
 
-from reference_models.batches import pair_features
-from reference_models.graph import TypedGraph
+from reference_models.equivariant.network import Architecture
+from reference_models.equivariant.soft import Input
+from reference_models.graphs.graph import TypedGraph
 from reference_models.isdea import ISDEA
-from reference_models.layers.soft import Input
 from reference_models.mtdea import MTDEA
-from reference_models.network import Architecture
+from reference_models.training.batches import pair_features
 
 SIZES = Architecture(width=4, gin_layers=2, tasks=3, hops=2)
 

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from mtbench.results import load
-from mtbench.run import Plan, run
+from mtbench.experiments.run import Plan, run
+from mtbench.results.result import load
 
 PUBLISHED = Path(__file__).resolve().parents[2] / "leaderboard" / "results"
 TRAINED = sorted(path.parent for path in PUBLISHED.rglob("checkpoints"))
 
 
-@pytest.mark.filterwarnings("ignore::mtbench.results.MtbenchWarning")
+@pytest.mark.filterwarnings("ignore::mtbench.results.result.MtbenchWarning")
 @pytest.mark.parametrize("trained", TRAINED, ids=[str(path.relative_to(PUBLISHED)) for path in TRAINED])
 def test_a_published_checkpoint_scores_as_published(trained, tmp_path, monkeypatch, request):
     monkeypatch.setenv("MTBENCH_CACHE", str(tmp_path / "cache"))

@@ -13,15 +13,15 @@ from test_network import all_triples, logits_for, scores_of
 from test_network import scrambled as scrambled_network
 
 from mtbench.errors import UsageError
-from mtbench.models import Context
+from mtbench.experiments.models import Context
 from reference_models import isdea, isdea_homo, mtdea
-from reference_models.graph import TypedGraph
+from reference_models.equivariant.network import Architecture, attention_logits
+from reference_models.equivariant.soft import SoftGIN
+from reference_models.graphs.graph import TypedGraph
 from reference_models.isdea import ISDEA
 from reference_models.layers import blocks
-from reference_models.layers.soft import SoftGIN
-from reference_models.layers.tasks import ADJACENCIES, ASSIGNMENTS, MEANS, Reading
+from reference_models.layers.readings import ADJACENCIES, ASSIGNMENTS, MEANS, Reading
 from reference_models.mtdea import MTDEA
-from reference_models.network import Architecture, attention_logits
 
 READINGS = [Reading(*chosen) for chosen in product(ADJACENCIES, MEANS, ASSIGNMENTS)]
 names = str

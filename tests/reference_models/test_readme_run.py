@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from mtbench import cli
-from mtbench.results import load, verify
+from mtbench.cli import app as cli
+from mtbench.results.result import load, verify
 
 README = Path(__file__).resolve().parents[2] / "README.md"
 

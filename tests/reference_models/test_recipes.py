@@ -5,10 +5,11 @@ from importlib import resources
 
 import pytest
 
-from mtbench import catalog
+from mtbench.data import catalog
 from mtbench.errors import UnknownNameError, UsageError
-from reference_models import ingram, nbfnet, recipe
-from reference_models.recipe import Recipe
+from reference_models import ingram, nbfnet
+from reference_models.training import recipe
+from reference_models.training.recipe import Recipe
 
 MODELS = sorted(path.name.removesuffix(".toml") for path in (resources.files("reference_models") / "recipes").iterdir())
 RECIPES = {"ingram": ingram.Recipe, "nbfnet-homo": nbfnet.Recipe}

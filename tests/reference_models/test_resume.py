@@ -20,13 +20,13 @@ from resumed import Stop, assert_same_run, weights
 import mtbench
 import reference_models
 from mtbench.errors import CorruptedFileError, MtbenchError, UsageError
-from mtbench.models import Context
-from mtbench.results import load, verify
-from mtbench.run import Plan, run
+from mtbench.experiments.models import Context
+from mtbench.experiments.run import Plan, run
+from mtbench.results.result import load, verify
 from reference_models import mtdea
-from reference_models.loop import State
+from reference_models.training.loop import State
 
-pytestmark = pytest.mark.filterwarnings("ignore::mtbench.results.MtbenchWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::mtbench.results.result.MtbenchWarning")
 QUICK = {"epochs": "3", "adaptation_epochs": "2", "width": "8", "tasks": "3", "learning_rate": "0.001"}
 
 

@@ -7,8 +7,8 @@ import json
 import pytest
 import torch
 
-from mtbench import cli
-from mtbench.results import load, verify
+from mtbench.cli import app as cli
+from mtbench.results.result import load, verify
 
 QUICK = ("--set", "epochs=2", "--set", "width=4")
 

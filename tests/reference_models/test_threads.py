@@ -8,9 +8,9 @@ import literal
 import pytest
 import torch
 
+from reference_models.equivariant.linear import SoftLinear
+from reference_models.equivariant.soft import Input, SoftGIN
 from reference_models.layers import blocks
-from reference_models.layers.linear import SoftLinear
-from reference_models.layers.soft import Input, SoftGIN
 from reference_models.layers.threads import in_threads
 
 CPU = torch.device("cpu")

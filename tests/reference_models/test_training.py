@@ -10,17 +10,18 @@ from safetensors.torch import load_file
 
 import mtbench
 from mtbench.errors import DatasetError, MtbenchError
-from mtbench.models import Context
+from mtbench.experiments.models import Context
 from mtbench.names import HEAD, TAIL
-from reference_models import isdea, mtdea, recipe
-from reference_models.batches import graph_stage, prepare, task_loss
-from reference_models.fitting import hold_out
-from reference_models.graph import typed_graph
-from reference_models.loop import State
+from reference_models import isdea, mtdea
+from reference_models.equivariant.network import Architecture, TripleNetwork, attention_logits
+from reference_models.graphs.graph import typed_graph
 from reference_models.mtdea import MTDEA
-from reference_models.negatives import Negatives
-from reference_models.network import Architecture, TripleNetwork, attention_logits
-from reference_models.training import reassign, step
+from reference_models.training import recipe
+from reference_models.training.batches import graph_stage, prepare, task_loss
+from reference_models.training.epochs import reassign, step
+from reference_models.training.fitting import hold_out
+from reference_models.training.loop import State
+from reference_models.training.negatives import Negatives
 
 BUILDERS = {"isdea": isdea.build, "mtdea": mtdea.build}
 QUICK = {"epochs": "3", "adaptation_epochs": "2", "width": "6"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import mtbench
-from mtbench import cli
+from mtbench.cli import app as cli
 
 
 @pytest.fixture(scope="session")

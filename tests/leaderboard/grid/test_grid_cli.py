@@ -18,8 +18,8 @@ from leaderboard.cli import watching
 from leaderboard.grid import cluster, local, work
 from leaderboard.grid.drive import survey
 from leaderboard.grid.jobs import jobs
-from mtbench.models import Progress
-from mtbench.results import load
+from mtbench.experiments.models import Progress
+from mtbench.results.result import load
 
 COUNTING = f"{gridtoys.HERE}:Counting"
 LABEL = f"{gridtoys.HERE}-counting"

@@ -14,7 +14,7 @@ import gridtoys
 import pytest
 import toys
 
-from leaderboard import entries
+from leaderboard.entries import entries
 from leaderboard.grid import local, log, work
 from leaderboard.grid.drive import drive, survey
 from leaderboard.grid.estimates import estimates
@@ -22,8 +22,8 @@ from leaderboard.grid.jobs import Grid, check, jobs
 from leaderboard.grid.local import in_this_process
 from mtbench.cli import allocator
 from mtbench.errors import ResultError, UnknownNameError, UsageError
-from mtbench.results import load, verify
-from mtbench.run import alone, run
+from mtbench.experiments.run import alone, run
+from mtbench.results.result import load, verify
 
 PUBLISHED = Path(__file__).resolve().parents[3] / "leaderboard" / "results"
 CARD = (PUBLISHED / "deq-ingram" / "card.toml").read_text(encoding="utf-8")
@@ -417,7 +417,7 @@ def test_a_wrong_setting_is_told_before_anything_runs(small, out):
 PEAKS = """
 import os
 from leaderboard.grid import memory
-from mtbench import meter
+from mtbench.experiments import costs as meter
 if child := os.fork():
     os.waitpid(child, 0)
 else:

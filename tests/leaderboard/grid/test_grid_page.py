@@ -11,7 +11,7 @@ import typer
 
 from leaderboard.grid import declared
 from leaderboard.grid.jobs import jobs
-from mtbench.cli import make_app
+from mtbench.cli.app import make_app
 
 PAGE = (Path(__file__).resolve().parents[3] / "docs" / "grid.md").read_text(encoding="utf-8")
 (FILE,) = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)

@@ -19,7 +19,7 @@ from leaderboard.grid.jobs import jobs
 from leaderboard.grid.local import in_this_process
 from leaderboard.grid.work import Attempt
 from mtbench.errors import UsageError
-from mtbench.results import load, verify
+from mtbench.results.result import load, verify
 
 ray = pytest.importorskip("ray", reason="Ray is not installed: the extra cluster brings it")
 
@@ -137,7 +137,7 @@ def test_nothing_begins_after_the_deadline(small, out):
 
 WORK = """
 import sys
-from mtbench.cli import main
+from mtbench.cli.app import main
 main(["grid", *sys.argv[1:]])
 """
 

@@ -1,0 +1,1 @@
+"""From entries to a board, beside what the paper reports."""

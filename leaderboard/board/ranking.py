@@ -1,0 +1,188 @@
+"""From entries to a board: means over seeds, intervals, tied groups, and who is ranked."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from leaderboard.board import reported
+from leaderboard.board.board import Board, DatasetBoard, Figures, Line, Overall, Place, figures
+from leaderboard.board.overlap import overlap
+from leaderboard.entries.entries import HEADLINE, Entry, Run
+from mtbench.comparison.compare import compare
+from mtbench.conventions.reading import CONVENTIONS
+from mtbench.data import catalog
+from mtbench.errors import DownloadError
+from mtbench.experiments.run import CONVENTIONS_FILE
+from mtbench.results.result import EVALUATOR_VERSION, Result
+from mtbench.results.runs import REGIMES, Regime
+
+DRAWS = 2000
+
+
+def rank(entries: Sequence[Entry], problems: Mapping[str, Sequence[str]] | None = None, *, draws: int = DRAWS) -> Board:
+    """Return the board of some entries; those with ``problems`` (sentences by slug) are shown but not ranked.
+
+    On every dataset and in every regime, entries that are complete (all sampled protocols and both vocabularies,
+    every run finished) and up to date (this evaluator, these candidates, this version of the dataset) are
+    ranked by the mean over seeds of the headline: dual MRR, expected over ties, relations that are present. Intervals
+    and groups are those of `mtbench.compare` with ``draws`` draws. Overall, an entry is ranked by its mean
+    over the datasets of the paper if it is ranked on every one of them.
+    """
+    broken = {slug: tuple(found) for slug, found in (problems or {}).items() if found}
+    names = {name for entry in entries for name in entry.runs}
+    suite = reported.datasets()
+    shown = [*suite, *sorted(names - set(suite))]
+    boards = tuple(_dataset(name, entries, broken, draws) for name in shown)
+    return Board(boards, _overall(entries, boards, suite), tuple(entries), suite, broken)
+
+
+def _dataset(name: str, entries: Sequence[Entry], broken: Mapping[str, Sequence[str]], draws: int) -> DatasetBoard:
+    record = catalog.record(name)
+    lines = [_line(entry, name, broken.get(entry.slug, ())) for entry in entries if name in entry.runs]
+    found: list[Line] = []
+    remarks: list[str] = []
+    for regime in REGIMES:
+        ranked = [line for line in lines if line.regime == regime and not line.remarks]
+        try:
+            places = _places(ranked, draws)
+        except DownloadError:
+            # Its message names folders of this machine, which are nobody else's business.
+            remarks.append("no intervals and no tied groups: they need the dataset, which is not here")
+            places = _by_mean(ranked)
+        ranked = [replace(line, place=places[line.entry.slug]) for line in ranked]
+        others = [line for line in lines if line.regime == regime and line.remarks]
+        found += sorted(ranked, key=_headline) + sorted(others, key=_headline)
+    tasks = {task: result for entry in entries for run in entry.runs.get(name, ()) for task, result in _ok(run)}
+    return DatasetBoard(
+        record=record,
+        targets=record.parts["test/targets"].triples,
+        lines=tuple(found),
+        floors={task: result.floors for task, result in tasks.items()},
+        chance={task: result.chance for task, result in tasks.items()},
+        reported={model: reported.of(name, model) for model in reported.models() if reported.of(name, model)},
+        remarks=tuple(remarks),
+    )
+
+
+def _ok(run: Run) -> Iterator[tuple[tuple[str, str], Result]]:
+    yield from ((task, result) for task, result in run.results.items() if result.run.status == "ok")
+
+
+def _headline(line: Line) -> tuple[float, str]:
+    found = line.figure()
+    return (-found.mean if found else 0.0), line.entry.slug
+
+
+def _line(entry: Entry, dataset: str, problems: Sequence[str]) -> Line:
+    runs = entry.runs[dataset]
+    finished = [run for run in runs if run.headline.run.status == "ok"]
+    by_task: dict[tuple[str, str], list[Result]] = defaultdict(list)
+    for run in finished:
+        for task, result in _ok(run):
+            by_task[task].append(result)
+    headline = by_task.get(HEADLINE, [])
+    infos = [run.headline.run for run in runs]
+    floors = headline[0].floors if headline else {}
+    best = max(((name, values["mrr"]) for name, values in floors.items()), key=lambda one: one[1], default=None)
+    graphs = sorted({graph for info in infos for graph in info.pretraining_graphs} | set(entry.card.pretraining_graphs))
+    seconds = [info.wall_seconds for info in infos if info.wall_seconds is not None]
+    return Line(
+        entry=entry,
+        dataset=dataset,
+        seeds=tuple(run.headline.run.seed for run in finished),
+        unfinished={info.seed: info.status for info in infos if info.status != "ok"},
+        figures={task: figures(result.metrics for result in some) for task, some in by_task.items()},
+        optimistic=figures(result.optimistic for result in headline),
+        pessimistic=figures(result.pessimistic for result in headline),
+        tie_rate=statistics.fmean(result.tie_rate for result in headline) if headline else None,
+        conventions=_conventions(finished),
+        own=next((name for name, one in CONVENTIONS.items() if entry.card.model.partition("-k")[0] in one.rows), None),
+        reported=reported.of(dataset, entry.card.model),
+        best_floor=best,
+        overlaps=tuple(overlap(dataset, graph) for graph in graphs),
+        seconds=statistics.fmean(seconds) if seconds else None,
+        memory=max((info.peak_memory_bytes for info in infos if info.peak_memory_bytes), default=None),
+        device=", ".join(sorted({info.device for info in infos if info.device})),
+        remarks=tuple(dict.fromkeys([*problems, *_remarks(runs)])),
+    )
+
+
+def _remarks(runs: Iterable[Run]) -> Iterator[str]:
+    """Say why runs are not ranked: unfinished, incomplete or outdated."""
+    for run in runs:
+        info, result = run.headline.run, run.headline
+        where = f"seed {info.seed}"
+        if info.status != "ok":
+            yield f"{where}: {'out of memory' if info.status == 'oom' else info.status}"
+            continue
+        if run.missing:
+            yield f"{where} is incomplete: it lacks {', '.join('-'.join(task) for task in run.missing)}"
+        version = catalog.record(result.dataset).version
+        if result.dataset_version != version:
+            yield f"{where} is outdated: dataset version {result.dataset_version}, now {version}"
+        for one in run.results.values():
+            if one.evaluator_version != EVALUATOR_VERSION:
+                yield f"{where} is outdated: evaluator version {one.evaluator_version}, now {EVALUATOR_VERSION}"
+
+
+def _places(lines: Sequence[Line], draws: int) -> dict[str, Place]:
+    """Return intervals, ranks and groups by entry, from the seeds and targets of all of them."""
+    if not lines:
+        return {}
+    renamed = []
+    for line in lines:
+        for run in line.entry.runs[line.dataset]:
+            result = run.results[HEADLINE]
+            # An entry is one model, whatever its runs call it and whatever a recipe decides.
+            info = replace(result.run, model=line.entry.slug, hyperparameters={}, pretraining_graphs=())
+            renamed.append(replace(result, run=info))
+    found = compare(renamed, "mrr", draws=draws)
+    return {
+        row.model: Place(row.best_rank, row.worst_rank, row.low, row.high, row.group, row.covers) for row in found.rows
+    }
+
+
+def _by_mean(lines: Sequence[Line]) -> dict[str, Place]:
+    order = sorted(lines, key=_headline)
+    return {line.entry.slug: Place(number, number) for number, line in enumerate(order, 1)}
+
+
+def _conventions(runs: Sequence[Run]) -> dict[str, dict[str, Figures]]:
+    """Return what ``conventions.json`` of the runs holds, as means over seeds, by convention and protocol."""
+    gathered: dict[str, dict[str, list[Mapping[str, float]]]] = defaultdict(lambda: defaultdict(list))
+    for run in runs:
+        path = run.directory / CONVENTIONS_FILE
+        if path.exists():
+            for protocol, found in json.loads(path.read_text(encoding="utf-8"))["protocols"].items():
+                for one in found:
+                    gathered[one["convention"]][protocol].append(one["metrics"])
+    return {
+        name: {protocol: figures(some) for protocol, some in found.items() if len(some) == len(runs)}
+        for name, found in gathered.items()
+    }
+
+
+def _overall(
+    entries: Sequence[Entry], boards: Sequence[DatasetBoard], suite: Sequence[str]
+) -> dict[Regime, tuple[Overall, ...]]:
+    lines = {(line.entry.slug, board.name): line for board in boards for line in board.lines}
+    found: dict[Regime, tuple[Overall, ...]] = {}
+    for regime in REGIMES:
+        rows = []
+        for entry in entries:
+            if entry.card.regime != regime:
+                continue
+            own = {name: line for name in suite if (line := lines.get((entry.slug, name)))}
+            means = [mean.mean for line in own.values() if (mean := line.figure())]
+            missing = tuple(name for name in suite if name not in own or own[name].place is None)
+            rows.append(Overall(entry, own, None if missing else statistics.fmean(means), None, missing))
+        complete = sorted((row for row in rows if not row.missing), key=lambda row: -(row.mean or 0))
+        ranked = [replace(row, rank=number) for number, row in enumerate(complete, 1)]
+        others = sorted((row for row in rows if row.missing), key=lambda row: (len(row.missing), row.entry.slug))
+        if ranked or others:
+            found[regime] = (*ranked, *others)
+    return found

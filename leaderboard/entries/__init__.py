@@ -1,0 +1,1 @@
+"""What an entry is, and whether it is what it says."""

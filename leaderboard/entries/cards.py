@@ -1,0 +1,139 @@
+"""The card of an entry: what a model says of itself, in ``card.toml``, read field by field and checked."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import MISSING, dataclass, fields
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from mtbench.errors import MtbenchError, UnknownNameError
+from mtbench.results.runs import REGIMES, Regime
+
+CARD_FILE = "card.toml"
+SLUG = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
+CARD_BYTES = 64 * 1024
+LONGEST = 2_000
+"""Characters of a text: a card is read by people."""
+MOST_PARAMETERS = 10**15
+
+
+class SubmissionError(MtbenchError):
+    """An entry of the leaderboard that does not hold: what is wrong, where, and what to type next."""
+
+
+@dataclass(frozen=True)
+class Card:
+    """What an entry says of itself.
+
+    ``model`` is the name its runs carry; ``name`` is shown. ``pretraining_graphs`` are the graphs it learned
+    from besides the training graph of each dataset, which every run names on its own; ``parameters`` is the
+    number of trained ones on the largest dataset, None where nobody counted. Raises `SubmissionError` for text
+    that no page should show (markup, control characters, more than `LONGEST` characters) and for a URL
+    that is not http or https.
+    """
+
+    name: str
+    model: str
+    authors: tuple[str, ...]
+    url: str
+    licence: str
+    regime: Regime
+    hardware: str
+    pretraining_graphs: tuple[str, ...] = ()
+    parameters: int | None = None
+    summary: str = ""
+    citation: str = ""
+
+    def __post_init__(self) -> None:
+        for declared in fields(self):
+            value = getattr(self, declared.name)
+            for text in value if isinstance(value, tuple) else [value]:
+                if isinstance(text, str):
+                    expect_plain(declared.name, text, lines=declared.name in ("summary", "citation"))
+        for needed in ("name", "model", "authors", "licence", "hardware"):
+            value = getattr(self, needed)
+            if not value or (isinstance(value, tuple) and "" in value):
+                raise SubmissionError(f"{needed} must not be empty")
+        if self.regime not in REGIMES:
+            raise SubmissionError(str(UnknownNameError("regime", self.regime, REGIMES)))
+        if not is_address(self.url):
+            raise SubmissionError(f"url must be an address that begins with https://, not {self.url!r}")
+        if self.parameters is not None and not 0 <= self.parameters <= MOST_PARAMETERS:
+            raise SubmissionError("parameters must be the number of trained ones, from 0 to 10^15")
+
+
+def read(path: Path) -> Card:
+    """Read a card; raises `SubmissionError` naming the file for one that is missing, no TOML, or has a wrong field."""
+    table = read_table(path)
+    try:
+        return parse(table)
+    except SubmissionError as error:
+        raise SubmissionError(f"{path}: {error}") from error
+
+
+def read_table(path: Path) -> dict[str, object]:
+    """Read the fields of a card as they stand; raises `SubmissionError` for a file that is missing, huge or no TOML."""
+    try:
+        with path.open("rb") as stream:
+            data = stream.read(CARD_BYTES + 1)
+    except OSError as error:
+        raise SubmissionError(f"{path}: cannot be read ({error.strerror}); an entry needs its card") from error
+    if len(data) > CARD_BYTES:
+        raise SubmissionError(f"{path}: more than {CARD_BYTES:,} bytes; a card is a page of text")
+    try:
+        return tomllib.loads(data.decode("utf-8"))
+    except ValueError as error:  # also a number of thousands of digits, and bytes that are no text
+        raise SubmissionError(f"{path}: not valid TOML ({error})") from error
+    except RecursionError as error:
+        raise SubmissionError(f"{path}: not valid TOML (nested too deeply)") from error
+
+
+def parse(table: Mapping[str, object]) -> Card:
+    """Return the card of a table; raises `SubmissionError` for a field that is missing, unknown or of another type."""
+    declared = {one.name: one for one in fields(Card)}
+    for key in table:
+        if key not in declared:
+            raise SubmissionError(str(UnknownNameError("field of a card", key, declared)))
+    needed = [name for name, one in declared.items() if one.default is MISSING]
+    if missing := [name for name in needed if name not in table]:
+        raise SubmissionError(f"the card lacks {', '.join(missing)}")
+    values: dict[str, object] = {}
+    for key, value in table.items():
+        kind = str(declared[key].type)
+        if "tuple" in kind:
+            good = isinstance(value, list) and all(isinstance(one, str) for one in value)
+            values[key] = tuple(value) if isinstance(value, list) else value
+        elif "int" in kind:
+            good = isinstance(value, int) and not isinstance(value, bool)
+            values[key] = value
+        else:
+            good = isinstance(value, str)
+            values[key] = value
+        if not good:
+            wanted = "a list of texts" if "tuple" in kind else "a whole number" if "int" in kind else "a text"
+            raise SubmissionError(f"{key} must be {wanted}, not {repr(value)[:60]}")
+    return Card(**values)  # type: ignore[arg-type]
+
+
+def is_address(text: str) -> bool:
+    """Tell whether a text is an address a page may link to: http or https, with a host."""
+    try:
+        parts = urlsplit(text)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and " " not in text
+    except ValueError:
+        return False
+
+
+def expect_plain(name: str, text: str, *, lines: bool = False) -> None:
+    """Raise `SubmissionError` for text no page should show: markup, control characters, or more than `LONGEST`.
+
+    ``lines`` says whether it may have several of them.
+    """
+    if len(text) > LONGEST:
+        raise SubmissionError(f"{name} has {len(text)} characters, at most {LONGEST} are shown")
+    for character in text:
+        if character in "<>" or not (character.isprintable() or (lines and character == "\n")):
+            raise SubmissionError(f"{name} must be plain text, without {character!r}: {text[:60]!r}")

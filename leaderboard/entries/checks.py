@@ -1,0 +1,276 @@
+"""Is an entry what it says it is: every file, figure, hash and claim checked offline, problems by name."""
+
+from __future__ import annotations
+
+import statistics
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import permutations
+from pathlib import Path
+from typing import Any
+
+from leaderboard.board.overlap import TRAIN
+from leaderboard.entries import run_checks
+from leaderboard.entries.cards import CARD_FILE, SLUG, Card, SubmissionError
+from leaderboard.entries.cards import read as read_card
+from leaderboard.entries.entries import Entry, load
+from leaderboard.entries.files import account
+from leaderboard.entries.problems import Problem, quote
+from leaderboard.entries.run_checks import RunRead, Task
+from mtbench.errors import UnknownNameError
+from mtbench.metrics.closed import METRICS
+from mtbench.results.result import Metrics
+
+__all__ = ["Examined", "Problem", "board_problems", "check", "check_all", "examine", "folders", "gather"]
+
+FLOOR_TOLERANCE = 1e-3
+"""Floors of two machines may differ by a tie that rounding broke; more than that moves the lift a table shows."""
+
+
+@dataclass(frozen=True)
+class Examined:
+    """One entry by itself: what is wrong with it, whether it can be read at all, and what compares it with others."""
+
+    slug: str
+    problems: tuple[Problem, ...]
+    readable: bool
+    runs: tuple[RunRead, ...] = ()
+
+    def prints(self) -> Iterator[tuple[tuple[str, Task, str], RunRead]]:
+        """Return the fingerprints of all ranks, by dataset and task, with their runs."""
+        for run in self.runs:
+            yield from (((run.headline["dataset"], task, one), run) for task, one in run.prints.items())
+
+
+def check(directory: Path, others: Iterable[Path] = ()) -> list[Problem]:
+    """Return everything that does not hold of an entry, remarks included; ``others`` are entries it must not repeat.
+
+    Nothing is downloaded and no dataset is needed: figures are recomputed from the counts beside them, hashes are
+    compared with the catalogue, claims of the card with what the runs say. Files are accounted for by name, kind
+    and size before they are opened, and nothing outside of the entry is. Floors cannot be recomputed, but all entries
+    have the same. Nothing is raised for an entry that is broken or hostile; that the counts came from the model
+    which the card names is for people to believe.
+    """
+    found = examine(directory)
+    compared = _compared([found, *map(examine, others)])
+    return [*found.problems, *compared[found.slug]]
+
+
+def check_all(root: Path) -> dict[str, list[Problem]]:
+    """Return what does not hold of each entry below ``root``, by slug; raises `SubmissionError` where there is none."""
+    return {one.slug: list(one.problems) for one in _examined(root)}
+
+
+def board_problems(root: Path) -> dict[str, tuple[str, ...]]:
+    """Return, by slug, why entries below ``root`` are not ranked, as sentences for `leaderboard.board.ranking.rank`.
+
+    Remarks are left out: what is incomplete or outdated a board says of itself.
+    """
+    return _sentences(_examined(root))
+
+
+def gather(root: Path) -> tuple[list[Entry], dict[str, tuple[str, ...]]]:
+    """Return the entries below ``root`` that are safe to show, and `board_problems` of all of them.
+
+    An entry with a file that cannot be read, or must not be shown, is left out of the first.
+    """
+    found = _examined(root)
+    return [load(root / one.slug) for one in found if one.readable], _sentences(found)
+
+
+def _examined(root: Path) -> list[Examined]:
+    alone = [examine(directory) for directory in folders(root)]
+    compared = _compared(alone)
+    return [replace(one, problems=(*one.problems, *compared[one.slug])) for one in alone]
+
+
+def _sentences(entries: Iterable[Examined]) -> dict[str, tuple[str, ...]]:
+    found = {one.slug: tuple(str(problem) for problem in one.problems if not problem.remark) for one in entries}
+    return {slug: sentences for slug, sentences in found.items() if sentences}
+
+
+def folders(root: Path) -> list[Path]:
+    """Return every folder below ``root`` that is or should be an entry, sorted; raises `SubmissionError` for none."""
+    found = sorted(path for path in root.iterdir() if path.is_dir() and path.name[0] != ".") if root.is_dir() else []
+    if not found:
+        raise SubmissionError(
+            f"{root} holds no entries (a folder with {CARD_FILE} each): name the folder of a leaderboard with "
+            "--entries DIR, or make an entry with mtbench submit RUN... --to DIR"
+        )
+    return found
+
+
+def siblings(directory: Path, root: Path) -> list[Path]:
+    """Return the other entries below ``root``."""
+    own = directory.resolve()
+    return [path for path in folders(root) if path.resolve() != own] if root.is_dir() else []
+
+
+def named(root: Path, name: str) -> Path:
+    """Return the folder of an entry by slug or path.
+
+    Raises `UnknownNameError` for one that is not there, and `SubmissionError` for a folder that is no entry.
+    """
+    given = Path(name)
+    known = {path.name: path for path in folders(root)} if root.is_dir() else {}
+    if name in known and not (given / CARD_FILE).exists():
+        return known[name]
+    if not given.is_dir():
+        raise UnknownNameError("entry", name, known)
+    if not (given / CARD_FILE).exists():
+        inside = any(given.glob(f"*/{CARD_FILE}"))
+        remedy = (
+            f"check the entries in it with --entries {name}" if inside else "mtbench submit RUN... --to DIR makes one"
+        )
+        raise SubmissionError(f"{name} is no entry, there is no {CARD_FILE} in it: {remedy}")
+    return given
+
+
+def examine(directory: Path) -> Examined:
+    """Return what is wrong with an entry by itself."""
+    directory = directory if directory.is_symlink() else directory.resolve()
+    slug = directory.name
+    try:
+        inside = account(directory)
+    except OSError as error:
+        return Examined(slug, (Problem("unreadable", slug, f"cannot be listed ({error.strerror})"),), readable=False)
+    problems = list(inside.problems)
+    if not SLUG.fullmatch(slug):
+        message = "an entry is named with small letters, digits, dots, hyphens and underscores, 64 at most: rename it"
+        problems.append(Problem("slug", slug, message))
+    card: Card | None = None
+    try:
+        if CARD_FILE in inside.files or not (directory / CARD_FILE).exists():
+            card = read_card(directory / CARD_FILE)
+    except SubmissionError as error:
+        message = str(error).removeprefix(f"{directory / CARD_FILE}: ")
+        problems.append(Problem("card", f"{slug}/{CARD_FILE}", f"{message}; mtbench submit --help lists its fields"))
+    read = []
+    for folder in sorted({"/".join(name.split("/")[:2]) for name in inside.files if name.count("/") >= 2}):
+        run, found = run_checks.read(directory, folder, inside.files)
+        problems += found
+        read += [run] if run.payloads else []
+    if not read:
+        problems.append(Problem("empty", slug, "holds no runs: mtbench submit RUN... --to DIR lays them out"))
+    readable = not problems
+    for run in read:
+        problems += run_checks.held(directory, run)
+    problems += _layout(read)
+    problems += _seeds(slug, read)
+    if card is not None and read:
+        problems += _claims(slug, card, read)
+    return Examined(slug, tuple(problems), readable, tuple(read))
+
+
+def _layout(read: Sequence[RunRead]) -> Iterator[Problem]:
+    for run in read:
+        name, seed = run.headline["dataset"], run.headline["seed"]
+        folder = f"{name.replace('/', '-')}/seed{seed}"
+        if run.where.partition("/")[2] != folder:
+            yield Problem("folder", run.where, f"holds {name}, seed {seed}: it belongs into {folder}")
+
+
+def _seeds(slug: str, read: Sequence[RunRead]) -> Iterator[Problem]:
+    """Check that the runs on a dataset are seeds of one model: the same settings, and no seed twice."""
+    by_dataset: dict[str, list[RunRead]] = defaultdict(list)
+    for run in read:
+        by_dataset[run.headline["dataset"]].append(run)
+    for name, some in by_dataset.items():
+        seeds = [run.headline["seed"] for run in some]
+        for seed in sorted({seed for seed in seeds if seeds.count(seed) > 1}):
+            yield Problem("seed", slug, f"seed {seed} of {name} is there {seeds.count(seed)} times: keep one run of it")
+        finished = [run for run in some if run.headline["status"] == "ok"]
+        for run in finished[1:]:
+            yield from _settings(finished[0], run)
+
+
+def _settings(first: RunRead, run: RunRead) -> Iterator[Problem]:
+    one, other = first.headline["hyperparameters"], run.headline["hyperparameters"]
+    for key in sorted(one.keys() & other.keys()):
+        if one[key] != other[key]:
+            message = f"{key} is {quote(other[key])}, in {first.where} {quote(one[key])}: submit them as two entries"
+            yield Problem("settings", run.where, message)
+    if unsaid := sorted(one.keys() ^ other.keys()):
+        message = f"{', '.join(unsaid[:8])}: recorded here or in {first.where}, not in both"
+        yield Problem("settings", run.where, message, remark=True)
+
+
+def _claims(slug: str, card: Card, read: Sequence[RunRead]) -> Iterator[Problem]:
+    """Compare what the card says with what the runs say; a run that never began knows no more than its name."""
+    for run in read:
+        info = run.headline
+        if info["model"] != card.model:
+            yield Problem(
+                "model", run.where, f"is of {quote(info['model'])}, the card says {quote(card.model)}: {_MEND}"
+            )
+        if info["regime"] != card.regime and info["status"] == "ok":
+            yield Problem("regime", run.where, f"is {info['regime']}, the card says {card.regime}: {_MEND}")
+    graphs = {graph for run in read for graph in _foreign(run.headline)}
+    for graph in sorted(graphs - set(card.pretraining_graphs)):
+        yield Problem("pretraining", slug, f"the runs learned from {quote(graph)}, the card lacks it: {_MEND}")
+    for graph in sorted(set(card.pretraining_graphs) - graphs):
+        yield Problem("pretraining", slug, f"the card names {quote(graph)}, no run learned from it: {_MEND}")
+
+
+_MEND = f"mend {CARD_FILE}, or submit the right runs"
+
+
+def _foreign(info: Mapping[str, Any]) -> set[str]:
+    """Return the graphs a run learned from besides the training graph of its own dataset."""
+    return set(info["pretraining_graphs"]) - {f"{info['dataset']}{TRAIN}"}
+
+
+def _compared(entries: Sequence[Examined]) -> dict[str, list[Problem]]:
+    """Compare entries with each other: no ranks twice, and the same floors on the same task."""
+    found: dict[str, list[Problem]] = {one.slug: [] for one in entries}
+    owners: dict[tuple[str, Task, str], list[RunRead]] = defaultdict(list)
+    for entry in entries:
+        for key, run in entry.prints():
+            owners[key].append(run)
+    copies: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for (_, task, _), some in owners.items():
+        for run, other in permutations(some, 2):
+            copies[run.where, other.where].append("-".join(task))
+    for (where, source), tasks in sorted(copies.items()):
+        what = f"the ranks of {', '.join(sorted(tasks))} are those of {source}"
+        if (slug := where.partition("/")[0]) != source.partition("/")[0]:
+            message = f"{what}: submit what your own model scored, or delete one of the two"
+            found[slug].append(Problem("copy", where, message))
+        elif where > source:
+            found[slug].append(Problem("copy", where, f"{what}: a model without randomness, or a copy", remark=True))
+    usual = _usual_floors(entries)
+    for entry in entries:
+        for run in entry.runs:
+            found[entry.slug] += _floors(run, usual)
+    return found
+
+
+def _usual_floors(entries: Sequence[Examined]) -> dict[tuple[str, ...], dict[str, float]]:
+    """Return the median of every floor over the entries scored on the same candidates, whatever their seeds."""
+    gathered: dict[tuple[str, ...], dict[str, Metrics]] = defaultdict(dict)
+    for entry in entries:
+        for run in entry.runs:
+            for task, floors in run.floors.items():
+                for name, values in floors.items():
+                    gathered[(*_identity(run, task), name)].setdefault(entry.slug, values)
+    return {
+        key: {metric: statistics.median(one[metric] for one in some.values()) for metric in METRICS}
+        for key, some in gathered.items()
+    }
+
+
+def _identity(run: RunRead, task: Task) -> tuple[str, ...]:
+    payload = run.payloads[task]
+    return payload["dataset"], payload["dataset_version"], payload["candidates_sha256"]
+
+
+def _floors(run: RunRead, usual: Mapping[tuple[str, ...], Mapping[str, float]]) -> Iterator[Problem]:
+    """Compare the floors of a run with what most entries have on the same candidates."""
+    for task, floors in run.floors.items():
+        for name, values in floors.items():
+            middle = usual[(*_identity(run, task), name)]
+            for metric, value in values.items():
+                if abs(value - middle[metric]) > FLOOR_TOLERANCE * max(1, middle[metric]):
+                    message = f"floor {quote(name)} of {'-'.join(task)}: {metric} is {value}, most entries"
+                    yield Problem("floors", run.where, f"{message} have {middle[metric]}; evaluate again")

@@ -1,0 +1,93 @@
+"""The entries of a leaderboard: folders with a card and run directories, read and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from leaderboard.entries.cards import CARD_FILE, SLUG, Card, SubmissionError, read
+from mtbench.ranking.candidates import SAMPLED, VOCABULARIES
+from mtbench.results import result as results
+from mtbench.results.result import Result
+from mtbench.results.runs import RESULT_FILE
+
+HEADLINE = ("dual", "present")
+TASKS = tuple((protocol, vocabulary) for protocol in SAMPLED for vocabulary in VOCABULARIES)
+"""What a complete run has been scored on."""
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """One training of a model on a dataset, as `mtbench run` left it: a result per task it was scored on."""
+
+    directory: Path
+    results: Mapping[tuple[str, str], Result]
+
+    @property
+    def headline(self) -> Result:
+        """The result that stands for the run: that of `HEADLINE`, or the first there is."""
+        return self.results.get(HEADLINE) or next(iter(self.results.values()))
+
+    @property
+    def missing(self) -> tuple[tuple[str, str], ...]:
+        """The tasks of a complete run that this one was not scored on."""
+        return tuple(task for task in TASKS if task not in self.results)
+
+
+@dataclass(frozen=True, eq=False)
+class Entry:
+    """One model of the leaderboard: its folder, its card and its runs, by dataset and in the order of seeds."""
+
+    directory: Path
+    card: Card
+    runs: Mapping[str, tuple[Run, ...]]
+
+    @property
+    def slug(self) -> str:
+        """The name of the folder, which identifies the entry."""
+        return self.directory.name
+
+
+def folders(root: Path) -> list[Path]:
+    """Return the folders of entries below ``root``, sorted; raises `SubmissionError` where there are none."""
+    found = sorted(path.parent for path in root.glob(f"*/{CARD_FILE}")) if root.is_dir() else []
+    found = [path for path in found if not path.name.startswith(".")]  # the torso a killed process left
+    if not found:
+        raise SubmissionError(
+            f"{root} holds no entries (a folder with {CARD_FILE} each): name the folder of a leaderboard with "
+            "--entries DIR, or make an entry with mtbench submit RUN... --to DIR"
+        )
+    return found
+
+
+def load(directory: Path) -> Entry:
+    """Read one entry.
+
+    Raises `SubmissionError` for a card that does not hold, a name that is no slug or an entry without runs, and
+    `ResultError` for a run that cannot be read. Whether the figures hold is for `leaderboard.entries.checks` to say.
+    """
+    if not SLUG.fullmatch(directory.resolve().name):
+        raise SubmissionError(
+            f"{directory}: an entry is named with small letters, digits, dots, hyphens and underscores, 64 at most"
+        )
+    card = read(directory / CARD_FILE)
+    runs: dict[str, list[Run]] = {}
+    for folder in run_folders(directory):
+        run = Run(folder, dict(_results(folder)))
+        runs.setdefault(run.headline.dataset, []).append(run)
+    if not runs:
+        raise SubmissionError(f"{directory}: no run directories in it")
+    by_seed = {name: sorted(some, key=lambda run: run.headline.run.seed) for name, some in sorted(runs.items())}
+    return Entry(directory, card, {name: tuple(some) for name, some in by_seed.items()})
+
+
+def run_folders(directory: Path) -> list[Path]:
+    """Return the run directories of an entry, ``DATASET/seedK``, sorted."""
+    return sorted(path.parent for path in directory.glob(f"*/*/{RESULT_FILE}"))
+
+
+def _results(folder: Path) -> Iterator[tuple[tuple[str, str], Result]]:
+    for path in [folder / RESULT_FILE, *sorted(folder.glob(f"*/{RESULT_FILE}"))]:
+        result = results.load(path.parent)
+        yield (result.protocol, result.vocabulary), result

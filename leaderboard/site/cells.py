@@ -1,0 +1,203 @@
+"""What a table of the site is: plain data that one template draws, and how numbers are written."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from urllib.parse import quote
+
+from leaderboard.board.board import Figure, Overlap
+from leaderboard.board.reported import Cell as Reported
+from mtbench.files import tables
+
+DASH = "–"  # noqa: RUF001
+MINUS = "−"  # noqa: RUF001
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A small picture of an interval on the scale from 0 to 1: the mean, and a mark to compare it with."""
+
+    mean: float
+    low: float
+    high: float
+    mark: float | None = None
+    label: str = ""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One cell: what is read, what stands small beside and below it, and ``value``, by which a column is sorted."""
+
+    text: str = ""
+    detail: str = ""
+    value: float | None = None
+    kind: str = ""
+    best: bool = False
+    bar: Bar | None = None
+    note: int | None = None
+    href: str = ""
+    shade: int | None = None
+    below: str = ""
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column: its heading, what it means, and whether a click sorts it as ``number``, ``text`` or not at all.
+
+    ``above`` stands small over the heading.
+    """
+
+    label: str
+    title: str = ""
+    sort: str = "number"
+    href: str = ""
+    above: str = ""
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row: its heading with a link, and its cells; ``words`` are what a filter looks at."""
+
+    label: str
+    cells: Sequence[Cell]
+    href: str = ""
+    detail: str = ""
+    words: str = ""
+    kind: str = ""
+
+
+@dataclass(frozen=True)
+class Group:
+    """Rows that belong together under a heading, and are sorted among themselves."""
+
+    rows: Sequence[Row]
+    title: str = ""
+    href: str = ""
+    detail: str = ""
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table; ``reading`` names the switch under which it shows, empty for always."""
+
+    id: str
+    caption: str
+    stub: str
+    columns: Sequence[Column]
+    groups: Sequence[Group]
+    reading: str = ""
+    notes: Sequence[str] = ()
+    dense: bool = False
+
+    @property
+    def size(self) -> int:
+        """The number of rows."""
+        return sum(len(group.rows) for group in self.groups)
+
+
+@dataclass
+class Notes:
+    """The footnotes of one table, each numbered once."""
+
+    texts: list[str] = field(default_factory=list)
+
+    def number(self, text: str) -> int | None:
+        """Return the number of a footnote, adding it where it is new; None for no text."""
+        if not text:
+            return None
+        if text not in self.texts:
+            self.texts.append(text)
+        return self.texts.index(text) + 1
+
+
+def figure_cell(figure: Figure | None, metric: str = "mrr", *, best: bool = False) -> Cell:
+    """Return the cell of a mean with its deviation, a dash for none."""
+    if figure is None:
+        return Cell(DASH, kind="missing")
+    deviation = "" if figure.deviation is None else f"({number(metric, figure.deviation)})"
+    return Cell(number(metric, figure.mean), deviation, value=figure.mean, best=best)
+
+
+def reported_cell(cell: Reported | None, notes: Notes) -> Cell:
+    """Return the cell of a printed figure, out of memory and errata included."""
+    if cell is None:
+        return Cell(DASH, kind="missing")
+    note = notes.number(cell.erratum)
+    if cell.mean is None:
+        return Cell("OOM", "out of memory", kind="oom", note=note)
+    deviation = "" if cell.std is None else f"({number(cell.metric, cell.std)})"
+    return Cell(number(cell.metric, cell.mean), deviation, cell.mean, note=note)
+
+
+def number(metric: str, value: float) -> str:
+    """Return the value of a metric as the pages show it."""
+    return tables.number(metric, value, 3)
+
+
+def signed(value: float | None, places: int = 3) -> Cell:
+    """Return the cell of a difference, with its sign unless it is written as zero."""
+    if value is None:
+        return Cell(DASH, kind="missing")
+    text = f"{value:+.{places}f}".replace("-", MINUS)
+    return Cell(text.lstrip(f"+{MINUS}") if float(f"{value:.{places}f}") == 0 else text, value=value)
+
+
+def percent(share: float) -> str:
+    """Return a share in percent."""
+    return f"{100 * share:.1f} %"
+
+
+def seen(overlaps: Sequence[Overlap]) -> Cell:
+    """Return how much of the targets the graphs a model learned from have shown: computed, or unknown."""
+    if not overlaps:
+        return Cell("no graph", value=0.0, kind="muted")
+    known = [one.share for one in overlaps if one.share is not None]
+    if len(known) < len(overlaps):
+        return Cell("unknown", f"at least {percent(max(known))}" if known else "", kind="muted")
+    return Cell(percent(max(known)), value=max(known), kind="warn" if max(known) > 0 else "")
+
+
+def duration(seconds: float | None) -> Cell:
+    """Return a time in the unit it is best read in."""
+    if seconds is None:
+        return Cell(DASH, kind="missing")
+    for unit, size in (("h", 3600.0), ("min", 60.0)):
+        if seconds >= size:
+            return Cell(f"{seconds / size:.1f} {unit}", value=seconds)
+    return Cell(f"{seconds:.0f} s", value=seconds)
+
+
+def memory(size: int | None) -> Cell:
+    """Return a number of bytes as MB or GB."""
+    if size is None:
+        return Cell(DASH, kind="missing")
+    text = f"{size / 1e9:.1f} GB" if size >= 1e9 else f"{size / 1e6:.0f} MB"
+    return Cell(text, value=float(size))
+
+
+def count(value: int | None) -> Cell:
+    """Return a whole number with its thousands apart."""
+    return Cell(DASH, kind="missing") if value is None else Cell(f"{value:,}", value=float(value))
+
+
+def short(dataset: str) -> str:
+    """Return a dataset's name without the collection's where that is plain."""
+    return dataset.removeprefix("wikitopics-")
+
+
+def dataset_column(dataset: str, title: str, href: str) -> Column:
+    """Return the column of a dataset, its scenario small over its topic."""
+    scenario, _, topic = short(dataset).rpartition("/")
+    return Column(topic, title, href=href, above=scenario)
+
+
+def slug(name: str) -> str:
+    """Return a name as a file or an id may be called."""
+    return re.sub(r"[^a-z0-9._-]+", "-", name.lower()).strip("-") or "unnamed"
+
+
+def address(*parts: str) -> str:
+    """Return parts of a path as a relative address, quoted."""
+    return "/".join(quote(part, safe="") for part in parts)

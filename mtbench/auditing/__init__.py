@@ -1,0 +1,1 @@
+"""The defects of a dataset that its triples show."""

@@ -1,0 +1,106 @@
+"""What the observable graph already tells about the targets, before any model has learned anything."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from mtbench.auditing.graphs import degrees, repeated
+from mtbench.data.splits import Split
+from mtbench.names import HEAD, RELATION, TAIL, BoolArray, IntArray
+from mtbench.ranking.candidates import PROTOCOLS, SAMPLED
+
+HALF_LINKS = ("both", "head only", "tail only", "neither")
+"""Is (head, relation, .) observable, is (., relation, tail): the four cases."""
+
+
+@dataclass(frozen=True)
+class TargetAudit:
+    """The targets of one split, counted by what the graph shows of them.
+
+    ``duplicates`` are targets listed twice, ``in_graph`` those that are observable; ``reversed_pair``
+    those with any observable triple from tail to head, ``reversed_same`` those with one of the same
+    relation, ``same_pair`` those with another relation from head to tail. ``half_links`` counts the four
+    cases of `HALF_LINKS`, also by relation. ``unseen_entities`` and ``unseen_relations`` count targets
+    that name one without an observable triple. ``candidates`` is, for each protocol that draws
+    relations, the mean number of present relation types a target is ranked against, and
+    ``candidates_asked`` what the protocol asks for.
+    """
+
+    targets: int
+    duplicates: int
+    in_graph: int
+    reversed_pair: int
+    reversed_same: int
+    same_pair: int
+    half_links: Mapping[str, int]
+    half_links_by_relation: Mapping[str, Mapping[str, int]]
+    unseen_entities: int
+    unseen_relations: int
+    candidates: Mapping[str, float]
+    candidates_asked: Mapping[str, int]
+
+
+def audit_targets(split: Split) -> TargetAudit:
+    """Return what the graph of a split shows of its targets."""
+    graph, targets = split.graph, split.targets
+    entities, slots = split.num_entities, split.relation_slots
+    head, relation, tail = (targets[:, column] for column in (HEAD, RELATION, TAIL))
+    forward, backward = head * entities + tail, tail * entities + head
+    pairs = graph[:, HEAD] * entities + graph[:, TAIL]
+    triples = pairs * slots + graph[:, RELATION]
+    in_graph = np.isin(forward * slots + relation, triples)
+    distinct = np.unique(triples) // slots
+    between = np.searchsorted(distinct, forward, side="right") - np.searchsorted(distinct, forward, side="left")
+    cases = half_links(split)
+    asked = {name: number for name in SAMPLED if (number := PROTOCOLS[name].number("relation"))}
+    available = _relation_candidates(split)
+    lonely = degrees(split) == 0
+    return TargetAudit(
+        targets=len(targets),
+        duplicates=repeated(targets),
+        in_graph=int(in_graph.sum()),
+        reversed_pair=int(np.isin(backward, pairs).sum()),
+        reversed_same=int(np.isin(backward * slots + relation, triples).sum()),
+        same_pair=int((between > in_graph).sum()),
+        half_links=_by_case(cases),
+        half_links_by_relation={
+            split.relation_name(number): _by_case(cases[relation == number]) for number in np.unique(relation).tolist()
+        },
+        unseen_entities=int((lonely[head] | lonely[tail]).sum()),
+        unseen_relations=int((~np.isin(relation, graph[:, RELATION])).sum()),
+        candidates={
+            name: float(np.minimum(available, number).mean()) if len(targets) else 0.0 for name, number in asked.items()
+        },
+        candidates_asked=asked,
+    )
+
+
+def half_links(split: Split) -> IntArray:
+    """Return for each target which of the four cases of `HALF_LINKS` it is, ``(m,)``."""
+    by_head = _observable(split, HEAD)
+    by_tail = _observable(split, TAIL)
+    return np.select([by_head & by_tail, by_head, by_tail], [0, 1, 2], default=3).astype(np.int64)
+
+
+def _observable(split: Split, column: int) -> BoolArray:
+    known = split.graph[:, column] * split.relation_slots + split.graph[:, RELATION]
+    return np.isin(split.targets[:, column] * split.relation_slots + split.targets[:, RELATION], known)
+
+
+def _by_case(cases: IntArray) -> dict[str, int]:
+    return dict(zip(HALF_LINKS, np.bincount(cases, minlength=len(HALF_LINKS)).tolist(), strict=True))
+
+
+def _relation_candidates(split: Split) -> IntArray:
+    """Return for each target how many present relation types are no known relation of its pair, ``(m,)``."""
+    present = np.unique(split.graph[:, RELATION])
+    known = np.concatenate((split.graph, split.targets))
+    known = known[np.isin(known[:, RELATION], present)]
+    pairs = known[:, HEAD] * split.num_entities + known[:, TAIL]
+    distinct = np.unique(pairs * split.relation_slots + known[:, RELATION]) // split.relation_slots
+    asked = split.targets[:, HEAD] * split.num_entities + split.targets[:, TAIL]
+    taken = np.searchsorted(distinct, asked, side="right") - np.searchsorted(distinct, asked, side="left")
+    return (len(present) - taken).astype(np.int64)

@@ -1,0 +1,1 @@
+"""Raw files of triples, of any size, and samples drawn from them."""

@@ -1,0 +1,1 @@
+"""MetaFam: family trees, an ontology, and the rules that hide triples."""

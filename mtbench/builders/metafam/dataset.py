@@ -1,0 +1,193 @@
+"""MetaFam: a benchmark of family trees with two masking rules, rebuilt from a seed and an ontology."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from mtbench.builders.metafam.masking import Rule, check_maskable, mask, observable
+from mtbench.builders.metafam.ontology import LocalTriple, Ontology, derive, read_ontology
+from mtbench.builders.metafam.trees import Tree, first_names, grow_forest, largest_size
+from mtbench.data import catalog
+from mtbench.data.splits import Dataset, NamedTriple, Split, SplitName, encode, vocabulary
+from mtbench.errors import UsageError
+from mtbench.files.hashing import file_hash
+
+__all__ = ["build"]
+
+LEAST = {"seed": 0, "train_trees": 1, "test_trees": 1, "size": 2, "depth": 1, "branching": 1}
+"""The options that are whole numbers, and the least each can be."""
+
+
+class Hide(Protocol):
+    """A function that splits the closure of a tree into observable and hidden triples by one of the rules."""
+
+    def __call__(
+        self, rule: Rule, tree: Tree, closure: Collection[LocalTriple], program: Ontology, /
+    ) -> tuple[list[LocalTriple], list[LocalTriple]]: ...
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """The named triples of one graph, in the order of the published files."""
+
+    observable: list[NamedTriple]
+    masked: list[NamedTriple]
+
+
+def build(
+    *,
+    seed: int = 88564,
+    train_trees: int = 50,
+    test_trees: int = 25,
+    size: int = 26,
+    depth: int = 5,
+    branching: int = 5,
+    ontology: str = "",
+    ontology_sha256: str = "",
+) -> Dataset:
+    """Build MetaFam, or a variant of it, from a seed: no file is read but the ontology.
+
+    With its defaults this gives the four released files row by row; any other seed gives a fresh test
+    set that no model has been tuned on, and another ontology gives another synthetic benchmark. Of the
+    training trees the first half, the odd one included, is masked by the mother/father rule and the
+    rest by the son/daughter rule; the test trees all by the mother/father rule.
+
+    ``seed`` starts the one stream of random numbers; ``train_trees`` and ``test_trees`` count family
+    trees; ``size`` is the number of persons at which a tree stops growing (it may get one more),
+    ``depth`` the largest difference between levels, ``branching`` the most children of a couple;
+    ``ontology`` is the path of an answer-set program, empty for the family ontology, and ``ontology_sha256`` the hash
+    of that file, which is recorded and, where it is given, checked.
+
+    Raises `UsageError` when an option has no such value, when there are not enough different trees of
+    that shape, when the ontology cannot be used, and when the masking rules find nothing to hide.
+    Source: Zhou, Bevilacqua and Ribeiro (2023), appendix on datasets, which follows Hohenecker and
+    Lukasiewicz, Ontology Reasoning with Deep Neural Networks (JAIR 68, 2020).
+    """
+    parameters: dict[str, catalog.Parameter] = {
+        "seed": seed,
+        "train_trees": train_trees,
+        "test_trees": test_trees,
+        "size": size,
+        "depth": depth,
+        "branching": branching,
+        "ontology": ontology,
+        "ontology_sha256": ontology_sha256,
+    }
+    return assemble(catalog.record("metafam"), parameters, split_closure)
+
+
+def assemble(record: catalog.Record, parameters: Mapping[str, catalog.Parameter], hide: Hide) -> Dataset:
+    """Grow the forest, hide triples of each tree and return the dataset; ``hide`` is what variants differ in."""
+    _check(parameters)
+    seed, train_trees, test_trees, size, depth, branching = (int(parameters[option]) for option in LEAST)
+    _check_size(size, branching)
+    program = read_ontology(str(parameters["ontology"]))
+    check_maskable(program)
+    parameters = {**parameters, "ontology_sha256": _hash(parameters, program)}
+    forest = grow_forest(seed, train_trees + test_trees, size=size, depth=depth, branching=branching)
+    half = (train_trees + 1) // 2
+    rules: list[Rule] = ["mother/father" if number < half else "son/daughter" for number in range(train_trees)]
+    train = _rows(forest[:train_trees], rules, program, hide, first_number=0)
+    test = _rows(
+        forest[train_trees:],
+        ["mother/father"] * test_trees,
+        program,
+        hide,
+        first_number=sum(len(tree.persons) for tree in forest[:train_trees]),
+    )
+    name = _variant_name(record.id, parameters, record.parameters)
+    return Dataset(
+        name=name,
+        version=record.version,
+        train=_split(name, "train", _Rows(train.observable, []), program),
+        valid=_split(name, "valid", train, program),
+        test=_split(name, "test", test, program),
+        info=record,
+        parameters=parameters,
+    )
+
+
+def split_closure(
+    rule: Rule, tree: Tree, closure: Collection[LocalTriple], program: Ontology
+) -> tuple[list[LocalTriple], list[LocalTriple]]:
+    """Return the observable and the hidden triples of a tree, together its closure, as the release has them."""
+    masked = mask(rule, tree, closure, program)
+    return observable(closure, masked), masked
+
+
+def _check(parameters: Mapping[str, catalog.Parameter]) -> None:
+    for option, least in LEAST.items():
+        value = parameters[option]
+        if type(value) is not int or value < least:
+            raise UsageError(f"{option} must be a whole number of at least {least}, not {value!r}")
+    if not isinstance(parameters["ontology"], str):
+        raise UsageError(f"ontology must be the path of a file or empty, not {parameters['ontology']!r}")
+
+
+def _hash(parameters: Mapping[str, catalog.Parameter], program: Ontology) -> str:
+    """Return the SHA-256 of the ontology's file, empty for the family ontology."""
+    if not parameters["ontology"]:
+        return ""
+    found = file_hash(program.path)
+    if parameters["ontology_sha256"] not in ("", found):
+        raise UsageError(
+            f"{program.path} has the SHA-256 {found}, not {parameters['ontology_sha256']}: "
+            "it is another file than meant"
+        )
+    return found
+
+
+def _check_size(size: int, branching: int) -> None:
+    largest = largest_size(first_names(), branching)
+    if size > largest:
+        raise UsageError(
+            f"size must be between 2 and {largest} when branching={branching}, not {size}: a larger tree could run "
+            "out of first names"
+        )
+
+
+def _rows(trees: Sequence[Tree], rules: Sequence[Rule], program: Ontology, hide: Hide, first_number: int) -> _Rows:
+    rows = _Rows([], [])
+    for tree, rule in zip(trees, rules, strict=True):
+        entities = [f"{person.name}{first_number + number}" for number, person in enumerate(tree.persons)]
+        visible, masked = hide(rule, tree, derive(program, tree), program)
+        rows.observable.extend(_named(visible, entities, program))
+        rows.masked.extend(_named(masked, entities, program))
+        first_number += len(tree.persons)
+    return rows
+
+
+def _named(triples: Sequence[LocalTriple], entities: Sequence[str], program: Ontology) -> list[NamedTriple]:
+    return [(entities[head], program.relations[relation].name, entities[tail]) for head, relation, tail in triples]
+
+
+def _split(dataset: str, name: SplitName, rows: _Rows, program: Ontology) -> Split:
+    if name != "train" and not rows.masked:
+        raise UsageError(
+            f"{dataset}: the masking rules hide no triple of the {name} split; ask for more trees or a larger size"
+        )
+    entities, relations = vocabulary(rows.observable)
+    return Split(
+        dataset=dataset,
+        name=name,
+        graph=encode(rows.observable, entities, relations, f"{dataset} {name} graph"),
+        targets=encode(rows.masked, entities, relations, f"{dataset} {name} targets"),
+        entities=entities,
+        relations=relations,
+        relation_slots=program.slots,
+        tasks={relation: program.tasks[relation] for relation in relations.tolist()},
+    )
+
+
+def _variant_name(
+    dataset: str, parameters: Mapping[str, catalog.Parameter], released: Mapping[str, catalog.Parameter]
+) -> str:
+    changed = {key: value for key, value in parameters.items() if value != released[key]}
+    if "ontology" in changed:
+        changed["ontology"] = Path(str(changed["ontology"])).name
+        changed.pop("ontology_sha256", None)
+    options = ",".join(f"{key}={value}" for key, value in changed.items())
+    return f"{dataset}[{options}]" if options else dataset

@@ -1,0 +1,197 @@
+"""Growing random family trees, one after the other, from a single stream of random numbers."""
+
+from __future__ import annotations
+
+import random
+import tomllib
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+
+from mtbench.builders.metafam.isomorphism import canonical_form
+from mtbench.errors import UsageError
+
+STEPS_PER_PERSON = 10
+PATIENCE = 1000
+"""How many trees in a row may repeat an earlier one before the search for another is given up."""
+
+
+@dataclass(frozen=True)
+class FirstNames:
+    """First names by gender, in the order in which random draws index them."""
+
+    female: tuple[str, ...]
+    male: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Person:
+    """One person; people are numbered by their position in the tree, in order of creation.
+
+    ``level`` counts generations downwards from the first person, who is on level 0. A spouse who was
+    made so that a child could be is on the child's level, as in the published generator.
+    ``parents`` holds the mother first, then the father; ``spouse`` is the one partner.
+    """
+
+    name: str
+    female: bool
+    level: int
+    parents: tuple[int, int] | None
+    spouse: int | None
+
+
+@dataclass(frozen=True)
+class Tree:
+    """A family tree: connected, everybody with two parents or none and with at most one spouse."""
+
+    persons: tuple[Person, ...]
+
+    @property
+    def couples(self) -> tuple[tuple[int, int], ...]:
+        """The married pairs, wife first, in order of the wives' numbers."""
+        return tuple(
+            (number, person.spouse)
+            for number, person in enumerate(self.persons)
+            if person.female and person.spouse is not None
+        )
+
+
+@cache
+def first_names() -> FirstNames:
+    """Return the first names that ship with the package, 50 for each gender."""
+    text = (resources.files("mtbench.builders.metafam") / "names.toml").read_text(encoding="utf-8")
+    table = tomllib.loads(text)
+    return FirstNames(female=tuple(table["female"]), male=tuple(table["male"]))
+
+
+def largest_size(names: FirstNames, branching: int) -> int:
+    """Return the largest ``size`` for which no tree can run out of first names, whatever is drawn.
+
+    A tree of n persons has at least (n - 1) / (branching + 1) couples, because everybody but one is a
+    spouse or one of at most ``branching`` children of a couple; each couple has one person of either
+    gender, so the other persons and half of the couples are the most that share a gender. A tree may
+    outgrow ``size`` by one, as parents come in pairs.
+    """
+    available = min(len(names.female), len(names.male))
+    size = available
+    while size + 1 + 1 - -(-(size + 1) // (branching + 1)) <= available:
+        size += 1
+    return size
+
+
+def grow_forest(seed: int, count: int, *, size: int, depth: int, branching: int) -> list[Tree]:
+    """Return ``count`` trees, no two of them isomorphic, all drawn from the stream ``Random(seed)``.
+
+    Training on a tree and testing on a copy of it would measure memory, so a tree that repeats the
+    shape of an earlier one is dropped and the next is drawn. ``size`` is the number of persons at
+    which a tree stops growing, ``depth`` the largest difference between levels, ``branching`` the
+    most children a couple has. Only ``random``, ``randrange`` and ``choice`` of `random.Random` are
+    used: what they return for a seed is the same on every platform and has been since Python 3.2.
+
+    Raises `UsageError` when so many trees in a row repeat earlier ones that there are too few shapes.
+    Source: the generator of MetaFam (Zhou, Bevilacqua and Ribeiro, 2023, appendix on datasets), which
+    follows Hohenecker and Lukasiewicz (2020).
+    """
+    rng = random.Random(seed)
+    names = first_names()
+    trees: list[Tree] = []
+    shapes: set[str] = set()
+    repeats = 0
+    while len(trees) < count:
+        tree = grow(rng, names, size=size, depth=depth, branching=branching)
+        shape = canonical_form([person.parents for person in tree.persons], tree.couples)
+        if shape not in shapes:
+            shapes.add(shape)
+            trees.append(tree)
+            repeats = 0
+            continue
+        repeats += 1
+        if repeats == PATIENCE:
+            raise UsageError(
+                f"found only {len(trees)} of {count} family trees of different shape with size={size}, "
+                f"depth={depth}, branching={branching}: {PATIENCE} trees in a row repeated earlier ones; "
+                "ask for fewer trees or allow a larger size, depth or branching"
+            )
+    return trees
+
+
+def grow(rng: random.Random, names: FirstNames, *, size: int, depth: int, branching: int) -> Tree:
+    """Return one random tree that stops at ``size`` persons, or one more, or after ``10 * size`` steps.
+
+    Each step picks a person and gives them parents or a child, whichever is possible. The order of
+    the draws is what makes a seed give the released trees: change it and every build changes.
+    """
+    draft = _Draft(rng, names)
+    draft.add(female=rng.random() > 0.5, level=0)
+    for _ in range(STEPS_PER_PERSON * size):
+        if len(draft.levels) >= size:
+            break
+        person = rng.choice(draft.numbers)
+        level = draft.levels[person]
+        lowest, highest = min(draft.levels), max(draft.levels)
+        room = highest - lowest < depth
+        may_get_parents = draft.parents[person] is None and (level > lowest or room)
+        may_get_child = len(draft.children[person]) < branching and (level < highest or room)
+        if may_get_parents and may_get_child:
+            may_get_child = not rng.random() > 0.5
+        if may_get_child:
+            draft.add_child(person)
+        elif may_get_parents:
+            draft.add_parents(person)
+    return draft.tree()
+
+
+class _Draft:
+    """A tree while it grows: one list per property, indexed by person."""
+
+    def __init__(self, rng: random.Random, names: FirstNames) -> None:
+        self.rng = rng
+        self.unused = {True: list(names.female), False: list(names.male)}
+        self.numbers: list[int] = []
+        self.names: list[str] = []
+        self.female: list[bool] = []
+        self.levels: list[int] = []
+        self.parents: list[tuple[int, int] | None] = []
+        self.spouse: list[int | None] = []
+        self.children: list[list[int]] = []
+
+    def add(self, *, female: bool, level: int) -> int:
+        unused = self.unused[female]
+        number = len(self.numbers)
+        self.numbers.append(number)
+        self.names.append(unused.pop(self.rng.randrange(len(unused))))
+        self.female.append(female)
+        self.levels.append(level)
+        self.parents.append(None)
+        self.spouse.append(None)
+        self.children.append([])
+        return number
+
+    def marry(self, one: int, other: int, children: list[int]) -> None:
+        self.spouse[one], self.spouse[other] = other, one
+        self.children[one] = self.children[other] = children
+
+    def add_parents(self, child: int) -> None:
+        level = self.levels[child] - 1
+        mother = self.add(female=True, level=level)
+        father = self.add(female=False, level=level)
+        self.marry(mother, father, [child])
+        self.parents[child] = (mother, father)
+
+    def add_child(self, person: int) -> None:
+        level = self.levels[person] + 1
+        spouse = self.spouse[person]
+        if spouse is None:
+            spouse = self.add(female=not self.female[person], level=level)
+            self.marry(person, spouse, [])
+        child = self.add(female=self.rng.random() > 0.5, level=level)
+        self.children[person].append(child)
+        self.parents[child] = (person, spouse) if self.female[person] else (spouse, person)
+
+    def tree(self) -> Tree:
+        return Tree(
+            tuple(
+                Person(*properties)
+                for properties in zip(self.names, self.female, self.levels, self.parents, self.spouse, strict=True)
+            )
+        )

@@ -1,0 +1,88 @@
+"""Released datasets: made of their published files, triple by triple as they were published."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from mtbench.data import downloads as sources
+from mtbench.data.catalog import Record
+from mtbench.data.splits import Dataset, NamedTriple, Split, SplitName, encode, vocabulary
+from mtbench.errors import DatasetError
+
+_SEPARATORS = {"\t": "tabs", " ": "single spaces"}
+
+
+def build(record: Record) -> Dataset:
+    """Make a dataset of the published files its record names, downloading those that are not at hand.
+
+    Rows keep the order of the files. The entities of a graph are those of its observable triples, so
+    that a target naming another one is an error; its relation types are those of its observable triples
+    and of its targets, because three releases have targets on types without any observable triple.
+
+    Raises `DownloadError` for a file that cannot be had, `DatasetError` for a line that is no triple and
+    for a target with an unknown entity.
+    """
+    files = sources.fetch(record.sources)
+    rows = {
+        source.part: read_triples(path, sources.place(source.url))
+        for source, path in zip(record.sources, files, strict=True)
+    }
+    if missing := sorted(record.parts.keys() - rows.keys()):
+        raise DatasetError(f"{record.id}: the record names no file for {', '.join(missing)}")
+    valid = _split(record, "valid", rows["train/graph"], rows["valid/targets"])
+    return Dataset(
+        name=record.id,
+        version=record.version,
+        train=replace(valid, name="train", targets=np.empty((0, 3), dtype=np.int64)),
+        valid=valid,
+        test=_split(record, "test", rows["test/graph"], rows["test/targets"]),
+        info=record,
+        parameters=dict(record.parameters),
+    )
+
+
+def read_triples(path: Path, name: str = "") -> list[NamedTriple]:
+    """Return the triples of a text file, one a line: head, relation and tail between tabs or single spaces.
+
+    The first line decides between tabs and spaces; the releases have both. A line that is no triple
+    raises `DatasetError` with the file (``name`` tells its published name), the line's number and text.
+    """
+    data = path.read_bytes()
+    separator = "\t" if b"\t" in data.partition(b"\n")[0] else " "
+    try:
+        lines = data.decode().split("\n")
+    except UnicodeDecodeError as error:
+        number = data.count(b"\n", 0, error.start) + 1
+        raise _malformed(path, name, number, repr(data.split(b"\n")[number - 1]), "is not UTF-8") from error
+    if lines[-1] == "":
+        lines.pop()
+    rows = []
+    for number, line in enumerate(lines, start=1):
+        fields = line.split(separator)
+        if len(fields) != 3 or "" in fields or line[-1] == "\r":
+            raise _malformed(path, name, number, repr(line), f"is not three names between {_SEPARATORS[separator]}")
+        rows.append((fields[0], fields[1], fields[2]))
+    return rows
+
+
+def _malformed(path: Path, name: str, number: int, text: str, reason: str) -> DatasetError:
+    file = f"{name} ({path})" if name else str(path)
+    return DatasetError(f"{file}, line {number} {reason}: {text[:200]}")
+
+
+def _split(record: Record, name: SplitName, graph: Sequence[NamedTriple], targets: Sequence[NamedTriple]) -> Split:
+    entities, _ = vocabulary(graph)
+    _, relations = vocabulary(graph, targets)
+    return Split(
+        dataset=record.id,
+        name=name,
+        graph=encode(graph, entities, relations, f"{record.id} {name} graph"),
+        targets=encode(targets, entities, relations, f"{record.id} {name} targets"),
+        entities=entities,
+        relations=relations,
+        relation_slots=record.graphs["test" if name == "test" else "train"].relation_slots,
+    )

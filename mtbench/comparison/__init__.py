@@ -1,0 +1,1 @@
+"""Is one model better than another."""

@@ -1,0 +1,160 @@
+"""The runs of a comparison: read, refused unless they are of one task, and gathered as seeds of models."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+
+from mtbench.errors import ResultError, UsageError
+from mtbench.names import FloatArray, IntArray
+from mtbench.ranking.ranks import Ranks
+from mtbench.results import result as results
+from mtbench.results.result import Result
+from mtbench.results.runs import RESULT_FILE
+
+IDENTITY: Mapping[str, str] = {
+    "dataset": "dataset",
+    "dataset_version": "dataset version",
+    "split": "split",
+    "content_sha256": "content hash",
+    "protocol": "protocol",
+    "vocabulary": "vocabulary",
+    "candidate_seed": "candidate seed",
+    "candidates_sha256": "candidates hash",
+    "evaluator_version": "evaluator version",
+}
+"""The fields of a result that must be the same for figures to be comparable, and how they read."""
+
+SHORT = 12
+
+
+@dataclass(frozen=True, eq=False)
+class Entry:
+    """One run: where it came from and its result."""
+
+    source: str
+    result: Result
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """The finished runs of one model, by seed; ``values`` is ``(seeds, m)`` for the targets of `ordered`."""
+
+    label: str
+    entries: tuple[Entry, ...]
+    values: FloatArray
+
+    @property
+    def seeds(self) -> tuple[int, ...]:
+        """The seed of each run."""
+        return tuple(entry.result.run.seed for entry in self.entries)
+
+
+def read(runs: Sequence[Path | str | Result]) -> list[Entry]:
+    """Return the results of run directories, or results as they are.
+
+    Raises `ResultError` for a directory without a readable run and `UsageError` for one that holds runs
+    without being one.
+    """
+    return [
+        Entry(f"result {number}", run) if isinstance(run, Result) else _read(Path(run))
+        for number, run in enumerate(runs, 1)
+    ]
+
+
+def _read(path: Path) -> Entry:
+    directory = path.parent if path.name == RESULT_FILE else path
+    if not (directory / RESULT_FILE).exists() and (inside := sorted(directory.glob(f"*/{RESULT_FILE}"))):
+        raise UsageError(
+            f"{directory} is no run directory but holds {len(inside)}: name those to compare, as in {inside[0].parent}"
+        )
+    return Entry(str(directory), results.load(directory))
+
+
+def same_task(entries: Sequence[Entry]) -> None:
+    """Raise `UsageError` naming the first run of another task than the first run, and all that differs."""
+    first = entries[0]
+    for entry in entries[1:]:
+        differing = [
+            f"{name} ({_shown(theirs)}, not {_shown(ours)})"
+            for field, name in IDENTITY.items()
+            if (theirs := getattr(entry.result, field)) != (ours := getattr(first.result, field))
+        ]
+        if differing:
+            raise UsageError(
+                f"{entry.source} cannot be compared with {first.source}: different {', '.join(differing)}; "
+                f"compare runs of one task, or evaluate again"
+            )
+
+
+def ordered(ranks: Ranks) -> tuple[Ranks, IntArray]:
+    """Return the targets without counts, sorted by name, and the position of each in the ranks."""
+    order = np.lexsort((ranks.tails, ranks.relations, ranks.heads))
+    return Ranks(ranks.heads[order], ranks.relations[order], ranks.tails[order], {}), order
+
+
+def models(entries: Sequence[Entry], metric: str, targets: Ranks) -> list[Model]:
+    """Gather finished runs as seeds of models: same name, settings other than the seed, regime and graphs.
+
+    Models are in the order of their labels and runs in that of their seeds, so that nothing depends on
+    the order runs are given in. Raises `UsageError` for two runs of one model and seed, and `ResultError`
+    for ranks of other targets.
+    """
+    gathered: dict[str, list[Entry]] = {}
+    for entry in sorted(entries, key=lambda entry: entry.result.run.seed):
+        gathered.setdefault(json.dumps(_identity(entry.result), sort_keys=True, default=str), []).append(entry)
+    labels = _labels({key: _identity(members[0].result) for key, members in gathered.items()})
+    found = []
+    for key in sorted(gathered, key=lambda key: (labels[key], key)):
+        members = gathered[key]
+        for earlier, later in pairwise(members):
+            if earlier.result.run.seed == later.result.run.seed:
+                raise UsageError(
+                    f"{earlier.source} and {later.source} are both {labels[key]} with seed {later.result.run.seed}: "
+                    f"name each run once, and give models that differ different names or hyper-parameters"
+                )
+        values = np.stack([_values(entry, metric, targets) for entry in members])
+        found.append(Model(labels[key], tuple(members), values))
+    return found
+
+
+def _values(entry: Entry, metric: str, targets: Ranks) -> FloatArray:
+    own, order = ordered(entry.result.ranks)
+    same = all(np.array_equal(getattr(own, name), getattr(targets, name)) for name in ("heads", "relations", "tails"))
+    if not same:
+        raise ResultError(f"{entry.source}: its ranks are of other targets than those of the other runs: verify it")
+    return entry.result.per_target()[metric][order]
+
+
+def _identity(result: Result) -> dict[str, object]:
+    run = result.run
+    settings: dict[str, object] = {name: value for name, value in run.hyperparameters.items() if name != "seed"}
+    return settings | {
+        "model": run.model,
+        "regime": run.regime,
+        "pre-trained on": " + ".join(sorted(run.pretraining_graphs)) or "nothing",
+    }
+
+
+def _labels(identities: Mapping[str, Mapping[str, object]]) -> dict[str, str]:
+    """Return a name per model, with whatever tells it from others of the same name in brackets."""
+    found = {}
+    for key, identity in identities.items():
+        namesakes = [other for other in identities.values() if other["model"] == identity["model"]]
+        varying = [
+            f"{name}={value}"
+            for name, value in identity.items()
+            if any(name not in other or other[name] != value for other in namesakes)
+        ]
+        found[key] = f"{identity['model']} ({', '.join(varying)})" if varying else str(identity["model"])
+    return found
+
+
+def _shown(value: object) -> str:
+    text = str(value)
+    return text[:SHORT] if len(text) == 64 else text

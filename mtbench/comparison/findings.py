@@ -1,0 +1,151 @@
+"""What a comparison holds: models with intervals, pairs with p-values, runs that were left out."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+
+from mtbench.comparison import show
+from mtbench.comparison.clusters import CLUSTERS
+
+
+@dataclass(frozen=True)
+class Row:
+    """One model: its mean over seeds, interval, and the ranks that remain possible for it.
+
+    ``per_seed`` is aligned with ``seeds``, ``deviation`` the standard deviation over them: None for a single
+    seed, whose interval ``covers`` targets only. Models that share a letter of ``group`` do not differ.
+    ``adjusted`` and ``z`` hold every metric adjusted for chance, as means over seeds.
+    """
+
+    model: str
+    seeds: tuple[int, ...]
+    per_seed: tuple[float, ...]
+    mean: float
+    deviation: float | None
+    low: float
+    high: float
+    covers: str
+    best_rank: int
+    worst_rank: int
+    group: str
+    adjusted: Mapping[str, float | None]
+    z: Mapping[str, float | None]
+
+
+@dataclass(frozen=True)
+class Pair:
+    """The difference between a better and a worse model on the same targets.
+
+    ``difference`` is the value of ``first`` less that of ``second``; ``corrected`` is the p-value after
+    Holm's correction for all pairs, ``detectable`` the smallest difference found with a power of 80 %.
+    """
+
+    first: str
+    second: str
+    difference: float
+    low: float
+    high: float
+    p_value: float
+    corrected: float
+    detectable: float
+    covers: str
+
+
+@dataclass(frozen=True)
+class Unfinished:
+    """A run without ranks, shown but not compared."""
+
+    source: str
+    model: str
+    seed: int
+    status: str
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Models on one task, best first, with all that tells a difference from chance.
+
+    ``bound`` is what two models of independent errors can need at most, and ``detectable`` the median
+    over the pairs compared; the first stands in where there is no pair.
+    """
+
+    dataset: str
+    dataset_version: str
+    split: str
+    protocol: str
+    vocabulary: str
+    candidate_seed: int
+    metric: str
+    level: float
+    draws: int
+    seed: int
+    cluster: str
+    clusters: int
+    targets: int
+    chance: float
+    bound: float
+    rows: tuple[Row, ...]
+    pairs: tuple[Pair, ...]
+    unfinished: tuple[Unfinished, ...] = ()
+
+    @property
+    def detectable(self) -> float | None:
+        """The median over pairs of the smallest difference that is found with a power of 80 %; None without pairs."""
+        return statistics.median(pair.detectable for pair in self.pairs) if self.pairs else None
+
+    @property
+    def task(self) -> str:
+        """Dataset, split, protocol, vocabulary and candidate seed, separated by slashes."""
+        parts = (self.dataset, self.split, self.protocol, self.vocabulary, str(self.candidate_seed))
+        return "/".join(parts)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Sentences a reader should know: what intervals cover, what was left out, what the targets can show."""
+        alone = ", ".join(row.model for row in self.rows if len(row.seeds) == 1)
+        found = (
+            [f"one seed only ({alone}): the interval covers the choice of targets, not that of seeds"] if alone else []
+        )
+        found += [
+            f"{run.source} ({run.model}, seed {run.seed}) ended as {run.status} and is not compared"
+            for run in self.unfinished
+        ]
+        return (*found, self._resolves())
+
+    def _resolves(self) -> str:
+        sample = f"{self.targets} targets in {self.clusters} {CLUSTERS[self.cluster]}"
+        if self.cluster == "none":
+            sample = f"{self.targets} targets, taken as independent,"
+        sample += f" ({1 - self.level:.2g} level, 80 % power)"
+        needed, unit = [pair.detectable for pair in self.pairs], show.heading(self.metric)
+        if not needed:
+            worst = show.number(self.bound, self.metric)
+            return (
+                f"{sample} tell apart any two models whose errors are not opposed if they differ by {worst} {unit}, "
+                f"most by less; the spread over seeds comes on top"
+            )
+        least, typical, most = (
+            show.number(value, self.metric) for value in (min(needed), statistics.median(needed), max(needed))
+        )
+        over = f" (median of {len(needed)} pairs, {least} to {most})" if len(needed) > 1 else ""
+        return f"{sample} and these seeds tell apart models that differ by {typical} {unit}{over}"
+
+    def table(self, format: str = "text") -> str:  # noqa: A002
+        """Return the models as a table in ``text``, ``markdown``, ``latex`` or ``csv``."""
+        return show.grid(*show.model_cells(self, format), format)
+
+    def pair_table(self, format: str = "text") -> str:  # noqa: A002
+        """Return the differences between models as a table in ``text``, ``markdown``, ``latex`` or ``csv``."""
+        return show.grid(*show.pair_cells(self, format), format)
+
+    def to_dict(self) -> dict[str, object]:
+        """Return everything as plain values, ready for JSON."""
+        return asdict(self) | {"detectable": self.detectable, "notes": list(self.notes)}
+
+    def __str__(self) -> str:
+        sections = [f"{self.task}: {show.heading(self.metric)}", self.table()]
+        if self.pairs:
+            sections.append(self.pair_table())
+        return "\n\n".join([*sections, "\n".join(self.notes)])

@@ -1,0 +1,1 @@
+"""The catalogue, the splits it declares, and the store they are loaded from."""

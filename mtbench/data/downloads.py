@@ -1,0 +1,154 @@
+"""Published files: at hand in the cache or a mirror, else downloaded; none is used before its hash is right."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from filelock import FileLock
+
+from mtbench.data import store
+from mtbench.data.catalog import Source
+from mtbench.data.transfer import BrokenOffError, RefusedError, download
+from mtbench.errors import DownloadError, UsageError
+from mtbench.files.atomic import storage_errors
+from mtbench.files.hashing import file_hash
+
+WAITS = (1.0, 4.0, 16.0)
+"""Seconds before an address that did not answer, or broke off, is asked again."""
+
+
+def fetch(sources: Sequence[Source]) -> list[Path]:
+    """Return a local file for each source, downloaded where it is not at hand, its size and SHA-256 checked.
+
+    The cache is asked first, then what ``MTBENCH_MIRROR`` names (a directory or a base address laid out
+    as ``HOST/PATH``), then the published addresses. A file is kept under its SHA-256, so that datasets
+    share it, and only when every byte is right; a download that broke off goes on where it stopped.
+
+    Raises `DownloadError` naming every address and what came from it, or, where ``MTBENCH_OFFLINE``
+    forbids the network, every missing file and the place to copy it to.
+    """
+    distinct: dict[str, Source] = {}
+    for source in sources:
+        distinct.setdefault(source.sha256, source)
+    problems = {key: list[str]() for key in distinct}
+    found = {key: _at_hand(source, problems[key]) for key, source in distinct.items()}
+    missing = {key: source for key, source in distinct.items() if found[key] is None}
+    if missing and offline():
+        raise DownloadError(_what_to_copy(list(missing.values()), problems))
+    for key, source in missing.items():
+        found[key] = _download(source, problems[key])
+    return [path for source in sources if (path := found[source.sha256]) is not None]
+
+
+def kept(source: Source) -> Path:
+    """Return where the cache keeps a published file, whether it is there or not."""
+    return store.cache_root() / "files" / source.sha256
+
+
+def place(url: str) -> str:
+    """Return where a mirror keeps the file of an address: ``HOST/PATH``."""
+    parts = urlsplit(url)
+    return f"{parts.netloc}{parts.path}"
+
+
+def offline() -> bool:
+    """Tell whether ``MTBENCH_OFFLINE`` forbids the network."""
+    return os.environ.get("MTBENCH_OFFLINE", "") not in ("", "0")
+
+
+def problem(path: Path, source: Source) -> str:
+    """Say what is wrong with a file that should be a published one: empty if nothing is."""
+    size = path.stat().st_size
+    if size != source.bytes:
+        return f"{path} has {size} bytes instead of {source.bytes}"
+    if (found := file_hash(path)) != source.sha256:
+        return f"{path} has other bytes than published (SHA-256 {found} instead of {source.sha256})"
+    return ""
+
+
+def _mirror() -> tuple[Path | None, str]:
+    """Return the mirror's directory, or its base address: one of them, or neither."""
+    named = os.environ.get("MTBENCH_MIRROR", "")
+    if not named or named.startswith(("http://", "https://")):
+        return None, named.rstrip("/")
+    folder = Path(named).expanduser()
+    if not folder.is_dir():
+        raise UsageError(f"MTBENCH_MIRROR={named} is neither a directory nor an http address")
+    return folder, ""
+
+
+def _at_hand(source: Source, problems: list[str]) -> Path | None:
+    if _is_right(kept(source), source, problems):
+        return kept(source)
+    folder, _ = _mirror()
+    mirrored = [] if folder is None else [folder / place(url) for url in source.urls]
+    return next((path for path in mirrored if _is_right(path, source, problems)), None)
+
+
+def _is_right(path: Path, source: Source, problems: list[str]) -> bool:
+    if not path.is_file():
+        return False
+    try:
+        wrong = problem(path, source)
+    except OSError as error:
+        wrong = f"{path} cannot be read ({error.strerror})"
+    if wrong and wrong not in problems:
+        problems.append(wrong)
+    return not wrong
+
+
+def _addresses(source: Source) -> Iterator[str]:
+    _, base = _mirror()
+    if base:
+        yield from (f"{base}/{place(url)}" for url in source.urls)
+    yield from source.urls
+
+
+def _download(source: Source, problems: list[str]) -> Path:
+    path = kept(source)
+    with storage_errors(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        # Another process may be downloading the same file: the second one finds it there.
+        with FileLock(path.with_name(f".{path.name}.lock")):
+            if _is_right(path, source, problems):
+                return path
+            for url in _addresses(source):
+                if failure := _try(url, source, path):
+                    problems.append(failure)
+                else:
+                    return path
+    raise DownloadError(
+        f"cannot get {source.part}: {'; '.join(problems)}. Try again later, or copy the file to {_destination(source)}"
+    )
+
+
+def _try(url: str, source: Source, path: Path) -> str:
+    failure = ""
+    for wait in (0.0, *WAITS):
+        time.sleep(wait)
+        try:
+            download(url, source, path)
+        except RefusedError as error:
+            return str(error)
+        except BrokenOffError as error:
+            failure = f"{error} ({len(WAITS) + 1} attempts)"
+        else:
+            return ""
+    return failure
+
+
+def _what_to_copy(missing: Sequence[Source], problems: dict[str, list[str]]) -> str:
+    files = [
+        f"{source.url} ({source.bytes} bytes, SHA-256 {source.sha256}) to {_destination(source)}" for source in missing
+    ]
+    wrong = [f"; {text}" for source in missing for text in problems[source.sha256]]
+    return f"MTBENCH_OFFLINE forbids the network; copy {', and '.join(files)}{''.join(wrong)}"
+
+
+def _destination(source: Source) -> Path:
+    folder, _ = _mirror()
+    return kept(source) if folder is None else folder / place(source.url)

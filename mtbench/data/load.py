@@ -1,0 +1,64 @@
+"""Loading: from a name of the catalogue, built on first use, or from a directory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from mtbench.data import catalog, store
+from mtbench.data.building import keep
+from mtbench.data.catalog import Record
+from mtbench.data.splits import Dataset
+from mtbench.errors import CorruptedFileError, DatasetError, UnknownNameError
+from mtbench.files import atomic
+
+
+def load(source: str | Path) -> Dataset:
+    """Return a dataset by its name in the catalogue, an alias of it, or the directory it was built into.
+
+    The first use of a name builds the dataset on this machine, without network, into the cache; later
+    ones read it from there and compare every file with its hash. An unknown name raises
+    `UnknownNameError` with the nearest ones, a damaged file `CorruptedFileError` with the command that
+    mends it.
+    """
+    if (directory := directory_given(source)) is not None:
+        return store.read(directory)
+    record = catalog.record(str(source))
+    directory, remedy = store.cached(record), store.mend(record.id)
+    if not atomic.is_free(directory):
+        try:
+            return store.read(directory, remedy)
+        except CorruptedFileError:
+            # It may have been replaced while it was read: the second look is under the lock.
+            pass
+    return keep(record, record.parameters)
+
+
+def locate(source: str | Path) -> tuple[Path, str]:
+    """Return the directory of a dataset that is stored already, and the command that mends it.
+
+    A dataset of the catalogue that was not built yet raises `DatasetError`.
+    """
+    if (directory := directory_given(source)) is not None:
+        return directory, ""
+    record = catalog.record(str(source))
+    directory = store.cached(record)
+    if atomic.is_free(directory):
+        raise DatasetError(f"{record.id} is not stored yet: mtbench build {record.id}")
+    return directory, store.mend(record.id)
+
+
+def directory_given(source: str | Path) -> Path | None:
+    """Tell a directory from a name: return the directory, or None for a name of the catalogue."""
+    if isinstance(source, str) and _known(source) is not None:
+        return None
+    directory = Path(source).expanduser()
+    if directory.is_dir():
+        return directory
+    raise UnknownNameError("dataset or directory", str(source), catalog.choices(str(source)))
+
+
+def _known(name: str) -> Record | None:
+    try:
+        return catalog.record(name)
+    except UnknownNameError:
+        return None

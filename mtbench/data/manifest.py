@@ -1,0 +1,101 @@
+"""The manifest of a stored dataset: what it is, what made it, and the hash of every file beside it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+
+from mtbench.data.catalog import Graph, Parameter, Source
+from mtbench.errors import DatasetError
+
+SCHEMA = 1
+"""Version of the manifest's layout; a reader refuses a newer one instead of guessing."""
+
+
+@dataclass(frozen=True)
+class StoredFile:
+    """The size in bytes and the SHA-256 of one file of the directory."""
+
+    bytes: int
+    sha256: str
+
+
+@dataclass(frozen=True)
+class StoredPart:
+    """One set of triples: how many, their content hash, and the file that holds them.
+
+    ``file`` is empty for the training targets, of which there are none; the validation graph names
+    the training graph's file, which is stored once.
+    """
+
+    triples: int
+    content_sha256: str
+    file: str
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """Everything known about a stored dataset besides its triples.
+
+    ``record`` is the catalogue's id of the dataset this one is, or is a variant of; ``graphs`` has the
+    keys ``train`` and ``test``; ``parts`` the graph and the targets of all three splits
+    (``train/graph`` ... ``test/targets``); ``files`` maps paths in the directory to size and hash.
+    """
+
+    dataset: str
+    version: str
+    record: str
+    builder: str
+    builder_version: str
+    parameters: Mapping[str, Parameter]
+    graphs: Mapping[str, Graph]
+    parts: Mapping[str, StoredPart]
+    files: Mapping[str, StoredFile]
+    sources: tuple[Source, ...]
+    licence: str
+    citation: str
+
+
+def render(manifest: Manifest) -> bytes:
+    """Return the manifest as JSON that ends with a hash of itself, so that an edit is noticed."""
+    body = {"schema": SCHEMA, **asdict(manifest)}
+    text = json.dumps(body | {"manifest_sha256": _own_hash(body)}, ensure_ascii=False, indent=2)
+    return f"{text}\n".encode()
+
+
+def parse(data: bytes, where: str) -> Manifest:
+    """Read a manifest from JSON.
+
+    Text that is not a manifest, or not the one that was written, raises `ValueError` with the reason;
+    a newer layout raises `DatasetError` naming ``where``.
+    """
+    try:
+        table = json.loads(data)
+    except ValueError as error:
+        raise ValueError("is not JSON") from error
+    schema = table.get("schema") if isinstance(table, dict) else None
+    if type(schema) is not int:
+        raise ValueError("is not a manifest (it has no schema number)")
+    if schema > SCHEMA:
+        raise DatasetError(
+            f"{where}: written by a newer mtbench (manifest schema {schema}, this one reads up to {SCHEMA}): "
+            "python -m pip install --upgrade mtbench-kg"
+        )
+    if table.pop("manifest_sha256", "") != _own_hash(table):
+        raise ValueError("was edited (its own hash differs)")
+    del table["schema"]
+    try:
+        table["graphs"] = {key: Graph(**row) for key, row in table["graphs"].items()}
+        table["parts"] = {key: StoredPart(**row) for key, row in table["parts"].items()}
+        table["files"] = {key: StoredFile(**row) for key, row in table["files"].items()}
+        table["sources"] = tuple(Source(**row | {"mirrors": tuple(row.get("mirrors", ()))}) for row in table["sources"])
+        return Manifest(**table)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"is not a manifest ({error})") from error
+
+
+def _own_hash(body: Mapping[str, object]) -> str:
+    canonical = json.dumps(body, ensure_ascii=True, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(canonical.encode()).hexdigest()

@@ -1,0 +1,168 @@
+"""Splits and datasets: the arrays every other part of the package works on."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Literal, TypeAlias
+
+import numpy as np
+
+from mtbench.data.catalog import Record
+from mtbench.errors import DatasetError, UnknownNameError
+from mtbench.files.hashing import content_hash
+from mtbench.names import HEAD, RELATION, TAIL, IntArray, NameArray
+
+SplitName: TypeAlias = Literal["train", "valid", "test"]
+NamedTriple: TypeAlias = tuple[str, str, str]
+SPLIT_NAMES: tuple[SplitName, ...] = ("train", "valid", "test")
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """One graph with its observable triples and the missing triples to predict in it.
+
+    ``graph`` is int64 ``(n, 3)`` and ``targets`` int64 ``(m, 3)``, both head, relation, tail, in the
+    order of the release. Ids index ``entities`` and ``relations``, arrays of names sorted by name and
+    frozen with the dataset. ``relation_slots`` is the size of the relation dictionary the graph was
+    published with: ids from ``num_relations`` up to it are slots no triple uses. ``num_relations``
+    never counts inverses. ``tasks`` maps a relation to the predictive pattern it follows, where the
+    ground truth is known (the synthetic datasets), and is empty elsewhere.
+    """
+
+    dataset: str
+    name: SplitName
+    graph: IntArray
+    targets: IntArray
+    entities: NameArray
+    relations: NameArray
+    relation_slots: int
+    tasks: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for array, part in ((self.graph, "graph"), (self.targets, "targets")):
+            self._check(array, part)
+        if self.relation_slots < self.num_relations:
+            raise DatasetError(
+                f"{self.dataset} {self.name}: {self.relation_slots} relation slots cannot hold "
+                f"{self.num_relations} relations"
+            )
+
+    def _check(self, array: IntArray, part: str) -> None:
+        if array.dtype != np.int64 or array.ndim != 2 or array.shape[1] != 3:
+            raise DatasetError(
+                f"{self.dataset} {self.name}: {part} must be int64 of shape (n, 3), "
+                f"not {array.dtype} of shape {array.shape}"
+            )
+        limits = np.array([self.num_entities, self.num_relations, self.num_entities])
+        columns = zip(array.T, limits.tolist(), strict=True)
+        if not len(array) or all(column.min() >= 0 and column.max() < limit for column, limit in columns):
+            return
+        bad = ((array < 0) | (array >= limits)).any(axis=1)
+        raise DatasetError(
+            f"{self.dataset} {self.name}: {int(bad.sum())} rows of {part} have ids outside the "
+            f"vocabulary, first at row {int(np.flatnonzero(bad)[0])}: {array[bad][0].tolist()}"
+        )
+
+    @property
+    def num_entities(self) -> int:
+        """How many entities the vocabulary holds."""
+        return len(self.entities)
+
+    @property
+    def num_relations(self) -> int:
+        """How many relation types the vocabulary holds, inverses and empty slots not counted."""
+        return len(self.relations)
+
+    @property
+    def triples(self) -> IntArray:
+        """The observable triples, ``graph`` under the name most loaders use."""
+        return self.graph
+
+    mapped_triples = triples
+
+    @cached_property
+    def graph_sha256(self) -> str:
+        """Content hash of the observable triples."""
+        return content_hash(self.named(self.graph))
+
+    @cached_property
+    def targets_sha256(self) -> str:
+        """Content hash of the missing triples."""
+        return content_hash(self.named(self.targets))
+
+    @cached_property
+    def content_sha256(self) -> str:
+        """Hash of everything a score depends on: both content hashes and the number of slots."""
+        text = f"graph {self.graph_sha256}\ntargets {self.targets_sha256}\nslots {self.relation_slots}\n"
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    def relation_name(self, relation: int) -> str:
+        """Return the name of a relation id; ids of empty slots read ``<empty slot 28>``."""
+        if relation < self.num_relations:
+            return str(self.relations[relation])
+        return f"<empty slot {relation}>"
+
+    def named(self, triples: IntArray) -> list[NamedTriple]:
+        """Return triples of ids ``(n, 3)`` as tuples of names, in the same order."""
+        heads = self.entities[triples[:, HEAD]].tolist()
+        tails = self.entities[triples[:, TAIL]].tolist()
+        known = {relation: self.relation_name(relation) for relation in np.unique(triples[:, RELATION]).tolist()}
+        relations = [known[relation] for relation in triples[:, RELATION].tolist()]
+        return list(zip(heads, relations, tails, strict=True))
+
+    def observable(self) -> Split:
+        """Return the split without its targets: all that a model under test may look at."""
+        return replace(self, targets=np.empty((0, 3), dtype=np.int64))
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """A benchmark dataset: ``train`` and ``valid`` share one graph, ``test`` has entities and relations of its own.
+
+    ``parameters`` are those the dataset was built with; ``info`` is the catalogue's record of the
+    dataset it is, or is a variant of.
+    """
+
+    name: str
+    version: str
+    train: Split
+    valid: Split
+    test: Split
+    info: Record
+    parameters: Mapping[str, int | float | str | bool] = field(default_factory=dict)
+
+    def split(self, name: str) -> Split:
+        """Return a split by name; an unknown name raises `UnknownNameError`."""
+        splits = {"train": self.train, "valid": self.valid, "test": self.test}
+        if name not in splits:
+            raise UnknownNameError("split", name, splits)
+        return splits[name]
+
+
+def vocabulary(*parts: Sequence[NamedTriple]) -> tuple[NameArray, NameArray]:
+    """Return the entity names and the relation names of named triples, each sorted by name."""
+    entities = sorted({name for part in parts for head, _, tail in part for name in (head, tail)})
+    relations = sorted({relation for part in parts for _, relation, _ in part})
+    return np.array(entities, dtype=np.str_), np.array(relations, dtype=np.str_)
+
+
+def encode(rows: Sequence[NamedTriple], entities: NameArray, relations: NameArray, where: str) -> IntArray:
+    """Return named triples as ids ``(n, 3)``; an unknown name raises `DatasetError` naming ``where``."""
+    entity_ids = {name: index for index, name in enumerate(entities.tolist())}
+    relation_ids = {name: index for index, name in enumerate(relations.tolist())}
+    try:
+        ids = [(entity_ids[head], relation_ids[rel], entity_ids[tail]) for head, rel, tail in rows]
+    except KeyError as error:
+        unknown = [
+            row
+            for row in rows
+            if row[HEAD] not in entity_ids or row[RELATION] not in relation_ids or row[TAIL] not in entity_ids
+        ]
+        raise DatasetError(
+            f"{where}: {len(unknown)} of {len(rows)} triples name an entity or relation outside the "
+            f"vocabulary, first {unknown[0]}"
+        ) from error
+    return np.array(ids, dtype=np.int64).reshape(-1, 3)

@@ -1,0 +1,272 @@
+"""Datasets on disk: one directory each, complete or absent, every file checked by its hash when read."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shlex
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Literal, TypeVar
+
+import numpy as np
+import platformdirs
+import pyarrow as pa
+
+from mtbench.data import catalog, manifest, parquet, scenario
+from mtbench.data import parts as comparison
+from mtbench.data.catalog import Graph, Part, Record
+from mtbench.data.manifest import Manifest, StoredFile, StoredPart
+from mtbench.data.parts import Comparison
+from mtbench.data.splits import Dataset, Split
+from mtbench.errors import CorruptedFileError, DatasetError
+from mtbench.files import atomic
+from mtbench.names import IntArray
+from mtbench.version import __version__
+
+Decoded = TypeVar("Decoded")
+MANIFEST = "manifest.json"
+FILES = (
+    "train/entities.parquet",
+    "train/relations.parquet",
+    "train/graph.parquet",
+    "valid/targets.parquet",
+    "test/entities.parquet",
+    "test/relations.parquet",
+    "test/graph.parquet",
+    "test/targets.parquet",
+)
+"""The files beside the manifest; validation shares the graph and the vocabulary of training."""
+
+
+def cache_root() -> Path:
+    """Return the folder of everything kept between runs: ``MTBENCH_CACHE``, or the user's cache folder."""
+    chosen = os.environ.get("MTBENCH_CACHE", "")
+    return Path(chosen).expanduser().absolute() if chosen else platformdirs.user_cache_path("mtbench")
+
+
+def cached(record: Record) -> Path:
+    """Return the directory of a catalogued dataset in the cache, whether it exists or not."""
+    return cache_root() / "datasets" / record.id / record.version
+
+
+def mend(arguments: str, directory: Path | None = None) -> str:
+    """Return the command that builds a dataset again, into the cache or into ``directory``."""
+    place = "" if directory is None else f" --out {shlex.quote(str(directory))}"
+    return f"mtbench build {arguments}{place} --force"
+
+
+def obtain(directory: Path, make: Callable[[], Dataset], *, force: bool = False, remedy: str = "") -> Dataset:
+    """Return the dataset of a directory, made and stored first where it is absent or ``force`` says so.
+
+    Processes that want the same directory take turns: the first makes it, the others wait and read
+    it. With ``force`` the old dataset stays in place until the new one is complete; whatever fails,
+    the directory is afterwards what it was before. A full or read-only disk raises `MtbenchError`.
+    """
+    with atomic.locked(directory):
+        if not (force or atomic.is_free(directory)):
+            return read(directory, remedy)
+        dataset = make()
+        atomic.replace_directory(directory, encode(dataset))
+        return dataset
+
+
+def encode(dataset: Dataset) -> dict[str, bytes]:
+    """Return the files of a dataset directory, path to bytes: the same bytes for the same dataset.
+
+    Raises `DatasetError` where the three splits do not fit together.
+    """
+    _expect_consistent(dataset)
+    files: dict[str, bytes] = {}
+    for split in (dataset.train, dataset.test):
+        files[f"{split.name}/entities.parquet"] = parquet.encode_names("entity", split.entities)
+        files[f"{split.name}/relations.parquet"] = parquet.encode_names("relation", split.relations, split.tasks)
+        files[f"{split.name}/graph.parquet"] = parquet.encode_triples(split.graph, split.entities, split.relations)
+    for split in (dataset.valid, dataset.test):
+        files[f"{split.name}/targets.parquet"] = parquet.encode_triples(split.targets, split.entities, split.relations)
+    return {**files, MANIFEST: manifest.render(_describe(dataset, files))}
+
+
+def read(directory: Path, remedy: str = "") -> Dataset:
+    """Return the dataset stored in a directory.
+
+    Every file is compared with the manifest by size and SHA-256 before it is used: a missing,
+    truncated or edited one raises `CorruptedFileError` that names it and ends in ``remedy``, the
+    command that mends it (by default the one that made the directory).
+    """
+    found = read_manifest(directory, remedy)
+    record = _record(found)
+    remedy = remedy or _remedy(found, record, directory)
+    _expect_release(found, record, directory, remedy)
+    train = _read_graph("train", directory, found, remedy)
+    test = _read_graph("test", directory, found, remedy)
+    return Dataset(
+        name=found.dataset,
+        version=found.version,
+        train=train,
+        valid=_read_targets(replace(train, name="valid"), directory, found, remedy),
+        test=_read_targets(test, directory, found, remedy),
+        info=record,
+        parameters=dict(found.parameters),
+    )
+
+
+def read_manifest(directory: Path, remedy: str = "") -> Manifest:
+    """Return the manifest of a dataset directory.
+
+    A missing, garbled or edited manifest raises `CorruptedFileError` ending in ``remedy``, the command
+    that mends it; one written by a newer version raises `DatasetError`.
+    """
+    remedy = remedy or mend("NAME", directory)
+    path = directory / MANIFEST
+    try:
+        found = manifest.parse(path.read_bytes(), str(path))
+    except FileNotFoundError as error:
+        raise CorruptedFileError(f"{path} is missing: {remedy}") from error
+    except (ValueError, OSError) as error:
+        raise CorruptedFileError(f"{path} {error}: {remedy}") from error
+    if set(found.files) != set(FILES):
+        raise CorruptedFileError(f"{path} lists other files than a dataset has: {remedy}")
+    return found
+
+
+def verify(directory: Path, remedy: str = "") -> list[Comparison]:
+    """Read a stored dataset, recompute its content hashes and return them beside the manifest's.
+
+    Files that differ from the manifest raise `CorruptedFileError`, as in `read`.
+    """
+    dataset = read(directory, remedy)
+    parts = read_manifest(directory, remedy).parts
+    return comparison.compare(dataset, {key: (part.triples, part.content_sha256) for key, part in parts.items()})
+
+
+def _describe(dataset: Dataset, files: Mapping[str, bytes]) -> Manifest:
+    record = dataset.info
+    is_release = dict(dataset.parameters) == dict(record.parameters)
+    holders = {key: f"{key}.parquet" for key in ("train/graph", "valid/targets", "test/graph", "test/targets")}
+    holders |= {"train/targets": "", "valid/graph": "train/graph.parquet"}
+    return Manifest(
+        dataset=dataset.name,
+        version=dataset.version,
+        record=record.id,
+        builder=record.builder,
+        builder_version=__version__,
+        parameters=dict(dataset.parameters),
+        graphs={
+            split.name: Graph(split.num_entities, split.num_relations, split.relation_slots)
+            for split in (dataset.train, dataset.test)
+        },
+        parts={
+            key: StoredPart(triples, sha256, holders[key])
+            for key, (triples, sha256) in comparison.describe(dataset).items()
+        },
+        files={name: StoredFile(len(data), hashlib.sha256(data).hexdigest()) for name, data in files.items()},
+        sources=record.sources if is_release else (),
+        licence=record.licence,
+        citation=record.citation,
+    )
+
+
+def _expect_consistent(dataset: Dataset) -> None:
+    train, valid = dataset.train, dataset.valid
+    if len(train.targets):
+        raise DatasetError(f"{dataset.name}: train has {len(train.targets)} targets; training has none")
+    same = (
+        np.array_equal(train.graph, valid.graph)
+        and np.array_equal(train.entities, valid.entities)
+        and np.array_equal(train.relations, valid.relations)
+        and train.relation_slots == valid.relation_slots
+        and dict(train.tasks) == dict(valid.tasks)
+    )
+    if not same:
+        raise DatasetError(f"{dataset.name}: valid must have the graph and the vocabulary of train")
+    for split in (train, dataset.test):
+        for names, kind in ((split.entities, "entities"), (split.relations, "relations")):
+            parquet.check_vocabulary(names, f"{dataset.name} {split.name} {kind}")
+        if unknown := sorted(split.tasks.keys() - set(split.relations.tolist())):
+            raise DatasetError(f"{dataset.name} {split.name}: tasks of unknown relations {', '.join(unknown)}")
+
+
+def _expect_release(found: Manifest, record: Record, directory: Path, remedy: str) -> None:
+    # A directory that another version of the package made must not pass for today's release.
+    if found.version != record.version or dict(found.parameters) != dict(record.parameters):
+        return
+    wanted = comparison.released(record)
+    for key, part in found.parts.items():
+        if wanted[key] != (part.triples, part.content_sha256):
+            raise CorruptedFileError(f"{directory / MANIFEST}: {key} is not that of the catalogue's release: {remedy}")
+
+
+def _record(found: Manifest) -> Record:
+    if found.builder != scenario.BUILDER:
+        return catalog.record(found.record)
+    parts = {key: Part(part.triples, part.content_sha256) for key, part in found.parts.items()}
+    return scenario.record(
+        found.record, found.version, found.licence, found.citation, found.parameters, found.graphs, parts
+    )
+
+
+def _remedy(found: Manifest, record: Record, directory: Path) -> str:
+    if found.builder == scenario.BUILDER:
+        # The datasets of a scenario file lie in folders of their names, below the directory they were built into.
+        depth = len(Path(record.id).parts)
+        root = directory.absolute().parents[depth - 1] if len(directory.absolute().parents) >= depth else directory
+        return mend(scenario.build_arguments(found.parameters), root)
+    changed = {key: value for key, value in found.parameters.items() if record.parameters.get(key) != value}
+    options = [f"--seed {value}" if key == "seed" else f"--set {key}={value}" for key, value in changed.items()]
+    return mend(" ".join([record.id, *options]), directory)
+
+
+def _read_graph(name: Literal["train", "test"], directory: Path, found: Manifest, remedy: str) -> Split:
+    def part(file: str, decode: Callable[[pa.Buffer], Decoded]) -> Decoded:
+        return _decoded(directory, f"{name}/{file}.parquet", found, remedy, decode)
+
+    entities, _ = part("entities", lambda data: parquet.decode_names(data, "entity"))
+    relations, tasks = part("relations", lambda data: parquet.decode_names(data, "relation"))
+    return Split(
+        dataset=found.dataset,
+        name=name,
+        graph=part("graph", lambda data: parquet.decode_triples(data, entities, relations)),
+        targets=np.empty((0, 3), dtype=np.int64),
+        entities=entities,
+        relations=relations,
+        relation_slots=found.graphs[name].relation_slots,
+        tasks=tasks,
+    )
+
+
+def _read_targets(split: Split, directory: Path, found: Manifest, remedy: str) -> Split:
+    def decode(data: pa.Buffer) -> IntArray:
+        return parquet.decode_triples(data, split.entities, split.relations)
+
+    return replace(split, targets=_decoded(directory, f"{split.name}/targets.parquet", found, remedy, decode))
+
+
+def _decoded(
+    directory: Path, name: str, found: Manifest, remedy: str, decode: Callable[[pa.Buffer], Decoded]
+) -> Decoded:
+    try:
+        return decode(_checked_bytes(directory, name, found, remedy))
+    except ValueError as error:
+        raise CorruptedFileError(f"{directory / name} {error}: {remedy}") from error
+
+
+def _checked_bytes(directory: Path, name: str, found: Manifest, remedy: str) -> pa.Buffer:
+    """Return the bytes of a file, mapped into memory, once its size and hash are those of the manifest."""
+    path, expected = directory / name, found.files[name]
+    try:
+        size = path.stat().st_size
+        if size == expected.bytes:
+            with pa.memory_map(str(path)) as stream:
+                data = stream.read_buffer()
+    except FileNotFoundError as error:
+        raise CorruptedFileError(f"{path} is missing: {remedy}") from error
+    except OSError as error:
+        raise CorruptedFileError(f"{path} cannot be read, {error.strerror or error}: {remedy}") from error
+    if size != expected.bytes:
+        reason = "is truncated" if size < expected.bytes else "has grown"
+        raise CorruptedFileError(f"{path} {reason} ({size} of {expected.bytes} bytes): {remedy}")
+    if hashlib.sha256(data).hexdigest() != expected.sha256:
+        raise CorruptedFileError(f"{path} was edited (its SHA-256 differs from the manifest): {remedy}")
+    return data

@@ -1,0 +1,300 @@
+"""What to know about a scorer before believing its figures: nine checks that take seconds.
+
+A benchmark cannot see inside a model. It can hand it the same question twice, in other batches, in
+another order and under other names, and see whether the answers stay the same.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Literal, TypeAlias
+
+import numpy as np
+
+from mtbench.data.splits import Split
+from mtbench.errors import NotFiniteError, ScoreError
+from mtbench.evaluation.subjects import Factory, factory, function, synthetic
+from mtbench.evaluation.task import Task, task
+from mtbench.metrics import closed as metrics
+from mtbench.names import HEAD, RELATION, TAIL, FloatArray, IntArray, ScoreArray, ScoreFunction
+from mtbench.ranking.ranks import accept
+from mtbench.results.result import MtbenchWarning
+
+Verdict: TypeAlias = Literal["pass", "fail", "not applicable"]
+
+TARGETS = 100
+"""Targets of a dataset that are scored: enough to see a rank move, few enough for seconds."""
+
+ALONE, BATCH = 50, 97
+"""Triples that are scored one by one, and the size of the batches that all are scored in again."""
+
+ROUNDING = 100
+"""Scores that differ by up to as many roundings of the largest one are the same but for the order of additions."""
+
+BUILDS, LEVEL = 16, 0.01
+"""Builds of a model with random features that are compared on each side, and the level at which they differ."""
+
+REMEDY = "; return "
+"""What the evaluator's warnings say of ties that the scorer need not have."""
+
+NO_FACTORY = "name a function of the split that returns the scorer, so that it can be built on another split"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One check: its name, its verdict, and a sentence on what that means and what to do."""
+
+    name: str
+    verdict: Verdict
+    message: str
+
+
+@dataclass(frozen=True)
+class Report:
+    """All findings about one scorer on one split."""
+
+    dataset: str
+    findings: tuple[Finding, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether no check failed."""
+        return not any(finding.verdict == "fail" for finding in self.findings)
+
+
+@dataclass(frozen=True, eq=False)
+class _Subject:
+    """A scorer on the split it is checked with; ``build`` makes it anew on another split with a seed."""
+
+    task: Task
+    score: ScoreFunction
+    build: Factory | None
+
+    def read(self, score: ScoreFunction, triples: IntArray) -> ScoreArray:
+        return accept(score(triples.copy()), triples, self.task.split, len(triples))[0]
+
+    @cached_property
+    def triples(self) -> IntArray:
+        return self.task.triples
+
+    @cached_property
+    def scores(self) -> ScoreArray:
+        return self.read(self.score, self.triples)
+
+    def moved(self, scores: ScoreArray) -> int:
+        """Return of how many targets other scores change the rank."""
+        ours, theirs = self.task.rank(self.scores), self.task.rank(scores)
+        return int(np.count_nonzero((ours.greater != theirs.greater) | (ours.equal != theirs.equal)))
+
+    def reciprocal(self, scores: ScoreArray) -> FloatArray:
+        """Return the expected reciprocal rank of every target ``(m,)``."""
+        ranks = self.task.rank(scores)
+        return metrics.per_target(ranks.greater, ranks.equal)["mrr"]
+
+
+_Other: TypeAlias = Callable[[_Subject, Factory, int], ScoreArray]
+
+
+def check(scorer: object, split: Split | None = None) -> Report:
+    """Ask a scorer the same in different ways and return what changed.
+
+    ``scorer`` is one of three things: an object with a method ``score``; a function whose parameter is
+    called ``triples``; or a factory, any other function, which is handed the observable split (and a
+    ``seed``, if it has a parameter of that name) and returns a scorer. Only a factory can be checked for
+    equivariance and for reading the targets. ``split`` is any split with targets, of which the first
+    100 are used; without it a small graph is made on the fly. Raises `UsageError` for something that
+    cannot score; an exception from a factory, or from the first scores, is not caught.
+    """
+    few = synthetic() if split is None else replace(split, targets=split.targets[:TARGETS])
+    chosen = task(few, "dual", "present")
+    build = factory(scorer)
+    score = build(chosen.split.observable(), 0) if build else function(scorer)
+    return Report(chosen.split.dataset, tuple(_findings(_Subject(chosen, score, build))))
+
+
+def _findings(subject: _Subject) -> Iterator[Finding]:
+    shape, finite = _accepted(subject)
+    yield shape
+    yield finite
+    if "fail" in (shape.verdict, finite.verdict):
+        for name in ("determinism", *REPEATED, *REBUILT, "ties"):
+            yield Finding(name, "not applicable", "nothing can be compared before the scores are accepted")
+        return
+    steady = _repeated("determinism", _again, subject)
+    yield steady
+    for name, ask in REPEATED.items():
+        if steady.verdict == "fail":
+            yield Finding(name, "not applicable", "the same question twice has two answers already")
+        else:
+            yield _repeated(name, ask, subject)
+    for name, other in REBUILT.items():
+        yield _rebuilt(name, other, subject)
+    yield _ties(subject)
+
+
+def _accepted(subject: _Subject) -> tuple[Finding, Finding]:
+    fine = Finding("shape and type", "pass", "one real number per triple")
+    try:
+        _ = subject.scores
+    except NotFiniteError as error:
+        return fine, Finding("finiteness", "fail", str(error))
+    except ScoreError as error:
+        unknown = Finding("finiteness", "not applicable", "nothing can be said before shape and type are right")
+        return Finding("shape and type", "fail", str(error)), unknown
+    return fine, Finding("finiteness", "pass", "no score is infinite or not a number")
+
+
+def _alone(subject: _Subject) -> ScoreArray:
+    """Score all triples in smaller batches, and some of them one by one."""
+    triples, found = subject.triples, subject.scores.copy()
+    for start in range(0, len(triples), BATCH):
+        found[start : start + BATCH] = _same_type(subject, triples[start : start + BATCH])
+    for row in range(0, len(triples), -(-len(triples) // ALONE)):
+        one = _same_type(subject, triples[row : row + 1])
+        # Whichever of the two is further from the score in one batch is the one to report.
+        if abs(float(one[0]) - float(subject.scores[row])) > abs(float(found[row]) - float(subject.scores[row])):
+            found[row] = one[0]
+    return found
+
+
+def _same_type(subject: _Subject, triples: IntArray) -> ScoreArray:
+    found = subject.read(subject.score, triples)
+    if found.dtype != subject.scores.dtype:
+        raise ScoreError(f"{len(triples)} triples are scored in {found.dtype}, all in {subject.scores.dtype}")
+    return found
+
+
+def _permuted(subject: _Subject) -> ScoreArray:
+    order = np.random.default_rng(0).permutation(len(subject.triples))
+    found = subject.scores.copy()
+    found[order] = subject.read(subject.score, subject.triples[order])
+    return found
+
+
+def _again(subject: _Subject) -> ScoreArray:
+    return subject.read(subject.score, subject.triples)
+
+
+REPEATED: Mapping[str, Callable[[_Subject], ScoreArray]] = {
+    "batch size": _alone,
+    "order": _permuted,
+}
+
+ADVICE = {
+    "determinism": "switch off dropout and fix the seed of whatever is drawn while scoring",
+    "batch size": "look for statistics over the batch, for padding, and for squeeze() on a batch of one",
+    "order": "look for statistics over the batch and for states that pass from one triple to the next",
+    "entity names": "look for embeddings or sorting by entity id; features drawn at random need a parameter 'seed'",
+    "relation names": "look for embeddings or sorting by relation id; features drawn at random need a parameter 'seed'",
+    "targets": "the model reads split.targets, which are the answers: build it from split.graph alone",
+}
+
+
+def _repeated(name: str, ask: Callable[[_Subject], ScoreArray], subject: _Subject) -> Finding:
+    try:
+        found = ask(subject)
+    except Exception as error:  # noqa: BLE001 - whatever a scorer raises at a question it has to answer is the finding
+        return Finding(name, "fail", f"raised {type(error).__name__}: {error}; {ADVICE[name]}")
+    same, words = _compared(subject, found)
+    return Finding(name, "pass", words) if same else Finding(name, "fail", f"{words}: {ADVICE[name]}")
+
+
+def _compared(subject: _Subject, found: ScoreArray) -> tuple[bool, str]:
+    """Return whether other scores are the same but for rounding, and a sentence that says by how much they differ."""
+    ours, theirs = (scores.astype(np.float64) for scores in (subject.scores, found))
+    largest = float(np.abs(ours - theirs).max())
+    if largest == 0:
+        return True, "exactly the same scores"
+    rounding = 0.0 if found.dtype.kind != "f" else ROUNDING * float(np.spacing(np.abs(subject.scores).max()))
+    ranks = f"the ranks of {subject.moved(found)} of {len(subject.task.split.targets)} targets change"
+    if largest <= rounding:
+        return True, f"the same scores within rounding: they differ by at most {largest:.1e}, {ranks}"
+    return False, f"scores differ by up to {largest:.2g}, {ranks}"
+
+
+def _rebuilt(name: str, other: _Other, subject: _Subject) -> Finding:
+    """Compare scorers built on another split exactly or, where builds differ by chance, in distribution."""
+    build, observable = subject.build, subject.task.split.observable()
+    if build is None:
+        return Finding(name, "not applicable", NO_FACTORY)
+    try:
+        same, words = _compared(subject, other(subject, build, 0))
+        if same:
+            return Finding(name, "pass", words)
+        ours = [subject.read(build(observable, seed), subject.triples) for seed in range(BUILDS)]
+        if all(np.array_equal(scores, ours[0]) for scores in ours):
+            return Finding(name, "fail", f"{words}: {ADVICE[name]}")
+        theirs = [other(subject, build, seed) for seed in range(BUILDS)]
+    except Exception as error:  # noqa: BLE001 - as above
+        return Finding(name, "fail", f"raised {type(error).__name__}: {error}; {ADVICE[name]}")
+    return _distributed(name, *(np.stack([subject.reciprocal(one) for one in side]) for side in (ours, theirs)))
+
+
+def _distributed(name: str, ours: FloatArray, theirs: FloatArray) -> Finding:
+    """Compare reciprocal ranks ``(builds, m)`` by a permutation test on how far the mean ranks of targets are apart."""
+    from scipy.stats import permutation_test
+
+    table = np.concatenate((ours, theirs))
+
+    def apart(one: IntArray, other: IntArray) -> float:
+        return float(((table[one].mean(axis=0) - table[other].mean(axis=0)) ** 2).sum())
+
+    builds = np.arange(len(ours)), np.arange(len(ours), len(table))
+    likely = float(permutation_test(builds, apart, alternative="greater", n_resamples=999, rng=0).pvalue)
+    here, there = (f"{side.mean():.3f} ± {side.mean(axis=1).std(ddof=1):.3f}" for side in (ours, theirs))
+    words = (
+        f"builds differ by chance; over {BUILDS} of them the MRR is {here}, and {there} with {name} changed "
+        f"(permutation test on the ranks of all targets: p = {likely:.2g})"
+    )
+    if likely < LEVEL:
+        return Finding(name, "fail", f"{words}: {ADVICE[name]}")
+    return Finding(name, "pass", f"the same in distribution: {words}")
+
+
+def _renamed(subject: _Subject, build: Factory, seed: int, columns: tuple[int, ...], number: int) -> ScoreArray:
+    """Score the same triples on a split where ids of some columns are permuted."""
+    new = np.random.default_rng(seed + 1).permutation(number)
+    split = subject.task.split.observable()
+
+    def rename(triples: IntArray) -> IntArray:
+        renamed = triples.copy()
+        for column in columns:
+            renamed[:, column] = new[triples[:, column]]
+        return renamed
+
+    return subject.read(build(replace(split, graph=rename(split.graph)), seed), rename(subject.triples))
+
+
+def _with_entities_renamed(subject: _Subject, build: Factory, seed: int) -> ScoreArray:
+    return _renamed(subject, build, seed, (HEAD, TAIL), subject.task.split.num_entities)
+
+
+def _with_relations_renamed(subject: _Subject, build: Factory, seed: int) -> ScoreArray:
+    return _renamed(subject, build, seed, (RELATION,), subject.task.split.num_relations)
+
+
+def _with_targets(subject: _Subject, build: Factory, seed: int) -> ScoreArray:
+    return subject.read(build(subject.task.split, seed), subject.triples)
+
+
+REBUILT: Mapping[str, _Other] = {
+    "entity names": _with_entities_renamed,
+    "relation names": _with_relations_renamed,
+    "targets": _with_targets,
+}
+
+
+def _ties(subject: _Subject) -> Finding:
+    if len(np.unique(subject.scores)) == 1:
+        return Finding("ties", "fail", "every triple has the same score: the figures are those of chance")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", MtbenchWarning)
+        result = subject.task.run(subject.score)
+    found = f"{result.tie_rate:.0%} of targets tie with a candidate"
+    remedies = [sentence for sentence in result.warnings if REMEDY in sentence]
+    if remedies:
+        return Finding("ties", "fail", "; ".join(remedies))
+    return Finding("ties", "pass", "; ".join([found, *(text for text in result.warnings if "bounds" in text)]))

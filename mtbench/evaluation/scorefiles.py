@@ -1,0 +1,258 @@
+"""Score files: the triples of a task handed to any language, and the scores that come back, checked row by row."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from mtbench.data.splits import Split
+from mtbench.errors import ScoreError, UsageError, nearest
+from mtbench.files import formats as tabular
+from mtbench.names import COLUMNS, HEAD, RELATION, TAIL, BoolArray, IntArray, ScoreArray
+from mtbench.ranking.ranks import SHOWN, accept
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from mtbench.evaluation.task import Task
+
+SCORE = "score"
+ID_COLUMNS = ("head_id", "relation_id", "tail_id")
+TASK, CONTENT, CANDIDATES = "mtbench.task", "mtbench.content_sha256", "mtbench.candidates_sha256"
+"""Metadata of a written file: the task's name, and the hashes of the split and the candidates it was drawn from."""
+
+SEARCHED = 10_000
+"""Vocabularies larger than this are not searched for the nearest name, which takes seconds."""
+
+Kind: TypeAlias = Literal["ids", "names"]
+
+
+@dataclass(frozen=True, eq=False)
+class Scores:
+    """Scores aligned with the triples of a task ``(k,)``, the type they came in, and what a reader should know."""
+
+    values: ScoreArray
+    kind: str
+    notes: tuple[str, ...]
+
+
+def write_triples(task: Task, path: Path, *, force: bool = False) -> Path:
+    """Write the triples of a task, one row each, by name and by id, and return the file.
+
+    The columns are head, relation, tail (names) and head_id, relation_id, tail_id (int64); add a column
+    score and hand the file to ``evaluate_file``. Parquet and Arrow files carry the task's name and the
+    hashes of its split and candidates as metadata. Errors are those of `mtbench.files.formats.write`.
+    """
+    triples = task.triples
+    columns = {
+        name: known.take(pa.array(triples[:, column]))
+        for column, (name, known) in enumerate(zip(COLUMNS, _vocabularies(task.split), strict=True))
+    }
+    columns |= {name: pa.array(triples[:, column]) for column, name in enumerate(ID_COLUMNS)}
+    about = {TASK: task.name} | _hashes(task)
+    tabular.write(path, pa.table(columns).replace_schema_metadata(about), force=force)
+    return path
+
+
+def read(task: Task, path: Path) -> Scores:
+    """Read the scores of a task from a file with the columns head, relation, tail and score, rows in any order.
+
+    Triples are by id where the first three columns are integers and by name where they are text. In CSV
+    and TSV, which know no types, they are by id where every cell is a whole number, unless a relation of
+    the dataset has a number for a name. Rows the task does not ask for are ignored and noted. Raises
+    `ScoreError` that names the file for everything else, and `UsageError` where there is none.
+    """
+    try:
+        stored = tabular.read(path, COLUMNS, SCORE)
+        _check_hashes(stored.metadata, task)
+        return _aligned(stored.table, task, text=stored.text)
+    except ScoreError as error:
+        raise ScoreError(f"{path}: {error}") from error
+
+
+def from_frame(task: Task, frame: pd.DataFrame) -> Scores:
+    """Return the scores of a pandas frame with the columns head, relation, tail and score; see `read`."""
+    import pandas as pd
+
+    if not isinstance(frame, pd.DataFrame):
+        raise UsageError(f"{type(frame).__name__} is no pandas frame: convert it, or write it to a Parquet file")
+    wanted = (*COLUMNS, SCORE)
+    tabular.expect_columns([str(name) for name in frame.columns], wanted)
+    try:
+        table = pa.Table.from_pandas(frame[list(wanted)], preserve_index=False)
+    except (pa.ArrowException, TypeError, ValueError) as error:
+        raise ScoreError(f"a column of the frame mixes types ({error}); give each column one type") from error
+    return _aligned(table, task, text=False)
+
+
+def _hashes(task: Task) -> dict[str, str]:
+    return {CONTENT: task.split.content_sha256, CANDIDATES: task.candidates.sha256}
+
+
+def _check_hashes(metadata: Mapping[str, str], task: Task) -> None:
+    for key, expected in _hashes(task).items():
+        found = metadata.get(key)
+        if found is not None and found != expected:
+            what = "for another version of the dataset" if key == CONTENT else "with other candidates"
+            raise ScoreError(
+                f"was written {what}, task {metadata.get(TASK, 'of an unknown name')} "
+                f"({key} {found[:12]}), not for {task.name} ({expected[:12]}): score the triples of this task "
+                f"(mtbench score --template FILE --task {task.name})"
+            )
+
+
+def _aligned(table: pa.Table, task: Task, *, text: bool) -> Scores:
+    where, split, triples = f"{task.split.dataset} {task.split.name}", task.split, task.triples
+    ids, values, empty = _ids(table, split, where, text), *_numbers(table.column(SCORE), where)
+    keys, expected = _keys(ids, split), _keys(triples, split)
+    rows = np.searchsorted(expected, keys)
+    asked = expected[np.minimum(rows, len(expected) - 1)] == keys
+    rows, values, empty = rows[asked], values[asked], empty[asked]
+    extra = len(keys) - len(rows)
+    if problems := [*_missing(rows, extra, triples, split), *_repeated(rows, values, triples, split)]:
+        raise ScoreError(f"{where}: {' '.join(problems)}")
+    if empty.any():
+        raise ScoreError(
+            f"{where}: {int(empty.sum())} of {len(rows)} scores are empty (null or NaN): "
+            f"{_shown(np.sort(rows[empty]), triples, split)}. Such a score has no rank"
+        )
+    aligned = np.empty(len(triples), dtype=values.dtype)
+    aligned[rows] = values
+    accepted, kind = accept(aligned, triples, split, len(triples))
+    note = f"rows that score triples the task does not ask for were ignored: {extra} of {len(keys)}"
+    return Scores(accepted, kind, (note,) if extra else ())
+
+
+def _missing(rows: IntArray, extra: int, triples: IntArray, split: Split) -> Iterator[str]:
+    missing = np.bincount(rows, minlength=len(triples)) == 0
+    if missing.any():
+        other = f" {extra} rows score triples the task does not ask for: is it another task's file?" if extra else ""
+        yield (
+            f"{int(missing.sum())} of {len(triples)} triples have no score: "
+            f"{_shown(np.flatnonzero(missing), triples, split)}. Score every one of task.triples, which "
+            f"mtbench score --template FILE writes to a file.{other}"
+        )
+
+
+def _repeated(rows: IntArray, values: ScoreArray, triples: IntArray, split: Split) -> Iterator[str]:
+    if not (np.bincount(rows, minlength=len(triples)) > 1).any():
+        return
+    order = np.argsort(rows, kind="stable")
+    rows, values = rows[order], values[order]
+    again = rows[1:] == rows[:-1]
+    repeated, differing = np.unique(rows[1:][again]), np.unique(rows[1:][again & (values[1:] != values[:-1])])
+    first = np.concatenate((differing, np.setdiff1d(repeated, differing)))[:SHOWN]
+    shown = "; ".join(
+        f"({', '.join(name)}) scored {' and '.join(map(str, values[rows == row][:SHOWN].tolist()))}"
+        for row, name in zip(first.tolist(), split.named(triples[first]), strict=True)
+    )
+    rest = f"; and {len(repeated) - len(first)} more" if len(repeated) > len(first) else ""
+    yield (
+        f"{len(repeated)} triples are scored more than once, {len(differing)} of them with different scores: "
+        f"{shown}{rest}. Keep one row per triple: repeats, equal ones too, are the mark of files joined by mistake."
+    )
+
+
+def _shown(rows: IntArray, triples: IntArray, split: Split) -> str:
+    names = "; ".join(f"({', '.join(name)})" for name in split.named(triples[rows[:SHOWN]]))
+    return names + (f"; and {len(rows) - SHOWN} more" if len(rows) > SHOWN else "")
+
+
+def _keys(triples: IntArray, split: Split) -> IntArray:
+    return (triples[:, HEAD] * split.relation_slots + triples[:, RELATION]) * split.num_entities + triples[:, TAIL]
+
+
+def _numbers(column: pa.ChunkedArray, where: str) -> tuple[ScoreArray, BoolArray]:
+    """Return the scores and which of them are empty."""
+    if pa.types.is_null(column.type):
+        column = column.cast(pa.float64())
+    if not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):
+        raise ScoreError(f"{where}: column score has the type {column.type}, expected integers or floats")
+    empty = column.is_null().to_numpy()
+    filled = pc.fill_null(column, 0) if empty.any() and pa.types.is_integer(column.type) else column
+    return filled.to_numpy(), empty
+
+
+def _ids(table: pa.Table, split: Split, where: str, text: bool) -> IntArray:
+    columns = [table.column(name) for name in COLUMNS]
+    for name, column in zip(COLUMNS, columns, strict=True):
+        if column.null_count:
+            first = int(np.flatnonzero(column.is_null().to_numpy())[0])
+            raise ScoreError(f"{where}: column {name} has {column.null_count} empty cells, first at row {first}")
+    kinds = [_kind(column.type, name, where) for name, column in zip(COLUMNS, columns, strict=True)]
+    if text and not any(name.isdecimal() for name in split.relations.tolist()) and all(map(_decimal, columns)):
+        kinds = ["ids"] * 3
+    if len(set(kinds)) > 1:
+        found = ", ".join(f"{name} {column.type}" for name, column in zip(COLUMNS, columns, strict=True))
+        raise ScoreError(f"{where}: ids and names are mixed ({found}); give all three columns as integers or as text")
+    vocabularies = _vocabularies(split)
+    if kinds[0] == "ids":
+        limits = [len(known) for known in vocabularies]
+        parts = [_checked(*part, where) for part in zip(COLUMNS, columns, limits, strict=True)]
+        return np.stack(parts, axis=1)
+    numbers = [
+        pc.index_in(_plain(column), value_set=known) for column, known in zip(columns, vocabularies, strict=True)
+    ]
+    unknown = [
+        _unknown(name, _plain(column).filter(found.is_null()), known)
+        for name, column, found, known in zip(COLUMNS, columns, numbers, vocabularies, strict=True)
+        if found.null_count
+    ]
+    if unknown:
+        raise ScoreError(f"{where}: {'; '.join(unknown)}. Names are those of {where}, spelt as in task.triples")
+    return np.stack([found.to_numpy().astype(np.int64) for found in numbers], axis=1)
+
+
+def _vocabularies(split: Split) -> tuple[pa.StringArray, pa.StringArray, pa.StringArray]:
+    entities = pa.array(split.entities.tolist(), pa.string())
+    relations = pa.array([split.relation_name(relation) for relation in range(split.relation_slots)], pa.string())
+    return entities, relations, entities
+
+
+def _kind(given: pa.DataType, name: str, where: str) -> Kind:
+    inner = given.value_type if pa.types.is_dictionary(given) else given
+    if pa.types.is_integer(given):
+        return "ids"
+    if pa.types.is_string(inner) or pa.types.is_large_string(inner) or pa.types.is_string_view(inner):
+        return "names"
+    raise ScoreError(f"{where}: column {name} has the type {given}, expected names (text) or ids (integers)")
+
+
+def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    inner = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+    return column.cast(inner).cast(pa.string())
+
+
+def _decimal(column: pa.ChunkedArray) -> bool:
+    return bool(len(column)) and bool(pc.all(pc.match_substring_regex(column, "^[0-9]{1,18}$")).as_py())
+
+
+def _checked(name: str, column: pa.ChunkedArray, limit: int, where: str) -> IntArray:
+    try:
+        ids: IntArray = column.cast(pa.int64()).to_numpy()
+    except pa.ArrowInvalid as error:
+        raise ScoreError(f"{where}: column {name} has ids beyond int64 ({error})") from error
+    wrong = (ids < 0) | (ids >= limit)
+    if wrong.any():
+        first = int(np.flatnonzero(wrong)[0])
+        inverse = "; inverse relations are not scored" if name == COLUMNS[RELATION] else ""
+        raise ScoreError(
+            f"{where}: {int(wrong.sum())} rows have a {name} id outside 0 to {limit - 1}, first at row {first}: "
+            f"{ids[first]}{inverse}"
+        )
+    return ids
+
+
+def _unknown(name: str, cells: pa.ChunkedArray, known: pa.StringArray) -> str:
+    names = pc.unique(cells).to_pylist()
+    near = nearest(names[0], known.to_pylist()) if len(known) <= SEARCHED else []
+    hint = f" (did you mean {near[0]!r}?)" if near else ""
+    shown = f"{names[0]!r}{hint}" + "".join(f", {other!r}" for other in names[1:SHOWN])
+    rest = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+    return f"column {name} has unknown names ({len(names)} in {len(cells)} of its rows): {shown}{rest}"

@@ -1,0 +1,1 @@
+"""Models trained, scored and kept: one run, or every topic on every other."""

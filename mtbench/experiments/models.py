@@ -1,0 +1,172 @@
+"""What a trainable model looks like to ``mtbench run``, and how models are found."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+from typing import Protocol, TypeAlias, runtime_checkable
+
+from mtbench.data.catalog import Parameter
+from mtbench.data.splits import Split
+from mtbench.errors import MissingExtraError, UnknownNameError, UsageError
+from mtbench.names import FloatArray, Scorer
+from mtbench.results.runs import Regime
+
+GROUP = "mtbench.models"
+
+
+@dataclass(frozen=True)
+class Progress:
+    """One report of a training loop: batch ``batch`` of ``batches`` in epoch ``epoch`` of at most ``epochs``.
+
+    ``loss`` is the mean over the epoch so far; ``valid_mrr`` the last validation MRR, None where a stage
+    has no validation set.
+    """
+
+    stage: str
+    epoch: int
+    epochs: int
+    batch: int
+    batches: int
+    loss: float
+    valid_mrr: float | None = None
+
+
+def silent(progress: Progress) -> None:
+    """Report nothing."""
+
+
+@dataclass(frozen=True)
+class Context:
+    """What a model is told about the run it takes part in.
+
+    ``dataset`` is the dataset's name (a model may keep a recipe per dataset), ``device`` one of
+    ``auto``, ``cpu`` and ``cuda``, ``settings`` the hyper-parameters given on the command line as text,
+    and ``workdir`` a directory for checkpoints that outlives an interrupted run, None for no checkpoints.
+    """
+
+    dataset: str
+    seed: int = 0
+    device: str = "auto"
+    workdir: Path | None = None
+    settings: Mapping[str, str] = field(default_factory=dict)
+    report: Callable[[Progress], None] = silent
+
+
+class Model(Protocol):
+    """A model that trains on one graph and scores triples of another.
+
+    ``hyperparameters`` and ``device`` are recorded in the result. A model never sees the test targets:
+    ``scorer`` is handed the test split without them and may adapt to its observable triples. What else it
+    can tell is optional: `TellsHistory`, `TellsAssignments`, `TellsMemory`.
+    """
+
+    name: str
+    regime: Regime
+    device: str
+    hyperparameters: Mapping[str, Parameter]
+
+    def fit(self, train: Split, valid: Split) -> None:
+        """Train on the observable triples of ``train``; ``valid`` has the same graph, and targets."""
+        ...
+
+    def scorer(self, observable: Split) -> Scorer:
+        """Return what scores triples of the graph ``observable``: a function of triples ``(m, 3)``, or rows."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class Assignment:
+    """How much each relation belongs to each task: names, and shares float ``(R, K)`` whose rows sum to 1.
+
+    A name that is no relation of the graph (an empty slot, an inverse) is left out of every comparison.
+    """
+
+    relations: Sequence[str]
+    alpha: FloatArray
+
+
+@runtime_checkable
+class TellsHistory(Protocol):
+    """Optional: a model that tells how its training went, for ``history.json`` and ``training.png``."""
+
+    def history(self) -> Mapping[str, Sequence[Mapping[str, float]]]:
+        """Return per stage one record per epoch, with ``epoch``, ``loss`` and whatever else, as ``valid_mrr``."""
+        ...
+
+
+@runtime_checkable
+class TellsAssignments(Protocol):
+    """Optional: a model that sorts relations into tasks, for ``tasks.json`` and ``alpha.png``."""
+
+    def assignments(self) -> Mapping[str, Assignment]:
+        """Return the assignment it learned for the graphs ``train`` and ``test``, as far as it has one."""
+        ...
+
+
+@runtime_checkable
+class TellsMemory(Protocol):
+    """Optional: a model on a device with a memory of its own, whose peak is recorded instead of the process's."""
+
+    def peak_memory(self) -> int | None:
+        """Return the most bytes it held there at once, None where the process's own memory counts."""
+        ...
+
+
+Factory: TypeAlias = Callable[[Context], Model]
+
+
+def names() -> list[str]:
+    """Return the names of all installed models, sorted."""
+    return sorted(_entry_points())
+
+
+def factory(name: str) -> Factory:
+    """Return the factory of an installed model, or of ``package.module:factory``.
+
+    An unknown name raises `UnknownNameError`; a model whose libraries are not installed raises
+    `MissingExtraError` with the command that installs them.
+    """
+    if ":" in name:
+        return _import(name)
+    found = _entry_points()
+    if name not in found:
+        raise UnknownNameError("model", name, found)
+    try:
+        loaded: Factory = found[name].load()
+    except ModuleNotFoundError as error:
+        if error.name in ("torch", "torch_geometric", "safetensors"):
+            raise MissingExtraError(f"model {name} ({error.name} is not installed)", "models") from error
+        raise
+    return loaded
+
+
+def _entry_points() -> dict[str, EntryPoint]:
+    return {point.name: point for point in entry_points(group=GROUP)}
+
+
+def _import(path: str) -> Factory:
+    expected = "expected package.module:factory, importable from here"
+    loaded = attribute(path, "model", expected)
+    if not callable(loaded):
+        raise UsageError(f"{path!r} is of type {type(loaded).__name__}, not a function that makes a model: {expected}")
+    found: Factory = loaded
+    return found
+
+
+def attribute(path: str, what: str, expected: str) -> object:
+    """Return what ``package.module:name`` names; raises `UsageError` if that cannot be imported.
+
+    ``what`` and ``expected`` tell a user what the name was to be of.
+    """
+    module, _, name = path.partition(":")
+    if not all(part.isidentifier() for part in (*module.split("."), name)):
+        raise UsageError(f"{path!r} does not name a {what}: {expected}")
+    try:
+        found: object = getattr(importlib.import_module(module), name)
+    except (ModuleNotFoundError, AttributeError) as error:
+        raise UsageError(f"cannot import the {what} {path!r} ({error}): {expected}") from error
+    return found

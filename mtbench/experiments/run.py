@@ -1,0 +1,297 @@
+"""One run: load a dataset, train a model on it, score it with the standard evaluator, keep all of it."""
+
+from __future__ import annotations
+
+import gc
+import hashlib
+import json
+import re
+import shutil
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+from mtbench.conventions import reading as conventions
+from mtbench.data.load import load
+from mtbench.data.splits import Dataset
+from mtbench.data.store import cache_root
+from mtbench.errors import AtWorkError, UnknownNameError, UsageError
+from mtbench.evaluation.task import task
+from mtbench.experiments import costs as meter
+from mtbench.experiments import failures, models
+from mtbench.experiments import told as learned
+from mtbench.experiments.costs import Meter
+from mtbench.experiments.failures import FAILURE_FILE, Failure
+from mtbench.experiments.models import Context, Model, Progress, TellsMemory
+from mtbench.files.atomic import is_free, storage_errors
+from mtbench.names import Scorer
+from mtbench.ranking import candidates
+from mtbench.results.result import Result
+from mtbench.results.runs import RANKS_FILE, RESULT_FILE, RunInfo, Status
+
+CHECKPOINTS = "checkpoints"
+CONVENTIONS_FILE = "conventions.json"
+ALL = "all"
+GROUPS: Mapping[str, Sequence[str]] = {ALL: candidates.SAMPLED, "full": candidates.FULL}
+"""Names that stand for several protocols: all that draw candidates, and all that rank against every one."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What to run: a model by name or ``package.module:factory``, a dataset, and the tasks to score it on.
+
+    The first protocol and vocabulary are the headline, whose result lies in the run directory itself;
+    every further combination lies below it in ``PROTOCOL-VOCABULARY``. `GROUPS` names several protocols
+    at once. ``candidate_seed`` numbers the frozen candidates, ``seed`` the model's own randomness. ``paper``
+    also reads the model under every convention of the paper's tables, for each protocol, into
+    ``conventions.json`` in the run directory. ``with_names`` says whether the ranks name the targets. What a
+    model tells of its training and its tasks is always kept there (`mtbench.experiments.told`); ``task_labels`` insists on a
+    dataset whose true tasks are known. ``start`` is the directory of a finished run of the same options: its
+    checkpoints take the place of training, so that further tasks are only scored.
+    """
+
+    model: str
+    dataset: str
+    protocols: Sequence[str] = ("dual",)
+    vocabularies: Sequence[str] = ("present",)
+    seed: int = 0
+    candidate_seed: int = 0
+    device: str = "auto"
+    settings: Mapping[str, str] = field(default_factory=dict)
+    out: Path | None = None
+    restart: bool = False
+    force: bool = False
+    paper: bool = False
+    with_names: bool = True
+    task_labels: bool = False
+    start: Path | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("seed", "candidate_seed"):
+            if getattr(self, name) < 0:
+                raise UsageError(f"{name} must be at least 0, not {getattr(self, name)}")
+
+    def tasks(self) -> list[tuple[str, str]]:
+        """Return the protocols and vocabularies to score, the headline first."""
+        protocols = _expand("protocol", self.protocols, candidates.PROTOCOLS, GROUPS)
+        vocabularies = _expand(
+            "vocabulary", self.vocabularies, candidates.VOCABULARIES, {ALL: tuple(candidates.VOCABULARIES)}
+        )
+        return [(protocol, vocabulary) for protocol in protocols for vocabulary in vocabularies]
+
+    def directory(self) -> Path:
+        """Return the run directory: ``out``, or one below ``runs`` named by model, dataset, settings and seed."""
+        settings = [f"{key}={value}" for key, value in sorted(self.settings.items())]
+        given = Path(self.dataset).expanduser()
+        dataset = given.resolve().name if given.is_dir() else self.dataset
+        name = "-".join([self.model, dataset, *settings, f"seed{self.seed}"])
+        return self.out or Path("runs") / re.sub(r"[^\w.,=+-]+", "-", name)
+
+
+def run(
+    plan: Plan, report: Callable[[Progress], None] = models.silent, *, keep_failures: bool = False
+) -> tuple[Path, list[Result]]:
+    """Carry out a plan and return the run directory and its results, the headline first.
+
+    Checkpoints are kept in a hidden directory beside the run directory until everything is scored;
+    then it is renamed to the run directory. An interrupted run therefore leaves no run directory, and
+    the same plan continues it; its wall time is that of all its processes. A model that runs out of
+    memory gives results of the status ``oom``, without ranks, for every task it did not reach.
+    Any other error of a model is raised and leaves the checkpoints; with ``keep_failures`` it becomes
+    results of the status ``failed`` and a ``failure.txt`` in the run directory, which is what a grid of
+    runs needs (`mtbench.experiments.failures.of`).
+
+    Raises `UsageError` if the run directory exists (with ``force``: if it holds more than a run), if
+    another process is at work on it, or if the checkpoints there belong to other options.
+    """
+    started = time.perf_counter()
+    plan.tasks()  # an unknown name is refused before anything is loaded
+    make = models.factory(plan.model)
+    directory = plan.directory()
+    _expect_replaceable(directory, force=plan.force)
+    data = load(plan.dataset)
+    if plan.task_labels and not data.test.tasks:
+        raise UsageError(
+            f"{data.name} has no ground-truth tasks to compare with: --task-labels is for metafam and metafam-strict"
+        )
+    with alone(directory):
+        # Another process may have finished there while the dataset was built.
+        _expect_replaceable(directory, force=plan.force)
+        partial = directory.parent / f".{directory.name}.partial"
+        _clear(partial, restart=plan.restart)
+        if plan.start is not None:
+            _copy_checkpoints(plan.start, partial / CHECKPOINTS)
+        cost = meter.resumed(partial / CHECKPOINTS, started)
+        context = Context(data.name, plan.seed, plan.device, cost.folder, plan.settings, cost.keeping(report))
+        try:
+            results = _results(plan, make, context, data, partial, cost, keep_failures=keep_failures)
+        finally:
+            cost.keep()
+        _put_in_place(partial, directory)
+    return directory, results
+
+
+def _results(
+    plan: Plan,
+    make: models.Factory,
+    context: Context,
+    data: Dataset,
+    partial: Path,
+    cost: Meter,
+    *,
+    keep_failures: bool,
+) -> list[Result]:
+    """Train, score every task and save each result; what could not be scored has a result that says why."""
+    pairs, results = plan.tasks(), list[Result]()
+    model: Model | None = None
+    score: Scorer | None = None
+
+    def keep(result: Result, status: Status = "ok") -> None:
+        info = describe(model, plan.model, context, cost, data.name, status)
+        result = replace(result, run=info)
+        place = partial / ("-".join(pairs[len(results)]) if results else ".")
+        result.save(place, force=True, with_names=plan.with_names)
+        results.append(result)
+
+    failure: Failure | None = None
+    try:
+        model = make(context)
+        model.fit(data.train, data.valid)
+        score = model.scorer(data.test.observable())
+        for pair in pairs:
+            keep(task(data.test, *pair, plan.candidate_seed, dataset_version=data.version).run(score))
+        learned.write(model, data, partial, with_names=plan.with_names)
+        if plan.paper:
+            read = _conventions(plan, model.name, score, data)
+            with storage_errors(partial):
+                (partial / CONVENTIONS_FILE).write_text(json.dumps(read, indent=2) + "\n", encoding="utf-8")
+    except Exception as error:
+        failure = failures.of(error, keep=keep_failures)
+        if failure is None:
+            raise
+    if failure is not None:
+        # The frames of the error held the model's tensors: what is written next must not want for memory.
+        score = None
+        gc.collect()
+        for pair in pairs[len(results) :]:
+            unscored = task(data.test, *pair, plan.candidate_seed, dataset_version=data.version)
+            keep(replace(unscored.unfinished(failure.status), warnings=(failure.sentence,)), failure.status)
+        with storage_errors(partial):
+            (partial / FAILURE_FILE).write_text(failure.trace, encoding="utf-8")
+    return results
+
+
+def describe(
+    model: Model | None, name: str, context: Context, cost: Meter, trained_on: str, status: Status = "ok"
+) -> RunInfo:
+    """Return how a result came about; a model that could not even be made is described by what was asked for."""
+    told: object = model
+    on_device = told.peak_memory() if isinstance(told, TellsMemory) else None
+    return RunInfo(
+        model=model.name if model else name,
+        seed=context.seed,
+        regime=model.regime if model else "zero-shot",
+        hyperparameters=model.hyperparameters if model else context.settings,
+        pretraining_graphs=(f"{trained_on}/train",),
+        device=model.device if model else context.device,
+        wall_seconds=cost.seconds(),
+        peak_memory_bytes=on_device or cost.peak(),
+        status=status,
+    )
+
+
+def _conventions(plan: Plan, model: str, score: Scorer, data: Dataset) -> dict[str, object]:
+    """Return what one scorer gets under the standard and each convention of the paper, per protocol asked for."""
+    protocols = [
+        name for name in dict.fromkeys(protocol for protocol, _ in plan.tasks()) if name in conventions.STANDARD.lists
+    ]
+    read = {name: conventions.compare_conventions(score, data.test, name, plan.candidate_seed) for name in protocols}
+    return {
+        "dataset": data.name,
+        "dataset_version": data.version,
+        "split": data.test.name,
+        "content_sha256": data.test.content_sha256,
+        "model": model,
+        "seed": plan.seed,
+        "protocols": {name: [result.to_dict() for result in results] for name, results in read.items()},
+    }
+
+
+def _expand(
+    kind: str, chosen: Sequence[str], known: Mapping[str, object], groups: Mapping[str, Sequence[str]]
+) -> list[str]:
+    """Return the names chosen, groups by their members and each once; an unknown one raises `UnknownNameError`."""
+    for name in chosen:
+        if name not in known and name not in groups:
+            raise UnknownNameError(kind, name, [*known, *groups])
+    return list(dict.fromkeys(member for name in chosen for member in groups.get(name, (name,))))
+
+
+def _expect_replaceable(directory: Path, *, force: bool) -> None:
+    if directory.name in ("", ".."):
+        raise UsageError(f"{directory} cannot become a run directory: name a new one, as in --out {directory / 'run'}")
+    if is_free(directory):
+        return
+    if not force:
+        raise UsageError(f"{directory} exists already: name another with --out DIR, or replace it with --force")
+    ours = {RESULT_FILE, RANKS_FILE, CHECKPOINTS, CONVENTIONS_FILE, FAILURE_FILE, *learned.FILES}
+    ours |= {f"{protocol}-{vocabulary}" for protocol in candidates.PROTOCOLS for vocabulary in candidates.VOCABULARIES}
+    others = sorted({path.name for path in directory.iterdir()} - ours) if directory.is_dir() else [directory.name]
+    if others:
+        raise UsageError(
+            f"{directory} holds more than a run ({others[0]}), which --force would delete: name another with --out DIR"
+        )
+
+
+def _clear(partial: Path, *, restart: bool) -> None:
+    """Remove what an interrupted run left, except its checkpoints: results of tasks that are not asked for now."""
+    for path in partial.iterdir() if partial.exists() else ():
+        if path.is_file():
+            path.unlink()
+        elif restart or path.name != CHECKPOINTS:
+            shutil.rmtree(path)
+
+
+def _copy_checkpoints(run: Path, place: Path) -> None:
+    found = run / CHECKPOINTS
+    if not found.is_dir():
+        raise UsageError(
+            f"{run} holds no checkpoints to start from: name the directory of a run whose model keeps them"
+        )
+    if not place.exists():
+        with storage_errors(place):
+            shutil.copytree(found, place)
+
+
+@contextmanager
+def alone(directory: Path) -> Iterator[None]:
+    """Hold a directory for this process; raises `AtWorkError` if another one is at work on it."""
+    name = hashlib.sha256(str(directory.resolve()).encode()).hexdigest()
+    lock = FileLock(cache_root() / "locks" / f"{name}.lock")
+    with storage_errors(directory):
+        directory.parent.mkdir(parents=True, exist_ok=True)
+        Path(lock.lock_file).parent.mkdir(parents=True, exist_ok=True)
+        try:
+            lock.acquire(timeout=0)
+        except Timeout as error:
+            raise AtWorkError(
+                f"another process is at work on {directory}: wait for it, or name another with --out DIR"
+            ) from error
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def _put_in_place(partial: Path, directory: Path) -> None:
+    old = directory.parent / f".{directory.name}.old"
+    with storage_errors(directory):
+        if directory.exists():
+            shutil.rmtree(old, ignore_errors=True)
+            directory.rename(old)
+        partial.rename(directory)
+        shutil.rmtree(old, ignore_errors=True)

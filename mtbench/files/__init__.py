@@ -1,0 +1,1 @@
+"""What is written, hashed and laid out: files that are whole or absent, tables, pictures."""

@@ -1,0 +1,1 @@
+"""Scorers that learn nothing, and what they reach."""

@@ -1,0 +1,93 @@
+"""Floors that count observable triples: of a relation, of an entity, of a half-link, of a reversed pair."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mtbench.data.splits import Split
+from mtbench.files.hashing import splitmix64
+from mtbench.names import HEAD, RELATION, TAIL, FloatArray, IntArray, ScoreFunction
+
+RANDOM_SEED = 0
+"""Seed of the floor ``random``: a constant, so that the floor of a task is one figure and not a sample of figures."""
+
+
+def random(split: Split) -> ScoreFunction:
+    """Return the scorer that knows nothing: a fixed hash of each triple's ids, as a number from 0 to 1.
+
+    It differs from chance only by the luck of its one draw, and so shows how far a figure moves by luck
+    alone on that many targets. The graph plays no part. Scores are those of the splitmix64 generator
+    seeded with `RANDOM_SEED`, float64 ``(m,)`` with 53 random bits.
+    """
+
+    def score(triples: IntArray, /) -> FloatArray:
+        state = np.full(len(triples), RANDOM_SEED, dtype=np.uint64)
+        for column in (HEAD, RELATION, TAIL):
+            state = splitmix64(state ^ triples[:, column].astype(np.uint64))
+        return (state >> np.uint64(11)) / 2.0**53
+
+    return score
+
+
+def relation_frequency(split: Split) -> ScoreFunction:
+    """Return the scorer of how many observable triples have the relation, int64 ``(m,)``; empty slots score 0.
+
+    It looks at neither head nor tail, so all tails of a target tie; where it does well on the relation
+    side, predicting the common relation is what the split rewards.
+    """
+    frequencies = np.bincount(split.graph[:, RELATION], minlength=split.relation_slots)
+
+    def score(triples: IntArray, /) -> IntArray:
+        return frequencies[triples[:, RELATION]]
+
+    return score
+
+
+def entity_degree(split: Split) -> ScoreFunction:
+    """Return the scorer of out-degree of the head plus in-degree of the tail, int64 ``(m,)``.
+
+    Whichever end is replaced, the candidate that takes part in most observable triples in that role
+    comes first. All relations of a pair tie. Where it does well, the split rewards popular entities.
+    """
+    starts = np.bincount(split.graph[:, HEAD], minlength=split.num_entities)
+    ends = np.bincount(split.graph[:, TAIL], minlength=split.num_entities)
+
+    def score(triples: IntArray, /) -> IntArray:
+        return starts[triples[:, HEAD]] + ends[triples[:, TAIL]]
+
+    return score
+
+
+def half_link_memory(split: Split) -> ScoreFunction:
+    """Return the scorer (1 + a)(1 + b), int64 ``(m,)``, for a triples (h, r, .) and b triples (., r, t) observable.
+
+    It remembers which half-links it has seen and how often, and never looks at head and tail together.
+    It is the only floor that tells all three sides apart: a tail or head is known to take the relation,
+    and a relation is known at both ends. Where it does well, a model need not relate two entities.
+    """
+    slots = split.relation_slots
+    known = {column: np.sort(split.graph[:, column] * slots + split.graph[:, RELATION]) for column in (HEAD, TAIL)}
+
+    def score(triples: IntArray, /) -> IntArray:
+        counts = []
+        for column, keys in known.items():
+            asked = triples[:, column] * slots + triples[:, RELATION]
+            counts.append(np.searchsorted(keys, asked, side="right") - np.searchsorted(keys, asked, side="left"))
+        return (1 + counts[0]) * (1 + counts[1])
+
+    return score
+
+
+def inverse_visible(split: Split) -> ScoreFunction:
+    """Return the scorer that is 1 where any triple from tail to head is observable and 0 elsewhere, int64 ``(m,)``.
+
+    All relations of a pair tie. Where it does well, inverse relations leak the targets, as they did in
+    WN18 and FB15k (Toutanova and Chen 2015).
+    """
+    entities = split.num_entities
+    backwards = np.unique(split.graph[:, TAIL] * entities + split.graph[:, HEAD])
+
+    def score(triples: IntArray, /) -> IntArray:
+        return np.isin(triples[:, HEAD] * entities + triples[:, TAIL], backwards).astype(np.int64)
+
+    return score

@@ -1,0 +1,103 @@
+"""Scorers that learn nothing: the figures a model has to beat before its own mean anything.
+
+Each is made from the observable triples of a split and scores triples like any model. A floor that does
+not look at the relation ties all relations of a pair, and its ranks say so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+
+from mtbench.data.splits import Split
+from mtbench.errors import UnknownNameError
+from mtbench.heuristics.counts import entity_degree, half_link_memory, inverse_visible, random, relation_frequency
+from mtbench.heuristics.paths import common_neighbours, personalised_pagerank
+from mtbench.names import IntArray, ScoreFunction
+
+if TYPE_CHECKING:
+    from mtbench.evaluation.task import Task
+
+Factory: TypeAlias = Callable[[Split], ScoreFunction]
+"""From a split, of which only the graph is used, to a function of triples ``(m, 3)`` to scores ``(m,)``."""
+
+Figures: TypeAlias = Mapping[str, Mapping[str, float]]
+"""Expected metrics by the name of the floor."""
+
+FLOORS: Mapping[str, Factory] = MappingProxyType(
+    {
+        made.__name__: made
+        for made in (
+            random,
+            relation_frequency,
+            entity_degree,
+            common_neighbours,
+            personalised_pagerank,
+            half_link_memory,
+            inverse_visible,
+        )
+    }
+)
+"""Every floor by name, in the order of the tables."""
+
+
+def floor(name: str, split: Split) -> ScoreFunction:
+    """Return a floor's scorer for a split, made without its targets; an unknown name raises `UnknownNameError`."""
+    if name not in FLOORS:
+        raise UnknownNameError("floor", name, FLOORS)
+    return FLOORS[name](split.observable())
+
+
+def measure(name: str, tasks: Sequence[Task]) -> list[Mapping[str, float]]:
+    """Return a floor's expected metrics on tasks of one split, each triple of which is scored once for all of them."""
+    score = floor(name, tasks[0].split)
+    # A full ranking asks for too many triples to list: it is scored in batches, on its own.
+    listed = [not task.candidates.full for task in tasks]
+    once = score
+    if sum(listed) > 1:
+        together = [task.triples for task, short in zip(tasks, listed, strict=True) if short]
+        once = _remembered(score, tasks[0].split, together)
+    return [task.expected(once if short else score) for task, short in zip(tasks, listed, strict=True)]
+
+
+def _remembered(score: ScoreFunction, split: Split, triples: Sequence[IntArray]) -> ScoreFunction:
+    """Return a scorer that looks up the scores of triples, all of which are scored here."""
+    steps = np.array([split.relation_slots * split.num_entities, split.num_entities, 1])
+    together = np.concatenate(triples)
+    keys, first = np.unique(together @ steps, return_index=True)
+    scores = np.asarray(score(together[first]))
+    return lambda asked: scores[np.searchsorted(keys, asked @ steps)]
+
+
+class Floors(Mapping[str, Mapping[str, float]]):
+    """Expected metrics of every floor on one task, each computed when it is first looked at.
+
+    A loop that evaluates after every epoch never looks; a printed or saved result has them all.
+    """
+
+    def __init__(self, task: Task) -> None:
+        self._task = task
+        self._found: dict[str, Mapping[str, float]] = {}
+
+    def __getitem__(self, name: str) -> Mapping[str, float]:
+        if name not in FLOORS:
+            raise KeyError(name)
+        if name not in self._found:
+            (self._found[name],) = measure(name, [self._task])
+        return self._found[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(FLOORS)
+
+    def __len__(self) -> int:
+        return len(FLOORS)
+
+    def __repr__(self) -> str:
+        return repr(dict(self))
+
+    def __reduce__(self) -> tuple[type, tuple[dict[str, Mapping[str, float]]]]:
+        # What is sent to another process is the figures, not the split they are computed from.
+        return dict, (dict(self),)

@@ -1,0 +1,43 @@
+"""Scorers whose figures are known beforehand: to read an evaluation protocol, not to compete in it.
+
+Two of them look at the targets. A figure they do not reach is one that no model can reach, and what they
+get although they cannot tell relations apart is what the protocol gives away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from mtbench.data.splits import Split
+from mtbench.heuristics.figures import FLOORS
+from mtbench.names import HEAD, TAIL, IntArray, ScoreFunction
+from mtbench.ranking.candidates import is_known
+
+
+def oracle(split: Split) -> ScoreFunction:
+    """Score every known triple of the split 1 and any other 0; it looks at the targets."""
+    return lambda triples: is_known(split, triples).astype(np.int64)
+
+
+def blind_oracle(split: Split) -> ScoreFunction:
+    """Score every triple between the two entities of a target 1, whatever its relation; it looks at the targets.
+
+    It is the best a homogeneous model can be: all entities right, all relations tied.
+    """
+    pairs = np.unique(_pairs(split, split.targets))
+    return lambda triples: np.isin(_pairs(split, triples), pairs).astype(np.int64)
+
+
+YARDSTICKS: Mapping[str, Callable[[Split], ScoreFunction]] = {
+    "oracle": oracle,
+    "blind-oracle": blind_oracle,
+    "relation-frequency": FLOORS["relation_frequency"],
+    "entity-degree": FLOORS["entity_degree"],
+}
+
+
+def _pairs(split: Split, triples: IntArray) -> IntArray:
+    found: IntArray = triples[:, HEAD] * split.num_entities + triples[:, TAIL]
+    return found

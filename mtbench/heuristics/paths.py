@@ -1,0 +1,113 @@
+"""Floors on the graph without relation types: how close head and tail are to each other.
+
+Both see the simple undirected graph (an edge wherever any triple links two different entities), so they
+tie all relations of a pair. Both are columns of a matrix with one row per entity, made for a block of
+entities at a time: memory does not grow with the number of triples asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mtbench.data.splits import Split
+from mtbench.names import HEAD, TAIL, FloatArray, IntArray, ScoreFunction
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+DAMPING = 0.85
+STEPS = 20
+"""The walk is cut off after this many steps: 0.85 ** 21 = 3 % of its weight, which no longer moves the metrics."""
+
+KEPT_BITS = 12
+"""Bits of a score that count: its rounding errors are smaller, and would break ties between equal places."""
+
+BLOCK = 64
+"""Entities per block: 10,000 rows of single precision then stay in the processor's cache."""
+
+Columns: TypeAlias = Callable[[IntArray], NDArray[np.float32]]
+"""From entities ``(b,)`` to their columns, ``(num_entities, b)``."""
+
+
+def common_neighbours(split: Split) -> ScoreFunction:
+    """Return the scorer of how many entities are neighbours of both head and tail, float64 ``(m,)``.
+
+    Where it does well, triangles give the target away whatever their relations are.
+    """
+    adjacency = _adjacency(split)
+
+    def columns(entities: IntArray) -> NDArray[np.float32]:
+        found: NDArray[np.float32] = adjacency @ adjacency[:, entities].toarray()
+        return found
+
+    def score(triples: IntArray, /) -> FloatArray:
+        return _pick(triples, columns)[0]
+
+    return score
+
+
+def personalised_pagerank(split: Split) -> ScoreFunction:
+    """Return the scorer of the weight a random walk with restart from the head has at the tail, float64 ``(m,)``.
+
+    The walk goes on with probability `DAMPING` to a uniform neighbour, else back to the head, and is
+    followed for `STEPS` steps: the sum over k up to `STEPS` of ``DAMPING ** k`` times the probability of
+    being at the tail after k steps. Scores are rounded to `KEPT_BITS` bits. It knows no relation, and still
+    beats learned models on some splits ranked against a few random tails; where it does well, predicting
+    a close tail is enough.
+    """
+    adjacency = _adjacency(split)
+    degrees = np.maximum(adjacency.sum(axis=0), 1)
+    step = adjacency.multiply(np.float32(DAMPING) / degrees[None, :]).tocsr().astype(np.float32)
+
+    def columns(entities: IntArray) -> NDArray[np.float32]:
+        place = entities, np.arange(len(entities))
+        weights = np.zeros((split.num_entities, len(entities)), dtype=np.float32)
+        weights[place] = 1
+        for _ in range(STEPS):
+            weights = step @ weights
+            weights[place] += 1
+        return weights
+
+    def score(triples: IntArray, /) -> FloatArray:
+        found, swapped = _pick(triples, columns)
+        if swapped:
+            # A walk of an undirected graph and its reverse are equally likely up to the degrees of their ends.
+            found *= degrees[triples[:, TAIL]] / degrees[triples[:, HEAD]]
+        mantissa, exponent = np.frexp(found)
+        rounded: FloatArray = np.ldexp(np.round(mantissa * 2**KEPT_BITS), exponent - KEPT_BITS)
+        return rounded
+
+    return score
+
+
+def _adjacency(split: Split) -> csr_array:
+    from scipy.sparse import csr_array
+
+    links = split.graph[split.graph[:, HEAD] != split.graph[:, TAIL]][:, (HEAD, TAIL)]
+    rows, columns = np.concatenate((links, links[:, ::-1])).T
+    size = split.num_entities
+    found = csr_array((np.ones(len(rows), dtype=np.float32), (rows, columns)), shape=(size, size))
+    found.data[:] = 1
+    return found
+
+
+def _pick(triples: IntArray, columns: Columns) -> tuple[FloatArray, bool]:
+    """Return the entry of each triple, in the row of one end and the column of the other.
+
+    Columns are made for heads or for tails, whichever are fewer; says whether it is tails.
+    """
+    ends = [np.unique(triples[:, column], return_inverse=True) for column in (HEAD, TAIL)]
+    swapped = len(ends[1][0]) < len(ends[0][0])
+    sources, column = ends[swapped]
+    rows = triples[:, HEAD if swapped else TAIL]
+    order = np.argsort(column, kind="stable")
+    found = np.empty(len(triples))
+    for start in range(0, len(sources), BLOCK):
+        low, high = np.searchsorted(column[order], (start, start + BLOCK))
+        members = order[low:high]
+        found[members] = columns(sources[start : start + BLOCK])[rows[members], column[members] - start]
+    return found, swapped

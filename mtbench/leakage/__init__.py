@@ -1,0 +1,1 @@
+"""How much of a split a pre-training graph has already shown."""

@@ -1,0 +1,124 @@
+"""Fingerprints of triples: what is compared when a graph is checked against a split, whatever spells its names.
+
+The fingerprint of a name is the first 8 bytes, little-endian, of BLAKE2b with ``digest_size=8`` over the
+UTF-8 of its canonical form; those of a pair (h, t) and a triple (h, r, t) chain the names' through
+splitmix64: ``mix(mix(h) ^ t)`` and ``mix(mix(mix(h) ^ r) ^ t)``. Anybody can make them in any language,
+and share them instead of the graph. They hide names no better than a list of all names allows, and two
+different things share one by chance once in 10 ** 19 comparisons.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+
+import numpy as np
+
+from mtbench.data.splits import NamedTriple, Split
+from mtbench.files.hashing import splitmix64
+from mtbench.names import HEAD, RELATION, TAIL, IntArray, UIntArray
+
+VERSION = 1
+"""Raised whenever the same names would have other fingerprints; part of every file of fingerprints."""
+
+ROWS = 1 << 16
+KINDS = ("triple", "pair", "entity", "relation")
+
+_WIKIDATA = re.compile(
+    r"(?:https?://(?:www\.|m\.)?wikidata\.org/(?:\w+/)*(?:Property:|Special:EntityData/)?|wdt?:|Property:)([QPL][1-9]\d*)"
+)
+_FREEBASE = re.compile(r"(?:https?://rdf\.freebase\.com/ns/|ns:|fb:|(?=[mg]\.\w+$))(\w+(?:[./]\w+)*)")
+
+
+@dataclass(frozen=True, eq=False)
+class Fingerprints:
+    """Fingerprints of a graph or a part of one, uint64: of triples and pairs, and of the entities and relations.
+
+    ``lines`` is how many triples they come from, repeated ones included.
+    """
+
+    triple: UIntArray
+    pair: UIntArray
+    entity: UIntArray
+    relation: UIntArray
+    lines: int
+
+
+def canonical(name: str) -> str:
+    """Return the form of a name that is fingerprinted.
+
+    Blanks around it are stripped and Unicode is in normal form C; angle brackets around an address are
+    dropped. Wikidata's addresses and prefixed names become ids (``http://www.wikidata.org/entity/Q42``,
+    ``wd:Q42`` and ``wdt:P31`` become Q42 and P31), Freebase's become paths
+    (``http://rdf.freebase.com/ns/m.02mjmr``, ``ns:m.02mjmr`` and ``m.02mjmr`` become ``/m/02mjmr``).
+    Anything else stays as it is: upper and lower case differ, and no two identifier schemes are aligned.
+    """
+    if name.isascii() and name.isalnum():
+        return name
+    name = unicodedata.normalize("NFC", name).strip()
+    if name.startswith("<") and name.endswith(">"):
+        name = name[1:-1].strip()
+    if found := _WIKIDATA.fullmatch(name):
+        return found[1]
+    if found := _FREEBASE.fullmatch(name):
+        return "/" + found[1].replace(".", "/")
+    return name
+
+
+def of_names(names: Iterable[str]) -> UIntArray:
+    """Return the fingerprints of names, uint64 in the same order."""
+    digests = (hashlib.blake2b(canonical(name).encode(), digest_size=8).digest() for name in names)
+    return np.frombuffer(b"".join(digests), dtype="<u8").astype(np.uint64)
+
+
+def of_pairs(heads: UIntArray, tails: UIntArray) -> UIntArray:
+    """Return the fingerprints of pairs, from those of their names ``(n,)``."""
+    return splitmix64(splitmix64(heads) ^ tails)
+
+
+def of_triples(heads: UIntArray, relations: UIntArray, tails: UIntArray) -> UIntArray:
+    """Return the fingerprints of triples, from those of their names ``(n,)``."""
+    return splitmix64(splitmix64(splitmix64(heads) ^ relations) ^ tails)
+
+
+def of_columns(heads: UIntArray, relations: UIntArray, tails: UIntArray) -> Fingerprints:
+    """Return the fingerprints of a part of a graph, from those of the names in its three columns ``(n,)``."""
+    return Fingerprints(
+        triple=of_triples(heads, relations, tails),
+        pair=of_pairs(heads, tails),
+        entity=np.unique(np.concatenate((heads, tails))),
+        relation=np.unique(relations),
+        lines=len(heads),
+    )
+
+
+def of_split(split: Split, *parts: IntArray) -> Iterator[Fingerprints]:
+    """Yield the fingerprints of triples of a split's ids, such as its graph and its targets."""
+    entities, relations = of_names(split.entities.tolist()), of_names(split.relations.tolist())
+    for part in parts:
+        yield of_columns(entities[part[:, HEAD]], relations[part[:, RELATION]], entities[part[:, TAIL]])
+
+
+def of_named(triples: Iterable[NamedTriple]) -> Iterator[Fingerprints]:
+    """Yield the fingerprints of named triples, a block at a time."""
+    rows = iter(triples)
+    while block := list(islice(rows, ROWS)):
+        heads, relations, tails = map(of_names, zip(*block, strict=True))
+        yield of_columns(heads, relations, tails)
+
+
+def collect(parts: Iterable[Fingerprints]) -> Fingerprints:
+    """Return all fingerprints of a graph, sorted and distinct; memory grows with the graph, 16 bytes a triple."""
+    found: dict[str, list[UIntArray]] = {kind: [] for kind in KINDS}
+    lines = 0
+    for part in parts:
+        lines += part.lines
+        for kind, arrays in found.items():
+            arrays.append(np.unique(getattr(part, kind)))
+    empty = np.empty(0, dtype=np.uint64)
+    merged = {kind: np.unique(np.concatenate([empty, *found.pop(kind)])) for kind in KINDS}
+    return Fingerprints(**merged, lines=lines)

@@ -1,0 +1,1 @@
+"""From rank counts to metrics, in closed form."""

@@ -1,0 +1,1 @@
+"""From a scorer to rank counts: candidates, answers that are accepted, counts."""

@@ -1,0 +1,234 @@
+"""How a scorer is asked: triple by triple or a whole row at once, in bounded batches, every answer checked."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from mtbench.data.splits import Split
+from mtbench.errors import ScoreError, UsageError
+from mtbench.names import (
+    COLUMN,
+    BoolArray,
+    HeadScorer,
+    IntArray,
+    RelationScorer,
+    ScoreArray,
+    ScoreFunction,
+    Scorer,
+    Side,
+    TailScorer,
+    TripleScorer,
+)
+from mtbench.ranking.filtered import fixed, joined
+from mtbench.ranking.ranks import accept, accept_rows
+
+METHODS: Mapping[Side, str] = {
+    "head": "score_heads(relations, tails)",
+    "relation": "score_relations(heads, tails)",
+    "tail": "score_tails(heads, relations)",
+}
+
+Progress: TypeAlias = Callable[[int, int], None]
+RowFunction: TypeAlias = Callable[[IntArray, IntArray], ArrayLike]
+
+
+@dataclass(frozen=True, eq=False)
+class Ways:
+    """What a scorer offers: a function of triples, functions that return a whole row of one side, or both."""
+
+    triples: ScoreFunction | None
+    rows: Mapping[Side, RowFunction]
+
+
+def ways(score: Scorer) -> Ways:
+    """Return how a scorer can be asked; one that cannot be asked at all raises `UsageError`.
+
+    An object with any of the four methods is asked through them alone, also where it can be called:
+    a PyTorch module can be, with arguments of its own.
+    """
+    rows: dict[Side, RowFunction] = {}
+    if isinstance(score, HeadScorer):
+        rows["head"] = score.score_heads
+    if isinstance(score, RelationScorer):
+        rows["relation"] = score.score_relations
+    if isinstance(score, TailScorer):
+        rows["tail"] = score.score_tails
+    if isinstance(score, TripleScorer):
+        return Ways(score.score, rows)
+    if rows:
+        return Ways(None, rows)
+    if callable(score):
+        return Ways(score, {})
+    raise UsageError(
+        f"{type(score).__name__} cannot score: pass a function of triples or an object with a score method "
+        f"(score, score_tails, score_heads or score_relations)"
+    )
+
+
+def batch_limit(batch_size: int) -> int:
+    """Return a batch size as an int; raises `UsageError` for one that is none or is below 1."""
+    try:
+        size = operator.index(batch_size)
+    except TypeError as error:
+        raise UsageError(f"batch_size must be an integer, not {batch_size!r}") from error
+    if size < 1:
+        raise UsageError(f"batch_size must be at least 1, not {size}")
+    return size
+
+
+@dataclass(eq=False)
+class Meter:
+    """How many of all triples are scored; ``progress(done, total)`` is told after every batch."""
+
+    total: int
+    progress: Progress | None = None
+    done: int = 0
+
+    def add(self, number: int) -> None:
+        """Count further triples."""
+        self.done += number
+        if self.progress:
+            self.progress(self.done, self.total)
+
+
+@dataclass(eq=False)
+class Seen:
+    """What a reader has to know of the scores of one method: their type, and whether they look like probabilities."""
+
+    kind: str = ""
+    inside: bool = False
+    bounded: bool = True
+
+    def add(self, scores: ScoreArray) -> None:
+        """Take note of scores of any shape."""
+        if scores.dtype.kind != "f":
+            self.bounded = False
+        if self.bounded:
+            self.bounded = bool(((scores >= 0) & (scores <= 1)).all())
+            self.inside = self.inside or bool(((scores > 0) & (scores < 1)).any())
+
+    @property
+    def probabilities(self) -> bool:
+        """Whether all scores lie in [0, 1] and some strictly between."""
+        return self.inside and self.bounded
+
+
+@dataclass(eq=False)
+class Asker:
+    """Asks for scores in batches of at most ``size`` and keeps what was ``seen``; refuses what `ScoreError` names."""
+
+    split: Split
+    size: int
+    meter: Meter
+    seen: Seen
+
+    def triples(self, function: ScoreFunction, triples: IntArray) -> ScoreArray:
+        """Return the score of each triple ``(k, 3)``, each asked for once."""
+        scores: ScoreArray = np.empty(0)
+        for start in range(0, len(triples), self.size):
+            batch = triples[start : start + self.size]
+            part, kind = accept(function(batch.copy()), batch, self.split, self.meter.total)
+            if not start:
+                scores = np.empty_like(part, shape=len(triples))
+            self._note(part, kind)
+            scores[start : start + self.size] = part
+            self.meter.add(len(part))
+        return scores
+
+    def rows(self, side: Side, function: RowFunction, pairs: IntArray, needed: BoolArray) -> ScoreArray:
+        """Return whole rows of scores ``(b, w)`` for pairs ``(b, 2)``; ``needed`` marks those that will be read."""
+        answer = function(pairs[:, 0].copy(), pairs[:, 1].copy())
+        widths = self._widths(side, needed)
+        array, kind = accept_rows(answer, needed, widths, self.split, lambda rows, ids: joined(side, pairs, rows, ids))
+        self._note(array[needed[:, : array.shape[1]]], kind)
+        self.meter.add(int(np.count_nonzero(needed)))
+        return array
+
+    def gathered(self, side: Side, function: RowFunction, triples: IntArray) -> ScoreArray:
+        """Return the score of each triple ``(k, 3)`` from the rows of one side, each row asked for once."""
+        keys, width = _keys(self.split, side, triples)
+        distinct, row = np.unique(keys, return_inverse=True)
+        order = np.argsort(row, kind="stable")
+        bounds = np.searchsorted(row[order], np.arange(len(distinct) + 1))
+        step = max(1, self.size // width)
+        scores: ScoreArray = np.empty(0)
+        for start in range(0, len(distinct), step):
+            stop = min(start + step, len(distinct))
+            chosen = order[bounds[start] : bounds[stop]]
+            cells = row[chosen] - start, triples[chosen, COLUMN[side]]
+            needed = np.zeros((stop - start, width), dtype=np.bool_)
+            needed[cells] = True
+            pairs = triples[order[bounds[start:stop]]][:, [COLUMN[other] for other in fixed(side)]]
+            found = self.rows(side, function, pairs, needed)
+            if not start:
+                scores = np.empty_like(found, shape=len(triples))
+            scores[chosen] = found[cells]
+        return scores
+
+    def _widths(self, side: Side, needed: BoolArray) -> Mapping[int, str]:
+        """Return the numbers of columns that serve: relations may come without the empty slots if none is needed."""
+        width, few = needed.shape[1], self.split.num_relations
+        if side != "relation":
+            return {width: "entity"}
+        every = {width: "relation slot, empty ones included"}
+        return every if needed[:, few:].any() else every | {few: "relation type"}
+
+    def _note(self, scores: ScoreArray, kind: str) -> None:
+        if self.seen.kind not in ("", kind):
+            raise ScoreError(
+                f"{self.split.dataset} {self.split.name}: scores have the type {self.seen.kind} before triple "
+                f"{self.meter.done} and {kind} from there on: different precisions do not compare; return one type"
+            )
+        self.seen.kind = kind
+        self.seen.add(scores)
+
+
+def score_listed(
+    found: Ways, split: Split, triples: IntArray, needed: Mapping[Side, IntArray], size: int, progress: Progress | None
+) -> Mapping[Side, tuple[ScoreArray, Seen]]:
+    """Return per side scores ``(k,)`` aligned with ``triples`` ``(k, 3)``, filled in the rows ``needed`` of it,
+    which may repeat.
+
+    A scorer of triples is asked for each once. Otherwise every side is read from the kind of rows that
+    takes the fewest scores, sides that share a kind from the same rows, so that a target and its candidates
+    on a side always come from one kind.
+    """
+    if found.triples is not None:
+        asker = Asker(split, size, Meter(len(triples), progress), Seen())
+        scores = asker.triples(found.triples, triples)
+        return dict.fromkeys(needed, (scores, asker.seen))
+    needed = {side: np.unique(rows) for side, rows in needed.items()}
+    chosen = {
+        side: min(found.rows, key=lambda kind: _cells(split, kind, triples[rows])) for side, rows in needed.items()
+    }
+    parts = {
+        kind: np.unique(np.concatenate([rows for side, rows in needed.items() if chosen[side] == kind]))
+        for kind in dict.fromkeys(chosen.values())
+    }
+    meter = Meter(sum(map(len, parts.values())), progress)
+    answers: dict[Side, tuple[ScoreArray, Seen]] = {}
+    for kind, rows in parts.items():
+        asker = Asker(split, size, meter, Seen())
+        part = asker.gathered(kind, found.rows[kind], triples[rows])
+        scores = np.empty_like(part, shape=len(triples))
+        scores[rows] = part
+        answers |= {side: (scores, asker.seen) for side in needed if chosen[side] == kind}
+    return answers
+
+
+def _keys(split: Split, side: Side, triples: IntArray) -> tuple[IntArray, int]:
+    """Return one number per triple for the row of a side it is in, and how many scores a row has."""
+    sizes = {"head": split.num_entities, "relation": split.relation_slots, "tail": split.num_entities}
+    first, second = fixed(side)
+    return triples[:, COLUMN[first]] * sizes[second] + triples[:, COLUMN[second]], sizes[side]
+
+
+def _cells(split: Split, side: Side, triples: IntArray) -> int:
+    keys, width = _keys(split, side, triples)
+    return len(np.unique(keys)) * width

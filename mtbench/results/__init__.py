@@ -1,0 +1,1 @@
+"""A finished evaluation: saved, verified, divided into strata."""

@@ -1,0 +1,166 @@
+"""Several runs side by side: one row per model and task, averaged over the seeds of the model."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from mtbench.data.catalog import Parameter
+from mtbench.files import tables
+from mtbench.metrics.closed import METRICS
+
+if TYPE_CHECKING:
+    from mtbench.results.result import Result
+
+HEADINGS = ("Model", "Dataset", "Protocol", "Relations", "Seeds")
+
+
+@dataclass(frozen=True)
+class Row:
+    """One model on one task: ``mean`` and sample standard deviation ``sd`` of its finished seeds.
+
+    ``seeds`` are the finished ones, ``unfinished`` those that ran out of memory or failed: an average
+    over some of the seeds says so. ``details`` tells the row from others of the same model on the same
+    task, such as a hyper-parameter. A floor or chance has neither seeds nor ``sd``.
+    """
+
+    model: str
+    dataset: str
+    split: str
+    protocol: str
+    vocabulary: str
+    mean: Mapping[str, float]
+    sd: Mapping[str, float] = field(default_factory=dict)
+    optimistic: Mapping[str, float] = field(default_factory=dict)
+    pessimistic: Mapping[str, float] = field(default_factory=dict)
+    seeds: tuple[int, ...] = ()
+    unfinished: tuple[int, ...] = ()
+    details: Mapping[str, Parameter] = field(default_factory=dict)
+
+    @property
+    def label(self) -> str:
+        """The model, with its details in brackets."""
+        details = ", ".join(f"{key}={value}" for key, value in self.details.items())
+        return f"{self.model} ({details})" if details else self.model
+
+
+def overview(results: Iterable[Result]) -> list[Row]:
+    """Return a row per model and task, and after the rows of a task its floors and chance.
+
+    Runs are averaged when only the seed of the model differs: other hyper-parameters, another version of
+    the dataset or evaluator and other candidates give a row of their own, as do two runs of one seed,
+    whose average would count it twice.
+    """
+    groups: list[list[Result]] = []
+    for result in results:
+        for group in groups:
+            same = _place(group[0]) == _place(result) and _details(group[0]) == _details(result)
+            if same and result.run.seed not in [other.run.seed for other in group]:
+                group.append(result)
+                break
+        else:
+            groups.append([result])
+    tasks: dict[tuple[str, ...], list[list[Result]]] = {}
+    for group in groups:
+        tasks.setdefault(task_of(group[0]), []).append(group)
+    rows = []
+    for of_task in tasks.values():
+        rows += [_row(group, [other[0] for other in groups]) for group in of_task]
+        first = of_task[0][0]
+        floors = {name.replace("_", " "): values for name, values in first.floors.items()} | {"chance": first.chance}
+        rows += [Row(name, *_place(first)[1:], mean=values) for name, values in floors.items() if values]
+    return rows
+
+
+def task_of(result: Result) -> tuple[str, ...]:
+    """Return what must be the same for the figures of two runs to be comparable."""
+    return result.content_sha256, result.protocol, result.vocabulary, result.candidates_sha256
+
+
+def table(rows: Sequence[Row], format: str = "text", decimals: int = 4) -> str:  # noqa: A002
+    """Return the rows in ``text``, ``markdown``, ``latex`` or ``csv``; cells are ``mean (sd)`` over seeds.
+
+    The bounds of the MRR over the orders of ties are means over the seeds too. CSV has a column for
+    every figure with all its digits.
+    """
+    if format == "csv":
+        return _csv(rows)
+    names = [name for name in METRICS if any(name in row.mean for row in rows)]
+    cells = []
+    for row in rows:
+        found = [_mean_sd(row, name, decimals) for name in names]
+        ties = tables.bounds(row.optimistic, row.pessimistic, decimals) if row.optimistic else ""
+        dataset = row.dataset if row.split == "test" else f"{row.dataset} {row.split}"
+        cells.append([row.label, dataset, row.protocol, row.vocabulary, _seeds(row), *found, ties])
+    headings = [*HEADINGS, *map(tables.heading, names), "MRR by ties"]
+    return tables.lay_out(headings, cells, format, left=len(HEADINGS))
+
+
+def _csv(rows: Sequence[Row]) -> str:
+    where = ("model", "dataset", "split", "protocol", "vocabulary")
+    kinds = {"": "mean", "_sd": "sd", "_optimistic": "optimistic", "_pessimistic": "pessimistic"}
+    columns = [(name, suffix, kind) for name in METRICS for suffix, kind in kinds.items()]
+    cells = [
+        [
+            *(getattr(row, name) for name in where),
+            " ".join(f"{key}={value}" for key, value in row.details.items()),
+            " ".join(map(str, row.seeds)),
+            " ".join(map(str, row.unfinished)),
+            *(getattr(row, kind).get(name) for name, _, kind in columns),
+        ]
+        for row in rows
+    ]
+    return tables.lay_out([*where, "details", "seeds", "unfinished", *(a + b for a, b, _ in columns)], cells, "csv")
+
+
+def _mean_sd(row: Row, name: str, decimals: int) -> str:
+    if name not in row.mean:
+        return ""
+    shown = tables.number(name, row.mean[name], decimals)
+    return f"{shown} ({tables.number(name, row.sd[name], decimals)})" if name in row.sd else shown
+
+
+def _seeds(row: Row) -> str:
+    finished = ", ".join(map(str, row.seeds)) if len(row.seeds) <= 5 else f"{len(row.seeds)} seeds"
+    unfinished = f"unfinished: {', '.join(map(str, row.unfinished))}" if row.unfinished else ""
+    return "; ".join(filter(None, (finished, unfinished)))
+
+
+def _row(group: Sequence[Result], firsts: Sequence[Result]) -> Row:
+    """Average one group; ``firsts`` holds a run of every group, to tell what is special about this one."""
+    finished = [result for result in group if result.run.status == "ok"]
+    alike = [_details(other) for other in firsts if _place(other) == _place(group[0])]
+    details = _details(group[0])
+    return Row(
+        *_place(group[0]),
+        mean=_each([result.metrics for result in finished], statistics.fmean),
+        sd=_each([result.metrics for result in finished], statistics.stdev) if len(finished) > 1 else {},
+        optimistic=_each([result.optimistic for result in finished], statistics.fmean),
+        pessimistic=_each([result.pessimistic for result in finished], statistics.fmean),
+        seeds=tuple(sorted(result.run.seed for result in finished)),
+        unfinished=tuple(sorted(result.run.seed for result in group if result.run.status != "ok")),
+        details={key: value for key, value in details.items() if any(other.get(key) != value for other in alike)},
+    )
+
+
+def _each(values: Sequence[Mapping[str, float]], average: Callable[[Sequence[float]], float]) -> dict[str, float]:
+    return {name: average([metrics[name] for metrics in values]) for name in values[0]} if values else {}
+
+
+def _place(result: Result) -> tuple[str, str, str, str, str]:
+    """Return what a reader sees of a row: model, dataset, split, protocol and relation vocabulary."""
+    return result.run.model, result.dataset, result.split, result.protocol, result.vocabulary
+
+
+def _details(result: Result) -> dict[str, Parameter]:
+    """Return what else must be the same for two runs to be averaged, under the names a reader sees."""
+    return dict(result.run.hyperparameters) | {
+        "regime": result.run.regime,
+        "commit": result.run.commit,
+        "version": result.dataset_version,
+        "candidate seed": result.candidate_seed,
+        "candidates": result.candidates_sha256[:8],
+        "evaluator": result.evaluator_version,
+    }

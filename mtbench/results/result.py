@@ -1,0 +1,334 @@
+"""A finished evaluation: its metrics with both tie bounds and the floors, saved, loaded and verified."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from mtbench.data import catalog
+from mtbench.data.splits import SPLIT_NAMES, Dataset, Split
+from mtbench.errors import ResultError, UsageError
+from mtbench.files import tables
+from mtbench.files.hashing import content_hash, file_hash
+from mtbench.metrics import closed as metrics
+from mtbench.metrics import summary
+from mtbench.metrics.adjusted import Adjusted, adjust
+from mtbench.names import FloatArray
+from mtbench.ranking.candidates import CANDIDATES_VERSION, PROTOCOLS, VOCABULARIES, full_hash
+from mtbench.ranking.ranks import Ranks
+from mtbench.results import runs
+from mtbench.results.runs import RANKS_FILE, REGIMES, RESULT_FILE, STATUSES, RunInfo
+
+if TYPE_CHECKING:
+    from mtbench.results.strata import Strata
+
+SCHEMA = 1
+EVALUATOR_VERSION = "1"
+"""Raised whenever the same scores would give other counts or metrics, so that older runs can be told apart."""
+
+FLAG_SPREAD = 0.02
+"""Bounds of the MRR further apart than this are flagged: the figure then says more about ties than the model."""
+
+TOLERANCE = 1e-9
+
+Metrics: TypeAlias = Mapping[str, float]
+
+
+class MtbenchWarning(UserWarning):
+    """Scores that can be ranked, but whose metrics depend on how ties are broken."""
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    """The metrics of one scorer on one task, with both tie bounds and the floors beside them.
+
+    ``metrics`` are expectations over the order of ties, ``optimistic`` and ``pessimistic`` what the
+    best and the worst order give; ``tie_rate`` is the share of targets with a tie. ``chance`` and
+    ``floors`` are expectations for scorers that learn nothing, on the same candidates. ``warnings``
+    holds a sentence for everything a reader should know before trusting the figures. A run that ran
+    out of memory or failed has empty metrics and ranks, and a ``tie_rate`` that is not a number.
+    """
+
+    dataset: str
+    dataset_version: str
+    split: str
+    content_sha256: str
+    protocol: str
+    vocabulary: str
+    candidate_seed: int
+    candidates_sha256: str
+    metrics: Metrics
+    optimistic: Metrics
+    pessimistic: Metrics
+    tie_rate: float
+    chance: Metrics
+    floors: Mapping[str, Metrics]
+    ranks: Ranks
+    warnings: tuple[str, ...] = ()
+    evaluator_version: str = EVALUATOR_VERSION
+    run: RunInfo = field(default_factory=RunInfo)
+
+    def __str__(self) -> str:
+        targets = len(self.ranks)
+        lines = [
+            f"{self.dataset} {self.split}: protocol {self.protocol}, {self.vocabulary} relations, "
+            f"candidate seed {self.candidate_seed}",
+            f"{targets} targets, {self.ranks.count.mean():.1f} candidates each, {self.tie_rate:.1%} of targets tied"
+            if targets
+            else f"no ranks: {self.run.status}",
+            "",
+            self.table(),
+        ]
+        return "\n".join([*lines, *(f"warning: {warning}" for warning in self.warnings)])
+
+    def table(self, format: str = "text") -> str:  # noqa: A002
+        """Return the metrics, their bounds and the floors in ``text``, ``markdown``, ``latex`` or ``csv``."""
+        rows = [
+            (self.run.model, self.metrics),
+            ("ties optimistic", self.optimistic),
+            ("ties pessimistic", self.pessimistic),
+            *((name.replace("_", " "), values) for name, values in self.floors.items()),
+            ("chance", self.chance),
+        ]
+        return tables.render(rows, format)
+
+    def per_target(self) -> dict[str, FloatArray]:
+        """Return every metric of every target ``(m,)``, in expectation over ties, in the order of ``ranks``."""
+        return summary.per_target(self.ranks, self.protocol, self.vocabulary)
+
+    def adjusted(self) -> dict[str, Adjusted]:
+        """Return every metric adjusted for chance, with its z-score under the exact null; empty without ranks."""
+        return adjust(self.metrics, self.ranks.count, self.chance) if len(self.ranks) else {}
+
+    def by(self, name: str, split: Split | Dataset | None = None) -> Strata:
+        """Return the metrics for every stratum of the targets; see `mtbench.results.strata.by` for names and errors."""
+        from mtbench.results import strata
+
+        return strata.by(self, name, split)
+
+    def save(
+        self, directory: Path | str, run: RunInfo | None = None, *, force: bool = False, with_names: bool = True
+    ) -> Path:
+        """Write ``result.json`` and ``ranks.parquet`` into a directory, both or neither, and return it.
+
+        ``run`` says how the scores came about; without it the result keeps what it was loaded with.
+        Without names the ranks hold counts alone, in the order of the split's targets: for publishing runs on
+        data that may not be passed on.
+        Raises `UsageError` when the directory already holds a run and ``force`` is not set, when a run
+        with status ``ok`` has no ranks, or when the run information cannot be written as JSON.
+        """
+        directory, run = Path(directory), run or self.run
+        if run.status == "ok" and not len(self.ranks):
+            raise UsageError(f"{directory}: a run without ranks cannot have the status ok, only oom or failed")
+        run = replace(run, environment=run.environment or runs.environment())
+        payload = {"schema": SCHEMA} | {name: getattr(self, name) for name in _OWN_KEYS}
+        payload |= {"tie_rate": None if math.isnan(self.tie_rate) else self.tie_rate}
+        payload |= {"candidates_version": CANDIDATES_VERSION, "targets": len(self.ranks)}
+        payload |= {name: getattr(run, name) for name in _RUN_KEYS}
+        runs.write(directory, payload, self.ranks, force=force, with_names=with_names)
+        return directory
+
+
+_OWN_KEYS = tuple(declared.name for declared in fields(Result) if declared.name not in ("ranks", "run"))
+_RUN_KEYS = tuple(declared.name for declared in fields(RunInfo))
+KEYS = ("schema", *_OWN_KEYS, "candidates_version", "targets", *_RUN_KEYS, "ranks_sha256")
+
+
+def load(directory: Path | str) -> Result:
+    """Read a run directory; raises `ResultError` naming the file that is missing, truncated or edited.
+
+    The ranks must be those ``result.json`` was written with; whether its figures follow from them is
+    for `verify` to say.
+    """
+    path = Path(directory) / RESULT_FILE
+    payload = runs.read_payload(path)
+    if missing := _missing(payload):
+        raise ResultError(f"{path}: the keys {missing} are missing; evaluate again")
+    ranks = Ranks.empty()
+    if payload["ranks_sha256"] is not None:
+        ranks = runs.read_ranks(path.with_name(RANKS_FILE))
+        if file_hash(path.with_name(RANKS_FILE)) != payload["ranks_sha256"]:
+            raise ResultError(f"{path.with_name(RANKS_FILE)}: not the file that {RESULT_FILE} was written with")
+    own, run = ({name: payload[name] for name in names} for names in (_OWN_KEYS, _RUN_KEYS))
+    try:
+        own |= {"tie_rate": math.nan if own["tie_rate"] is None else own["tie_rate"]}
+        own |= {"warnings": tuple(own["warnings"])}
+        run |= {"pretraining_graphs": tuple(run["pretraining_graphs"])}
+        info = RunInfo(**run)
+    except (TypeError, UsageError) as error:
+        raise ResultError(f"{path}: {error}; the file was edited: evaluate again") from error
+    return Result(**own, ranks=ranks, run=info)
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Something in a run directory that does not hold: a short name for programs, a sentence for people."""
+
+    name: str
+    message: str
+
+
+@dataclass(frozen=True)
+class Verification:
+    """What `verify` found in a run directory; no problems means every figure follows from the counts."""
+
+    directory: Path
+    problems: tuple[Problem, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing is wrong."""
+        return not self.problems
+
+    def __str__(self) -> str:
+        return "\n".join(problem.message for problem in self.problems) or f"{self.directory}: verified"
+
+
+def verify(directory: Path | str) -> Verification:
+    """Recompute a run's figures from its rank counts and return everything that does not hold.
+
+    Checked are the keys and their values, the hash of ``ranks.parquet``, that counts are possible and
+    as many as the protocol gives, the targets of a released dataset, and every metric with its bounds,
+    chance and tie rate. How many candidates a target has under a full protocol follows from the split:
+    for a released dataset they must be those the candidates hash is of. Floors and the scores themselves
+    cannot be recomputed from counts. Nothing is raised for a broken run: a directory of runs is verified
+    to the end.
+    """
+    directory = Path(directory)
+    return Verification(directory, tuple(Problem(name, message) for name, message in _problems(directory)))
+
+
+def _problems(directory: Path) -> Iterator[tuple[str, str]]:
+    path, ranks_path = directory / RESULT_FILE, directory / RANKS_FILE
+    try:
+        payload = runs.read_payload(path)
+    except ResultError as error:
+        yield RESULT_FILE, str(error)
+        return
+    if missing := _missing(payload):
+        yield "keys", f"{path}: the keys {missing} are missing"
+        return
+    for name, message in _declared(payload):
+        yield name, f"{path}: {message}"
+    if payload["status"] != "ok" and payload["ranks_sha256"] is None:
+        return
+    try:
+        ranks = runs.read_ranks(ranks_path)
+    except ResultError as error:
+        yield RANKS_FILE, str(error)
+        return
+    if file_hash(ranks_path) != payload["ranks_sha256"]:
+        yield "ranks_sha256", f"{ranks_path}: not the file that {RESULT_FILE} was written with"
+    wrong = list(_counts(ranks, payload))
+    for name, message in wrong:
+        yield name, f"{ranks_path}: {message}"
+    if len(ranks) and "counts" not in dict(wrong):
+        for name, message in _figures(ranks, payload):
+            yield name, f"{path}: {message}"
+
+
+def _missing(payload: Mapping[str, Any]) -> str:
+    return ", ".join(name for name in KEYS if name not in payload)
+
+
+def _declared(payload: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    known: dict[str, tuple[object, ...]] = {
+        "schema": (SCHEMA,),
+        "evaluator_version": (EVALUATOR_VERSION,),
+        "candidates_version": (CANDIDATES_VERSION,),
+        "protocol": tuple(PROTOCOLS),
+        "vocabulary": tuple(VOCABULARIES),
+        "regime": REGIMES,
+        "split": SPLIT_NAMES,
+        "status": STATUSES,
+    }
+    for name, values in known.items():
+        if payload[name] not in values:
+            yield name, f"{name} is {payload[name]!r}, expected {' or '.join(map(repr, values))}"
+    published = _record_for(payload)
+    key = f"{payload['split']}/{payload['protocol']}/{payload['vocabulary']}/{payload['candidate_seed']}"
+    expected = published.candidates.get(key) if published else None
+    if expected is not None and payload["candidates_sha256"] != expected:
+        yield "candidates_sha256", f"candidates {key} are published with the hash {expected}"
+
+
+def _record_for(payload: Mapping[str, Any]) -> catalog.Record | None:
+    if payload["dataset"] not in catalog.names():
+        return None
+    found = catalog.record(payload["dataset"])
+    return found if found.version == payload["dataset_version"] else None
+
+
+def _counts(ranks: Ranks, payload: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    if not len(ranks) or len(ranks) != payload["targets"]:
+        yield "targets", f"{len(ranks)} targets, {RESULT_FILE} says {payload['targets']}"
+    published = _record_for(payload)
+    part = published.parts.get(f"{payload['split']}/targets") if published else None
+    rows = zip(ranks.heads.tolist(), ranks.relations.tolist(), ranks.tails.tolist(), strict=True)
+    if part is not None and ranks.named and content_hash(rows) != part.content_sha256:
+        yield "targets", f"the targets are not those of {payload['dataset']} {payload['dataset_version']}"
+    if part is not None and len(ranks) != part.triples:
+        yield "targets", f"{len(ranks)} targets, {payload['dataset']} {payload['dataset_version']} has {part.triples}"
+    for side, counts in ranks.sides.items():
+        bad = (counts.greater < 0) | (counts.equal < 0) | (counts.greater + counts.equal > counts.count)
+        if bad.any():
+            yield "counts", f"{bad.sum()} impossible {side} counts, first at row {np.flatnonzero(bad)[0]}"
+    protocol, vocabulary = PROTOCOLS.get(str(payload["protocol"])), VOCABULARIES.get(str(payload["vocabulary"]))
+    if protocol is None or vocabulary is None:
+        return
+    if set(ranks.sides) != set(protocol.sides):
+        yield "candidates", f"sides {', '.join(ranks.sides)}; protocol {protocol.name} has {', '.join(protocol.sides)}"
+    if protocol.full:
+        yield from _full_counts(ranks, payload, published)
+        return
+    for side, counts in ranks.sides.items():
+        number = protocol.number(side)
+        bad = (counts.count != number) & (counts.count != 0) if vocabulary.replacement else counts.count > number
+        if bad.any():
+            row = np.flatnonzero(bad)[0]
+            yield "candidates", f"{counts.count[row]} {side} candidates at row {row}, the protocol has {number}"
+
+
+def _full_counts(
+    ranks: Ranks, payload: Mapping[str, Any], published: catalog.Record | None
+) -> Iterator[tuple[str, str]]:
+    """Check the numbers of all candidates: possible for the released graph, and those the candidates hash is of."""
+    if published is None:
+        return
+    graph = published.graphs["test" if payload["split"] == "test" else "train"]
+    relations = graph.relation_slots if payload["vocabulary"] == "slots" else graph.relations
+    for side, counts in ranks.sides.items():
+        most = (relations if side == "relation" else graph.entities) - 1
+        if (bad := counts.count > most).any():
+            row = np.flatnonzero(bad)[0]
+            yield "candidates", f"{counts.count[row]} {side} candidates at row {row}, there are at most {most}"
+    if not ranks.named:
+        return
+    order = np.lexsort((ranks.tails, ranks.relations, ranks.heads))
+    found = {side: counts.count[order] for side, counts in ranks.sides.items()}
+    content, protocol, vocabulary = (str(payload[name]) for name in ("content_sha256", "protocol", "vocabulary"))
+    if full_hash(content, protocol, vocabulary, found) != payload["candidates_sha256"]:
+        yield "candidates", "the numbers of candidates are not those the candidates hash is of"
+
+
+def _figures(ranks: Ranks, payload: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    for name, values in summary.figures(ranks, str(payload["protocol"]), str(payload["vocabulary"])).items():
+        found = payload[name]
+        if not isinstance(found, dict) or set(found) != set(values):
+            yield name, f"{name} must hold exactly {', '.join(values)}"
+            continue
+        for key, value in values.items():
+            if not _same(found[key], value):
+                yield name, f"{name} {key} is {found[key]}, the counts give {value}"
+    rate = metrics.tie_rate(ranks.equal)
+    if not _same(payload["tie_rate"], rate):
+        yield "tie_rate", f"tie_rate is {payload['tie_rate']}, the counts give {rate}"
+
+
+def _same(found: object, value: float) -> bool:
+    return isinstance(found, int | float) and math.isclose(found, value, rel_tol=TOLERANCE, abs_tol=TOLERANCE)

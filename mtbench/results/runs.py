@@ -1,0 +1,206 @@
+"""Run directories: how a result came about, and the two files that keep it.
+
+``ranks.parquet`` holds the rank counts of every target and ``result.json`` everything else. The second
+is put in place last and names the hash of the first, so a directory that has it holds a whole run.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import sys
+import tempfile
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, TypeAlias, get_args
+
+import numpy as np
+
+from mtbench.data.catalog import Parameter
+from mtbench.errors import ResultError, UnknownNameError, UsageError
+from mtbench.files.atomic import storage_errors
+from mtbench.files.hashing import file_hash
+from mtbench.names import COLUMNS, SIDES
+from mtbench.ranking.ranks import COUNTS, Counts, Ranks
+
+RESULT_FILE, RANKS_FILE = "result.json", "ranks.parquet"
+
+Regime: TypeAlias = Literal["zero-shot", "test-time-adaptation", "fine-tuned", "supervised"]
+Status: TypeAlias = Literal["ok", "oom", "failed"]
+REGIMES: tuple[Regime, ...] = get_args(Regime)
+STATUSES: tuple[Status, ...] = get_args(Status)
+
+
+@dataclass(frozen=True)
+class RunInfo:
+    """How a result came about: what the evaluator cannot know and a leaderboard has to show.
+
+    ``seed`` is the model's, not that of the candidates; ``pretraining_graphs`` names every graph the
+    model learned from before it saw this dataset; ``wall_seconds`` and ``peak_memory_bytes`` cover the
+    whole run; an empty ``environment`` is filled in on saving. Raises `UnknownNameError` for a regime
+    or status that does not exist.
+    """
+
+    model: str = "unnamed"
+    seed: int = 0
+    regime: Regime = "zero-shot"
+    hyperparameters: Mapping[str, Parameter] = field(default_factory=dict)
+    pretraining_graphs: tuple[str, ...] = ()
+    url: str = ""
+    commit: str = ""
+    device: str = ""
+    wall_seconds: float | None = None
+    peak_memory_bytes: int | None = None
+    status: Status = "ok"
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.regime not in REGIMES:
+            raise UnknownNameError("regime", self.regime, REGIMES)
+        if self.status not in STATUSES:
+            raise UnknownNameError("status", self.status, STATUSES)
+
+
+def environment() -> dict[str, str]:
+    """Return the versions a run depends on: Python, platform, this package, NumPy, and PyTorch where it is loaded."""
+    from importlib import metadata
+
+    found = {"python": platform.python_version(), "platform": platform.platform(), "numpy": np.__version__}
+    for name, module in (("mtbench-kg", "mtbench"), ("torch", "torch"), ("torch_geometric", "torch_geometric")):
+        if module in sys.modules:
+            try:
+                found[name] = metadata.version(name)
+            except metadata.PackageNotFoundError:
+                found[name] = "unknown"
+    if "torch" in sys.modules:
+        # On a CPU the same seed gives the same figures for one number of threads.
+        found["threads"] = str(sys.modules["torch"].get_num_threads())
+    return found
+
+
+def write(
+    directory: Path, payload: Mapping[str, object], ranks: Ranks, *, force: bool, with_names: bool = True
+) -> None:
+    """Write a run into a directory, both files or neither; ``payload`` gains ``ranks_sha256``, null without ranks.
+
+    Without names, ``ranks.parquet`` has the counts alone, in the order of the split's targets.
+
+    Raises `UsageError` when the directory already holds a run and ``force`` is not set, or when the
+    payload is not JSON. Whatever goes wrong, an existing run stays as it was until both files are
+    written, and nothing half-written is left.
+    """
+    result, counts = directory / RESULT_FILE, directory / RANKS_FILE
+    present = [path for path in (result, counts) if path.exists()]
+    if present and not force:
+        raise UsageError(
+            f"{present[0]} already exists: choose another directory, or replace the run with --force (force=True)"
+        )
+    created = [folder for folder in (directory, *directory.parents) if not folder.exists()]
+    with storage_errors(directory), ExitStack() as undo:
+        directory.mkdir(parents=True, exist_ok=True)
+        for folder in reversed(created):
+            undo.callback(folder.rmdir)
+        with tempfile.TemporaryDirectory(prefix=".run-", dir=directory, ignore_cleanup_errors=True) as temporary:
+            staging = Path(temporary)
+            digest = _write_ranks(ranks, staging / RANKS_FILE, with_names) if len(ranks) else None
+            (staging / RESULT_FILE).write_text(_as_json({**payload, "ranks_sha256": digest}), encoding="utf-8")
+            result.unlink(missing_ok=True)
+            undo.callback(counts.unlink, missing_ok=True)
+            if digest:
+                (staging / RANKS_FILE).replace(counts)
+            else:
+                counts.unlink(missing_ok=True)
+            (staging / RESULT_FILE).replace(result)
+        undo.pop_all()
+
+
+def replace_payload(directory: Path, payload: Mapping[str, object]) -> None:
+    """Put a new ``result.json`` in place of the one of a run, whose ranks stay; whatever fails, one of them is there.
+
+    Raises `MtbenchError` for a place that cannot be written.
+    """
+    with (
+        storage_errors(directory),
+        tempfile.TemporaryDirectory(prefix=".run-", dir=directory, ignore_cleanup_errors=True) as temporary,
+    ):
+        new = Path(temporary) / RESULT_FILE
+        with new.open("w", encoding="utf-8") as stream:
+            stream.write(_as_json(payload))
+            stream.flush()
+            os.fsync(stream.fileno())
+        new.replace(directory / RESULT_FILE)
+
+
+def read_payload(path: Path) -> dict[str, Any]:
+    """Read ``result.json``; raises `ResultError` naming the file when it is missing, cut short or no object."""
+    try:
+        payload = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ResultError(f"{path}: cannot be read ({error.strerror}); is this a run directory?") from error
+    except ValueError as error:
+        raise ResultError(
+            f"{path}: not valid JSON ({error}); the file is truncated or edited: evaluate again"
+        ) from error
+    except RecursionError as error:
+        raise ResultError(f"{path}: not valid JSON (nested too deeply); evaluate again") from error
+    if not isinstance(payload, dict):
+        raise ResultError(f"{path}: holds a {type(payload).__name__}, expected an object; evaluate again")
+    return payload
+
+
+def read_ranks(path: Path) -> Ranks:
+    """Read ``ranks.parquet``; raises `ResultError` naming the file when it is missing, truncated or lacks a column."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    try:
+        with parquet.ParquetFile(path) as file:
+            table = file.read()
+    except (OSError, pa.ArrowException) as error:
+        raise ResultError(f"{path}: cannot be read as Parquet ({error}); evaluate again") from error
+    sides = [side for side in SIDES if any(f"{side}_{name}" in table.column_names for name in COUNTS)]
+    named = [name for name in COLUMNS if any(column in table.column_names for column in COLUMNS)]
+    expected = [*named, *(f"{side}_{name}" for side in sides for name in COUNTS)]
+    if missing := [name for name in expected if name not in table.column_names]:
+        raise ResultError(f"{path}: the columns {', '.join(missing)} are missing; evaluate again")
+    for name in expected:
+        column = table.column(name)
+        if column.null_count or not (pa.types.is_string if name in COLUMNS else pa.types.is_integer)(column.type):
+            raise ResultError(f"{path}: column {name} has the type {column.type} with {column.null_count} nulls")
+    counts = {
+        side: Counts(*(table.column(f"{side}_{name}").to_numpy().astype(np.int64) for name in COUNTS)) for side in sides
+    }
+    if not named:
+        return Ranks.unnamed(counts)
+    heads, relations, tails = (np.array(table.column(name).to_pylist(), dtype=np.str_) for name in COLUMNS)
+    return Ranks(heads, relations, tails, counts)
+
+
+def _write_ranks(ranks: Ranks, path: Path, with_names: bool) -> str:
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    columns = {}
+    if with_names and ranks.named:
+        names = zip(COLUMNS, (ranks.heads, ranks.relations, ranks.tails), strict=True)
+        columns = {name: pa.array(values.tolist(), pa.string()) for name, values in names}
+    for side, counts in ranks.sides.items():
+        columns |= {f"{side}_{name}": pa.array(getattr(counts, name).astype(np.int32)) for name in COUNTS}
+    parquet.write_table(pa.table(columns), path, compression="zstd")
+    return file_hash(path)
+
+
+def _as_json(payload: Mapping[str, object]) -> str:
+    try:
+        return json.dumps(payload, indent=2, ensure_ascii=False, allow_nan=False, default=_plain) + "\n"
+    except (TypeError, ValueError) as error:
+        raise UsageError(f"the run information cannot be written as JSON: {error}") from error
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, Mapping):
+        return dict(value)
+    raise TypeError(f"{value!r} is a {type(value).__name__}, which JSON does not know")

@@ -1,0 +1,1 @@
+"""Double-equivariant layers, and the networks made of them."""

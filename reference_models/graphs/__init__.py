@@ -1,0 +1,1 @@
+"""Graphs as the models see them."""

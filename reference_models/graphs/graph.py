@@ -1,0 +1,217 @@
+"""A typed multigraph as sparse operators, for the sums over neighbours of the double-equivariant layers."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.autograd.function import FunctionCtx
+
+from mtbench.data.splits import Split
+from mtbench.names import HEAD, RELATION, TAIL, IntArray
+
+
+class _Multiply(torch.autograd.Function):
+    """``matrix @ dense`` whose backward pass uses a transpose built once, not once per call."""
+
+    @staticmethod
+    def forward(ctx: FunctionCtx, dense: Tensor, matrix: Tensor, transposed: Tensor) -> Tensor:
+        ctx.transposed = transposed  # type: ignore[attr-defined]
+        return matrix @ dense
+
+    @staticmethod
+    def backward(ctx: FunctionCtx, gradient: Tensor) -> tuple[Tensor, None, None]:
+        return ctx.transposed @ gradient.contiguous(), None, None  # type: ignore[attr-defined]
+
+
+@dataclass(frozen=True, eq=False)
+class Operator:
+    """A constant sparse matrix in CSR form together with its transpose."""
+
+    matrix: Tensor
+    transposed: Tensor
+
+    @classmethod
+    def from_edges(cls, rows: Tensor, columns: Tensor, shape: tuple[int, int], dtype: torch.dtype) -> Operator:
+        """Build the matrix that counts the entries ``(rows[i], columns[i])``, repeats added up."""
+        return cls(_csr(rows, columns, shape, dtype), _csr(columns, rows, (shape[1], shape[0]), dtype))
+
+    def __matmul__(self, dense: Tensor) -> Tensor:
+        """Return the product with a dense matrix of shape ``(columns, features)``."""
+        return _Multiply.apply(dense, self.matrix, self.transposed)  # type: ignore[no-any-return, no-untyped-call]
+
+
+def _csr(rows: Tensor, columns: Tensor, shape: tuple[int, int], dtype: torch.dtype) -> Tensor:
+    order = torch.argsort(rows * shape[1] + columns)
+    starts = torch.zeros(shape[0] + 1, dtype=torch.int64, device=rows.device)
+    torch.cumsum(torch.bincount(rows, minlength=shape[0]), 0, out=starts[1:])
+    values = torch.ones(len(rows), dtype=dtype, device=rows.device)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")
+        return torch.sparse_csr_tensor(starts, columns[order], values, size=shape, check_invariants=False)
+
+
+@dataclass(frozen=True, eq=False)
+class TypedGraph:
+    """Directed typed edges on ``num_nodes`` nodes and ``num_slots`` relation slots.
+
+    ``heads``, ``slots`` and ``tails`` are int64 of shape ``(E,)``. With inverses every triple
+    ``(u, r, v)`` stands twice, as itself and as ``(v, r + R, u)``, in the two halves of the arrays, and
+    ``num_slots`` is ``2 R``. Messages go from head to tail; edges count with multiplicity.
+    """
+
+    heads: Tensor
+    slots: Tensor
+    tails: Tensor
+    num_nodes: int
+    num_slots: int
+    dtype: torch.dtype = torch.float32
+
+    def without(self, dropped: Tensor) -> TypedGraph:
+        """Return the graph without the edges marked in ``dropped``, bool of shape ``(E,)``."""
+        kept = ~dropped
+        return TypedGraph(
+            self.heads[kept], self.slots[kept], self.tails[kept], self.num_nodes, self.num_slots, self.dtype
+        )
+
+    @cached_property
+    def everyone(self) -> Receivers:
+        """What reaches each node of the graph."""
+        return self._reaching(self.heads, self.slots, self.tails, self.num_nodes, None)
+
+    def onto(self, nodes: Tensor) -> Receivers:
+        """Return what reaches ``nodes``, int64 ``(M,)`` in increasing order."""
+        place = torch.full((self.num_nodes,), -1, device=nodes.device)
+        place[nodes] = torch.arange(len(nodes), device=nodes.device)
+        kept = place[self.tails] >= 0
+        return self._reaching(self.heads[kept], self.slots[kept], place[self.tails[kept]], len(nodes), nodes)
+
+    def _reaching(self, heads: Tensor, slots: Tensor, tails: Tensor, number: int, nodes: Tensor | None) -> Receivers:
+        into, row = torch.unique(tails * self.num_slots + slots, return_inverse=True)
+        source, column = torch.unique(heads * self.num_slots + slots, return_inverse=True)
+        pairs = Pairs(
+            keys=into,
+            nodes=into // self.num_slots,
+            slots=into % self.num_slots,
+            degrees=torch.bincount(row, minlength=len(into)).to(self.dtype),
+            sources=source,
+            from_sources=Operator.from_edges(row, column, (len(into), len(source)), self.dtype),
+            from_nodes=Operator.from_edges(row, heads, (len(into), self.num_nodes), self.dtype),
+        )
+        union = Operator.from_edges(tails, heads, (number, self.num_nodes), self.dtype)
+        return Receivers(number, nodes, union, torch.bincount(tails, minlength=number).to(self.dtype), pairs)
+
+    @cached_property
+    def kinds(self) -> Kinds:
+        """The kinds of a node and a slot that a first layer can tell apart."""
+        pairs = self.everyone.pairs
+        values, level = torch.unique(self.everyone.degrees, return_inverse=True)
+        places = level[pairs.nodes] * self.num_slots + pairs.slots
+        usual = torch.bincount(level, minlength=len(values)).repeat_interleave(self.num_slots)
+        usual = usual - torch.bincount(places, minlength=len(usual))
+        every_slot = torch.arange(self.num_slots, device=self.heads.device).repeat(len(values))
+        nodes = torch.arange(self.num_nodes, device=self.heads.device)
+        return Kinds(
+            level=level,
+            places=places,
+            slots=torch.cat([every_slot, pairs.slots]),
+            degrees=torch.cat([values.repeat_interleave(self.num_slots), self.everyone.degrees[pairs.nodes]]),
+            own=torch.cat([values.new_zeros(len(usual)), pairs.degrees]),
+            counts=torch.cat([usual.to(self.dtype), torch.ones_like(pairs.degrees)]),
+            of_level=Operator.from_edges(level, nodes, (len(values), self.num_nodes), self.dtype),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Receivers:
+    """What reaches M of a graph's nodes: all of them, or those in ``nodes``.
+
+    ``union`` ``(M, N)`` is A, all edges whatever their type, and ``degrees`` ``(M,)`` counts them.
+    """
+
+    number: int
+    nodes: Tensor | None
+    union: Operator
+    degrees: Tensor
+    pairs: Pairs
+
+    @cached_property
+    def of_pairs(self) -> Operator:
+        """The operator ``(M, P)`` that sums over the pairs of each receiver."""
+        keys = self.pairs.keys
+        columns = torch.arange(len(keys), device=keys.device)
+        return Operator.from_edges(self.pairs.nodes, columns, (self.number, len(keys)), self.degrees.dtype)
+
+    def of(self, features: Tensor) -> Tensor:
+        """Return the receivers' own rows of features ``(N, *)``."""
+        return features if self.nodes is None else features.index_select(0, self.nodes)
+
+
+@dataclass(frozen=True, eq=False)
+class Pairs:
+    """The P pairs (v, r) of a receiver and a slot with an in-edge of type r, in increasing order of ``v * R + r``.
+
+    Everywhere else A_r is zero, and that is nearly everywhere: a node has in-edges of a few types. ``keys``
+    are ``v * R + r``, ``degrees`` the number of in-edges; ``from_nodes`` ``(P, N)`` sums node features over
+    the in-edges of each pair, ``from_sources`` ``(P, S)`` does so for features of ``sources``, the S distinct
+    ``u * R + r`` that edges start from.
+    """
+
+    keys: Tensor
+    nodes: Tensor
+    slots: Tensor
+    degrees: Tensor
+    sources: Tensor
+    from_sources: Operator
+    from_nodes: Operator
+
+
+@dataclass(frozen=True, eq=False)
+class Kinds:
+    """The D kinds of a node v and a slot r that a layer fed with constants can tell apart.
+
+    Such a layer sees how many edges reach v and how many of them have type r. The first L * R kinds,
+    one per level (a number of in-edges that occurs) and slot, are those without an in-edge of the slot;
+    then comes one per pair of the graph. ``level`` is ``(N,)``; ``places`` ``(P,)`` is the kind each pair
+    would have without its in-edges; ``slots``, ``degrees``, ``own`` (in-edges of the slot) and ``counts``
+    (how many pairs of a node and a slot are of the kind) are ``(D,)``; ``of_level`` ``(L, N)`` sums nodes.
+    """
+
+    level: Tensor
+    places: Tensor
+    slots: Tensor
+    degrees: Tensor
+    own: Tensor
+    counts: Tensor
+    of_level: Operator
+
+
+def typed_graph(split: Split, *, inverses: bool, device: torch.device) -> TypedGraph:
+    """Return the observable triples of a split as a graph over all its relation slots, empty ones included."""
+    return TypedGraph(
+        *doubled(split.graph, split.relation_slots, inverses=inverses, device=device),
+        num_nodes=split.num_entities,
+        num_slots=split.relation_slots * (2 if inverses else 1),
+    )
+
+
+def inverted(triples: IntArray, slots: int) -> IntArray:
+    """Return the inverses of triples ``(m, 3)``: tail first, under the slots that follow the relations' own."""
+    found: IntArray = triples[:, [TAIL, RELATION, HEAD]] + np.array([0, slots, 0])
+    return found
+
+
+def doubled(triples: IntArray, slots: int, *, inverses: bool, device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
+    """Return heads, slots and tails of triples ``(m, 3)``, followed by their inverses if asked for."""
+    columns = torch.from_numpy(triples).to(device).unbind(dim=1)
+    if not inverses:
+        return columns[HEAD], columns[RELATION], columns[TAIL]
+    return (
+        torch.cat([columns[HEAD], columns[TAIL]]),
+        torch.cat([columns[RELATION], columns[RELATION] + slots]),
+        torch.cat([columns[TAIL], columns[HEAD]]),
+    )

@@ -1,0 +1,136 @@
+"""Which node representations a conditional propagation needs, layer by layer: only those that can matter.
+
+A propagation of T layers from a head gives every node one row per head, N x B x T rows in all. Few of them are
+needed. What is scored are some nodes per head, and only their neighbours of T - t steps enter at layer t; and a
+node that is more than t steps from the head has not heard of it by layer t: its row is that of a graph with
+no head at all, the same for all heads. A plan therefore holds the rows of that *background* once, and of every head
+the rows that are both near enough to the head to differ from it and near enough to a scored node to be read.
+No row holds statistics of others, so the result is exactly that of the whole propagation.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from reference_models.graphs.graph import TypedGraph
+
+
+@dataclass(frozen=True, eq=False)
+class Neighbours:
+    """The edges by receiver, types left out: ``senders[starts[v] : starts[v + 1]]`` are those into node v.
+
+    Edges count with multiplicity. The graph holds every edge in both directions, so that senders and
+    receivers of a node are the same nodes.
+    """
+
+    senders: Tensor
+    receivers: Tensor
+    starts: Tensor
+
+    @classmethod
+    def of(cls, graph: TypedGraph) -> Neighbours:
+        """Sort the edges of a graph with inverses by receiver."""
+        order = torch.argsort(graph.tails, stable=True)
+        return cls.sorted_already(graph.heads[order], graph.tails[order], graph.num_nodes)
+
+    @classmethod
+    def sorted_already(cls, senders: Tensor, receivers: Tensor, num_nodes: int) -> Neighbours:
+        """Index edges that are in the order of their receivers."""
+        starts = torch.zeros(num_nodes + 1, dtype=torch.int64, device=senders.device)
+        torch.cumsum(torch.bincount(receivers, minlength=num_nodes), 0, out=starts[1:])
+        return cls(senders, receivers, starts)
+
+    @property
+    def num_nodes(self) -> int:
+        """How many nodes there are, isolated ones included."""
+        return len(self.starts) - 1
+
+    @property
+    def degrees(self) -> Tensor:
+        """In-edges per node, ``(N,)``."""
+        return self.starts.diff()
+
+    def into(self, nodes: Tensor) -> tuple[Tensor, Tensor]:
+        """Return all edges into ``nodes`` ``(m,)``: which of the m they enter, and their senders, both ``(e,)``."""
+        counts = self.degrees[nodes]
+        rows = torch.repeat_interleave(torch.arange(len(nodes), device=nodes.device), counts)
+        first = self.starts[nodes] - (counts.cumsum(0) - counts)
+        return rows, self.senders[first[rows] + torch.arange(len(rows), device=nodes.device)]
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """One layer of a plan: m rows computed from the rows of the layer below.
+
+    ``nodes`` and ``is_head`` ``(m,)`` say which node a row is and whether it is its own head; ``own`` ``(m,)`` is the
+    same node's row below; edge i runs from row ``senders[i]`` below to row ``receivers[i]`` here.
+    """
+
+    nodes: Tensor
+    is_head: Tensor
+    own: Tensor
+    senders: Tensor
+    receivers: Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """The rows of the input, ``(m,)`` bool: which are heads; and the steps, whose last has the rows asked for."""
+
+    is_head: Tensor
+    steps: tuple[Step, ...]
+
+
+def plan(neighbours: Neighbours, heads: Tensor, wanted: Tensor, layers: int) -> Plan:
+    """Plan the propagation from ``heads`` ``(B,)`` that gives the rows ``wanted``.
+
+    ``wanted`` holds distinct increasing keys ``query * N + node``, the query being a number below B.
+    """
+    total = neighbours.num_nodes
+    start = torch.arange(len(heads), device=heads.device) * total + heads
+    reached = [start]
+    for _ in range(layers - 1):
+        rows, senders = neighbours.into(reached[-1] % total)
+        reached.append(torch.unique(torch.cat([reached[-1], reached[-1][rows] // total * total + senders])))
+    steps, needed = [], wanted
+    everything = torch.arange(total, device=heads.device)
+    for layer in reversed(range(layers)):
+        rows, senders = neighbours.into(needed % total)
+        sending = needed[rows] // total * total + senders
+        below = _both(torch.unique(torch.cat([needed, sending])), reached[layer])
+        step = Step(
+            needed % total, _found(needed, start), _place(needed, below, total), _place(sending, below, total), rows
+        )
+        steps.append(step if layer == layers - 1 else _with_background(step, neighbours, everything))
+        needed = below
+    is_head = torch.cat([torch.zeros_like(everything, dtype=torch.bool), torch.ones_like(needed, dtype=torch.bool)])
+    return Plan(is_head, tuple(reversed(steps)))
+
+
+def _with_background(step: Step, neighbours: Neighbours, everything: Tensor) -> Step:
+    return Step(
+        torch.cat([everything, step.nodes]),
+        torch.cat([torch.zeros_like(everything, dtype=torch.bool), step.is_head]),
+        torch.cat([everything, step.own]),
+        torch.cat([neighbours.senders, step.senders]),
+        torch.cat([neighbours.receivers, step.receivers + len(everything)]),
+    )
+
+
+def _found(keys: Tensor, known: Tensor) -> Tensor:
+    """Return which keys are in the increasing keys ``known``."""
+    if not len(known):
+        return torch.zeros_like(keys, dtype=torch.bool)
+    return known[torch.searchsorted(known, keys).clamp(max=len(known) - 1)] == keys
+
+
+def _both(keys: Tensor, known: Tensor) -> Tensor:
+    return keys[_found(keys, known)]
+
+
+def _place(keys: Tensor, below: Tensor, total: int) -> Tensor:
+    """Return the rows of keys in the layer below: after the background if they are there, else the background's."""
+    return torch.where(_found(keys, below), total + torch.searchsorted(below, keys), keys % total)

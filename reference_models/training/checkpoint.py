@@ -1,0 +1,177 @@
+"""Checkpoints: the whole state of a training loop in one safetensors file and one JSON file, never pickled."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save
+from torch import Tensor
+
+from mtbench.errors import CorruptedFileError, UsageError
+from mtbench.files.atomic import storage_errors
+from mtbench.files.hashing import file_hash
+from reference_models.training.loop import Network, State
+
+SCHEMA = 1
+ADAPTATION = "adapt"
+_FINISHED = "finished"
+_DATA = {"dataset", "content_sha256"}
+_MOMENTS = ("exp_avg", "exp_avg_sq", "step")
+_NAMED = 4
+_PICKLED = (".pt", ".pth", ".ckpt", ".bin", ".pkl", ".pickle")
+
+
+class Checkpoints:
+    """The checkpoints of one run in one directory, one per stage, each replaced after every epoch.
+
+    ``identity`` says which run they belong to (model, seed, hyper-parameters, dataset); a checkpoint of
+    another run is refused instead of being continued. The JSON file is renamed into place last and holds
+    a SHA-256 of itself and of the weights file it names, so a killed process leaves the checkpoint before
+    or after an epoch, never a torn one, and an edited one is noticed.
+    """
+
+    def __init__(self, directory: Path, identity: Mapping[str, object]) -> None:
+        self.directory = directory
+        self.identity = json.loads(json.dumps(identity))
+
+    def save(self, stage: str, state: State[Network], *, finished: bool = False) -> None:
+        """Write the state after an epoch, and delete the one before it.
+
+        Of a ``finished`` stage the weights that were chosen are all that is needed. Raises `MtbenchError` for
+        a full or read-only disk.
+        """
+        weights = self.directory / f"{stage}-{_FINISHED if finished else f'{state.epoch:04d}'}.safetensors"
+        tensors = _flatten(state, weights_alone=finished)
+        with storage_errors(self.directory):
+            self.directory.mkdir(parents=True, exist_ok=True)
+            weights.write_bytes(save({name: value.contiguous() for name, value in tensors.items()}))
+            payload = {
+                "schema": SCHEMA,
+                "identity": self.identity,
+                "weights": weights.name,
+                "epoch": state.epoch,
+                "best_epoch": state.best_epoch,
+                "best_value": state.best_value,
+                "history": state.history,
+            }
+            payload["sha256"] = _digest(payload, weights)
+            temporary = self.directory / f"{stage}.json.new"
+            temporary.write_text(json.dumps(payload, indent=1) + "\n", encoding="utf-8")
+            temporary.replace(self._path(stage))
+            for older in self.directory.glob(f"{stage}-*.safetensors"):
+                if older != weights:
+                    older.unlink()
+
+    def restore(self, stage: str, state: State[Network]) -> bool:
+        """Set ``state`` from the stage's checkpoint and return whether there was one to go on from.
+
+        Data are the same if their content is: what was learned on the training graph of ``wikitopics-mt1/health``
+        also serves ``wikitopics-mt1/taxonomy``, which has the same one. Each adapts to its own test graph, so
+        that another one's finished adaptation is left aside.
+
+        Raises `UsageError` for a checkpoint of another run or another network, and for a pickled one, which
+        is never opened, as opening it runs what it holds; `CorruptedFileError` for a damaged one.
+        """
+        self._expect_no_pickles()
+        path = self._path(stage)
+        if not path.exists():
+            return False
+        try:
+            payload = json.loads(path.read_text(encoding="utf-8"))
+            weights = self.directory / payload["weights"]
+            damaged = payload["schema"] != SCHEMA or _digest(payload, weights) != payload["sha256"]
+            tensors = {} if damaged else load_file(weights)
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, SafetensorError) as error:
+            raise self._corrupted(path, f"{type(error).__name__}: {error}") from error
+        if damaged:
+            raise self._corrupted(path, f"it or {weights.name} is not what was written")
+        there = payload["identity"]
+        if there.get("content_sha256") == self.identity.get("content_sha256"):
+            there = there | {"dataset": self.identity.get("dataset")}
+        if differing := _differences(there, self.identity):
+            finished = payload["weights"] == f"{stage}-{_FINISHED}.safetensors"
+            if stage == ADAPTATION and finished and set(differing) <= _DATA:
+                return False
+            raise UsageError(
+                f"the checkpoint in {self.directory} belongs to another run ({'; '.join(differing.values())}): "
+                "give the same options to continue it, --restart to discard it, or another --out"
+            )
+        if unlike := _unlike(tensors, state):
+            raise UsageError(
+                f"the checkpoint in {self.directory} is of a network built differently ({'; '.join(unlike)}), by "
+                "another version of the package: discard it with --restart, or name another --out"
+            )
+        _unflatten(state, tensors)
+        state.epoch, state.best_epoch = payload["epoch"], payload["best_epoch"]
+        state.best_value, state.history = payload["best_value"], payload["history"]
+        if state.best_epoch and not state.best:
+            state.best = state.weights()
+        return True
+
+    def _expect_no_pickles(self) -> None:
+        found = sorted(path.name for path in self.directory.glob("*") if path.suffix.lower() in _PICKLED)
+        if found:
+            raise UsageError(
+                f"{self.directory / found[0]} is a pickled checkpoint, which is never loaded because that runs the "
+                "code in it: remove it, or discard all checkpoints there with --restart"
+            )
+
+    def _path(self, stage: str) -> Path:
+        return self.directory / f"{stage}.json"
+
+    def _corrupted(self, path: Path, why: str) -> CorruptedFileError:
+        return CorruptedFileError(f"{path}: the checkpoint cannot be read ({why}); discard it with --restart")
+
+
+def _digest(payload: Mapping[str, object], weights: Path) -> str:
+    """Return the SHA-256 of a checkpoint, whichever of its two files a change is in."""
+    described = {key: value for key, value in payload.items() if key != "sha256"}
+    return hashlib.sha256(f"{json.dumps(described)}{file_hash(weights)}".encode()).hexdigest()
+
+
+def _differences(there: Mapping[str, object], here: Mapping[str, object]) -> dict[str, str]:
+    """Return what differs, as a sentence by name."""
+    keys = [key for key in sorted({*there, *here}) if there.get(key) != here.get(key)]
+    return {key: f"{key}: {there.get(key)} there, {here.get(key)} here" for key in keys}
+
+
+def _unlike(tensors: Mapping[str, Tensor], state: State[Network]) -> list[str]:
+    """Return how the weights of a checkpoint differ from those of the network, by name and shape."""
+    here = {name: tuple(value.shape) for name, value in state.weights().items()}
+    there = {
+        name.removeprefix("weights."): tuple(value.shape)
+        for name, value in tensors.items()
+        if name.startswith("weights.")
+    }
+    keys = [key for key in sorted({*there, *here}) if there.get(key) != here.get(key)]
+    return [f"{key}: {there.get(key, 'absent')} there, {here.get(key, 'absent')} here" for key in keys[:_NAMED]]
+
+
+def _flatten(state: State[Network], *, weights_alone: bool) -> dict[str, Tensor]:
+    tensors = {f"weights.{name}": value for name, value in state.weights().items()}
+    if weights_alone:
+        return tensors
+    tensors |= {f"best.{name}": value for name, value in state.best.items()}
+    for index, moments in state.optimizer.state_dict()["state"].items():
+        tensors |= {f"adam.{index}.{name}": moments[name].clone() for name in _MOMENTS}
+    return tensors
+
+
+def _unflatten(state: State[Network], tensors: Mapping[str, Tensor]) -> None:
+    parts: dict[str, dict[str, Tensor]] = {"weights": {}, "best": {}, "adam": {}}
+    for name, value in tensors.items():
+        part, _, rest = name.partition(".")
+        parts[part][rest] = value
+    device = next(state.network.parameters()).device
+    state.restore(parts["weights"])
+    state.best = {name: value.to(device) for name, value in parts["best"].items()}
+    moments: dict[int, dict[str, Tensor]] = {}
+    for name, value in parts["adam"].items():
+        index, _, moment = name.partition(".")
+        moments.setdefault(int(index), {})[moment] = value
+    groups = state.optimizer.state_dict()["param_groups"]
+    state.optimizer.load_state_dict({"state": moments, "param_groups": groups})

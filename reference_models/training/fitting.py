@@ -1,0 +1,153 @@
+"""What all reference models share: how they are seeded, fitted from checkpoints and chosen by validation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import Generic
+
+import numpy as np
+import torch
+from scipy import sparse
+from scipy.sparse.csgraph import connected_components
+from torch import Tensor
+
+from mtbench.data.catalog import Parameter
+from mtbench.data.splits import Split
+from mtbench.errors import DatasetError, UsageError
+from mtbench.evaluation.task import Task
+from mtbench.experiments.models import Context
+from mtbench.metrics import closed as metrics
+from mtbench.names import HEAD, TAIL, BoolArray, IntArray
+from mtbench.results.runs import Regime
+from reference_models.training.checkpoint import Checkpoints
+from reference_models.training.divergence import expect_finite_scores
+from reference_models.training.loop import Network, State, Work, train
+from reference_models.training.recipe import Kind
+
+
+class ReferenceModel(Generic[Kind]):
+    """A recipe and a device for one run, and the loop with its checkpoints.
+
+    Everything random follows from ``context.seed``: on the CPU the same seed gives the same metrics, and
+    a run continued from a checkpoint equals an uninterrupted one. Raises `UsageError` for a device that
+    is not there.
+    """
+
+    regime: Regime = "zero-shot"
+    trained_as: Mapping[str, Parameter] = {}
+    """What training goes by where that is not the run's own name or hyper-parameters: alike, checkpoints are shared."""
+
+    def __init__(self, name: str, context: Context, recipe: Kind) -> None:
+        self.name = name
+        self.context = context
+        self.recipe = recipe
+        self.hyperparameters: Mapping[str, Parameter] = recipe.as_parameters()
+        self._histories: dict[str, list[dict[str, float]]] = {}
+        self._device = torch_device(context.device)
+        self.device = torch.cuda.get_device_name(self._device) if self._device.type == "cuda" else "cpu"
+
+    def _train(
+        self,
+        stage: str,
+        state: State[Network],
+        split: Split,
+        work: Work,
+        *,
+        epochs: int,
+        patience: int,
+        validate: Callable[[], float] | None,
+    ) -> None:
+        """Run the loop on a stage, from its checkpoint on where the run has one."""
+        identity = {
+            "model": self.name,
+            "seed": self.context.seed,
+            "dataset": split.dataset,
+            "content_sha256": split.content_sha256,
+            **self.hyperparameters,
+            **self.trained_as,
+        }
+        checkpoints = Checkpoints(self.context.workdir, identity) if self.context.workdir else None
+        if checkpoints:
+            checkpoints.restore(stage, state)
+        restored = state.epoch
+        train(
+            state,
+            work,
+            stage=stage,
+            seed=self.context.seed,
+            epochs=epochs,
+            patience=patience,
+            validate=validate,
+            report=self.context.report,
+            save=partial(checkpoints.save, stage) if checkpoints else None,
+        )
+        if checkpoints and state.epoch > restored:
+            checkpoints.save(stage, state, finished=True)
+        self._histories[stage] = state.history
+
+    def history(self) -> Mapping[str, Sequence[Mapping[str, float]]]:
+        """Return the records of all epochs of ``train`` and, where the model adapts, of ``adapt``."""
+        return self._histories
+
+    def peak_memory(self) -> int | None:
+        """Return the most bytes PyTorch held on a CUDA device, None on the CPU."""
+        return torch.cuda.max_memory_allocated(self._device) if self._device.type == "cuda" else None
+
+
+def hold_out(valid: Split, share: float, seed: int) -> BoolArray:
+    """Return which targets are kept for early stopping, bool ``(m,)``: those of a share of the components.
+
+    Whole connected components of the graph (on MetaFam: family trees) are held out, so that a validation
+    target never shares a neighbourhood with a training positive. Raises `DatasetError` if either
+    side would be empty.
+    """
+    nodes = valid.num_entities
+    links = (np.ones(len(valid.graph), dtype=np.int8), (valid.graph[:, HEAD], valid.graph[:, TAIL]))
+    _, component = connected_components(sparse.coo_array(links, shape=(nodes, nodes)), directed=False)
+    of_target = component[valid.targets[:, HEAD]]
+    components = np.random.default_rng([seed, *b"hold out"]).permutation(np.unique(of_target))
+    held_out = np.isin(of_target, components[: round(share * len(components))])
+    if not held_out.any() or held_out.all():
+        raise DatasetError(
+            f"{valid.dataset} {valid.name}: {len(valid.targets)} targets in {len(components)} components cannot be "
+            f"split into training positives and a share of {share} for early stopping; try --set positives=graph"
+        )
+    return held_out
+
+
+def validation(
+    task: Task, held_out: BoolArray, score: Callable[[IntArray], Tensor], learning_rate: float
+) -> Callable[[], float]:
+    """Return the early-stopping criterion: the expected MRR of a task over the held-out targets.
+
+    It raises `DivergenceError` for scores that are not finite, naming a smaller learning rate to try.
+    """
+    triples = task.triples
+
+    def mrr() -> float:
+        scores = score(triples)
+        expect_finite_scores(scores, task.name, learning_rate)
+        ranks = task.rank(scores.numpy())
+        return metrics.expected(ranks.greater[held_out], ranks.equal[held_out])["mrr"]
+
+    return mrr
+
+
+def torch_device(name: str) -> torch.device:
+    """Return the device meant by ``auto``, ``cpu`` or ``cuda``; raises `UsageError` where there is none."""
+    if name not in ("auto", "cpu", "cuda"):
+        raise UsageError(f"--device must be auto, cpu or cuda, not {name!r}")
+    found = torch.cuda.is_available()
+    if name == "cuda" and not found:
+        raise UsageError("--device cuda: PyTorch sees no CUDA device here; use --device cpu or auto")
+    return torch.device("cuda" if found and name != "cpu" else "cpu")
+
+
+@contextmanager
+def seeded(seed: int, purpose: str) -> Iterator[None]:
+    """Seed PyTorch's CPU generator inside the block and leave the caller's generators as they were."""
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(int(np.random.SeedSequence([seed, *purpose.encode()]).generate_state(1)[0]))
+        yield

@@ -1,0 +1,124 @@
+"""The loop every model is trained in: epochs, validation, early stopping, and what a checkpoint holds of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
+from dataclasses import dataclass, field, replace
+from typing import Generic, TypeAlias, TypeVar
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from mtbench.experiments.models import Progress
+from reference_models.training.divergence import expect_finite
+
+Network = TypeVar("Network", bound=nn.Module)
+Item = TypeVar("Item", bound=Sized)
+
+Tell: TypeAlias = Callable[[int, int, float], None]
+"""Told before every batch: how many are done, how many there are, the mean loss so far."""
+
+Work: TypeAlias = Callable[[int, np.random.Generator, Tell], dict[str, float]]
+"""Trains for one epoch, counted from 1, with the draws of a generator; returns its record, ``loss`` included."""
+
+
+@dataclass(eq=False)
+class State(Generic[Network]):
+    """Everything that changes while training and that a checkpoint therefore holds."""
+
+    network: Network
+    attention: nn.Parameter | None
+    optimizer: torch.optim.Adam
+    epoch: int = 0
+    best_epoch: int = 0
+    best_value: float = -1.0
+    best: dict[str, Tensor] = field(default_factory=dict)
+    history: list[dict[str, float]] = field(default_factory=list)
+
+    def weights(self) -> dict[str, Tensor]:
+        """Return a copy of all weights and running statistics by name."""
+        found = {name: value.detach().clone() for name, value in self.network.state_dict().items()}
+        if self.attention is not None:
+            found["attention"] = self.attention.detach().clone()
+        return found
+
+    def restore(self, weights: dict[str, Tensor]) -> None:
+        """Set all weights from what `weights` returned."""
+        self.network.load_state_dict({name: value for name, value in weights.items() if name != "attention"})
+        if self.attention is not None:
+            with torch.no_grad():
+                self.attention.copy_(weights["attention"])
+
+    def parameters(self) -> Iterator[tuple[str, nn.Parameter]]:
+        """Give all parameters by name, the task logits last."""
+        yield from self.network.named_parameters()
+        if self.attention is not None:
+            yield "the task logits", self.attention
+
+    def descend(self, terms: Mapping[str, Tensor], clip: float | None) -> None:
+        """Take one optimiser step down the sum of named terms, its gradient cut to the norm ``clip`` if there is one.
+
+        Raises `DivergenceError`, the weights being what they were, for a term or a gradient that is not finite.
+        """
+        self.optimizer.zero_grad()
+        torch.stack(list(terms.values())).sum().backward()  # type: ignore[no-untyped-call]
+        parameters = [parameter for group in self.optimizer.param_groups for parameter in group["params"]]
+        norm = nn.utils.get_total_norm([parameter.grad for parameter in parameters if parameter.grad is not None])
+        rate = self.optimizer.param_groups[0]["lr"]
+        expect_finite(terms, norm, self.parameters(), self.optimizer, self.epoch + 1, rate)
+        if clip is not None:
+            nn.utils.clip_grads_with_norm_(parameters, clip, norm)
+        self.optimizer.step()
+
+
+def train(
+    state: State[Network],
+    work: Work,
+    *,
+    stage: str,
+    seed: int,
+    epochs: int,
+    patience: int,
+    validate: Callable[[], float] | None,
+    report: Callable[[Progress], None],
+    save: Callable[[State[Network]], None] | None,
+) -> None:
+    """Train until ``epochs`` or, with a validation function, until ``patience`` epochs brought nothing better.
+
+    Continues after ``state.epoch``: random draws depend on the seed, the stage and the epoch alone, so a
+    resumed run equals an uninterrupted one. ``save`` is called after every epoch. With ``validate`` the best
+    epoch's weights are in place at the end, else the last one's.
+    """
+    valid_mrr = state.history[-1].get("valid_mrr") if state.history else None
+    while state.epoch < epochs and (validate is None or state.epoch - state.best_epoch < patience):
+        epoch = state.epoch + 1
+        last = Progress(stage, epoch, epochs, 0, 1, 0.0, valid_mrr)
+
+        def tell(batch: int, batches: int, loss: float, before: Progress = last) -> None:
+            nonlocal last
+            last = replace(before, batch=batch, batches=batches, loss=loss)
+            report(last)
+
+        record = work(epoch, np.random.default_rng([seed, *stage.encode(), epoch]), tell)
+        if validate is not None:
+            valid_mrr = record["valid_mrr"] = validate()
+            if valid_mrr > state.best_value:
+                state.best_value, state.best_epoch, state.best = valid_mrr, epoch, state.weights()
+        state.epoch = epoch
+        state.history.append(record)
+        report(replace(last, batch=last.batches, loss=record["loss"], valid_mrr=valid_mrr))
+        if save is not None:
+            save(state)
+    if validate is not None:
+        state.restore(state.best)
+
+
+def mean_loss(batches: Iterable[Item], step: Callable[[Item], float], tell: Tell) -> float:
+    """Take a step on every batch and return the mean loss, each batch weighing as much as it is long."""
+    total, seen, items = 0.0, 0, list(batches)
+    for done, item in enumerate(items):
+        tell(done, len(items), total / max(seen, 1))
+        total += step(item) * len(item)
+        seen += len(item)
+    return total / seen

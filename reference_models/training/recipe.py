@@ -1,0 +1,172 @@
+"""Recipes: the hyper-parameters of a model on a dataset, declared in TOML and checked field by field."""
+
+from __future__ import annotations
+
+import math
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, fields
+from importlib import resources
+from typing import TypeVar
+
+from mtbench.data.catalog import Parameter
+from mtbench.errors import UnknownNameError, UsageError
+from reference_models.equivariant.network import Architecture
+from reference_models.layers.readings import ADJACENCIES, ASSIGNMENTS, MEANS, Reading
+
+CHOICES = {
+    "positives": ("graph", "targets"),
+    "mask": ("none", "pair", "triple"),
+    "loss": ("paper", "joint"),
+    "adjacency": ADJACENCIES,
+    "mean": MEANS,
+    "assignment": ASSIGNMENTS,
+    "linear_layers": ("single", "perceptron"),
+    "selection": ("dual", "entity"),
+}
+
+
+def _limits(names: str, wanted: str, holds: Callable[[float], bool]) -> dict[str, tuple[Callable[[float], bool], str]]:
+    return dict.fromkeys(names.split(), (holds, wanted))
+
+
+LIMITS = {
+    **_limits(
+        "tasks width gin_layers batch tail_negatives relation_negatives epochs patience layers negatives "
+        "relation_layers entity_layers relation_scale entity_scale heads bins steps every draws",
+        "at least 1",
+        lambda number: number >= 1,
+    ),
+    **_limits("hops anneal_epochs adaptation_epochs", "0 or more", lambda number: number >= 0),
+    **_limits("learning_rate clip anneal temperature", "a number above 0", lambda number: 0 < number < math.inf),
+    **_limits(
+        "weight_decay one_hot concentration margin", "a number, 0 or more", lambda number: 0 <= number < math.inf
+    ),
+    **_limits("holdout messages", "a number between 0 and 1", lambda number: 0 < number < 1),
+}
+_READERS: dict[str, Callable[[str], Parameter]] = {
+    "int": int,
+    "float": float,
+    "str": str,
+    "bool": lambda text: {"true": True, "false": False}[text.lower()],
+}
+
+
+@dataclass(frozen=True)
+class Hyperparameters:
+    """A flat table of hyper-parameters, one kind per family of models; raises `UsageError` for a bad value."""
+
+    def __post_init__(self) -> None:
+        for name, value in asdict(self).items():
+            if name in CHOICES and value not in CHOICES[name]:
+                raise UsageError(f"{name} must be one of {', '.join(CHOICES[name])}, not {value!r}")
+            holds, wanted = LIMITS.get(name, (_anything, ""))
+            if not holds(value):
+                raise UsageError(f"{name} must be {wanted}, not {value}")
+
+    def as_parameters(self) -> dict[str, Parameter]:
+        """Return the recipe as a flat table, to be recorded with a result."""
+        return asdict(self)
+
+
+def _anything(value: float) -> bool:
+    return True
+
+
+Kind = TypeVar("Kind", bound=Hyperparameters)
+
+
+@dataclass(frozen=True)
+class Recipe(Hyperparameters):
+    """All hyper-parameters of a double-equivariant model.
+
+    ``positives`` says which triples are trained on (`docs/models.md`, Positives): ``graph``, every observable
+    triple, masked out of the graph while it is a positive; or ``targets``, the missing triples of the
+    training graph, of which ``holdout`` (a share, whole connected components at a time) is kept for
+    early stopping. ``mask`` says which edges a batch hides (same page, Mask). ``one_hot`` and ``concentration``
+    weigh the two regularisers and grow by ``anneal`` after each epoch, ``anneal_epochs`` times at most.
+    ``adjacency``, ``mean``, ``assignment`` and ``linear_layers`` are readings of the paper's formula and
+    ``decay_attention`` says whether ``weight_decay`` holds for the task logits, too (same page, What is open).
+    ``checkpointing`` saves memory and costs time (`network.Architecture`).
+    ``reassign`` searches the hard assignment of relations to tasks after each epoch, see
+    `training.reassign`; the paper has no such step.
+    """
+
+    tasks: int
+    width: int
+    gin_layers: int
+    hops: int
+    inverses: bool
+    learn_epsilon: bool
+    adjacency: str
+    mean: str
+    assignment: str
+    linear_layers: str
+    checkpointing: bool
+    positives: str
+    mask: str
+    loss: str
+    holdout: float
+    batch: int
+    tail_negatives: int
+    relation_negatives: int
+    learning_rate: float
+    weight_decay: float
+    decay_attention: bool
+    clip: float
+    one_hot: float
+    concentration: float
+    anneal: float
+    anneal_epochs: int
+    reassign: bool
+    epochs: int
+    patience: int
+    adaptation_epochs: int
+
+    def penalty_scale(self, epoch: int) -> float:
+        """Return what the regulariser weights are multiplied by in epoch ``epoch``, counted from 1."""
+        return float(self.anneal ** min(epoch - 1, self.anneal_epochs))
+
+    def architecture(self) -> Architecture:
+        """Return the sizes and readings of the network."""
+        reading = Reading(self.adjacency, self.mean, self.assignment)
+        perceptrons = self.linear_layers == "perceptron"
+        sizes = (self.width, self.gin_layers, self.tasks, self.hops)
+        return Architecture(*sizes, reading, perceptrons, self.checkpointing)
+
+
+def load(model: str, dataset: str, settings: Mapping[str, str]) -> Recipe:
+    """Return the recipe of a double-equivariant model, see `read`."""
+    return read(Recipe, model, dataset, settings)
+
+
+def refuse(model: str, recipe: Recipe, **only: Parameter) -> None:
+    """Raise `UsageError` where a hyper-parameter that ``model`` has no use for is not the given, only value."""
+    for key, value in only.items():
+        if getattr(recipe, key) != value:
+            shown = str(value).lower() if isinstance(value, bool) else value
+            raise UsageError(f"{model} has {key}={shown} only: for other values run mtdea")
+
+
+def read(kind: type[Kind], model: str, dataset: str, settings: Mapping[str, str]) -> Kind:
+    """Return the recipe of a model on a dataset with ``settings`` (texts, ``key=value``) laid over it.
+
+    The table ``[default]`` of ``recipes/MODEL.toml`` holds for every dataset, a table named like the
+    dataset (its variants in brackets left out) overrides it. Raises `UnknownNameError` for a setting that
+    ``kind`` does not have and `UsageError` for a bad value.
+    """
+    text = (resources.files("reference_models") / "recipes" / f"{model}.toml").read_text(encoding="utf-8")
+    tables = tomllib.loads(text)
+    values: dict[str, Parameter] = {**tables["default"], **tables.get(dataset.partition("[")[0], {})}
+    values |= {key: _parse(kind, key, text) for key, text in settings.items()}
+    return kind(**values)
+
+
+def _parse(recipe: type[Hyperparameters], key: str, text: str) -> Parameter:
+    kinds = {declared.name: str(declared.type) for declared in fields(recipe)}
+    if key not in kinds:
+        raise UnknownNameError("hyper-parameter", key, kinds)
+    try:
+        return _READERS[kinds[key]](text)
+    except (KeyError, ValueError) as error:
+        raise UsageError(f"{key} must be {kinds[key]}, not {text!r}") from error

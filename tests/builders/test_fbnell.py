@@ -1,0 +1,127 @@
+"""FBNELL: row by row the release from the GraIL files, and the paper's recipe on any two dumps."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+
+from mtbench.builders import fbnell
+from mtbench.data import catalog
+from mtbench.data.catalog import Graph
+from mtbench.errors import DatasetError, UsageError
+from mtbench.files.hashing import content_hash
+
+GRAIL = "raw.githubusercontent.com/kkteru/grail/2a3dffa719518e7e6250e355a2fb37cd932de91e/data"
+RELEASE = "raw.githubusercontent.com/TownesZhou/InGram/d3200b62dad5c4b0c0ffe69f79049b7a0f634a76/data/FBNELL/FBNELL_v1"
+CONTENT = {
+    "train.txt": "8f154198cc694158ac0c00a62a17d61a8009828a0d127a2ec21344fd14d74cb6",
+    "valid.txt": "96d392a496dd606652c216ee230894b1782fb1dc69bb800692a2b0592b6e2980",
+    "msg.txt": "084cbc5bb8d09e1aa44084b7ae491ab131a710c218893c59dc0d19093cc199c3",
+    "test.txt": "23d10e91498623c80ad79429c5679fa8b1c4593aa1d7539ba071eae9fe90276c",
+}
+
+
+@pytest.fixture
+def record():
+    graphs = {"train": Graph(4636, 100, 100), "test": Graph(4747, 183, 200)}
+    return replace(catalog.record("metafam"), id="fbnell", graphs=graphs)
+
+
+@pytest.fixture
+def grail(mirror):
+    return mirror / GRAIL
+
+
+def parts(data):
+    return {
+        "train.txt": data.train.named(data.train.graph),
+        "valid.txt": data.valid.named(data.valid.targets),
+        "msg.txt": data.test.named(data.test.graph),
+        "test.txt": data.test.named(data.test.targets),
+    }
+
+
+def test_the_grail_files_give_the_release_row_by_row(mirror, grail, record):
+    data = fbnell.rebuild([grail], record)
+    for name, rows in parts(data).items():
+        assert content_hash(rows) == CONTENT[name]
+        released = (mirror / RELEASE / name).read_text(encoding="utf-8").splitlines()
+        assert ["\t".join(row) for row in rows] == released
+    assert (data.train.relation_slots, data.test.relation_slots) == (100, 200)
+    assert data.name == "fbnell"
+
+
+def test_folders_and_files_may_be_named_one_by_one(grail, record):
+    folders = [grail / name for name in ("nell_v3", "fb237_v2_ind", "fb237_v2", "nell_v3_ind")]
+    files = [grail / name for name in fbnell.grail_files([grail])]
+    expected = fbnell.rebuild([grail], record).test.content_sha256
+    for raw in (folders, files, [grail.parent]):
+        assert fbnell.rebuild(raw, record).test.content_sha256 == expected
+
+
+def test_missing_and_foreign_files_are_named(grail, record, tmp_path):
+    with pytest.raises(DatasetError) as raised:
+        fbnell.rebuild([grail / "nell_v3", tmp_path], record)
+    assert "not found: fb237_v2/train.txt, fb237_v2/valid.txt, fb237_v2_ind/train.txt" in str(raised.value)
+    for name, path in fbnell.grail_files([grail]).items():
+        copy = tmp_path / name
+        copy.parent.mkdir(exist_ok=True)
+        copy.write_bytes(path.read_bytes().partition(b"\n")[2] if name == "nell_v3/valid.txt" else path.read_bytes())
+    with pytest.raises(DatasetError, match=r"is not GraIL's nell_v3/valid\.txt: its 1850 triples"):
+        fbnell.rebuild([tmp_path], record)
+
+
+@pytest.fixture
+def dumps(tmp_path):
+    rng = random.Random(0)
+    folder = tmp_path / "FB15k-237"
+    folder.mkdir()
+    for prefix, path in (("/", folder / "train.txt"), ("concept:", tmp_path / "nell.tsv")):
+        rows = {
+            (
+                f"{prefix}e{rng.randrange(60)}",
+                f"{prefix}r{int(12 * rng.random() ** 2)}",
+                f"{prefix}e{rng.randrange(60)}",
+            )
+            for _ in range(900)
+        }
+        path.write_text("".join("\t".join(row) + "\n" for row in sorted(rows)), encoding="utf-8")
+    return [folder, tmp_path / "nell.tsv"]
+
+
+def test_the_papers_recipe(dumps, record):
+    data = fbnell.rebuild_paper(dumps, record, seed=3, train_relations=4, test_relations=9, share=0.2)
+    rows = fbnell.named_triples(dumps)
+    counts = Counter(row[1] for row in rows)
+    ranked = [
+        [name for name, _ in sorted(counts.items(), key=lambda item: (-item[1], item[0])) if name.startswith(prefix)]
+        for prefix in ("/", "concept:")
+    ]
+    trained = {name for names in ranked for name in names[:4]}
+    tested = {name for names in ranked for name in names[:9]}
+    for split, kept, hidden in ((data.valid, trained, trained), (data.test, tested, tested - trained)):
+        graph, targets = split.named(split.graph), split.named(split.targets)
+        assert set(graph) | set(targets) == {row for row in rows if row[1] in kept}
+        assert {row[1] for row in targets} <= hidden
+        assert len(targets) == int(0.2 * sum(row[1] in hidden for row in rows))
+        assert {name for row in targets for name in (row[0], row[2])} <= {
+            name for row in graph for name in (row[0], row[2])
+        }
+        assert split.relation_slots == len(kept)
+    assert data.name == "fbnell[recipe=paper,seed=3,train_relations=4,test_relations=9,share=0.2]"
+    again = fbnell.rebuild_paper(dumps[::-1], record, seed=3, train_relations=4, test_relations=9, share=0.2)
+    other = fbnell.rebuild_paper(dumps, record, seed=4, train_relations=4, test_relations=9, share=0.2)
+    assert again.test.content_sha256 == data.test.content_sha256 != other.test.content_sha256
+
+
+def test_what_the_papers_recipe_cannot_do(dumps, record):
+    with pytest.raises(DatasetError, match="needs two dumps"):
+        fbnell.rebuild_paper(dumps[:1], record)
+    with pytest.raises(DatasetError, match="no relation type beyond"):
+        fbnell.rebuild_paper(dumps, record, train_relations=50, test_relations=60)
+    for options in ({"seed": -1}, {"train_relations": 100}, {"share": 1.0}):
+        with pytest.raises(UsageError, match="no such recipe"):
+            fbnell.rebuild_paper(dumps, record, **options)

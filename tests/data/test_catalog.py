@@ -1,0 +1,236 @@
+"""The catalogue: every record declared whole, every name leading to one dataset, every release as declared."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+import toys
+
+import mtbench
+from mtbench.data import catalog
+from mtbench.data import downloads as sources
+from mtbench.data import parts as comparison
+from mtbench.data.building import BUILDERS, RELEASE
+from mtbench.errors import DatasetError, UnknownNameError
+from mtbench.ranking import candidates
+
+NAMES = catalog.names()
+RELEASES = [name for name in NAMES if catalog.record(name).builder == RELEASE]
+PARTS = {"train/graph", "valid/targets", "test/graph", "test/targets"}
+SHA256 = re.compile(r"[0-9a-f]{64}")
+TOPICS = (
+    *("art", "award", "education", "health", "infrastructure", "location"),
+    *("organization", "people", "science", "sport", "taxonomy"),
+)
+PAIRS = (
+    *("mt1/health", "mt1/taxonomy", "mt2/location", "mt2/science"),
+    *("mt3/art", "mt3/infrastructure", "mt4/health", "mt4/science"),
+)
+PUBLISHED = {"metafam", "fbnell", *(f"wikitopics-{pair}" for pair in PAIRS)} | {
+    f"wikitopics-{version}/{topic}" for version in ("v1", "v2") for topic in TOPICS
+}
+SAME = {
+    "Metafam": "metafam",
+    "ultra:Metafam": "metafam",
+    "FBNELL": "fbnell",
+    "FBNELL_v1": "fbnell",
+    "ultra:FBNELL": "fbnell",
+    "WikiTopics-MT1/Health": "wikitopics-mt1/health",
+    "mt1-health-v1": "wikitopics-mt1/health",
+    "ultra:WikiTopicsMT1/tax": "wikitopics-mt1/taxonomy",
+    "ultra:WikiTopicsMT1:tax": "wikitopics-mt1/taxonomy",
+    "ultra:WikiTopicsMT2:sci": "wikitopics-mt2/science",
+    "ultra:WikiTopicsMT3:infra": "wikitopics-mt3/infrastructure",
+    "WikiTopicsMT4:health": "wikitopics-mt4/health",
+    "mt4-science-v2": "wikitopics-mt4/science",
+    "ultra:WikiTopicsMT2:org": "wikitopics-v1/organization",
+    "wikidata_eduv2": "wikitopics-v2/education",
+}
+STRIPPED = "\n {=,[]"
+MISSPELT = {
+    "\nlicence = ": "\nlicense = ",
+    "\n[graphs]": "\n[grafs]",
+    ", relation_slots = ": ", relation_slot = ",
+    "{ triples = ": "{ triplets = ",
+    ", content_sha256 = ": ", content_sha = ",
+    "\nsha256 = ": "\nsha265 = ",
+    "\n[candidates]": "\n[candidate]",
+}
+
+
+def test_every_published_dataset_is_there():
+    assert set(NAMES) >= PUBLISHED
+    assert len(PUBLISHED) == 32
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_record_is_whole(name):
+    record = catalog.record(name)
+    assert record.id == name
+    assert re.fullmatch(r"\d+\.\d+\.\d+", record.version)
+    assert record.builder == RELEASE or record.builder in BUILDERS
+    assert record.title
+    assert record.summary.endswith(".")
+    assert record.licence
+    assert record.citation.count("@") == record.citation.count("\n}") > 0
+    assert all(defect.endswith(".") for defect in record.defects)
+    assert record.graphs.keys() == {"train", "test"}
+    for graph in record.graphs.values():
+        assert 0 < graph.relations <= graph.relation_slots
+        assert graph.entities > 0
+    assert record.parts.keys() == PARTS
+    for part in record.parts.values():
+        assert part.triples > 0
+        assert SHA256.fullmatch(part.content_sha256)
+    for key, sha256 in record.candidates.items():
+        assert re.fullmatch(r"(valid|test)/[\w-]+/(slots|present)/\d+", key)
+        assert SHA256.fullmatch(sha256)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_sources_of_a_record_are_files_that_stay(name):
+    record = catalog.record(name)
+    assert record.builder != RELEASE or {source.part for source in record.sources} == PARTS
+    for source in record.sources:
+        assert source.bytes > 0
+        assert SHA256.fullmatch(source.sha256)
+        assert len(set(source.urls)) == len(source.urls)
+        for url in source.urls:
+            parts = urlsplit(url)
+            assert (parts.scheme, parts.query, parts.fragment) == ("https", "", "")
+            # A branch moves on, a commit does not.
+            assert parts.netloc != "raw.githubusercontent.com" or re.fullmatch(
+                r"[0-9a-f]{40}", parts.path.split("/")[3]
+            )
+            assert sources.place(url) == f"{parts.netloc}{parts.path}"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_alias_leads_to_its_record(name):
+    record = catalog.record(name)
+    for alias in (name, *record.aliases):
+        for spelling in (alias, alias.lower(), alias.upper()):
+            assert catalog.record(spelling) is record
+
+
+def test_no_name_leads_to_two_datasets():
+    said = Counter(
+        spelling for name in NAMES for spelling in {known.casefold() for known in (name, *catalog.record(name).aliases)}
+    )
+    assert [spelling for spelling, times in said.items() if times > 1] == []
+
+
+@pytest.mark.parametrize("name", SAME)
+def test_names_of_other_suites_are_known(name):
+    assert catalog.record(name).id == SAME[name]
+
+
+@pytest.mark.parametrize(
+    ("typed", "proposed"),
+    [
+        ("wikitopics-mt1/helth", "wikitopics-mt1/health"),
+        ("wikitopics-mt3/infra-structure", "wikitopics-mt3/infrastructure"),
+        ("fbnel", "fbnell"),
+        ("ultra:WikiTopicsMT1:tx", "wikitopics-mt1/taxonomy"),
+        ("wikidata_eduv3", "wikidata_eduv1"),
+    ],
+)
+def test_a_misspelt_name_is_answered_with_the_nearest(typed, proposed):
+    with pytest.raises(UnknownNameError, match=f"did you mean .*{proposed}"):
+        catalog.record(typed)
+
+
+def text_of(name: str) -> str:
+    return (Path(catalog.__file__).parent / "records" / f"{name}.toml").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_misspelt_key_fails_and_is_named(name):
+    text = text_of(name)
+    for old, new in MISSPELT.items():
+        if old in text:
+            with pytest.raises(
+                DatasetError, match=rf"^here\.toml: .*unknown key '{new.strip(STRIPPED)}': did you mean"
+            ):
+                catalog.parse(text.replace(old, new, 1), "here.toml")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("\nsummary = ", "\n# summary = ", "missing summary"),
+        ("relations = 28", 'relations = "28"', "graphs.train: relations must be int, not '28'"),
+        ("bytes = 454474", "bytes = 454474\nmirrors = [1]", r"sources: mirrors must be addresses, not \[1\]"),
+        ("bytes = 454474", 'bytes = 454474\nmirrors = "https://x"', "sources: mirrors must be addresses"),
+    ],
+)
+def test_a_missing_or_mistyped_value_fails(old, new, message):
+    text = text_of("metafam")
+    with pytest.raises(DatasetError, match=f"^here.toml: {message}"):
+        catalog.parse(text.replace(old, new, 1), "here.toml")
+
+
+def test_a_record_stands_in_the_file_of_its_id(tmp_path):
+    text = text_of("metafam")
+    (tmp_path / "group").mkdir()
+    (tmp_path / "group" / "family.toml").write_text(text, encoding="utf-8")
+    found = catalog._Files(tmp_path)
+    assert list(found) == ["group/family"]
+    with pytest.raises(DatasetError, match=r"group/family.toml: .* this id is 'metafam'"):
+        _ = found["group/family"]
+
+
+def test_loading_one_dataset_reads_one_record(monkeypatch):
+    files = catalog._Files(Path(catalog.__file__).parent / "records")
+    monkeypatch.setattr(catalog, "_records", lambda: files)
+    assert catalog.record("fbnell").id == "fbnell"
+    assert list(files._read) == ["fbnell"]
+
+
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory, mirror):
+    """A cache that starts empty, filled from the mirror without network."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MTBENCH_CACHE", str(tmp_path_factory.mktemp("cache")))
+        patch.setenv("MTBENCH_MIRROR", str(mirror))
+        patch.setenv("MTBENCH_OFFLINE", "1")
+        patch.setattr("mtbench.files.atomic.os.fsync", lambda descriptor: None)
+        yield
+
+
+@pytest.mark.usefixtures("stored")
+@pytest.mark.parametrize("name", RELEASES)
+def test_a_release_loads_as_declared(name):
+    record = catalog.record(name)
+    made = mtbench.load(name)
+    assert all(row.same for row in comparison.compare(made, comparison.released(record)))
+    read = mtbench.load(name)
+    assert read is not made
+    toys.assert_same(read, made)
+    for split, declared in ((read.valid, record.graphs["train"]), (read.test, record.graphs["test"])):
+        assert (split.num_entities, split.num_relations) == (declared.entities, declared.relations)
+        assert split.relation_slots == declared.relation_slots
+        # Raises if these are not the published candidates.
+        for protocol in ("dual", *candidates.FULL, "dual-exact"):
+            assert f"{split.name}/{protocol}/present/0" in record.candidates
+            candidates.draw(split, protocol)
+
+
+@pytest.mark.usefixtures("stored")
+def test_rows_keep_the_order_of_the_published_file(mirror):
+    source = next(source for source in catalog.record("wikitopics-mt1/health").sources if source.part == "test/targets")
+    lines = (mirror / sources.place(source.url)).read_text(encoding="utf-8").splitlines()
+    split = mtbench.load("wikitopics-mt1/health").test
+    assert [" ".join(row) for row in split.named(split.targets)] == lines
+
+
+def test_mirrors_hold_the_very_same_bytes(mirror):
+    for name in RELEASES:
+        for source in catalog.record(name).sources:
+            for url in source.urls:
+                assert (mirror / sources.place(url)).stat().st_size == source.bytes
+                assert sources.problem(mirror / sources.place(url), source) == ""

@@ -1,0 +1,309 @@
+"""Loading and building: by name, alias or directory, once, also when killed or run eight times at once."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+import toys
+
+import mtbench
+from mtbench.data import building as build
+from mtbench.data import catalog, store
+from mtbench.data import load as datasets
+from mtbench.errors import CorruptedFileError, DatasetError, UnknownNameError, UsageError
+from mtbench.files import atomic
+
+KILLED = """
+import os, shutil, signal, sys
+import mtbench, toys
+from mtbench.data import store
+toys.install()
+os.fsync = lambda descriptor: None
+POINTS = [("mkdir", 1), ("fsync", 0), ("fsync", 8), ("fsync", 12), ("fsync", 13)]
+POINTS += [("rename", 0), ("rename", 1), ("rename", 2), ("unlink", 0), ("unlink", 5), ("rmdir", 0)]
+
+def in_child(work):
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            work()
+            code = 0
+        finally:
+            os._exit(code)
+    return os.waitpid(child, 0)[1]
+
+def build_and_die(name, calls_left, force):
+    function = getattr(os, name)
+    def mortal(*arguments, **options):
+        nonlocal calls_left
+        if calls_left == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+        calls_left -= 1
+        return function(*arguments, **options)
+    setattr(os, name, mortal)
+    mtbench.build("toy", force=force)
+
+def load_and_look():
+    toys.assert_same(mtbench.load("toy"), toys.dataset())
+    mtbench.build("toy")
+    folder = store.cached(toys.record()).parent
+    assert sorted(path.name for path in folder.iterdir()) == [".2.0.0.lock", "2.0.0"], list(folder.iterdir())
+
+os.environ["MTBENCH_CACHE"] = template = sys.argv[1] + "/template"
+assert in_child(lambda: mtbench.build("toy")) == 0
+for force in (False, True):
+    for name, calls in POINTS:
+        os.environ["MTBENCH_CACHE"] = cache = f"{sys.argv[1]}/{force}-{name}-{calls}"
+        if force:
+            shutil.copytree(template, cache)
+        status = in_child(lambda: build_and_die(name, calls, force))
+        assert status == 0 or os.WTERMSIG(status) == signal.SIGKILL
+        assert in_child(load_and_look) == 0, (force, name, calls)
+        print("died" if status else "lived")
+"""
+
+AT_ONCE = """
+import sys, mtbench, toys
+toys.install()
+print("ready", flush=True)
+sys.stdin.readline()
+toys.assert_same(mtbench.build("toy", force=sys.argv[1] == "force"), toys.dataset())
+toys.assert_same(mtbench.load("toy"), toys.dataset())
+print("same")
+"""
+
+
+@pytest.fixture(autouse=True)
+def cache(monkeypatch, tmp_path) -> Path:
+    toys.install(monkeypatch.setattr)
+    monkeypatch.setenv("MTBENCH_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("TOY_LOG", str(tmp_path / "log"))
+    return tmp_path / "cache" / "datasets" / "toy" / "2.0.0"
+
+
+def times_built(tmp_path) -> int:
+    return len((tmp_path / "log").read_text().splitlines())
+
+
+def test_the_first_load_builds_and_the_next_ones_read(tmp_path, cache):
+    for name in ("toy", "Toy_v1", "TOY"):
+        toys.assert_same(mtbench.load(name), toys.dataset())
+    assert times_built(tmp_path) == 1
+    assert (cache / "manifest.json").is_file()
+
+
+@pytest.mark.parametrize("kind", [str, Path])
+def test_a_directory_made_by_build_loads(tmp_path, kind):
+    made = mtbench.build("toy", seed=3, out=kind(tmp_path / "made"))
+    toys.assert_same(mtbench.load(kind(tmp_path / "made")), made)
+    assert made.name == "toy[seed=3]"
+    assert made.parameters["seed"] == 3
+
+
+def test_only_the_release_goes_to_the_cache(tmp_path):
+    made = mtbench.build("toy", seed=3)
+    assert len(made.train.graph) == 3
+    assert not (tmp_path / "cache").exists()
+    mtbench.build("toy", seed=1, scale=0.5)
+    assert (tmp_path / "cache").exists()
+
+
+def test_building_again_reads_and_force_builds(tmp_path):
+    for force, total in ((False, 1), (False, 1), (True, 2)):
+        toys.assert_same(mtbench.build("toy", force=force), toys.dataset())
+        assert times_built(tmp_path) == total
+
+
+def test_a_directory_with_another_dataset_needs_force(tmp_path):
+    made = tmp_path / "made"
+    mtbench.build("toy", seed=3, out=made)
+    with pytest.raises(UsageError, match=r"made holds toy\[seed=3\].*add --force"):
+        mtbench.build("toy", seed=4, out=made)
+    assert mtbench.load(made).parameters["seed"] == 3
+    mtbench.build("toy", seed=4, out=made, force=True)
+    assert mtbench.load(made).parameters["seed"] == 4
+
+
+def test_a_directory_with_other_files_is_never_replaced(tmp_path):
+    (tmp_path / "thesis").mkdir()
+    (tmp_path / "thesis" / "chapter.tex").write_text("x")
+    with pytest.raises(UsageError, match="holds other files"):
+        mtbench.build("toy", out=tmp_path / "thesis", force=True)
+    assert (tmp_path / "thesis" / "chapter.tex").read_text() == "x"
+
+
+def test_an_empty_directory_is_as_good_as_none(tmp_path):
+    (tmp_path / "made").mkdir()
+    mtbench.build("toy", out=tmp_path / "made")
+    toys.assert_same(mtbench.load(tmp_path / "made"), toys.dataset())
+
+
+@pytest.mark.parametrize("name", ["toi", "toyy", "metafm", "no/such/place"])
+def test_an_unknown_name_is_reported(name):
+    with pytest.raises(UnknownNameError, match=f"unknown dataset or directory '{name}'"):
+        mtbench.load(name)
+
+
+def test_the_nearest_name_is_proposed():
+    with pytest.raises(UnknownNameError, match="did you mean toy"):
+        mtbench.load("toyy")
+    with pytest.raises(UnknownNameError, match="unknown toy parameter 'sed': did you mean seed"):
+        mtbench.build("toy", sed=3)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"seed": "7"}, "toy: seed must be a whole number, not '7'"),
+        ({"seed": True}, "toy: seed must be a whole number, not True"),
+        ({"seed": 1.0}, "toy: seed must be a whole number, not 1.0"),
+        ({"scale": "x"}, "toy: scale must be a number, not 'x'"),
+        ({"label": 3}, "toy: label must be text, not 3"),
+        ({"loud": 1}, "toy: loud must be true or false, not 1"),
+    ],
+)
+def test_a_parameter_of_the_wrong_type_is_refused(parameters, message):
+    with pytest.raises(UsageError, match=f"^{re.escape(message)}$"):
+        mtbench.build("toy", **parameters)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"), [("seed=-3", -3), ("scale=2", 2.0), ("label=a=b", "a=b"), ("loud=True", True), ("label=", "")]
+)
+def test_parameters_are_read_from_text(text, value):
+    key, found = build.parse_parameter(catalog.record("toy"), text)
+    assert (key, found, type(found)) == (text.partition("=")[0], value, type(value))
+
+
+@pytest.mark.parametrize("text", ["seed", "seed=", "seed=1.5", "scale=big", "loud=1", "sed=3"])
+def test_text_that_is_no_parameter_is_refused(text):
+    with pytest.raises(UsageError, match=r"sed|seed|scale|loud"):
+        build.parse_parameter(catalog.record("toy"), text)
+
+
+def test_a_build_that_misses_the_release_names_the_part_and_stores_nothing(monkeypatch, cache):
+    monkeypatch.setattr(toys, "MISSING", toys.MISSING[:1])
+    with pytest.raises(DatasetError, match=r"^toy: test/targets differ from the release"):
+        mtbench.load("toy")
+    assert not cache.exists()
+
+
+def test_empty_relation_slots_belong_to_the_release(monkeypatch):
+    made = toys.dataset(slots=(9, 2))
+    monkeypatch.setattr(toys, "dataset", lambda *_, **__: made)
+    with pytest.raises(DatasetError, match=r"^toy: train/relation_slots differ"):
+        mtbench.load("toy")
+
+
+def test_check_compares_all_six_parts():
+    rows = build.check(mtbench.build("toy", seed=3))
+    assert {row.part: row.same for row in rows} == {
+        "train/graph": False,
+        "train/targets": True,
+        "valid/graph": False,
+        "valid/targets": True,
+        "test/graph": True,
+        "test/targets": True,
+    }
+    assert [(row.triples, row.expected_triples) for row in rows[:2]] == [(3, 4), (0, 0)]
+    assert all(row.same for row in build.check(mtbench.load("toy")))
+
+
+def test_a_damaged_cache_names_the_command_and_the_command_mends_it(cache):
+    mtbench.load("toy")
+    (cache / "test/graph.parquet").write_bytes(b"")
+    for load in (mtbench.load, mtbench.build):
+        with pytest.raises(CorruptedFileError, match=r"test/graph.parquet is truncated.*: mtbench build toy --force$"):
+            load("toy")
+    mtbench.build("toy", force=True)
+    toys.assert_same(mtbench.load("toy"), toys.dataset())
+
+
+def test_a_cache_without_its_manifest_is_damaged(cache):
+    mtbench.load("toy")
+    (cache / "manifest.json").unlink()
+    with pytest.raises(CorruptedFileError, match=r"manifest.json is missing: mtbench build toy --force$"):
+        mtbench.load("toy")
+
+
+def test_a_failing_rebuild_keeps_the_old_dataset(monkeypatch):
+    mtbench.load("toy")
+    monkeypatch.setattr(toys, "make", lambda **_: 1 // 0)
+    with pytest.raises(ZeroDivisionError):
+        mtbench.build("toy", force=True)
+    toys.assert_same(mtbench.load("toy"), toys.dataset())
+
+
+def test_a_stored_dataset_loads_where_nothing_can_be_written(monkeypatch):
+    mtbench.load("toy")
+    monkeypatch.setattr(atomic, "locked", lambda directory: pytest.fail(f"locked {directory}"))
+    toys.assert_same(mtbench.load("toy"), toys.dataset())
+
+
+def test_a_record_with_an_unknown_builder_is_a_broken_record(monkeypatch):
+    monkeypatch.setattr(build, "BUILDERS", {"toi": "toys:make"})
+    with pytest.raises(DatasetError, match="toy: unknown builder 'toy': did you mean toi"):
+        mtbench.load("toy")
+
+
+def test_metafam_comes_back_from_a_directory_as_it_was_built(tmp_path):
+    made = mtbench.build("metafam", seed=7, train_trees=4, test_trees=2, out=tmp_path / "made")
+    toys.assert_same(mtbench.load(tmp_path / "made"), made)
+    assert all(row.same for row in store.verify(tmp_path / "made"))
+
+
+def test_locating_does_not_build(cache):
+    with pytest.raises(DatasetError, match="toy is not stored yet: mtbench build toy"):
+        datasets.locate("toy")
+    mtbench.load("toy")
+    assert datasets.locate("toy") == (cache, "mtbench build toy --force")
+
+
+def test_a_dataset_that_is_replaced_while_it_is_read_is_read_again(monkeypatch):
+    mtbench.load("toy")
+    failures = iter([CorruptedFileError("half old, half new")])
+    read = store.read
+
+    def flaky(directory, remedy=""):
+        for failure in failures:
+            raise failure
+        return read(directory, remedy)
+
+    monkeypatch.setattr(store, "read", flaky)
+    toys.assert_same(mtbench.load("toy"), toys.dataset())
+
+
+def test_a_build_killed_at_any_point_leaves_a_cache_that_loads(tmp_path):
+    output, errors = toys.python("-c", KILLED, str(tmp_path / "killed")).communicate()
+    assert len(output.split()) == 22, errors
+    assert output.count("died") >= 16
+
+
+@pytest.mark.parametrize("force", ["", "force"])
+def test_eight_processes_building_at_once_end_with_one_dataset(tmp_path, cache, force):
+    processes = [toys.python("-c", AT_ONCE, force) for _ in range(8)]
+    for process in processes:
+        assert process.stdout.readline() == "ready\n", process.stderr.read()
+    for process in processes:
+        process.stdin.write("\n")
+        process.stdin.flush()
+    for process in processes:
+        output, errors = process.communicate()
+        assert output == "same\n", errors
+    assert times_built(tmp_path) == (8 if force else 1)
+    assert sorted(path.name for path in cache.parent.iterdir()) == [".2.0.0.lock", "2.0.0"]
+
+
+def test_a_task_is_had_by_name_or_by_split():
+    by_name = mtbench.task("toy", protocol="entity", vocabulary="slots", seed=2)
+    by_split = mtbench.task(mtbench.load("toy").test, "entity", "slots", 2)
+    assert by_name.split.name == "test"
+    assert by_name.dataset_version == "2.0.0"
+    np.testing.assert_array_equal(by_name.triples, by_split.triples)
+    assert mtbench.task("toy", split="valid").split.name == "valid"
+    with pytest.raises(UnknownNameError, match="unknown split 'tset': did you mean test"):
+        mtbench.task("toy", split="tset")

@@ -1,0 +1,399 @@
+"""Published files: whatever a server sends, the right file is kept or one error says what came."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import servers
+import toys
+
+import mtbench
+from mtbench.builders import release
+from mtbench.data import catalog, store
+from mtbench.data import downloads as sources
+from mtbench.data import transfer as downloads
+from mtbench.errors import DatasetError, DownloadError, UsageError
+
+TRAIN = "/data/train.txt"
+BODY = servers.text(toys.TRAIN)
+
+
+@pytest.fixture(autouse=True)
+def environment(monkeypatch, tmp_path):
+    for name in ("MTBENCH_MIRROR", "MTBENCH_OFFLINE", "http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    # Nothing outside this machine can be reached, even by mistake.
+    for name in ("http_proxy", "https_proxy"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    monkeypatch.setenv("MTBENCH_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(sources, "WAITS", (0.0, 0.0))
+    # What came of a chunk that broke off is lost, so small files need small chunks.
+    monkeypatch.setattr(downloads, "CHUNK", 35)
+
+
+@pytest.fixture
+def server():
+    with servers.serving(files={path: servers.text(rows) for path, rows in servers.FILES.items()}) as served:
+        yield served
+
+
+@pytest.fixture
+def toy(monkeypatch, server):
+    record = servers.release(server.address)
+    toys.install(monkeypatch.setattr, record)
+    return record
+
+
+@pytest.fixture
+def source(toy):
+    return toy.sources[0]
+
+
+def kept() -> list[str]:
+    folder = store.cache_root() / "files"
+    return sorted(path.name for path in folder.iterdir() if not path.name.startswith(".")) if folder.exists() else []
+
+
+def offsets(server) -> list[int]:
+    return [start for path, start in server.asked if path == TRAIN]
+
+
+def test_the_first_load_downloads_and_the_next_ones_read(toy, server):
+    loaded = mtbench.load("toy")
+    toys.assert_same(loaded, toys.dataset(info=toy, parameters={}))
+    assert [path for path, _ in server.asked] == list(servers.FILES)
+    toys.assert_same(mtbench.load("Toy_v1"), loaded)
+    toys.assert_same(mtbench.build("toy", force=True), loaded)
+    assert len(server.asked) == 4
+    assert kept() == sorted(source.sha256 for source in toy.sources)
+
+
+@pytest.mark.parametrize("how", ["trickle", "503", "429", "hang up", "no ranges"])
+def test_a_server_that_is_slow_or_busy_once_is_enough(source, server, how):
+    server.behaviour[TRAIN] = [how]
+    (path,) = sources.fetch([source])
+    assert path.read_bytes() == BODY
+    assert kept() == [source.sha256]
+
+
+def test_a_download_that_breaks_off_goes_on_where_it_stopped(source, server):
+    server.behaviour[TRAIN] = ["break off"]
+    (path,) = sources.fetch([source])
+    assert path.read_bytes() == BODY
+    assert offsets(server) == [0, len(BODY) // 2]
+
+
+def test_a_server_without_ranges_sends_everything_again(source, server):
+    server.behaviour[TRAIN] = ["break off", "no ranges"]
+    assert sources.fetch([source])[0].read_bytes() == BODY
+    assert offsets(server) == [0, len(BODY) // 2]
+
+
+def test_a_later_call_goes_on_as_well(source, server):
+    server.behaviour[TRAIN] = ["break off", "503", "503"]
+    with pytest.raises(DownloadError, match=r"train.txt answered 503 .*\(3 attempts\)"):
+        sources.fetch([source])
+    assert kept() == [f"{source.sha256}.part"]
+    assert sources.fetch([source])[0].read_bytes() == BODY
+    assert offsets(server)[-1] == len(BODY) // 2
+    assert kept() == [source.sha256]
+
+
+@pytest.mark.parametrize("begun", [BODY[:5][::-1], b"x" * len(BODY), b"x" * (len(BODY) + 5), b""])
+def test_a_partial_file_that_began_wrongly_is_given_up(source, begun):
+    part = sources.kept(source).with_name(f"{source.sha256}.part")
+    part.parent.mkdir(parents=True)
+    part.write_bytes(begun)
+    assert sources.fetch([source])[0].read_bytes() == BODY
+    assert kept() == [source.sha256]
+
+
+def test_a_range_the_server_does_not_have_starts_anew(source, server):
+    part = sources.kept(source).with_name(f"{source.sha256}.part")
+    part.parent.mkdir(parents=True)
+    part.write_bytes(BODY[:5])
+    server.behaviour[TRAIN] = ["416"]
+    assert sources.fetch([source])[0].read_bytes() == BODY
+    assert offsets(server) == [5, 0]
+
+
+@pytest.mark.parametrize(
+    ("how", "message"),
+    [
+        ("404", "answered 404 Not Found"),
+        ("403", "answered 403 Forbidden"),
+        ("page", "sent an HTML page instead of the file"),
+        ("page as text", "sent an HTML page instead of the file"),
+        ("wrong", r"sent other bytes than published \(SHA-256 [0-9a-f]{64} instead of [0-9a-f]{64}\)"),
+        ("short", f"sent {len(BODY) // 2} of {len(BODY)} bytes"),
+        ("long", f"sent more than the published {len(BODY)} bytes"),
+    ],
+)
+def test_what_is_not_the_file_is_one_error_and_never_kept(toy, source, server, how, message):
+    server.behaviour[TRAIN] = [how] * 9
+    with pytest.raises(DownloadError, match=rf"^cannot get train/graph: {source.url} {message}\. .*copy the file to "):
+        mtbench.load("toy")
+    assert offsets(server) == [0]
+    assert kept() == []
+    assert not store.cached(toy).exists()
+
+
+@pytest.mark.parametrize(
+    ("how", "message"),
+    [
+        ("503", r"answered 503 Service Unavailable \(3 attempts\)"),
+        ("416", r"cannot go on where a download broke off \(3 attempts\)"),
+        ("hang up", r"cannot be reached \(ConnectionError\) \(3 attempts\)"),
+        ("break off", rf"broke off after {len(BODY) // 2} of {len(BODY)} bytes \(.*\) \(3 attempts\)"),
+    ],
+)
+def test_a_server_that_stays_down_is_asked_a_few_times(source, server, how, message):
+    server.behaviour[TRAIN] = [how] * 9
+    with pytest.raises(DownloadError, match=f"{source.url} {message}"):
+        sources.fetch([source])
+    assert len(server.asked) == 3
+
+
+def test_waiting_grows():
+    assert list(sources.WAITS) == sorted(sources.WAITS)
+
+
+def test_other_addresses_of_a_file_are_asked_in_turn(source, server):
+    server.files["/copy/train.txt"] = BODY
+    server.behaviour[TRAIN] = ["404"]
+    elsewhere = replace(source, mirrors=(f"{server.address}/copy/train.txt",))
+    assert sources.fetch([elsewhere])[0].read_bytes() == BODY
+    assert [path for path, _ in server.asked] == [TRAIN, "/copy/train.txt"]
+
+
+def test_an_error_names_every_address_that_was_asked(source, server):
+    elsewhere = replace(source, mirrors=(f"{server.address}/copy/train.txt",))
+    server.behaviour[TRAIN] = ["wrong"]
+    with pytest.raises(
+        DownloadError, match=rf"{source.url} sent other.*; {server.address}/copy/train.txt answered 404"
+    ):
+        sources.fetch([elsewhere])
+
+
+def test_a_server_that_is_gone_cannot_be_reached(source):
+    gone = replace(source, url="http://127.0.0.1:9/data/train.txt")
+    part = sources.kept(source).with_name(f"{source.sha256}.part")
+    part.parent.mkdir(parents=True)
+    part.write_bytes(BODY[:5])
+    with pytest.raises(DownloadError, match=r"127\.0\.0\.1:9/data/train\.txt cannot be reached \(ConnectionError\)"):
+        sources.fetch([gone])
+    assert part.read_bytes() == BODY[:5]
+
+
+def test_an_address_that_makes_no_sense_is_asked_once(source):
+    with pytest.raises(DownloadError, match=r"ftp://nowhere/x cannot be asked \(.*ftp"):
+        sources.fetch([replace(source, url="ftp://nowhere/x")])
+
+
+def test_files_are_shared_by_their_hash(source, server):
+    same = replace(source, url=f"{server.address}/copy/train.txt")
+    first, second = sources.fetch([source, same])
+    assert first == second
+    assert sources.fetch([same]) == [first]
+    assert len(server.asked) == 1
+
+
+def test_a_mirror_address_is_asked_first(monkeypatch, source, server):
+    server.files[f"/mirror/{sources.place(source.url)}"] = BODY
+    monkeypatch.setenv("MTBENCH_MIRROR", f"{server.address}/mirror/")
+    assert sources.fetch([source])[0].read_bytes() == BODY
+    assert [path for path, _ in server.asked] == [f"/mirror/{sources.place(source.url)}"]
+
+
+def test_what_a_mirror_lacks_is_downloaded(monkeypatch, toy, tmp_path, server):
+    (tmp_path / "mirror").mkdir()
+    for mirror in (f"{server.address}/mirror", tmp_path / "mirror"):
+        monkeypatch.setenv("MTBENCH_MIRROR", str(mirror))
+        monkeypatch.setenv("MTBENCH_CACHE", str(tmp_path / f"cache of {Path(mirror).name}" / str(mirror).strip("/")))
+        toys.assert_same(mtbench.load("toy"), toys.dataset(info=toy, parameters={}))
+
+
+def fill(folder: Path, record) -> Path:
+    for source, rows in zip(record.sources, servers.FILES.values(), strict=True):
+        path = folder / sources.place(source.url)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(servers.text(rows))
+    return folder
+
+
+def test_a_mirror_directory_serves_without_network(monkeypatch, toy, tmp_path, server):
+    monkeypatch.setenv("MTBENCH_MIRROR", str(fill(tmp_path / "mirror", toy)))
+    monkeypatch.setenv("MTBENCH_OFFLINE", "1")
+    toys.assert_same(mtbench.load("toy"), toys.dataset(info=toy, parameters={}))
+    assert server.asked == []
+
+
+def test_a_mirror_that_is_not_there_is_wrong_usage(monkeypatch, source, tmp_path):
+    monkeypatch.setenv("MTBENCH_MIRROR", str(tmp_path / "mirorr"))
+    with pytest.raises(UsageError, match="mirorr is neither a directory nor an http address"):
+        sources.fetch([source])
+
+
+def test_offline_names_every_file_and_where_to_copy_it(monkeypatch, toy, server):
+    monkeypatch.setenv("MTBENCH_OFFLINE", "1")
+    with pytest.raises(DownloadError, match=r"^MTBENCH_OFFLINE forbids the network") as failed:
+        mtbench.load("toy")
+    assert server.asked == []
+    for source, rows in zip(toy.sources, servers.FILES.values(), strict=True):
+        told = f"{source.url} ({source.bytes} bytes, SHA-256 {source.sha256}) to "
+        place = Path(str(failed.value).partition(told)[2].split(", and ")[0])
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_bytes(servers.text(rows))
+    toys.assert_same(mtbench.load("toy"), toys.dataset(info=toy, parameters={}))
+
+
+def test_offline_says_what_is_wrong_with_a_copied_file(monkeypatch, toy, tmp_path):
+    folder = fill(tmp_path / "mirror", toy)
+    broken = folder / sources.place(toy.sources[1].url)
+    broken.write_bytes(b"x")
+    monkeypatch.setenv("MTBENCH_MIRROR", str(folder))
+    monkeypatch.setenv("MTBENCH_OFFLINE", "1")
+    with pytest.raises(DownloadError, match=rf"copy \S*valid.txt .* to {broken}; {broken} has 1 bytes instead of"):
+        mtbench.load("toy")
+    broken.write_bytes(servers.text(toys.MASKED)[::-1])
+    with pytest.raises(DownloadError, match=f"{broken} has other bytes than published"):
+        mtbench.load("toy")
+
+
+def test_what_is_stored_needs_neither_network_nor_files(monkeypatch, toy):
+    mtbench.load("toy")
+    for path in (store.cache_root() / "files").iterdir():
+        path.unlink()
+    monkeypatch.setenv("MTBENCH_OFFLINE", "1")
+    toys.assert_same(mtbench.load("toy"), toys.dataset(info=toy, parameters={}))
+
+
+def test_a_damaged_kept_file_is_downloaded_again(source, server):
+    sources.fetch([source])
+    sources.kept(source).write_bytes(b"x")
+    assert sources.fetch([source])[0].read_bytes() == BODY
+    assert len(server.asked) == 2
+
+
+@pytest.mark.parametrize("value", ["", "0"])
+def test_offline_can_be_switched_off(monkeypatch, source, value):
+    monkeypatch.setenv("MTBENCH_OFFLINE", value)
+    assert sources.fetch([source])[0].read_bytes() == BODY
+
+
+def test_nothing_is_printed_off_a_terminal(capfd, source):
+    sources.fetch([source])
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_terminal_shows_a_bar(capsys, monkeypatch, source):
+    monkeypatch.setattr(downloads.sys.stderr, "isatty", lambda: True)
+    assert sources.fetch([source])[0].read_bytes() == BODY
+    assert "data/train.txt" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        (b"ann\tknows", r"is not three names between tabs: 'ann\\tknows'"),
+        (b"ann knows bob", "is not three names between tabs: 'ann knows bob'"),
+        (b"ann\tknows\tbob\tagain", "is not three names between tabs: "),
+        (b"ann\t\tbob", "is not three names between tabs: "),
+        (b"ann\tknows\tbob\r", "is not three names between tabs: "),
+        (b"", "is not three names between tabs: ''"),
+        (b"ann\tknows\t\xff", r"is not UTF-8: b'ann\\tknows\\t\\xff'"),
+    ],
+)
+def test_a_malformed_line_is_reported_with_file_number_and_text(monkeypatch, server, line, message):
+    files = {path: servers.text(rows) for path, rows in servers.FILES.items()}
+    files[TRAIN] = BODY + line + b"\n" + BODY
+    server.files.update(files)
+    record = servers.release(server.address, files)
+    toys.install(monkeypatch.setattr, record)
+    where = re.escape(f"{sources.place(record.sources[0].url)} ({sources.kept(record.sources[0])}), line 5 ")
+    with pytest.raises(DatasetError, match=f"^{where}{message}"):
+        mtbench.load("toy")
+
+
+def test_files_are_read_between_tabs_or_spaces(tmp_path):
+    file = tmp_path / "file.txt"
+    for separator in "\t ":
+        rows = [("a", "b", "\u4e2d"), ("é", "b", "a")]
+        file.write_bytes(servers.text(rows, separator).removesuffix(b"\n"))
+        assert release.read_triples(file) == rows
+    file.write_bytes(b"")
+    assert release.read_triples(file) == []
+
+
+def test_right_bytes_with_other_triples_than_declared_are_not_stored(monkeypatch, server):
+    files = {path: servers.text(rows) for path, rows in servers.FILES.items()}
+    server.files["/data/test.txt"] = files["/data/test.txt"] = servers.text(toys.MISSING[:1])
+    record = servers.release(server.address, files)
+    toys.install(monkeypatch.setattr, record)
+    with pytest.raises(DatasetError, match=r"^toy: test/targets differ from the release"):
+        mtbench.load("toy")
+    assert not store.cached(record).exists()
+
+
+def test_a_target_with_an_unknown_entity_is_an_error(monkeypatch, server):
+    files = {path: servers.text(rows) for path, rows in servers.FILES.items()}
+    server.files["/data/test.txt"] = files["/data/test.txt"] = servers.text([("x 1", "eats", "stranger")])
+    toys.install(monkeypatch.setattr, servers.release(server.address, files))
+    with pytest.raises(DatasetError, match=r"toy test targets: 1 of 1 triples name an entity .*stranger"):
+        mtbench.load("toy")
+
+
+AT_ONCE = """
+import sys, mtbench
+print("ready", flush=True)
+sys.stdin.readline()
+print(mtbench.load("fbnell").test.targets_sha256)
+"""
+
+
+def test_two_processes_downloading_at_once_ask_for_each_file_once(mirror):
+    record = catalog.record("fbnell")
+    with servers.serving(folder=mirror) as served:
+        processes = [toys.python("-c", AT_ONCE, env={"MTBENCH_MIRROR": served.address}) for _ in range(2)]
+        for process in processes:
+            assert process.stdout.readline() == "ready\n", process.stderr.read()
+        for process in processes:
+            process.stdin.write("\n")
+            process.stdin.flush()
+        for process in processes:
+            output, errors = process.communicate()
+            assert output == f"{record.parts['test/targets'].content_sha256}\n", errors
+    assert sorted(path for path, _ in served.asked) == sorted(f"/{sources.place(s.url)}" for s in record.sources)
+    assert kept() == sorted(source.sha256 for source in record.sources)
+
+
+def test_a_killed_download_leaves_nothing_that_hinders_the_next(mirror):
+    path = f"/{sources.place(catalog.record('fbnell').sources[0].url)}"
+    with servers.serving(folder=mirror, behaviour={path: ["stall"]}) as served:
+        process = toys.python("-c", AT_ONCE, env={"MTBENCH_MIRROR": served.address})
+        process.stdin.write("\n")
+        process.stdin.flush()
+        assert served.stalled.wait(60)
+        process.kill()
+        process.communicate()
+        assert set(kept()) <= {f"{catalog.record('fbnell').sources[0].sha256}.part"}
+        process = toys.python("-c", AT_ONCE, env={"MTBENCH_MIRROR": served.address})
+        output, errors = process.communicate("\n")
+    assert output.endswith(f"{catalog.record('fbnell').parts['test/targets'].content_sha256}\n"), errors
+    assert kept() == sorted(source.sha256 for source in catalog.record("fbnell").sources)
+
+
+def test_a_file_that_cannot_be_read_is_named(monkeypatch, toy, tmp_path):
+    monkeypatch.setenv("MTBENCH_MIRROR", str(fill(tmp_path / "mirror", toy)))
+    monkeypatch.setenv("MTBENCH_OFFLINE", "1")
+
+    def refuse(path):
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(sources, "file_hash", refuse)
+    with pytest.raises(DownloadError, match=r"mirror/\S*train\.txt cannot be read \(Permission denied\)"):
+        mtbench.load("toy")

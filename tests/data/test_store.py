@@ -1,0 +1,300 @@
+"""The store: what is written is what is read, and every damage is found and named."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import os
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import toys
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from mtbench.data import catalog, manifest, parquet, store
+from mtbench.data.catalog import Record
+from mtbench.data.manifest import SCHEMA, StoredFile
+from mtbench.errors import CorruptedFileError, DatasetError, MtbenchError, UsageError
+from mtbench.files import atomic
+
+NAMES = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1, max_size=6)
+TRIPLES = st.lists(st.tuples(NAMES, NAMES, NAMES), max_size=8)
+
+
+@pytest.fixture(autouse=True)
+def toy(monkeypatch, tmp_path) -> Record:
+    toys.install(monkeypatch.setattr)
+    monkeypatch.setenv("MTBENCH_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(atomic.os, "fsync", lambda descriptor: None)
+    return catalog.record("toy")
+
+
+@pytest.fixture
+def stored(tmp_path) -> Path:
+    directory = tmp_path / "stored"
+    store.obtain(directory, toys.dataset)
+    return directory
+
+
+def everything(directory: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(directory)): path.read_bytes() for path in directory.rglob("*") if path.is_file()}
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(graph=TRIPLES, targets=TRIPLES, extra_slots=st.integers(0, 3), tasks=st.none() | NAMES)
+def test_any_dataset_comes_back_as_it_was(toy, graph, targets, extra_slots, tasks):
+    slots = (extra_slots + len(graph), extra_slots + len(targets))
+    made = toys.dataset(
+        "toy[seed=3]", parameters={"seed": 3}, parts=(graph, targets, targets, graph), slots=slots, tasks=tasks
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        directory = Path(folder) / "made"
+        assert store.obtain(directory, lambda: made) is made
+        toys.assert_same(store.read(directory), made)
+        assert all(row.same for row in store.verify(directory))
+
+
+def test_the_layout_is_the_documented_one(stored):
+    assert set(everything(stored)) == {store.MANIFEST, *store.FILES}
+    table = pq.read_table(stored / "test" / "graph.parquet")
+    assert table.column_names == ["head", "relation", "tail"]
+    assert all(pa.types.is_dictionary(field.type) for field in table.schema)
+    assert table.column("tail").chunk(0).dictionary.to_pylist() == ["x 1", "y\u4e2d", "z"]
+    assert list(zip(*table.to_pydict().values(), strict=True)) == toys.TEST
+    described = json.loads((stored / store.MANIFEST).read_text(encoding="utf-8"))
+    assert described["parts"]["valid/graph"]["file"] == "train/graph.parquet"
+    assert described["graphs"]["train"] == {"entities": 3, "relations": 2, "relation_slots": 5}
+    assert described["schema"] == SCHEMA
+
+
+def test_the_same_dataset_gives_the_same_bytes(tmp_path, stored):
+    store.obtain(tmp_path / "again", toys.dataset)
+    assert everything(tmp_path / "again") == everything(stored)
+
+
+def test_ids_follow_names_when_a_writer_reordered_the_dictionary():
+    vocabulary = toys.dataset().test
+    data = pa.table(
+        {
+            "head": pa.chunked_array(
+                [
+                    pa.DictionaryArray.from_arrays(pa.array([1, 0], pa.int8()), pa.array(["z", "x 1"])),
+                    pa.DictionaryArray.from_arrays(pa.array([0], pa.int8()), pa.array(["z", "unused"])),
+                ]
+            ),
+            "relation": pa.array(["eats", "eats", "hunts [red]"]),
+            "tail": pa.array(["z", "y\u4e2d", "x 1"]).dictionary_encode(),
+        }
+    )
+    sink = pa.BufferOutputStream()
+    pq.write_table(data, sink)
+    decoded = parquet.decode_triples(sink.getvalue().to_pybytes(), vocabulary.entities, vocabulary.relations)
+    assert decoded.tolist() == [[0, 0, 2], [2, 0, 1], [2, 1, 0]]
+
+
+@pytest.mark.parametrize(
+    ("columns", "reason"),
+    [
+        ({"head": ["z"], "relation": ["eats"]}, "no column tail"),
+        ({"head": ["z"], "relation": ["eats"], "tail": [None]}, "1 empty cells"),
+        ({"head": ["z"], "relation": ["sees"], "tail": ["z"]}, "outside the vocabulary, first 'sees'"),
+    ],
+)
+def test_a_table_that_is_not_triples_is_refused(columns, reason):
+    vocabulary = toys.dataset().test
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.table(columns), sink)
+    with pytest.raises(ValueError, match=reason):
+        parquet.decode_triples(sink.getvalue().to_pybytes(), vocabulary.entities, vocabulary.relations)
+
+
+@pytest.mark.parametrize("name", store.FILES)
+@pytest.mark.parametrize(
+    ("damage", "reason"),
+    [
+        (lambda path: path.write_bytes(path.read_bytes()[:-7]), "is truncated"),
+        (lambda path: path.write_bytes(path.read_bytes() + b"x"), "has grown"),
+        (lambda path: path.write_bytes(bytes([path.read_bytes()[0] ^ 1]) + path.read_bytes()[1:]), "was edited"),
+        (Path.unlink, "is missing"),
+    ],
+    ids=["truncated", "grown", "flipped", "deleted"],
+)
+def test_a_damaged_file_is_named_with_the_command_that_mends_it(stored, name, damage, reason):
+    damage(stored / name)
+    with pytest.raises(CorruptedFileError) as caught:
+        store.read(stored)
+    assert str(stored / name) in str(caught.value)
+    assert reason in str(caught.value)
+    assert str(caught.value).endswith(f"mtbench build toy --out {stored} --force")
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (None, "is missing"),
+        (b"", "is not JSON"),
+        (b"\xff\xfe", "is not JSON"),
+        (b"[]", "is not a manifest"),
+        (b'{"schema": 1}', "was edited"),
+    ],
+)
+def test_a_damaged_manifest_is_named(stored, text, reason):
+    path = stored / store.MANIFEST
+    path.unlink() if text is None else path.write_bytes(text)
+    with pytest.raises(CorruptedFileError, match=reason) as caught:
+        store.read(stored, "mtbench build toy --force")
+    assert str(path) in str(caught.value)
+    assert str(caught.value).endswith("mtbench build toy --force")
+
+
+@pytest.mark.parametrize("key", ["dataset", "licence", "citation", "version", "builder_version"])
+def test_an_edit_of_the_manifest_is_found(stored, key):
+    path = stored / store.MANIFEST
+    described = json.loads(path.read_bytes())
+    path.write_text(json.dumps(described | {key: "other"}))
+    with pytest.raises(CorruptedFileError, match="was edited"):
+        store.read(stored)
+
+
+def test_a_manifest_that_lost_a_file_is_refused(stored):
+    path = stored / store.MANIFEST
+    found = store.read_manifest(stored)
+    fewer = {name: file for name, file in found.files.items() if name != "test/targets.parquet"}
+    path.write_bytes(manifest.render(replace(found, files=fewer)))
+    with pytest.raises(CorruptedFileError, match="lists other files"):
+        store.read(stored)
+
+
+@pytest.mark.parametrize("name", store.FILES)
+def test_a_file_that_is_no_parquet_is_named_even_when_the_manifest_agrees(stored, name):
+    found = store.read_manifest(stored)
+    (stored / name).write_bytes(b"hello")
+    files = {**found.files, name: StoredFile(5, hashlib.sha256(b"hello").hexdigest())}
+    (stored / store.MANIFEST).write_bytes(manifest.render(replace(found, files=files)))
+    with pytest.raises(CorruptedFileError, match=f"{name} is not a Parquet file"):
+        store.read(stored)
+
+
+def test_a_newer_manifest_asks_for_a_newer_package(stored):
+    path = stored / store.MANIFEST
+    path.write_text(json.dumps(json.loads(path.read_bytes()) | {"schema": SCHEMA + 1}))
+    with pytest.raises(DatasetError, match=r"newer mtbench.*pip install --upgrade"):
+        store.read(stored)
+
+
+def test_a_stored_release_must_be_the_catalogues(stored):
+    found = store.read_manifest(stored)
+    parts = {**found.parts, "test/graph": found.parts["test/targets"]}
+    (stored / store.MANIFEST).write_bytes(manifest.render(replace(found, parts=parts)))
+    with pytest.raises(CorruptedFileError, match="test/graph is not that of the catalogue"):
+        store.read(stored)
+
+
+def test_the_remedy_repeats_the_parameters(tmp_path):
+    directory = tmp_path / "made here"
+    store.obtain(directory, lambda: toys.dataset("toy[seed=9]", parameters={"seed": 9, "scale": 2.0}))
+    (directory / "test/graph.parquet").unlink()
+    with pytest.raises(CorruptedFileError, match=f"mtbench build toy --seed 9 --set scale=2.0 --out '{directory}'"):
+        store.read(directory)
+
+
+def test_splits_that_do_not_fit_together_are_not_stored(tmp_path):
+    good = toys.dataset()
+    foreign = toys.dataset(parts=(toys.TEST, toys.MISSING, toys.TEST, toys.MISSING))
+    unsorted = replace(good.test, entities=good.test.entities[::-1])
+    labelled = replace(good.test, tasks={"nothing": "pattern"})
+    for bad, reason in (
+        (replace(good, valid=foreign.valid), "graph and the vocabulary of train"),
+        (replace(good, train=replace(good.valid, name="train")), "train has 1 targets"),
+        (replace(good, test=unsorted), "sorted and distinct"),
+        (replace(good, test=labelled), "tasks of unknown relations nothing"),
+    ):
+        with pytest.raises(DatasetError, match=reason):
+            store.obtain(tmp_path / "bad", lambda bad=bad: bad)
+        assert not (tmp_path / "bad").exists()
+
+
+def test_an_existing_dataset_is_read_and_not_made_again(stored):
+    toys.assert_same(store.obtain(stored, pytest.fail), toys.dataset())
+
+
+def test_force_replaces_a_damaged_dataset(stored):
+    (stored / store.MANIFEST).unlink()
+    store.obtain(stored, toys.dataset, force=True)
+    toys.assert_same(store.read(stored), toys.dataset())
+
+
+@pytest.mark.parametrize("step", range(13))
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT, errno.EIO])
+def test_a_failing_disk_leaves_the_old_dataset_and_nothing_else(stored, monkeypatch, step, code):
+    before, calls = everything(stored), iter(range(100))
+
+    def fsync(descriptor: int) -> None:
+        if next(calls) == step:
+            raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr(atomic.os, "fsync", fsync)
+    with pytest.raises(MtbenchError, match=f"cannot write {stored}: {os.strerror(code)}; nothing was stored"):
+        store.obtain(stored, lambda: toys.dataset("other", parameters={"seed": 2}), force=True)
+    assert everything(stored) == before
+    assert sorted(path.name for path in stored.parent.iterdir()) == [".stored.lock", "stored"]
+
+
+def test_a_failing_disk_leaves_nothing_of_a_first_build(tmp_path):
+    script = (
+        "import resource, sys, toys; from pathlib import Path; from mtbench.data import store; toys.install()\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (900, 900))\n"
+        "try: store.obtain(Path(sys.argv[1]), toys.dataset)\n"
+        "except Exception as error: print(type(error).__name__, error)\n"
+    )
+    output, errors = toys.python("-c", script, str(tmp_path / "data" / "made")).communicate()
+    assert output.startswith(f"MtbenchError cannot write {tmp_path / 'data' / 'made'}: File too large"), errors
+    assert [path.name for path in (tmp_path / "data").iterdir()] == [".made.lock"]
+
+
+def test_a_builder_that_fails_leaves_the_old_dataset(stored):
+    before = everything(stored)
+    with pytest.raises(ZeroDivisionError):
+        store.obtain(stored, lambda: 1 // 0, force=True)
+    assert everything(stored) == before
+
+
+def test_what_a_killed_process_left_is_undone(stored):
+    complete = everything(stored)
+    torso, old = stored.parent / ".stored.new", stored.parent / ".stored.old"
+    (torso / "train").mkdir(parents=True)
+    (torso / "train" / "graph.parquet").write_bytes(b"half")
+    stored.rename(old)
+    toys.assert_same(store.obtain(stored, pytest.fail), toys.dataset())
+    assert everything(stored) == complete
+    assert not torso.exists()
+    assert not old.exists()
+
+
+def test_a_place_that_cannot_be_written_is_named(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(MtbenchError, match=r"cannot write .*file/deeper/made"):
+        store.obtain(tmp_path / "file" / "deeper" / "made", toys.dataset)
+
+
+def test_only_a_dataset_is_replaced(tmp_path, stored):
+    atomic.expect_replaceable(stored, (store.MANIFEST, *store.FILES))
+    (stored / "train" / "notes.txt").write_text("mine")
+    with pytest.raises(UsageError, match=r"holds other files \(train/notes.txt\)"):
+        atomic.expect_replaceable(stored, (store.MANIFEST, *store.FILES))
+    with pytest.raises(UsageError, match="is a file"):
+        atomic.expect_replaceable(stored / "train" / "notes.txt", ())
+
+
+def test_the_cache_is_where_the_environment_says(monkeypatch, toy, tmp_path):
+    assert store.cached(toy) == tmp_path / "cache" / "datasets" / "toy" / "2.0.0"
+    monkeypatch.setenv("MTBENCH_CACHE", "~/elsewhere")
+    assert store.cache_root() == Path.home() / "elsewhere"
+    monkeypatch.delenv("MTBENCH_CACHE")
+    assert store.cache_root().name == "mtbench"

@@ -1,0 +1,309 @@
+"""Each check fails for the scorer that is broken in its way, and for no other."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+from ranking_toys import FakeTensor, random_split, scorer, small
+
+from mtbench.errors import UsageError
+from mtbench.evaluation.check import TARGETS, check
+from mtbench.evaluation.subjects import synthetic
+
+NAMES = (
+    "shape and type",
+    "finiteness",
+    "determinism",
+    "batch size",
+    "order",
+    "entity names",
+    "relation names",
+    "targets",
+    "ties",
+)
+
+
+def sound(split):
+    """Score by degrees and paths: blind to names, to batches and to targets."""
+    nodes, graph = split.num_entities, split.graph
+    tails, relations = np.bincount(graph[:, 2], minlength=nodes), np.bincount(graph[:, 1], minlength=20)
+    paths = np.zeros((nodes, nodes))
+    np.add.at(paths, (graph[:, 0], graph[:, 2]), 1)
+    paths = paths @ paths @ paths
+
+    def score(triples):
+        head, relation, tail = triples.T
+        return np.log1p(paths[head, tail]) + 0.1 * tails[tail] + 0.01 * relations[relation]
+
+    return score
+
+
+class Sound:
+    def __init__(self, split):
+        self.score = sound(split)
+
+
+def known(split, triples):
+    targets = {tuple(row) for row in split.targets.tolist()}
+    return np.array([float(tuple(row) in targets) for row in triples.tolist()])
+
+
+def peeking(split):
+    base = sound(split)
+    return lambda triples: base(triples) + known(split, triples)
+
+
+def normalising(split):
+    base = sound(split)
+    return lambda triples: base(triples) - base(triples).mean()
+
+
+def squeezing(split):
+    base = sound(split)
+    return lambda triples: np.squeeze(base(triples)[:, None])
+
+
+def growing_wider(split):
+    base = sound(split)
+    return lambda triples: base(triples).astype(np.float64 if len(triples) > 1 else np.float32)
+
+
+def ordered(split):
+    base = sound(split)
+    return lambda triples: base(triples) - 1e-3 * np.arange(len(triples))
+
+
+def by_entity(split):
+    base = sound(split)
+    return lambda triples: base(triples) - triples[:, 2]
+
+
+def by_relation(split):
+    base = sound(split)
+    return lambda triples: base(triples) - triples[:, 1]
+
+
+def sorting(split):
+    if split.graph[0, 0] != synthetic().graph[0, 0]:
+        raise LookupError("never seen")
+    return sound(split)
+
+
+def noisy(split):
+    base, rng = sound(split), np.random.default_rng(0)
+    return lambda triples: base(triples) + rng.normal(size=len(triples))
+
+
+def half(split):
+    base = sound(split)
+    return lambda triples: base(triples).astype(np.float16)
+
+
+def brain_floating(split):
+    base = sound(split)
+    return lambda triples: FakeTensor(np.round(base(triples), 1).astype(np.float32), "bfloat16")
+
+
+def slow_start(split):
+    base = sound(split)
+    return lambda triples: base(triples) + 0.1 * (1 < len(triples) < 1000)
+
+
+def saturated(split):
+    base = sound(split)
+    return lambda triples: 1 / (1 + np.exp(-50 * (base(triples) - 4)))
+
+
+def featured(split, seed):
+    """Score by features drawn for each entity and relation, summed over neighbours: equivariant in distribution."""
+    rng, graph = np.random.default_rng(seed), split.graph
+    drawn = rng.normal(size=(split.num_entities, 8))
+    nodes, relations = drawn.copy(), rng.normal(size=(split.relation_slots, 8))
+    np.add.at(nodes, graph[:, 0], drawn[graph[:, 2]])
+    np.add.at(nodes, graph[:, 2], drawn[graph[:, 0]])
+    return lambda triples: (nodes[triples[:, 0]] * nodes[triples[:, 2]] * (1 + 0.1 * relations[triples[:, 1]])).sum(1)
+
+
+def featured_by_entity(split, seed):
+    base = featured(split, seed)
+    return lambda triples: 0.1 * base(triples) - triples[:, 2]
+
+
+def featured_by_relation(split, seed):
+    base = featured(split, seed)
+    return lambda triples: 0.1 * base(triples) - 20 * triples[:, 1]
+
+
+def featured_peeking(split, seed):
+    # Another number of targets changes the draw as well, so that only the ranks can tell.
+    base = featured(split, seed + 1000 * len(split.targets))
+    return lambda triples: base(triples) + 30 * known(split, triples)
+
+
+def featured_by_targets(split, seed):
+    return featured(split, seed + 1000 * len(split.targets))
+
+
+def verdicts(report, verdict):
+    assert tuple(finding.name for finding in report.findings) == NAMES
+    return {finding.name: finding.message for finding in report.findings if finding.verdict == verdict}
+
+
+@pytest.mark.parametrize(
+    ("scorer", "failed"),
+    [
+        (sound, {}),
+        (Sound, {}),
+        (peeking, {"targets": "31 of 40 targets change: the model reads split.targets"}),
+        (normalising, {"batch size": "statistics over the batch"}),
+        (squeezing, {"batch size": "raised ScoreError: .*a single value is not broadcast.*squeeze"}),
+        (growing_wider, {"batch size": "1 triples are scored in float32, all in float64"}),
+        (ordered, {"batch size": "scores differ", "order": "up to 1.1, the ranks of"}),
+        (by_entity, {"entity names": "up to 58, .*look for embeddings or sorting by entity id"}),
+        (by_relation, {"relation names": "look for embeddings or sorting by relation id"}),
+        (sorting, {"entity names": "raised LookupError: never seen"}),
+        (noisy, {"determinism": "switch off dropout"}),
+        (slow_start, {"batch size": "scores differ by up to 0.1, "}),
+        (half, {"ties": "in float16 scores; return float32"}),
+        (brain_floating, {"ties": "in bfloat16 scores; return float32"}),
+        (saturated, {"ties": "return logits"}),
+        (featured, {}),
+        (featured_by_entity, {"entity names": r"over 16 of them the MRR is 0\.\d+ ± .* with entity names changed"}),
+        (featured_by_relation, {"relation names": "with relation names changed"}),
+        (featured_peeking, {"targets": "with targets changed .*the model reads split.targets"}),
+        (featured_by_targets, {}),
+    ],
+)
+def test_only_what_is_broken_fails(scorer, failed):
+    report = check(scorer)
+    found = verdicts(report, "fail")
+    assert set(found) == set(failed)
+    assert report.ok is not bool(failed)
+    for name, message in failed.items():
+        assert re.search(message, found[name])
+
+
+def test_what_is_random_but_fair_passes_in_distribution():
+    passed = verdicts(check(featured), "pass")
+    assert passed["entity names"].startswith("the same in distribution: builds differ by chance; over 16 of them")
+    assert passed["targets"] == "exactly the same scores"
+
+
+def test_scores_that_are_rounded_otherwise_in_a_batch_pass_and_say_so():
+    def adding(split):
+        base, weights = sound(split), np.random.default_rng(0).normal(size=64).astype(np.float32)
+
+        def score(triples):
+            column = base(triples).astype(np.float32)[:, None]
+            return (column * weights).sum(axis=1) if len(triples) > 1 else np.cumsum(column * weights)[-1:]
+
+        return score
+
+    passed = verdicts(check(adding), "pass")
+    assert passed["batch size"].startswith("the same scores within rounding: they differ by at most ")
+    assert "targets change" in passed["batch size"]
+    assert passed["order"] == "exactly the same scores"
+
+
+@pytest.mark.parametrize("kind", ["function", "object"])
+def test_a_scorer_without_a_factory_is_told_how_to_be_checked_in_full(kind):
+    def score(triples):
+        return triples @ np.array([1.0, 0.1, 0.37])
+
+    class Scorer:
+        def score(self, given):
+            return score(given)
+
+    report = check(score if kind == "function" else Scorer())
+    assert report.ok
+    without = verdicts(report, "not applicable")
+    assert set(without) == {"entity names", "relation names", "targets"}
+    assert all("name a function of the split that returns the scorer" in message for message in without.values())
+
+
+def test_after_a_failed_determinism_batches_are_not_compared():
+    assert set(verdicts(check(noisy), "not applicable")) == {"batch size", "order"}
+
+
+def test_scores_that_cannot_be_ranked_end_the_checks():
+    def bad(triples):
+        return np.where(triples[:, 0] == 3, np.nan, 1.0)
+
+    report = check(bad)
+    assert set(verdicts(report, "fail")) == {"finiteness"}
+    assert "(entity03, relation0, entity46) scored nan" in verdicts(report, "fail")["finiteness"]
+    assert set(verdicts(report, "not applicable")) == set(NAMES[2:])
+
+    def wide(triples):
+        return np.ones((len(triples), 2))
+
+    report = check(wide)
+    assert "return one number per triple" in verdicts(report, "fail")["shape and type"]
+    assert set(verdicts(report, "not applicable")) == set(NAMES[1:])
+
+
+def test_a_constant_fails_and_honest_ties_do_not():
+    def constant(triples):
+        return np.zeros(len(triples))
+
+    def relation_only(split):
+        frequency = np.bincount(split.graph[:, 1], minlength=split.relation_slots)
+        return lambda triples: frequency[triples[:, 1]]
+
+    assert "those of chance" in verdicts(check(constant), "fail")["ties"]
+    assert "the MRR is" in verdicts(check(relation_only), "pass")["ties"]
+
+
+def test_the_first_targets_of_a_split_are_used():
+    asked = []
+
+    def recording(split):
+        asked.append(len(split.targets))
+        return sound(split)
+
+    split = random_split(0, targets=150)
+    assert check(recording, split).dataset == "random"
+    assert set(asked) == {0, TARGETS}
+    assert check(sound, small()).dataset == "toy"
+
+
+def test_the_split_made_on_the_fly_is_always_the_same_and_leaves_no_entity_alone():
+    one, other = synthetic(), synthetic()
+    assert one.content_sha256 == other.content_sha256 != synthetic(1).content_sha256
+    assert (one.graph.shape, one.targets.shape) == ((400, 3), (40, 3))
+    assert len(np.unique(one.graph[:, [0, 2]])) == one.num_entities
+    assert len(np.unique(np.concatenate((one.graph, one.targets)), axis=0)) == 440
+
+
+@pytest.mark.parametrize("method", ["score_tails", "score_heads", "score_relations"])
+def test_rows_of_scores_are_checked_triple_by_triple(method):
+    def whole(split):
+        return scorer(split, method, function=sound(split))
+
+    def by_id(split):
+        return scorer(split, method)
+
+    assert [row.name for row in check(whole).findings if row.verdict != "pass"] == []
+    assert {row.name for row in check(by_id).findings if row.verdict == "fail"} >= {"entity names", "relation names"}
+
+
+def test_what_cannot_score():
+    with pytest.raises(UsageError, match="int cannot score: give a function of triples, an object with a score method"):
+        check(5)
+    with pytest.raises(UsageError, match=r"lame\(split\) returned an object of type int, which cannot score"):
+        check(lame)
+
+
+def lame(split):
+    return len(split.graph)
+
+
+def test_an_error_of_a_factory_is_left_alone_with_a_note_on_the_rule():
+    def score(rows):
+        return rows + 1
+
+    with pytest.raises(TypeError) as caught:
+        check(score)
+    assert "a function that scores triples calls its parameter 'triples'" in caught.value.__notes__[0]

@@ -1,0 +1,385 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+import warnings
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from ranking_toys import hashed, random_split, small, splits
+
+import mtbench
+from mtbench.errors import ScoreError, UnknownNameError, UsageError
+from mtbench.evaluation.task import Task, evaluate, task
+from mtbench.ranking.candidates import PROTOCOLS, SAMPLED, VOCABULARIES, draw
+from mtbench.results.result import MtbenchWarning
+
+combinations = pytest.mark.parametrize(
+    ("protocol", "vocabulary"), [(protocol, vocabulary) for protocol in PROTOCOLS for vocabulary in VOCABULARIES]
+)
+ties_expected = pytest.mark.filterwarnings("ignore::mtbench.results.result.MtbenchWarning")
+
+
+def drawn_ids(drawn, side, row):
+    ids, valid = drawn.side(side)
+    return ids[row, valid[row]].tolist()
+
+
+def plain_ranks(split, drawn, score):
+    """Rank each target among its own candidates, one triple at a time."""
+    found = []
+    for row, (head, relation, tail) in enumerate(split.targets.tolist()):
+        own = score((head, relation, tail))
+        others = [score((other, relation, tail)) for other in drawn_ids(drawn, "head", row)]
+        others += [score((head, relation, other)) for other in drawn_ids(drawn, "tail", row)]
+        others += [score((head, other, tail)) for other in drawn_ids(drawn, "relation", row)]
+        found.append((sum(other > own for other in others), sum(other == own for other in others), len(others)))
+    return found
+
+
+def counted(ranks):
+    return list(zip(ranks.greater.tolist(), ranks.equal.tolist(), ranks.count.tolist(), strict=True))
+
+
+def figures(result):
+    return result.metrics, result.optimistic, result.pessimistic, result.tie_rate, result.chance, result.floors
+
+
+@pytest.mark.parametrize("vocabulary", VOCABULARIES)
+@pytest.mark.parametrize("protocol", SAMPLED)
+@ties_expected
+@settings(max_examples=20, deadline=None)
+@given(split=splits(), seed=st.integers(0, 2))
+def test_ranks_are_those_of_a_plain_loop(protocol, vocabulary, split, seed):
+    result = evaluate(hashed, split, protocol, vocabulary, seed)
+    expected = plain_ranks(
+        split, draw(split, protocol, vocabulary, seed), lambda triple: int(hashed(np.array([triple]))[0])
+    )
+    assert counted(result.ranks) == expected
+
+
+@ties_expected
+@settings(max_examples=20, deadline=None)
+@given(split=splits(), size=st.integers(1, 50), protocol=st.sampled_from(list(PROTOCOLS)))
+def test_the_batch_size_changes_nothing(split, size, protocol):
+    chosen = task(split, protocol)
+    whole, parts = chosen.run(hashed), chosen.run(hashed, batch_size=size)
+    assert figures(whole) == figures(parts) == figures(chosen.evaluate(hashed(chosen.triples)))
+    assert counted(whole.ranks) == counted(parts.ranks)
+
+
+@ties_expected
+@settings(max_examples=20, deadline=None)
+@given(split=splits(), constant=st.integers(-(10**6), 10**6))
+def test_adding_a_constant_changes_nothing(split, constant):
+    chosen = task(split)
+    assert figures(chosen.run(hashed)) == figures(chosen.run(lambda triples: hashed(triples) + constant))
+
+
+@ties_expected
+@settings(max_examples=20, deadline=None)
+@given(split=splits(), order=st.randoms(use_true_random=False))
+def test_the_order_of_the_targets_changes_nothing(split, order):
+    permutation = list(range(len(split.targets)))
+    order.shuffle(permutation)
+    ours = evaluate(hashed, split)
+    theirs = evaluate(hashed, replace(split, targets=split.targets[permutation]))
+    assert figures(ours) == figures(theirs)
+    assert ours.candidates_sha256 == theirs.candidates_sha256
+    assert [counted(ours.ranks)[row] for row in permutation] == counted(theirs.ranks)
+
+
+@ties_expected
+@settings(max_examples=20, deadline=None)
+@given(split=splits(), seed=st.integers(0, 1000))
+def test_renaming_entities_and_relations_changes_nothing(split, seed):
+    rng = np.random.default_rng(seed)
+    nodes, slots = rng.permutation(split.num_entities), rng.permutation(split.num_relations)
+    slots = np.concatenate((slots, np.arange(split.num_relations, split.relation_slots)))
+
+    def renamed(triples):
+        return np.stack((nodes[triples[:, 0]], slots[triples[:, 1]], nodes[triples[:, 2]]), axis=1)
+
+    def original(triples):
+        back, forth = np.argsort(nodes), np.argsort(slots)
+        return np.stack((back[triples[:, 0]], forth[triples[:, 1]], back[triples[:, 2]]), axis=1)
+
+    other = replace(split, graph=renamed(split.graph), targets=renamed(split.targets))
+    drawn = draw(split)
+    mapped = replace(
+        drawn,
+        content_sha256=other.content_sha256,
+        targets=other.targets,
+        drawn={
+            side: (np.where(ids < 0, -1, new[ids]), counts)
+            for (side, (ids, counts)), new in zip(drawn.drawn.items(), (slots, nodes), strict=True)
+        },
+    )
+    ours = Task(split, drawn).run(hashed)
+    theirs = Task(other, mapped).run(lambda triples: hashed(original(triples)))
+    # Floors are compared triple by triple where they are tested: one of them hashes the ids.
+    assert figures(ours)[:-1] == figures(theirs)[:-1]
+    assert counted(ours.ranks) == counted(theirs.ranks)
+
+
+@combinations
+@pytest.mark.parametrize("value", [0, 0.0, 1.0, -3.5])
+def test_a_constant_scorer_is_exactly_chance(protocol, vocabulary, value):
+    with pytest.warns(MtbenchWarning, match="40 of 40 targets tie"):
+        result = evaluate(lambda triples: np.full(len(triples), value), random_split(5), protocol, vocabulary)
+    assert result.metrics == result.chance
+    assert result.tie_rate == 1.0
+    assert result.metrics["mrr"] < 0.35
+
+
+def test_a_perfect_scorer_is_perfect_and_says_nothing():
+    split = random_split(6)
+    known = {tuple(row) for row in split.targets.tolist()}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        result = evaluate(lambda triples: [float(tuple(row) in known) for row in triples.tolist()], split)
+    assert result.metrics == result.optimistic == result.pessimistic
+    assert (result.metrics["mr"], result.metrics["mrr"], result.metrics["hits@1"]) == (1, 1, 1)
+    assert (result.tie_rate, result.warnings) == (0.0, ())
+
+
+@pytest.mark.parametrize(
+    "chosen",
+    [task(random_split(7, entities=15), "dual", "slots"), task(small(), "dual", "present")],
+    ids=["repeated candidates", "padded candidates"],
+)
+def test_triples_are_distinct_sorted_and_exactly_what_is_ranked(chosen):
+    triples = [tuple(row) for row in chosen.triples.tolist()]
+    assert triples == sorted(set(triples))
+    wanted = {tuple(row) for row in chosen.split.targets.tolist()}
+    drawn = chosen.candidates
+    for (head, relation, tail), tails, relations in zip(
+        chosen.split.targets.tolist(), drawn.side("tail")[0].tolist(), drawn.side("relation")[0].tolist(), strict=True
+    ):
+        wanted |= {(head, relation, other) for other in tails if other >= 0}
+        wanted |= {(head, other, tail) for other in relations if other >= 0}
+    assert set(triples) == wanted
+    chosen.triples[:] = 0
+    assert [tuple(row) for row in chosen.triples.tolist()] == triples
+
+
+@ties_expected
+def test_each_triple_is_scored_once_in_bounded_batches():
+    chosen, seen, reported = task(random_split(8)), [], []
+
+    def score(triples):
+        assert triples.dtype == np.int64
+        assert len(triples) <= 100
+        seen.extend(map(tuple, triples.tolist()))
+        return hashed(triples)
+
+    chosen.run(score, batch_size=100, progress=lambda done, total: reported.append((done, total)))
+    assert seen == [tuple(row) for row in chosen.triples.tolist()]
+    assert [done for done, _ in reported] == [*range(100, len(seen), 100), len(seen)]
+    assert {total for _, total in reported} == {len(seen)}
+
+
+@ties_expected
+def test_a_scorer_may_reuse_its_buffer_and_overwrite_its_input():
+    buffer = np.empty(64)
+
+    def score(triples):
+        buffer[: len(triples)] = hashed(triples)
+        triples[:] = -1
+        return buffer[: len(triples)]
+
+    split = random_split(9)
+    assert figures(evaluate(score, split, batch_size=64)) == figures(evaluate(lambda t: hashed(t) * 1.0, split))
+
+
+@ties_expected
+def test_objects_with_a_score_method_serve():
+    class Model:
+        def score(self, triples):
+            return hashed(triples)
+
+    split = random_split(10)
+    assert figures(evaluate(Model(), split)) == figures(evaluate(hashed, split))
+    with pytest.raises(UsageError, match="str cannot score: pass a function of triples or an object with a score"):
+        evaluate("model", split)
+
+
+def test_an_error_inside_the_scorer_is_left_alone():
+    error = ZeroDivisionError("mine")
+
+    def score(triples):
+        raise error
+
+    with pytest.raises(ZeroDivisionError) as caught:
+        evaluate(score, small())
+    assert caught.value is error
+    assert caught.value.__cause__ is None
+
+
+def test_bad_scores_in_a_later_batch_are_named():
+    chosen = task(random_split(11))
+    last = tuple(chosen.triples[-1].tolist())
+
+    def score(triples):
+        return np.array([np.nan if tuple(row) == last else 0.5 for row in triples.tolist()])
+
+    named = ", ".join(chosen.split.named(chosen.triples[-1:])[0])
+    with pytest.raises(ScoreError, match=rf"random test: 1 of \d+ scores of a batch, .*\({named}\) scored nan"):
+        chosen.run(score, batch_size=50)
+    with pytest.raises(ScoreError, match=rf"random test: 1 of {len(chosen.triples)} scores are not finite"):
+        chosen.evaluate(score(chosen.triples))
+
+
+def test_one_row_is_not_broadcast_in_a_batch_of_one():
+    with pytest.raises(ScoreError, match=r"shape \(1, 1\), expected \(1,\)"):
+        evaluate(lambda triples: np.zeros((len(triples), 1)), small(), batch_size=1)
+    with pytest.raises(ScoreError, match=r"shape \(\), expected \(\d+,\)"):
+        evaluate(lambda triples: 0.0, small())
+
+
+def test_batches_of_different_types_are_refused():
+    kinds = iter([np.float32, np.float64])
+    with pytest.raises(ScoreError, match="type float32 before triple 5 and float64 from there on"):
+        evaluate(lambda triples: np.zeros(len(triples), next(kinds)), small(), batch_size=5)
+
+
+@pytest.mark.parametrize(("size", "message"), [(0, "at least 1, not 0"), (-5, "at least 1"), (2.5, "integer, not 2.5")])
+def test_batch_sizes_that_cannot_be(size, message):
+    with pytest.raises(UsageError, match=message):
+        evaluate(hashed, small(), batch_size=size)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [(("duall",), "unknown protocol 'duall': did you mean dual"), (("dual", "all"), "unknown vocabulary 'all'")],
+)
+def test_unknown_names(arguments, message):
+    with pytest.raises(UnknownNameError, match=message):
+        evaluate(hashed, small(), *arguments)
+
+
+def test_a_split_without_targets():
+    with pytest.raises(UsageError, match=r"toy test: there are no targets.*data\.valid"):
+        evaluate(hashed, small().observable())
+
+
+def test_candidates_of_another_split_are_refused():
+    split = random_split(12)
+    for other in (random_split(13), replace(split, relation_slots=30), replace(split, targets=split.targets[::-1])):
+        with pytest.raises(UsageError, match="the candidates were drawn for another split"):
+            Task(other, draw(split))
+
+
+def sentences(score, split=None, **arguments):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        result = evaluate(score, split or random_split(14), **arguments)
+    assert [str(entry.message).partition(": ")[2] for entry in caught] == list(result.warnings)
+    assert all(entry.category is MtbenchWarning and entry.filename == __file__ for entry in caught)
+    return result.warnings
+
+
+def test_wide_bounds_are_flagged_with_both():
+    (sentence,) = sentences(lambda triples: np.zeros(len(triples)))
+    assert sentence.startswith("40 of 40 targets tie with a candidate, and the MRR is 1.0000 or 0.0")
+
+
+def test_narrow_bounds_are_not_flagged():
+    split = random_split(14)
+    chosen = task(split, "entity")
+    head, relation, tail = split.targets[0].tolist()
+    tied = {(head, relation, tail), (head, relation, int(chosen.candidates.side("tail")[0][0, 0]))}
+
+    def score(triples):
+        last = [tuple(row) in tied for row in triples.tolist()]
+        return np.where(last, -1, hashed(triples, 1000003))
+
+    result = chosen.run(score)
+    assert result.tie_rate == 1 / 40
+    assert 0 < result.optimistic["mrr"] - result.pessimistic["mrr"] < 0.02
+    assert result.warnings == ()
+
+
+def test_half_precision_that_creates_ties_is_flagged():
+    def spread(triples):
+        return 1 + hashed(triples, 1000003) / 1e9
+
+    assert sentences(spread) == ()
+    found = sentences(lambda triples: spread(triples).astype(np.float16))
+    assert any("tie with a candidate in float16 scores; return float32" in sentence for sentence in found)
+
+
+def test_saturated_probabilities_are_flagged():
+    def sigmoid(scale):
+        return lambda triples: 1 / (1 + np.exp(-scale * (hashed(triples, 1000003) / 1000003 - 0.5)))
+
+    assert sentences(sigmoid(1.0)) == ()
+    found = sentences(sigmoid(500.0))
+    assert any("exactly 0 or 1" in sentence and "return logits" in sentence for sentence in found)
+    binary = sentences(lambda triples: (hashed(triples) > 3) * 1.0)
+    assert not any("logits" in sentence for sentence in binary)
+
+
+def test_targets_without_candidates_are_flagged():
+    found = sentences(lambda triples: hashed(triples, 1000003), small(), protocol="relation")
+    assert found == ("1 of 3 targets have no candidate (all are known triples) and rank first for free",)
+
+
+def test_a_result_says_what_it_is_of():
+    split = random_split(15)
+    result = evaluate(lambda triples: hashed(triples, 1000003), split, "entity", "slots", 2)
+    drawn = draw(split, "entity", "slots", 2)
+    assert (result.dataset, result.split, result.dataset_version) == ("random", "test", "unversioned")
+    assert (result.protocol, result.vocabulary, result.candidate_seed) == ("entity", "slots", 2)
+    assert (result.content_sha256, result.candidates_sha256) == (split.content_sha256, drawn.sha256)
+    assert task(split, "entity", "slots", 2).name == "random/test/entity/slots/2"
+    assert task(split, dataset_version="3.1").dataset_version == "3.1"
+    lines = str(result).splitlines()
+    assert lines[0] == "random test: protocol entity, slots relations, candidate seed 2"
+    assert lines[1] == "40 targets, 50.0 candidates each, 0.0% of targets tied"
+    assert [line.split("  ")[0] for line in lines[5:]] == [
+        "unnamed",
+        "ties optimistic",
+        "ties pessimistic",
+        "random",
+        "relation frequency",
+        "entity degree",
+        "common neighbours",
+        "personalised pagerank",
+        "half link memory",
+        "inverse visible",
+        "chance",
+    ]
+
+
+def test_ranks_carry_the_names_of_the_targets():
+    split = small()
+    frame = task(split).rank(hashed(task(split).triples)).to_frame()
+    assert list(frame[["head", "relation", "tail"]].itertuples(index=False, name=None)) == split.named(split.targets)
+    assert frame["tail_count"].tolist() == [2, 3, 3]
+
+
+def test_the_evaluator_needs_neither_torch_nor_pandas_nor_pyarrow():
+    code = "import sys, mtbench.evaluate; print(sorted({'torch', 'pandas', 'pyarrow', 'tabulate'} & set(sys.modules)))"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize(
+    "call", [lambda: mtbench.evaluate(constant, SPLIT), lambda: mtbench.task(SPLIT).evaluate(TIED)]
+)
+def test_a_warning_is_about_the_line_that_called_the_public_function(call):
+    with pytest.warns(MtbenchWarning) as caught:
+        call()
+    assert {entry.filename for entry in caught} == {__file__}
+
+
+SPLIT = random_split(14)
+TIED = np.zeros(len(task(SPLIT).triples))
+
+
+def constant(triples):
+    return np.zeros(len(triples))

@@ -1,0 +1,219 @@
+"""What no scorer can do: gain a rank without knowing anything, or pass with scores that are no scores.
+
+The single steps have tests of their own (scores that are refused, closed forms, frozen candidates); here
+they are tried together, through the whole evaluator, as somebody would who wants a better figure.
+"""
+
+from __future__ import annotations
+
+import itertools
+from functools import cache
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from ranking_toys import hashed, random_split
+
+from mtbench.errors import ScoreError
+from mtbench.evaluation.task import task
+from mtbench.metrics import closed as metrics
+from mtbench.ranking.candidates import PROTOCOLS, VOCABULARIES
+from mtbench.ranking.ranks import compare
+
+SAMPLED = [name for name in ("dual", "entity", "relation") if name in PROTOCOLS]
+every_task = pytest.mark.parametrize(
+    ("protocol", "vocabulary"), [(protocol, vocabulary) for protocol in SAMPLED for vocabulary in VOCABULARIES]
+)
+ties_expected = pytest.mark.filterwarnings("ignore::mtbench.results.result.MtbenchWarning")
+dense = st.tuples(st.integers(0, 10**6), st.integers(1, 20), st.integers(1, 60))
+
+LIMIT = 4
+"""Standard errors a figure may be from chance: one test in ten thousand would fail by bad luck, and seeds are fixed."""
+
+
+def uninformed(seed=0):
+    """Return a split in which nothing, not even an id, says which triples are targets."""
+    return random_split(seed, entities=300, relations=40, slots=40, graph=6000, targets=2000)
+
+
+def halves(scores):
+    return np.where(np.arange(len(scores)) % 2, scores, np.nan)
+
+
+@every_task
+@pytest.mark.parametrize(
+    ("spoil", "share"),
+    [
+        (lambda scores: scores * np.nan, "all"),
+        (halves, "half"),
+        (lambda scores: scores + np.inf, "all"),
+        (lambda scores: scores - np.inf, "all"),
+        (lambda scores: np.where(scores > scores.mean(), np.inf, -np.inf), "all"),
+    ],
+    ids=["NaN", "half NaN", "infinite", "minus infinite", "infinite both ways"],
+)
+def test_scores_that_are_no_numbers_have_no_rank(protocol, vocabulary, spoil, share):
+    chosen = task(random_split(1), protocol, vocabulary)
+    scores, total = spoil(hashed(chosen.triples) * 1.0), len(chosen.triples)
+    wrong = total if share == "all" else (total + 1) // 2
+    with pytest.raises(ScoreError, match=rf"random test: {wrong} of {total} scores are not finite .*\(e\d+, r\d+, e"):
+        chosen.evaluate(scores)
+    with pytest.raises(ScoreError, match=r"random test: .* not finite"):
+        chosen.run(lambda triples: spoil(hashed(triples) * 1.0), batch_size=100)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda scores: scores[:-1], "1 of {total} scores are missing"),
+        (lambda scores: np.append(scores, scores[0]), "1 more scores than triples; score each row once"),
+        (lambda scores: scores[:1], r"{missing} of {total} scores are missing"),
+        (lambda scores: scores[:, None], r"shape \({total}, 1\), expected \({total},\)"),
+        (lambda scores: np.broadcast_to(scores, (2, len(scores))), "return one number per triple"),
+        (lambda scores: float(scores[0]), "a single value is not broadcast"),
+        (lambda scores: scores.astype(str), "expected integers or floats"),
+    ],
+    ids=["one missing", "one twice", "one row", "column", "two rows", "one value", "text"],
+)
+def test_scores_of_another_shape_are_never_made_to_fit(change, message):
+    chosen = task(random_split(1))
+    total = len(chosen.triples)
+    with pytest.raises(ScoreError, match=message.format(total=total, missing=total - 1)):
+        chosen.evaluate(change(hashed(chosen.triples) * 1.0))
+
+
+def random_scores(triples):
+    return np.random.default_rng(len(triples)).random(len(triples))
+
+
+UNINFORMED = {
+    "random": random_scores,
+    "constant": lambda triples: np.zeros(len(triples)),
+    "binary": lambda triples: (random_scores(triples) > 0.5) * 1.0,
+    "float16": lambda triples: (1000 + random_scores(triples)).astype(np.float16),
+    "saturated": lambda triples: (1 / (1 + np.exp(-60 * (random_scores(triples) - 0.5)))).astype(np.float16),
+    "tail id": lambda triples: triples[:, 2],
+    "minus tail id": lambda triples: -triples[:, 2],
+    "relation id": lambda triples: triples[:, 1],
+    "minus relation id": lambda triples: -triples[:, 1],
+    "position": lambda triples: np.arange(len(triples)),
+    "minus position": lambda triples: -np.arange(len(triples)),
+    "first of a batch": lambda triples: (np.arange(len(triples)) == 0) * 1.0,
+    "last of a batch": lambda triples: (np.arange(len(triples)) == len(triples) - 1) * 1.0,
+}
+"""Scorers that know nothing of the graph: most of them have won a ranking elsewhere."""
+
+
+@cache
+def level(protocol, vocabulary):
+    """Return the task, and the mean metrics of a hundred random scorers, each of which has no ties."""
+    chosen, rng = task(uninformed(), protocol, vocabulary), np.random.default_rng(7)
+    found = [chosen.evaluate(rng.random(len(chosen.triples))).metrics for _ in range(100)]
+    return chosen, {name: values.mean() for name, values in averaged(found).items()}
+
+
+@ties_expected
+@every_task
+@pytest.mark.parametrize("name", UNINFORMED)
+@pytest.mark.parametrize("batch_size", [10**6, 51])
+def test_who_knows_nothing_gains_no_rank(protocol, vocabulary, name, batch_size):
+    chosen, random = level(protocol, vocabulary)
+    result = chosen.run(UNINFORMED[name], batch_size=batch_size)
+    for metric, values in result.per_target().items():
+        error = values.std(ddof=1) / np.sqrt(len(values))
+        sign = -1 if metric == "mr" else 1
+        best = max(sign * result.chance[metric], sign * random[metric])
+        assert sign * result.metrics[metric] <= best + LIMIT * error + 1e-12, metric
+
+
+@every_task
+def test_chance_is_the_level_of_a_random_scorer_unless_candidates_are_drawn_twice(protocol, vocabulary):
+    chosen, random = level(protocol, vocabulary)
+    chance = chosen.evaluate(np.arange(len(chosen.triples))).chance
+    assert random["mr"] == pytest.approx(chance["mr"], rel=0.01)
+    if VOCABULARIES[vocabulary].replacement and protocol != "entity":
+        # Equal candidates have one score, so fewer than fifty places are left in which they can be.
+        assert random["mrr"] > 1.02 * chance["mrr"]
+    else:
+        assert random["mrr"] == pytest.approx(chance["mrr"], rel=0.03)
+
+
+@pytest.mark.parametrize("name", ["position", "minus position"])
+def test_where_a_target_stands_is_not_seen_by_a_scorer(name):
+    split = uninformed()
+    chosen = task(split, "entity")
+    asked = []
+    chosen.run(lambda triples: asked.append(triples) or UNINFORMED[name](triples))
+    shown = np.concatenate(asked)
+    keys = shown @ np.array([10**8, 10**4, 1])
+    assert (np.diff(keys) > 0).all()
+    # Sorted by id, targets are neither first nor last among the triples of their head and relation.
+    targets = set(map(tuple, split.targets.tolist()))
+    starts = np.flatnonzero(np.diff(keys // 10**4, prepend=-1))
+    first = np.mean([tuple(shown[row].tolist()) in targets for row in starts])
+    share = np.mean([tuple(row) in targets for row in shown.tolist()])
+    assert abs(first - share) < 0.02
+
+
+def dense_scores(seed, rows, width, levels=5):
+    rng = np.random.default_rng(seed)
+    return rng.integers(0, levels, rows), rng.integers(0, levels, (rows, width)), rng
+
+
+def counted(counts):
+    return counts.greater.tolist(), counts.equal.tolist(), counts.count.tolist()
+
+
+@given(dense)
+def test_the_order_of_rows_and_of_candidates_changes_nothing(size):
+    own, others, rng = dense_scores(*size)
+    rows, columns = rng.permutation(len(own)), rng.permutation(others.shape[1])
+    whole, moved = compare(own, others), compare(own[rows], others[rows][:, columns])
+    assert counted(moved) == tuple([values[row] for row in rows] for values in counted(whole))
+    figures = [metrics.figures(found.greater, found.equal, found.count) for found in (whole, moved)]
+    assert figures[0] == figures[1]
+
+
+@given(dense, st.integers(-(10**6), 10**6), st.integers(0, 20))
+def test_a_constant_and_the_size_of_batches_change_nothing(size, constant, cut):
+    own, others, _ = dense_scores(*size)
+    whole = counted(compare(own, others))
+    assert counted(compare(own + constant, others + constant)) == whole
+    parts = [counted(compare(own[part], others[part])) for part in (slice(cut), slice(cut, None))]
+    assert tuple(first + second for first, second in zip(*parts, strict=True)) == whole
+
+
+def orders_of(own, others, keys):
+    """Return the metrics when ties are broken by ``keys`` of the target ``(m,)`` and the candidates ``(m, c)``."""
+    found = compare(own + keys[0], others + keys[1])
+    assert not found.equal.any()
+    return metrics.expected(found.greater, found.equal)
+
+
+def averaged(values):
+    return {name: np.array([value[name] for value in values]) for name in metrics.METRICS}
+
+
+@settings(max_examples=10, deadline=None)
+@given(st.integers(0, 10**6), st.integers(1, 3), st.integers(1, 4), st.integers(1, 3))
+def test_the_expectation_is_the_mean_over_every_order_of_the_ties(seed, rows, width, levels):
+    own, others, _ = dense_scores(seed, rows, width, levels)
+    values = []
+    for order in itertools.permutations(range(width + 1)):
+        keys = np.tile(np.array(order) / (width + 1), (rows, 1))
+        values.append(orders_of(own, others, (keys[:, 0], keys[:, 1:])))
+    found = compare(own, others)
+    expected = metrics.expected(found.greater, found.equal)
+    assert expected == pytest.approx({name: value.mean() for name, value in averaged(values).items()}, rel=1e-12)
+
+
+@pytest.mark.parametrize("levels", [1, 3, 20])
+def test_the_expectation_is_that_of_ten_thousand_random_orders(levels):
+    own, others, rng = dense_scores(levels, 20, 50, levels)
+    found = compare(own, others)
+    expected = metrics.expected(found.greater, found.equal)
+    values = averaged([orders_of(own, others, (rng.random(20), rng.random((20, 50)))) for _ in range(10_000)])
+    for name, value in expected.items():
+        error = values[name].std(ddof=1) / np.sqrt(len(values[name]))
+        assert abs(values[name].mean() - value) <= LIMIT * error, name

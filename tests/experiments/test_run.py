@@ -1,0 +1,296 @@
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import thirdparty
+import toys
+
+from mtbench.errors import ScoreError, UnknownNameError, UsageError
+from mtbench.experiments import run as run_module
+from mtbench.experiments.models import Model
+from mtbench.experiments.run import Plan, run
+from mtbench.ranking.candidates import FULL, SAMPLED, VOCABULARIES
+from mtbench.results.result import load, verify
+
+pytestmark = pytest.mark.filterwarnings("ignore::mtbench.results.result.MtbenchWarning")
+
+
+@pytest.fixture(autouse=True)
+def module(monkeypatch, tmp_path):
+    """Return somebody's models; the toy is in the catalogue, and the cache is the test's own."""
+    toys.install(monkeypatch.setattr)
+    monkeypatch.setenv("MTBENCH_CACHE", str(tmp_path / "cache"))
+    (tmp_path / "elsewhere").mkdir()
+    return thirdparty.install(monkeypatch, tmp_path / "elsewhere")
+
+
+@pytest.fixture
+def plan(tmp_path):
+    return Plan(f"{thirdparty.NAME}:Hashing", "toy", out=tmp_path / "runs" / "one")
+
+
+def tree(directory):
+    return sorted(path.relative_to(directory).as_posix() for path in directory.rglob("*") if path.is_file())
+
+
+def test_somebodys_model_is_trained_scored_and_kept(module, plan):
+    reports = []
+    directory, results = run(replace(plan, seed=5, settings={"depth": "2"}), reports.append)
+    assert directory == plan.out
+    assert verify(directory).ok
+    assert tree(directory) == ["ranks.parquet", "result.json"]
+    saved = load(directory)
+    assert saved.metrics == results[0].metrics
+    assert (saved.dataset, saved.split, saved.protocol, saved.vocabulary) == ("toy", "test", "dual", "present")
+    info = saved.run
+    assert (info.model, info.seed, info.regime, info.device) == ("hashing", 5, "zero-shot", "abacus")
+    assert info.hyperparameters == {"width": 3, "depth": "2"}
+    assert info.pretraining_graphs == ("toy/train",)
+    assert info.wall_seconds >= 0
+    assert info.peak_memory_bytes is None or info.peak_memory_bytes > 2**20
+    assert [report.stage for report in reports] == ["train"]
+
+
+def test_a_model_is_told_about_its_run_and_never_sees_a_test_target(module, plan):
+    run(replace(plan, seed=2, device="cuda", settings={"depth": "2"}))
+    (_, context), (_, train, valid), (_, observable) = module.calls
+    assert (context.dataset, context.seed, context.device, context.settings) == ("toy", 2, "cuda", {"depth": "2"})
+    assert context.workdir is not None
+    toy = toys.dataset()
+    assert len(train.targets) == 0
+    np.testing.assert_array_equal(train.graph, toy.train.graph)
+    np.testing.assert_array_equal(valid.targets, toy.valid.targets)
+    np.testing.assert_array_equal(observable.graph, toy.test.graph)
+    assert observable.targets.shape == (0, 3)
+    assert observable.relation_slots == toy.test.relation_slots
+
+
+def test_the_model_of_this_test_is_one_to_the_type_checker(module):
+    assert {"fit", "scorer"} <= {name for name in dir(Model) if not name.startswith("_")}
+    assert all(hasattr(module.Hashing, name) for name in ("name", "regime", "device", "fit", "scorer"))
+
+
+def test_every_protocol_and_vocabulary_is_scored_by_one_training(module, plan):
+    directory, results = run(replace(plan, protocols=("all",), vocabularies=("all",), candidate_seed=3))
+    assert [call[0] for call in module.calls] == ["made", "fitted", "applied"]
+    pairs = [(protocol, vocabulary) for protocol in SAMPLED for vocabulary in VOCABULARIES]
+    assert [(result.protocol, result.vocabulary) for result in results] == pairs
+    below = [directory / f"{protocol}-{vocabulary}" for protocol, vocabulary in pairs[1:]]
+    assert sorted(path for path in directory.iterdir() if path.is_dir()) == sorted(below)
+    for place, pair in zip([directory, *below], pairs, strict=True):
+        saved = load(place)
+        assert verify(place).ok
+        assert ((saved.protocol, saved.vocabulary), saved.candidate_seed) == (pair, 3)
+
+
+def test_full_stands_for_the_rankings_against_every_candidate(plan):
+    directory, results = run(replace(plan, protocols=("dual-exact", "full", "full-head"), candidate_seed=3))
+    assert [(result.protocol, result.candidate_seed) for result in results] == [
+        (name, 0) for name in ("dual-exact", "full-tail", "full-head", "full-relation")
+    ]
+    below = [directory / f"{name}-present" for name in FULL]
+    assert all(verify(place).ok for place in (directory, *below))
+    run(replace(plan, force=True))
+    assert tree(directory) == ["ranks.parquet", "result.json"]
+
+
+def test_the_first_protocol_is_the_headline_and_repeats_count_once(plan):
+    directory, results = run(replace(plan, protocols=("entity", "dual", "entity"), vocabularies=("slots", "slots")))
+    assert [(result.protocol, result.vocabulary) for result in results] == [("entity", "slots"), ("dual", "slots")]
+    assert load(directory).protocol == "entity"
+    assert load(directory / "dual-slots").protocol == "dual"
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"protocols": ("duel",)}, "unknown protocol 'duel': did you mean dual"),
+        ({"vocabularies": ("presnt",)}, "unknown vocabulary 'presnt': did you mean present"),
+        ({"protocols": ("dual", "side")}, "unknown protocol 'side'"),
+        ({"protocols": ("all", "ful")}, "unknown protocol 'ful': did you mean full"),
+        ({"vocabularies": ("full",)}, "unknown vocabulary 'full'"),
+        ({"model": "mtdae"}, "unknown model 'mtdae': did you mean .*mtdea"),
+        ({"dataset": "toyy"}, "unknown dataset or directory 'toyy': did you mean toy"),
+    ],
+)
+def test_a_wrong_name_is_refused_before_anything_is_done(module, plan, change, message):
+    with pytest.raises(UnknownNameError, match=message):
+        run(replace(plan, **change))
+    assert module.calls == []
+    assert not plan.out.parent.exists()
+
+
+@pytest.mark.parametrize("name", ["seed", "candidate_seed"])
+def test_a_negative_seed_is_refused(plan, name):
+    with pytest.raises(UsageError, match=f"^{name} must be at least 0, not -1$"):
+        replace(plan, **{name: -1})
+
+
+def test_scores_that_are_not_numbers_are_refused_and_leave_no_run(plan):
+    with pytest.raises(ScoreError, match="NaN"):
+        run(replace(plan, model=f"{thirdparty.NAME}:Broken"))
+    assert not plan.out.exists()
+
+
+def test_the_conventions_of_the_paper_are_written_on_request(module, plan):
+    directory, results = run(replace(plan, paper=True, protocols=("dual", "entity"), candidate_seed=1))
+    assert [call[0] for call in module.calls] == ["made", "fitted", "applied"]
+    saved = json.loads((directory / "conventions.json").read_text(encoding="utf-8"))
+    assert (saved["dataset"], saved["split"], saved["model"]) == ("toy", "test", "hashing")
+    assert saved["content_sha256"] == results[0].content_sha256
+    assert list(saved["protocols"]) == ["dual", "entity"]
+    for result in results:
+        read = saved["protocols"][result.protocol]
+        assert [part["convention"] for part in read] == ["standard", "isdea", "ingram", "nbfnet"]
+        assert {part["seed"] for part in read} == {1}
+        assert read[0]["metrics"] == result.metrics
+    run(replace(plan, force=True))
+    assert tree(directory) == ["ranks.parquet", "result.json"]
+
+
+def test_an_interrupted_run_leaves_no_run_directory_and_keeps_its_checkpoints(plan):
+    with pytest.raises(KeyboardInterrupt):
+        run(replace(plan, model=f"{thirdparty.NAME}:Interrupted"))
+    assert not plan.out.exists()
+    directory, _ = run(plan)
+    assert (directory / "checkpoints" / "state").is_dir()
+    assert verify(directory).ok
+
+
+def test_restart_discards_the_checkpoints(plan):
+    with pytest.raises(KeyboardInterrupt):
+        run(replace(plan, model=f"{thirdparty.NAME}:Interrupted"))
+    directory, _ = run(replace(plan, restart=True))
+    assert tree(directory) == ["ranks.parquet", "result.json"]
+    assert not (directory / "checkpoints").exists()
+
+
+def test_results_of_an_interrupted_run_that_are_not_asked_for_again_do_not_stay(monkeypatch, plan):
+    """Stopped after everything was scored, asked again for less: the run holds what was asked for."""
+
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(run_module, "_put_in_place", stop)
+        with pytest.raises(KeyboardInterrupt):
+            run(replace(plan, vocabularies=("all",), candidate_seed=1))
+    directory, _ = run(plan)
+    assert tree(directory) == ["ranks.parquet", "result.json"]
+    assert load(directory).candidate_seed == 0
+
+
+def test_an_existing_run_is_refused_and_replaced_on_request(module, plan):
+    run(plan)
+    before = load(plan.out).run
+    with pytest.raises(
+        UsageError, match=r"one exists already: name another with --out DIR, or replace it with --force"
+    ):
+        run(replace(plan, seed=1))
+    assert load(plan.out).run == before
+    assert len(module.calls) == 3
+    directory, _ = run(replace(plan, seed=1, force=True))
+    assert load(directory).run.seed == 1
+    assert sorted(path.name for path in directory.parent.iterdir()) == ["one"]
+
+
+def test_what_a_killed_replacement_left_is_no_obstacle(plan):
+    run(plan)
+    leftover = plan.out.with_name(".one.old")
+    leftover.mkdir()
+    (leftover / "result.json").write_text("{}", encoding="utf-8")
+    directory, _ = run(replace(plan, force=True, seed=1))
+    assert load(directory).run.seed == 1
+    assert not leftover.exists()
+
+
+def test_an_empty_directory_may_become_a_run(plan):
+    plan.out.mkdir(parents=True)
+    directory, _ = run(plan)
+    assert verify(directory).ok
+
+
+@pytest.mark.parametrize("out", [".", ".."])
+def test_the_working_directory_and_its_parent_cannot_become_a_run(module, plan, monkeypatch, tmp_path, out):
+    (tmp_path / "empty").mkdir()
+    monkeypatch.chdir(tmp_path / "empty")
+    with pytest.raises(UsageError, match=r"cannot become a run directory: name a new one, as in --out \.*/?run"):
+        run(replace(plan, out=Path(out), force=True))
+    assert module.calls == []
+
+
+def test_force_never_deletes_what_is_no_run(module, plan):
+    plan.out.mkdir(parents=True)
+    (plan.out / "thesis.tex").write_text("dear", encoding="utf-8")
+    with pytest.raises(UsageError, match=r"holds more than a run \(thesis\.tex\)"):
+        run(replace(plan, force=True))
+    file = plan.out / "thesis.tex"
+    with pytest.raises(UsageError, match=r"thesis\.tex"):
+        run(replace(plan, force=True, out=file))
+    assert file.read_text(encoding="utf-8") == "dear"
+    assert module.calls == []
+
+
+def test_a_run_directory_is_named_after_what_was_chosen(monkeypatch, tmp_path):
+    plan = Plan("mtdea", "metafam", seed=3, settings={"tasks": "4", "batch": "8"})
+    assert plan.directory() == Path("runs/mtdea-metafam-batch=8-tasks=4-seed3")
+    assert Plan("package.module:make", "metafam").directory() == Path("runs/package.module-make-metafam-seed0")
+    assert Plan("isdea", "topics-1/health").directory() == Path("runs/isdea-topics-1-health-seed0")
+    (tmp_path / "made").mkdir()
+    assert Plan("isdea", str(tmp_path / "made")).directory() == Path("runs/isdea-made-seed0")
+    monkeypatch.chdir(tmp_path / "made")
+    assert Plan("isdea", ".").directory() == Path("runs/isdea-made-seed0")
+    assert Plan("isdea", "metafam", out=Path("here")).directory() == Path("here")
+
+
+SECOND = """
+import sys, toys; toys.install()
+from pathlib import Path
+from mtbench.errors import UsageError
+from mtbench.experiments.run import Plan, run
+try:
+    run(Plan(sys.argv[1], "toy", out=Path(sys.argv[2])))
+except UsageError as error:
+    print(error)
+"""
+
+
+def test_two_processes_do_not_work_on_one_run(monkeypatch, module, plan):
+    answers = []
+
+    def fit(self, train, valid):
+        where = {"PYTHONPATH": os.pathsep.join([str(Path(module.__file__).parent), str(Path(toys.__file__).parent)])}
+        answers.append(toys.python("-c", SECOND, plan.model, str(plan.out), env=where).communicate())
+
+    monkeypatch.setattr(module.Hashing, "fit", fit)
+    directory, _ = run(plan)
+    ((printed, errors),) = answers
+    assert printed.startswith(f"another process is at work on {plan.out}")
+    assert not errors
+    assert verify(directory).ok
+
+
+def test_a_run_that_another_process_finished_meanwhile_is_not_replaced(monkeypatch, module, plan):
+    """The other process is quicker by the whole run while this one still builds the dataset."""
+    load_dataset = run_module.load
+
+    def slow_load(source):
+        monkeypatch.setattr(run_module, "load", load_dataset)
+        run(replace(plan, seed=7))
+        return load_dataset(source)
+
+    monkeypatch.setattr(run_module, "load", slow_load)
+    with pytest.raises(UsageError, match="exists already"):
+        run(plan)
+    assert load(plan.out).run.seed == 7
+
+
+def test_the_recorded_versions_do_not_load_torch_to_name_it(plan):
+    directory, _ = run(plan)
+    environment = json.loads((directory / "result.json").read_text(encoding="utf-8"))["environment"]
+    assert {"python", "platform", "numpy", "mtbench-kg"} <= set(environment)

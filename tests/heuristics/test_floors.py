@@ -1,0 +1,275 @@
+from __future__ import annotations
+
+import pickle
+import re
+import warnings
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import released
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from ranking_toys import hashed, random_split, small, splits
+
+from mtbench.data.splits import Split
+from mtbench.errors import UnknownNameError
+from mtbench.evaluation.task import evaluate, task
+from mtbench.files import tables
+from mtbench.heuristics import figures as floors
+from mtbench.heuristics.figures import FLOORS, Floors, floor, measure
+from mtbench.heuristics.paths import DAMPING, STEPS
+from mtbench.metrics.closed import METRICS, chance
+from mtbench.ranking.candidates import PROTOCOLS, VOCABULARIES
+
+NAMES = tuple(FLOORS)
+RELATION_BLIND = ("entity_degree", "common_neighbours", "personalised_pagerank", "inverse_visible")
+
+
+def every_triple(split):
+    """Return all triples of a split's vocabulary, empty slots included, ``(n, 3)``."""
+    sizes = split.num_entities, split.relation_slots, split.num_entities
+    return np.stack(np.meshgrid(*map(np.arange, sizes), indexing="ij"), axis=-1).reshape(-1, 3)
+
+
+def neighbours(split):
+    found = [set() for _ in range(split.num_entities)]
+    for head, _, tail in split.graph.tolist():
+        if head != tail:
+            found[head].add(tail)
+            found[tail].add(head)
+    return found
+
+
+def walk(split, head):
+    """Follow the walk with restart from one entity, a step at a time."""
+    links = neighbours(split)
+    place = np.zeros(split.num_entities)
+    place[head] = 1
+    total = place.copy()
+    for _ in range(STEPS):
+        moved = np.zeros_like(place)
+        for entity, weight in enumerate(place):
+            for other in links[entity]:
+                moved[other] += weight / len(links[entity])
+        place = DAMPING * moved
+        total += place
+    return total
+
+
+def plain(name, split):
+    """Return a floor's scores of every triple, counted one triple at a time."""
+    graph = split.graph.tolist()
+    links = neighbours(split)
+    walks = [walk(split, head) for head in range(split.num_entities)] if name == "personalised_pagerank" else []
+
+    def one(head, relation, tail):
+        if name == "relation_frequency":
+            return sum(row[1] == relation for row in graph)
+        if name == "entity_degree":
+            return sum(row[0] == head for row in graph) + sum(row[2] == tail for row in graph)
+        if name == "common_neighbours":
+            return len(links[head] & links[tail])
+        if name == "personalised_pagerank":
+            return walks[head][tail]
+        if name == "half_link_memory":
+            starts = sum(row[:2] == [head, relation] for row in graph)
+            return (1 + starts) * (1 + sum(row[1:] == [relation, tail] for row in graph))
+        return any((row[0], row[2]) == (tail, head) for row in graph)
+
+    return np.array([one(*row) for row in every_triple(split).tolist()], dtype=float)
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name != "random"])
+@settings(max_examples=15, deadline=None)
+@given(split=splits())
+def test_scores_are_those_of_a_plain_loop(name, split):
+    scores = floor(name, split)(every_triple(split))
+    assert scores.shape == (len(every_triple(split)),)
+    tolerance = 2.0**-11 if name == "personalised_pagerank" else 0
+    np.testing.assert_allclose(scores, plain(name, split), rtol=tolerance)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@settings(max_examples=10, deadline=None)
+@given(split=splits(), seed=st.integers(0, 99))
+def test_scores_do_not_depend_on_batches_order_or_targets(name, split, seed):
+    triples = every_triple(split)
+    scores = floor(name, split)(triples)
+    order = np.random.default_rng(seed).permutation(len(triples))
+    tolerance = 2.0**-10 if name == "personalised_pagerank" else 0
+    assert not len(floor(name, split)(triples[:0]))
+    shuffled = floor(name, replace(split, targets=split.targets[:0]))(triples[order])
+    np.testing.assert_allclose(shuffled, scores[order], rtol=tolerance)
+    one_tail = triples[triples[:, 2] == triples[seed % len(triples), 2]]
+    np.testing.assert_allclose(
+        floor(name, split)(one_tail), scores[triples[:, 2] == one_tail[0, 2]], rtol=tolerance, atol=0
+    )
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name != "random"])
+@settings(max_examples=10, deadline=None)
+@given(split=splits(), seed=st.integers(0, 99))
+def test_renamed_entities_and_relations_keep_their_scores(name, split, seed):
+    rng = np.random.default_rng(seed)
+    nodes, slots = rng.permutation(split.num_entities), rng.permutation(split.num_relations)
+    slots = np.concatenate((slots, np.arange(split.num_relations, split.relation_slots)))
+
+    def renamed(triples):
+        return np.stack((nodes[triples[:, 0]], slots[triples[:, 1]], nodes[triples[:, 2]]), axis=1)
+
+    other = replace(split, graph=renamed(split.graph), targets=renamed(split.targets))
+    triples = every_triple(split)
+    tolerance = 2.0**-10 if name == "personalised_pagerank" else 0
+    np.testing.assert_allclose(floor(name, other)(renamed(triples)), floor(name, split)(triples), rtol=tolerance)
+
+
+def test_random_is_the_same_everywhere_and_knows_nothing():
+    split = random_split(3)
+    triples = every_triple(split)[::7]
+    scores = floor("random", split)(triples)
+    assert floor("random", small())(np.array([[0, 0, 0], [0, 0, 1], [1, 0, 0]])).tolist() == [
+        0.13870941014555427,
+        0.18436667429957676,
+        0.6935121390102292,
+    ]
+    assert ((scores >= 0) & (scores < 1)).all()
+    assert len(np.unique(scores)) == len(scores)
+    assert abs(scores.mean() - 0.5) < 0.01
+    for column in range(3):
+        assert abs(np.corrcoef(scores, triples[:, column])[0, 1]) < 0.02
+
+
+def test_equal_places_tie_although_sums_are_rounded():
+    # Copies of one gadget around a hub: an end that is reached through three nodes of different degrees.
+    number = 60
+    ids = np.random.default_rng(0).permutation(7 * number).reshape(number, 7) + 1
+    links = []
+    for x, y, z, end, *leaves in ids.tolist():
+        links += [(0, x), (0, y), (0, z), (x, end), (y, end), (z, end), (y, leaves[0]), (z, leaves[1]), (z, leaves[2])]
+    graph = np.array([(head, 0, tail) for head, tail in links])
+    names = np.array([f"e{number:03d}" for number in range(ids.max() + 1)])
+    split = Split("gadgets", "test", graph, graph[:0], names, np.array(["r"]), 1)
+    asked = np.array([(0, 0, end) for end in ids[:, 3]])
+    assert len(np.unique(floor("personalised_pagerank", split)(asked))) == 1
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("vocabulary", VOCABULARIES)
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_floor_is_evaluated_like_any_other_scorer(protocol, vocabulary, name):
+    chosen = task(random_split(1), protocol, vocabulary)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        result = chosen.run(floor(name, chosen.split))
+    assert result.floors[name] == chosen.floors[name] == result.metrics
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_tasks_of_one_split_are_measured_together(name):
+    tasks = [task(random_split(4), protocol) for protocol in PROTOCOLS]
+    assert measure(name, tasks) == [chosen.floors[name] for chosen in tasks]
+
+
+@pytest.mark.parametrize("name", RELATION_BLIND)
+def test_floors_that_know_no_relation_are_chance_on_relations(name):
+    chosen = task(random_split(2), "relation")
+    assert chosen.floors[name] == chance(chosen.candidates.counts)
+
+
+def test_relation_frequency_is_chance_on_tails_and_informed_on_relations():
+    split = random_split(2, relations=6)
+    common = split.graph[:, 1] == 0
+    graph = np.concatenate((split.graph[common], split.graph[~common][:20]))
+    split = replace(split, graph=graph, targets=split.targets[split.targets[:, 1] == 0])
+    tails, relations = (task(split, protocol) for protocol in ("entity", "relation"))
+    assert tails.floors["relation_frequency"] == chance(tails.candidates.counts)
+    assert relations.floors["relation_frequency"]["mrr"] == 1.0
+
+
+def test_floors_never_see_the_targets(monkeypatch):
+    seen = []
+    monkeypatch.setattr(floors, "FLOORS", {"spy": lambda split: seen.append(len(split.targets)) or hashed})
+    assert floor("spy", small()) is hashed
+    assert seen == [0]
+
+
+@pytest.mark.filterwarnings("ignore::mtbench.results.result.MtbenchWarning")
+def test_floors_are_computed_when_looked_at_and_once(monkeypatch):
+    asked = []
+    monkeypatch.setattr(floors, "measure", lambda name, tasks: asked.append(name) or measure(name, tasks))
+    result = evaluate(hashed, small())
+    assert asked == []
+    assert result.floors["half_link_memory"] == result.floors["half_link_memory"]
+    assert asked == ["half_link_memory"]
+    assert list(result.floors) == list(NAMES)
+    assert repr(result.floors) == repr(dict(result.floors))
+    assert sorted(asked) == sorted(NAMES)
+    with pytest.raises(KeyError, match="half_link"):
+        result.floors["half_link"]
+
+
+@pytest.mark.filterwarnings("ignore::mtbench.results.result.MtbenchWarning")
+def test_floors_are_printed_and_travel_as_plain_figures():
+    result = evaluate(hashed, small())
+    for name in NAMES:
+        assert f"\n{name.replace('_', ' ')} " in result.table()
+    assert isinstance(result.floors, Floors)
+    sent = pickle.loads(pickle.dumps(result.floors))
+    assert type(sent) is dict
+    assert sent == result.floors
+
+
+def test_unknown_floors():
+    with pytest.raises(UnknownNameError, match="unknown floor 'pagerank': did you mean personalised_pagerank"):
+        floor("pagerank", small())
+
+
+FIGURES = {
+    "random": [0.0866, 0.0849, 0.088],
+    "relation_frequency": [0.1029, 0.0886, 0.3626],
+    "entity_degree": [0.0935, 0.3987, 0.0886],
+    "common_neighbours": [0.1068, 0.4069, 0.0886],
+    "personalised_pagerank": [0.1363, 0.8347, 0.0886],
+    "half_link_memory": [0.6652, 0.635, 0.8983],
+    "inverse_visible": [0.1135, 0.4912, 0.0886],
+}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_figures_of_a_release(name, mirror):
+    split = released.dataset("fbnell", mirror).test
+    dual, entity, relation = measure(name, [task(split, protocol) for protocol in ("dual", "entity", "relation")])
+    assert [round(found["mrr"], 4) for found in (dual, entity, relation)] == FIGURES[name]
+
+
+DOCS = (Path(__file__).parents[2] / "docs" / "floors.md").read_text(encoding="utf-8")
+
+
+def test_the_page_names_every_floor_and_has_the_figures_of_the_release():
+    assert re.findall(r"^\| `(\w+)` \| [a-z(1].*\|$", DOCS, re.MULTILINE) == list(NAMES)
+    lines = [line.split("|")[2:9] for line in DOCS.splitlines() if line.startswith("| `fbnell` |")][:3]
+    rows = [[float(cell) for cell in line] for line in lines]
+    for number, row in enumerate(rows):
+        assert row == pytest.approx([FIGURES[name][number] for name in NAMES], abs=0.00051)
+
+
+@pytest.mark.filterwarnings("ignore::mtbench.results.result.MtbenchWarning")
+def test_the_example_of_the_page_runs(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("MTBENCH_CACHE", str(tmp_path))
+    (example,) = re.findall(r"```python\n(.*?)```", DOCS, re.DOTALL)
+    exec(compile(example, "floors.md", "exec"), {})
+    assert [round(float(line), 3) for line in capsys.readouterr().out.split()] == [0.143, 0.044]
+
+
+def test_tables_in_every_format():
+    rows = [("model", dict.fromkeys(METRICS, 0.25)), ("random", {"mr": 26.0, "mrr": 0.08864})]
+    text, markdown, latex = (tables.render(rows, form).splitlines() for form in ("text", "markdown", "latex"))
+    assert text[0].split() == ["MR", "MRR", "Hits@1", "Hits@3", "Hits@5", "Hits@10"]
+    assert text[-1].split() == ["random", "26.00", "0.0886"]
+    assert markdown[0].count("|") == 8
+    assert latex[0] == r"\begin{tabular}{lrrrrrr}"
+    assert tables.render([("failed", {})]).split() == ["------", "failed"]
+    with pytest.raises(UnknownNameError, match="unknown table format 'markdwon': did you mean markdown"):
+        tables.render(rows, "markdwon")

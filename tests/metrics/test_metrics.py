@@ -1,0 +1,137 @@
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mtbench.errors import UsageError
+from mtbench.metrics import closed as metrics
+
+counts = st.lists(st.tuples(st.integers(0, 60), st.integers(0, 60)), min_size=1, max_size=20)
+
+
+def by_rank(ranks):
+    """Average the metrics of explicit ranks."""
+    values = {"mr": sum(ranks), "mrr": sum(1 / rank for rank in ranks)}
+    values |= {f"hits@{k}": sum(rank <= k for rank in ranks) for k in (1, 3, 5, 10)}
+    return {name: value / len(ranks) for name, value in values.items()}
+
+
+def arrays(pairs):
+    return np.array([pair[0] for pair in pairs]), np.array([pair[1] for pair in pairs])
+
+
+@pytest.mark.parametrize("greater", range(12))
+@pytest.mark.parametrize("equal", range(5))
+def test_expected_is_the_mean_over_all_orders_of_the_ties(greater, equal):
+    orders = itertools.permutations(["target", *range(equal)])
+    ranks = [greater + 1 + order.index("target") for order in orders]
+    assert metrics.expected(np.array([greater]), np.array([equal])) == pytest.approx(by_rank(ranks), rel=1e-12)
+
+
+@given(counts)
+def test_bounds_are_the_best_and_the_worst_order(pairs):
+    greater, equal = arrays(pairs)
+    best, worst = (greater + 1).tolist(), (greater + equal + 1).tolist()
+    assert metrics.optimistic(greater, equal) == pytest.approx(by_rank(best), rel=1e-12)
+    assert metrics.pessimistic(greater, equal) == pytest.approx(by_rank(worst), rel=1e-12)
+
+
+@given(counts)
+def test_without_ties_the_three_are_identical(pairs):
+    greater = arrays(pairs)[0]
+    none = np.zeros_like(greater)
+    assert metrics.expected(greater, none) == metrics.optimistic(greater, none) == metrics.pessimistic(greater, none)
+
+
+@given(counts, st.randoms(use_true_random=False))
+def test_the_order_of_the_targets_does_not_change_a_bit(pairs, order):
+    shuffled = pairs.copy()
+    order.shuffle(shuffled)
+    assert metrics.expected(*arrays(pairs)) == metrics.expected(*arrays(shuffled))
+
+
+def exact_mean(greater, equal):
+    """Average the values of every target by an exactly rounded sum, without counting equal pairs first."""
+    values = metrics.per_target(greater, equal)
+    return {name: math.fsum(array.tolist()) / len(array) for name, array in values.items()}
+
+
+@pytest.mark.parametrize("dense", [0, 1 << 16])
+@given(counts, st.integers(1, 300))
+def test_counting_equal_pairs_first_does_not_change_a_bit(dense, pairs, times):
+    greater, equal = (np.repeat(array, times) for array in arrays(pairs))
+    none = np.zeros_like(greater)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(metrics, "DENSE_CODES", dense)
+        found = metrics.figures(greater, equal, greater + equal)
+        assert found == {
+            "metrics": metrics.expected(greater, equal),
+            "optimistic": metrics.optimistic(greater, equal),
+            "pessimistic": metrics.pessimistic(greater, equal),
+            "chance": metrics.chance(greater + equal),
+        }
+    assert found == {
+        "metrics": exact_mean(greater, equal),
+        "optimistic": exact_mean(greater, none),
+        "pessimistic": exact_mean(greater + equal, none),
+        "chance": exact_mean(none, greater + equal),
+    }
+
+
+def test_a_model_blind_to_relations_alone():
+    greater, equal = np.zeros(7, dtype=np.int64), np.full(7, 50)
+    worst, mean = metrics.pessimistic(greater, equal), metrics.expected(greater, equal)
+    assert worst["mr"] == 51
+    assert worst["mrr"] == pytest.approx(0.0196, abs=5e-5)
+    assert mean["mr"] == 26
+    assert mean["mrr"] == pytest.approx(0.0886, abs=5e-5)
+    assert mean["hits@1"] == pytest.approx(0.0196, abs=5e-5)
+    assert mean["hits@10"] == pytest.approx(0.196, abs=5e-4)
+    assert metrics.chance(np.full(7, 50)) == mean
+
+
+def test_a_model_perfect_on_tails_and_blind_to_relations():
+    greater, equal = np.zeros(3, dtype=np.int64), np.full(3, 26)
+    best, worst, mean = (
+        function(greater, equal) for function in (metrics.optimistic, metrics.pessimistic, metrics.expected)
+    )
+    assert (best["mrr"], best["hits@10"]) == (1, 1)
+    assert (round(worst["mrr"], 3), worst["hits@10"]) == (0.037, 0)
+    assert (round(mean["mrr"], 3), round(mean["hits@10"], 3)) == (0.144, 0.370)
+    assert metrics.spread(best, worst) == pytest.approx(1 - 1 / 27)
+
+
+def test_the_pessimistic_dual_rank_follows_from_the_two_sides():
+    tails_above = np.arange(25)
+    dual = metrics.pessimistic(tails_above, np.full(25, 26))
+    assert dual["mr"] == 27 + metrics.expected(tails_above, np.zeros(25, dtype=np.int64))["mr"] - 1
+
+
+def test_large_counts_are_accurate():
+    greater, equal = np.array([10_000_000]), np.array([2])
+    exact = math.fsum(1 / rank for rank in (10_000_001, 10_000_002, 10_000_003)) / 3
+    assert metrics.expected(greater, equal)["mrr"] == pytest.approx(exact, rel=1e-6)
+
+
+def test_per_target_values_average_to_the_metrics():
+    greater, equal = np.array([0, 3, 11]), np.array([2, 0, 5])
+    values = metrics.per_target(greater, equal)
+    assert tuple(values) == metrics.METRICS
+    assert {name: array.shape for name, array in values.items()} == dict.fromkeys(metrics.METRICS, (3,))
+    assert metrics.expected(greater, equal) == pytest.approx({name: array.mean() for name, array in values.items()})
+
+
+def test_tie_rate_counts_targets_not_candidates():
+    assert metrics.tie_rate(np.array([0, 5, 0, 1])) == 0.5
+    assert math.isnan(metrics.tie_rate(np.array([], dtype=np.int64)))
+
+
+def test_no_targets_have_no_metrics():
+    nothing = np.array([], dtype=np.int64)
+    with pytest.raises(UsageError, match="no targets"):
+        metrics.expected(nothing, nothing)

@@ -1,0 +1,332 @@
+from __future__ import annotations
+
+import hashlib
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from ranking_toys import random_split, small, splits
+
+from mtbench.data import catalog
+from mtbench.data.catalog import Graph, Part
+from mtbench.data.splits import Split, encode, vocabulary
+from mtbench.errors import DatasetError, UnknownNameError, UsageError
+from mtbench.files.hashing import CONTENT_HASH_OF_NOTHING
+from mtbench.ranking import candidates as module
+from mtbench.ranking.candidates import CANDIDATES_VERSION, FULL, PROTOCOLS, SAMPLED, VOCABULARIES, draw
+from mtbench.ranking.filtered import filter_side
+
+SIZES = {"dual": (24, 26), "entity": (50, 0), "relation": (0, 50)}
+WORD = 2**64
+combinations = pytest.mark.parametrize(
+    ("protocol", "vocabulary"), [(protocol, vocabulary) for protocol in SAMPLED for vocabulary in VOCABULARIES]
+)
+
+
+def splitmix(state, number):
+    word = (state + (number + 1) * 0x9E3779B97F4A7C15) % WORD
+    word = (word ^ (word >> 30)) * 0xBF58476D1CE4E5B9 % WORD
+    word = (word ^ (word >> 27)) * 0x94D049BB133111EB % WORD
+    return word ^ (word >> 31)
+
+
+def plain_draw(split, target, side, protocol, vocabulary, seed):
+    """Draw one target's candidates with Python integers and sets: slow, and nothing in common with the package."""
+    head, relation, tail = target
+    known = {tuple(row) for row in np.concatenate((split.graph, split.targets)).tolist()}
+    if side == "tail":
+        allowed = [other for other in range(split.num_entities) if (head, relation, other) not in known]
+    else:
+        slots = range(split.relation_slots) if vocabulary == "slots" else sorted(set(split.graph[:, 1].tolist()))
+        allowed = [other for other in slots if (head, other, tail) not in known]
+    width = SIZES[protocol][side == "relation"]
+    text = (
+        f"mtbench candidates {CANDIDATES_VERSION}\ncontent {split.content_sha256}\nprotocol {protocol}\n"
+        f"vocabulary {vocabulary}\nseed {seed}\nside {side}\n"
+    )
+    state = int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "little")
+    for number in target:
+        state = splitmix(state ^ number, 0)
+    if vocabulary == "slots":
+        return sorted(allowed[splitmix(state, draw) % len(allowed)] for draw in range(width)) if allowed else []
+    if len(allowed) <= width:
+        return allowed
+    chosen = set()
+    for number in range(width):
+        last = len(allowed) - width + number
+        pick = splitmix(state, number) % (last + 1)
+        chosen.add(last if pick in chosen else pick)
+    return sorted(allowed[pick] for pick in chosen)
+
+
+def rows(drawn, side):
+    ids, valid = drawn.side(side)
+    return [row[keep].tolist() for row, keep in zip(ids, valid, strict=True)]
+
+
+@combinations
+@settings(max_examples=40, deadline=None)
+@given(split=splits(), seed=st.integers(0, 5))
+def test_candidates_are_those_of_a_plain_implementation(protocol, vocabulary, split, seed):
+    drawn = draw(split, protocol, vocabulary, seed)
+    for side in ("tail", "relation"):
+        expected = [
+            plain_draw(split, target, side, protocol, vocabulary, seed) for target in map(tuple, split.targets.tolist())
+        ]
+        assert rows(drawn, side) == expected
+        ids, valid = drawn.side(side)
+        assert ids.dtype == np.int64
+        assert ids.shape == (len(split.targets), SIZES[protocol][side == "relation"])
+        assert (ids[~valid] == -1).all()
+
+
+@combinations
+def test_no_candidate_is_a_known_triple(protocol, vocabulary):
+    split = random_split(3, entities=30, relations=6, graph=2500, targets=200)
+    known = {tuple(row) for row in np.concatenate((split.graph, split.targets)).tolist()}
+    drawn = draw(split, protocol, vocabulary)
+    seen = 0
+    for target, tails, relations in zip(
+        split.targets.tolist(), rows(drawn, "tail"), rows(drawn, "relation"), strict=True
+    ):
+        corrupted = [(target[0], target[1], tail) for tail in tails]
+        corrupted += [(target[0], relation, target[2]) for relation in relations]
+        assert known.isdisjoint(corrupted)
+        seen += len(corrupted)
+    assert seen == drawn.counts.sum() > 0
+
+
+def test_present_gives_distinct_relations_of_the_graph_and_all_of_them_where_they_are_few():
+    split = small()
+    drawn = draw(split, "dual", "present")
+    names = [{split.relation_name(relation) for relation in row} for row in rows(drawn, "relation")]
+    assert names == [{"likes"}, {"knows", "likes"}, set()]
+    assert [{str(split.entities[tail]) for tail in row} for row in rows(drawn, "tail")] == [
+        {"ann", "dee"},
+        {"ann", "cem", "dee"},
+        {"ann", "bob", "dee"},
+    ]
+    assert drawn.counts.tolist() == [3, 5, 3]
+    assert drawn.effective_number == pytest.approx(11 / 3)
+
+
+def test_slots_gives_empty_slots_too_and_repeats_candidates():
+    split = small()
+    drawn = draw(split, "dual", "slots")
+    assert (drawn.drawn["tail"][1] == 24).all()
+    assert (drawn.drawn["relation"][1] == 26).all()
+    relations = {relation for row in rows(drawn, "relation") for relation in row}
+    assert relations == set(range(split.relation_slots))
+    assert set(rows(drawn, "tail")[0]) == {0, 3}
+
+
+def test_slots_without_a_single_candidate_counts_none():
+    names = ["a", "b"]
+    graph = [(head, "r", tail) for head in names for tail in names if (head, tail) != ("a", "b")]
+    entities, relations = vocabulary(graph)
+    rows_of = [encode(part, entities, relations, "full") for part in (graph, [("a", "r", "b")])]
+    drawn = draw(Split("full", "test", *rows_of, entities, relations, 1), "dual", "slots")
+    assert drawn.counts.tolist() == [0]
+    assert (drawn.side("tail")[0] == -1).all()
+    assert (drawn.side("relation")[0] == -1).all()
+
+
+@combinations
+@settings(max_examples=20, deadline=None)
+@given(split=splits(), order=st.randoms(use_true_random=False))
+def test_permuting_the_targets_permutes_their_candidates(protocol, vocabulary, split, order):
+    permutation = list(range(len(split.targets)))
+    order.shuffle(permutation)
+    ours, theirs = (
+        draw(part, protocol, vocabulary) for part in (split, replace(split, targets=split.targets[permutation]))
+    )
+    for side, (ids, _) in ours.drawn.items():
+        np.testing.assert_array_equal(ids[permutation], theirs.drawn[side][0])
+    np.testing.assert_array_equal(ours.counts[permutation], theirs.counts)
+    assert ours.sha256 == theirs.sha256
+
+
+def test_protocols_vocabularies_and_seeds_have_candidates_of_their_own():
+    split = random_split(0)
+    hashes = {
+        draw(split, protocol, vocabulary, seed).sha256
+        for protocol in SAMPLED
+        for vocabulary in VOCABULARIES
+        for seed in range(3)
+    }
+    assert len(hashes) == 18
+
+
+def test_the_hash_covers_every_id_and_count():
+    drawn = draw(random_split(0))
+    for side, (ids, counts) in drawn.drawn.items():
+        other = ids.copy()
+        other[5, 3] += 1
+        assert replace(drawn, drawn={**drawn.drawn, side: (other, counts)}).sha256 != drawn.sha256
+        assert replace(drawn, drawn={**drawn.drawn, side: (ids, counts - 1)}).sha256 != drawn.sha256
+    assert replace(drawn, content_sha256="0" * 64).sha256 != drawn.sha256
+
+
+def test_the_draw_is_the_same_on_every_platform():
+    hashes = [draw(small(), protocol, vocabulary).sha256 for protocol in SAMPLED for vocabulary in VOCABULARIES]
+    assert hashes == FROZEN
+
+
+def test_the_draw_on_the_released_metafam_is_the_same_everywhere(mirror):
+    folder = (
+        mirror / "raw.githubusercontent.com/TownesZhou/InGram/d3200b62dad5c4b0c0ffe69f79049b7a0f634a76/data/Metafam"
+    )
+    graph, targets = (
+        [tuple(line.split("\t")) for line in (folder / name).read_text(encoding="utf-8").splitlines()]
+        for name in ("msg.txt", "test.txt")
+    )
+    entities, relations = vocabulary(graph, targets)
+    ids = [encode(part, entities, relations, "metafam") for part in (graph, targets)]
+    split = Split("metafam", "test", *ids, entities, relations, 29)
+    assert module.released(split).id == "metafam"
+    assert draw(split).sha256 == FROZEN_METAFAM
+
+
+def chi_square(observed, expected):
+    return float(((observed - expected) ** 2 / expected).sum())
+
+
+def test_tails_with_replacement_are_uniform():
+    entities = 500
+    heads = np.arange(entities)
+    targets = np.stack((heads, np.zeros_like(heads), (heads + 1) % entities), axis=1)
+    split = random_split(0, entities=entities, relations=1, slots=1, graph=10, targets=1)
+    drawn = draw(replace(split, graph=targets[:1], targets=targets), "entity", "slots")
+    offsets = (drawn.side("tail")[0] - heads[:, None]) % entities
+    counts = np.bincount(offsets.ravel(), minlength=entities)
+    assert counts[1] == 0
+    # 498 degrees of freedom: mean 498, standard deviation 31.6.
+    assert 400 < chi_square(np.delete(counts, 1), 25_000 / 499) < 600
+
+
+def test_the_tail_left_out_without_replacement_is_uniform():
+    entities, relations = 52, 40
+    pairs = np.arange(entities * relations)
+    targets = np.stack((pairs // relations, pairs % relations, (7 * pairs) % entities), axis=1)
+    split = random_split(0, entities=entities, relations=relations, slots=relations, graph=10, targets=1)
+    drawn = draw(replace(split, graph=targets[:1], targets=targets), "entity", "present")
+    assert (drawn.drawn["tail"][1] == 50).all()
+    everything = np.arange(entities).sum()
+    left_out = everything - targets[:, 2] - drawn.side("tail")[0].sum(axis=1)
+    position = left_out - (left_out > targets[:, 2])
+    counts = np.bincount(position, minlength=51)
+    assert len(counts) == 51
+    # 50 degrees of freedom: mean 50, standard deviation 10.
+    assert 25 < chi_square(counts, 2080 / 51) < 80
+
+
+def test_a_draw_that_differs_from_the_published_hash_is_refused(monkeypatch):
+    split = small()
+    record = replace(
+        catalog.record("metafam"),
+        id="toy",
+        graphs={"test": Graph(4, 3, 6)},
+        parts={"test/graph": Part(4, split.graph_sha256), "test/targets": Part(3, split.targets_sha256)},
+        candidates={"test/dual/present/0": draw(split).sha256, "test/dual/slots/1": "0" * 64},
+    )
+    monkeypatch.setattr(catalog, "names", lambda: ["toy"])
+    monkeypatch.setattr(catalog, "record", lambda name: {"toy": record}[name])
+    assert module.released(split) is record
+    draw(split)
+    with pytest.raises(DatasetError, match=r"toy test: the candidates test/dual/slots/1 have the hash .* published"):
+        draw(split, "dual", "slots", 1)
+    for other in (
+        replace(split, relation_slots=7),
+        replace(split, targets=split.targets[1:]),
+        replace(split, graph=split.graph[1:]),
+        replace(split, name="valid"),
+        replace(split, dataset="toy[seed=3]"),
+    ):
+        assert module.released(other) is None
+        draw(other, "dual", "slots", 1)
+
+
+@settings(max_examples=30, deadline=None)
+@given(split=splits(), vocabulary=st.sampled_from(list(VOCABULARIES)), protocol=st.sampled_from([*FULL, "dual-exact"]))
+def test_full_protocols_count_what_others_draw_from(split, vocabulary, protocol):
+    drawn = draw(split, protocol, vocabulary)
+    for side, numbers in drawn.numbers.items():
+        ids, valid = drawn.side(side)
+        assert ids.shape == valid.shape == (len(split.targets), 0)
+        # Distinct draws of as many as could ever be there take all of them.
+        header = module._header(split.content_sha256, protocol, vocabulary, 0)
+        pool = replace(VOCABULARIES[vocabulary], replacement=False)
+        all_ids, expected = module.draw_side(split, side, 20, pool, header)
+        assert numbers.tolist() == expected.tolist()
+        listed, real = filter_side(split, side, empty_slots=pool.empty_slots).listed()
+        assert [row[keep].tolist() for row, keep in zip(listed, real, strict=True)] == [
+            row[row >= 0].tolist() for row in all_ids
+        ]
+
+
+@pytest.mark.parametrize("protocol", [*FULL, "dual-exact"])
+def test_the_hash_of_a_full_protocol_is_that_of_its_numbers(protocol):
+    split = random_split(0)
+    drawn = draw(split, protocol)
+    assert draw(split, protocol, seed=7).sha256 == drawn.sha256
+    assert (draw(split, protocol, seed=7).seed, len(drawn.sha256)) == (0, 64)
+    others = {draw(split, other, name).sha256 for other in PROTOCOLS for name in VOCABULARIES}
+    assert len(others) == 2 * len(PROTOCOLS)
+    assert replace(drawn, content_sha256="0" * 64).sha256 != drawn.sha256
+    for side, (ids, counts) in drawn.drawn.items():
+        for swapped in (counts[::-1], counts - 1):
+            assert replace(drawn, drawn={**drawn.drawn, side: (ids, swapped)}).sha256 != drawn.sha256
+    order = np.random.default_rng(0).permutation(len(split.targets))
+    assert draw(replace(split, targets=split.targets[order]), protocol).sha256 == drawn.sha256
+
+
+def test_the_numbers_of_a_full_protocol_are_the_same_on_every_platform():
+    hashes = [draw(small(), protocol).sha256 for protocol in (*FULL, "dual-exact")]
+    assert hashes == FROZEN_FULL
+
+
+def test_arrays_are_read_only():
+    for protocol in ("dual", "dual-exact"):
+        for array in (array for arrays in draw(small(), protocol).drawn.values() for array in arrays if array.size):
+            with pytest.raises(ValueError, match="read-only"):
+                array[0] = 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ({"protocol": "full_tail"}, UnknownNameError, "unknown protocol 'full_tail': did you mean full-tail"),
+        ({"protocol": "duel"}, UnknownNameError, "unknown protocol 'duel': did you mean dual"),
+        ({"vocabulary": "slot"}, UnknownNameError, "unknown vocabulary 'slot': did you mean slots"),
+        ({"seed": 0.5}, UsageError, "seed must be an integer, not 0.5"),
+    ],
+)
+def test_what_cannot_be_drawn(arguments, error, message):
+    with pytest.raises(error, match=message):
+        draw(small(), **arguments)
+
+
+def test_a_split_without_targets_names_those_that_have_some():
+    split = small().observable()
+    assert split.targets_sha256 == CONTENT_HASH_OF_NOTHING
+    with pytest.raises(UsageError, match=r"toy test: there are no targets to rank.*data\.valid.*data\.test"):
+        draw(split)
+
+
+FROZEN = [
+    "65efdec59b0afbcb192343f42513a79e6d489b0f2bf4973dc3a41af96fd5a1ed",
+    "430911227e0968074e24fcbf0e788570d55288dd58363aea7c5739c57e53a90d",
+    "7c99d00570e0cb157b643f1afba7b21fa8e809984ac8e690becdd9736b7ac9d6",
+    "2445af26331d1b817a95947e6abf6ae9b56b43ee73e0d6bc3cdec78afe054d9d",
+    "e68c11662fc484f5609172fa136035b095dff6887484f6cff231247cdf28b09e",
+    "d7ad212c683bb2bab616130f96680476412e66c20ecd7331074ae64c49b64f37",
+]
+FROZEN_METAFAM = "f53f54eba00cd76fad02f5f5f4f87cb8a62defb7246e2f04a9062411bdeb2ea8"
+FROZEN_FULL = [
+    "5f0c3727ff0b763a87f48a3ac52c17c882f3cd64016bd1b6cee39aa6d16e3a7e",
+    "79220d834adc64fcf39f45796c15df1be370b71e5e1c108d16cdaf90f57aadda",
+    "bec915cbc3cf871ab90c9d85a2fba84c2900ce35b741846f4d1d7be29abb38c4",
+    "b011e6d804e0e1832e7a6afd23a43b5b267605fb1d5b4af3caa0d7d62a1ed736",
+]

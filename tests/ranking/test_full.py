@@ -1,0 +1,362 @@
+"""Rankings against every candidate, and scorers of whole rows under every protocol."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from ranking_toys import hashed, random_split, scorer, small, splits
+
+from mtbench.errors import ScoreError, UsageError
+from mtbench.evaluation import task as module
+from mtbench.evaluation.task import evaluate, task
+from mtbench.ranking.candidates import FULL, PROTOCOLS, SAMPLED, VOCABULARIES, protocol_named
+
+ROWS = ("score_tails", "score_heads", "score_relations")
+KINDS = [("score",), ROWS, ("score", *ROWS), *((name,) for name in ROWS), ("score_tails", "score_relations")]
+ties_expected = pytest.mark.filterwarnings("ignore::mtbench.results.result.MtbenchWarning")
+protocols, vocabularies = st.sampled_from(list(PROTOCOLS)), st.sampled_from(list(VOCABULARIES))
+
+
+def serves(protocol, methods):
+    """Whether a scorer with these methods can be ranked: full heads and tails need rows of their own, or triples."""
+    needed = {f"score_{side}s" for side in protocol_named(protocol).sides if side != "relation"}
+    return "score" in methods or not protocol_named(protocol).full or needed <= set(methods)
+
+
+def counted(ranks):
+    return {
+        side: list(zip(found.greater.tolist(), found.equal.tolist(), found.count.tolist(), strict=True))
+        for side, found in ranks.sides.items()
+    }
+
+
+def figures(result):
+    return result.metrics, result.optimistic, result.pessimistic, result.tie_rate, result.chance
+
+
+def plain(split, side, vocabulary, score):
+    """Rank every target with Python sets: nothing in common with the package."""
+    known = {tuple(row) for row in np.concatenate((split.graph, split.targets)).tolist()}
+    column = ("head", "relation", "tail").index(side)
+    ids = range(split.num_entities)
+    if side == "relation":
+        ids = range(split.relation_slots) if vocabulary == "slots" else sorted(set(split.graph[:, 1].tolist()))
+    found = []
+    for target in map(tuple, split.targets.tolist()):
+        others = [(*target[:column], other, *target[column + 1 :]) for other in ids]
+        scores = [score(other) for other in others if other not in known]
+        own = score(target)
+        found.append((sum(s > own for s in scores), sum(s == own for s in scores), len(scores)))
+    return found
+
+
+@ties_expected
+@settings(max_examples=40, deadline=None)
+@given(split=splits(), side=st.sampled_from(["head", "relation", "tail"]), vocabulary=vocabularies)
+def test_full_rankings_are_those_of_a_plain_loop(split, side, vocabulary):
+    result = evaluate(hashed, split, f"full-{side}", vocabulary)
+    expected = plain(split, side, vocabulary, lambda triple: int(hashed(np.array([triple]))[0]))
+    assert counted(result.ranks) == {side: expected}
+    ranks = [
+        [greater + 1 + place for place in range(equal + 1)] for greater, equal, _ in expected
+    ]  # every order of the ties
+    mrr = np.mean([np.mean([1 / rank for rank in places]) for places in ranks])
+    assert result.metrics["mrr"] == pytest.approx(mrr, rel=1e-12)
+    assert result.pessimistic["mr"] == pytest.approx(np.mean([places[-1] for places in ranks]), rel=1e-12)
+
+
+@pytest.mark.parametrize("vocabulary", VOCABULARIES)
+def test_dual_exact_counts_what_both_full_rankings_count(vocabulary):
+    split = random_split(1)
+    ranks = {
+        name: counted(task(split, name, vocabulary).rank(hashed(task(split, name, vocabulary).triples)))
+        for name in ("dual-exact", "full-tail", "full-relation")
+    }
+    assert ranks["dual-exact"] == ranks["full-tail"] | ranks["full-relation"]
+
+
+@ties_expected
+@settings(max_examples=80, deadline=None)
+@given(
+    split=splits(),
+    protocol=protocols,
+    vocabulary=vocabularies,
+    methods=st.sampled_from(KINDS),
+    size=st.integers(1, 60),
+    seed=st.integers(0, 2),
+)
+def test_every_kind_of_scorer_and_every_batch_size_gives_the_same_figures(
+    split, protocol, vocabulary, methods, size, seed
+):
+    chosen = task(split, protocol, vocabulary, seed)
+    expected = chosen.run(hashed)
+    asked = scorer(split, *methods)
+    if not serves(protocol, methods):
+        with pytest.raises(UsageError, match=r"ranking against every (head|tail) needs score_(head|tail)s\("):
+            chosen.run(asked)
+        return
+    for found in (chosen.run(asked), chosen.run(asked, batch_size=size), chosen.evaluate(hashed(chosen.triples))):
+        assert figures(found) == figures(expected)
+        assert counted(found.ranks) == counted(expected.ranks)
+
+
+@ties_expected
+@settings(max_examples=40, deadline=None)
+@given(split=splits(), protocol=protocols, methods=st.sampled_from(KINDS[:3]), constant=st.integers(-(10**6), 10**6))
+def test_adding_a_constant_changes_nothing(split, protocol, methods, constant):
+    chosen = task(split, protocol)
+    raised = scorer(split, *methods, function=lambda triples: hashed(triples) + constant)
+    assert figures(chosen.run(hashed)) == figures(chosen.run(raised))
+
+
+@ties_expected
+@settings(max_examples=40, deadline=None)
+@given(split=splits(), protocol=protocols, methods=st.sampled_from(KINDS[:2]), order=st.randoms(use_true_random=False))
+def test_the_order_of_the_targets_changes_nothing(split, protocol, methods, order):
+    permutation = list(range(len(split.targets)))
+    order.shuffle(permutation)
+    asked = scorer(split, *methods)
+    ours = evaluate(asked, split, protocol)
+    theirs = evaluate(asked, replace(split, targets=split.targets[permutation]), protocol)
+    assert figures(ours) == figures(theirs)
+    assert ours.candidates_sha256 == theirs.candidates_sha256
+    for side, rows in counted(ours.ranks).items():
+        assert [rows[row] for row in permutation] == counted(theirs.ranks)[side]
+
+
+@ties_expected
+@settings(max_examples=40, deadline=None)
+@given(
+    split=splits(),
+    protocol=st.sampled_from([*FULL, "dual-exact"]),
+    vocabulary=vocabularies,
+    methods=st.sampled_from(KINDS[:2]),
+    seed=st.integers(0, 1000),
+)
+def test_renaming_entities_and_relations_changes_nothing(split, protocol, vocabulary, methods, seed):
+    rng = np.random.default_rng(seed)
+    nodes = rng.permutation(split.num_entities)
+    slots = np.append(rng.permutation(split.num_relations), np.arange(split.num_relations, split.relation_slots))
+    names = [nodes, slots, nodes]
+
+    def mapped(triples, columns):
+        return np.stack([new[ids] for new, ids in zip(columns, triples.T, strict=True)], axis=1)
+
+    other = replace(split, graph=mapped(split.graph, names), targets=mapped(split.targets, names))
+    back = [np.argsort(new) for new in names]
+    ours = evaluate(scorer(split, *methods), split, protocol, vocabulary)
+    renamed = scorer(other, *methods, function=lambda triples: hashed(mapped(triples, back)))
+    theirs = evaluate(renamed, other, protocol, vocabulary)
+    assert figures(ours) == figures(theirs)
+    assert counted(ours.ranks) == counted(theirs.ranks)
+
+
+@ties_expected
+@pytest.mark.parametrize("protocol", [*FULL, "dual-exact"])
+def test_every_needed_triple_is_asked_for_once_in_bounded_batches(protocol):
+    split, seen, reported = random_split(8, entities=30), [], []
+    chosen = task(split, protocol)
+
+    def score(triples):
+        assert len(triples) <= 50
+        seen.append(list(map(tuple, triples.tolist())))
+        triples[:] = -1
+        return hashed(np.array(seen[-1]))
+
+    chosen.run(score, batch_size=50, progress=lambda done, total: reported.append((done, total)))
+    asked = [triple for batch in seen for triple in batch]
+    assert set(asked) == set(map(tuple, chosen.triples.tolist()))
+    # Sides are apart: a triple that both need is compared with the others of its own side.
+    assert len(asked) == sum(len(task(split, f"full-{side}").triples) for side in chosen.sides)
+    assert [done for done, _ in reported] == np.cumsum([len(batch) for batch in seen]).tolist()
+    assert {total for _, total in reported} == {len(asked)}
+
+
+@ties_expected
+@pytest.mark.parametrize("size", [1, 75, 10**6])
+@pytest.mark.parametrize("protocol", ["full-tail", "entity", "dual", "dual-exact"])
+def test_every_row_is_asked_for_once_in_bounded_batches(protocol, size):
+    split, pairs, reported = random_split(9, entities=30), [], []
+    rows = scorer(split, "score_tails", "score_relations")
+
+    def score_tails(heads, relations):
+        assert len(heads) <= max(1, size // 30)
+        assert heads.dtype == relations.dtype == np.int64
+        pairs.extend(zip(heads.tolist(), relations.tolist(), strict=True))
+        return rows.score_tails(heads, relations)
+
+    asked = scorer(split, "score_relations")
+    asked.score_tails = score_tails
+    chosen = task(split, protocol)
+    chosen.run(asked, batch_size=size, progress=lambda done, total: reported.append((done, total)))
+    wanted = {(head, relation) for head, relation, _ in split.targets.tolist()}
+    assert len(pairs) == len(set(pairs))
+    assert set(pairs) == wanted
+    assert reported[-1][0] == reported[-1][1]
+    assert [done for done, _ in reported] == sorted(done for done, _ in reported)
+
+
+@ties_expected
+@pytest.mark.parametrize("protocol", ["full-tail", "full-relation", "dual-exact", "entity", "relation"])
+def test_a_target_is_compared_within_one_forward_pass(protocol):
+    """Every row is off by an amount of its own, as rounding is between two passes: no rank may depend on it."""
+    split, rng = random_split(10), np.random.default_rng(0)
+    exact = scorer(split, *ROWS)
+
+    def off(rows):
+        return lambda first, second: rows(first, second) + rng.random((len(first), 1))
+
+    noisy = SimpleNamespace(**{name: off(getattr(exact, name)) for name in ROWS})
+    chosen = task(split, protocol)
+    assert counted(chosen.run(noisy).ranks) == counted(chosen.run(hashed).ranks)
+
+
+@ties_expected
+def test_whole_rows_are_preferred_in_full_rankings_and_triples_in_sampled_ones():
+    split = random_split(11)
+    calls = []
+    methods = scorer(split, *ROWS, "score")
+
+    def noted(name):
+        return lambda *ids: (calls.append(name), getattr(methods, name)(*ids))[1]
+
+    asked = SimpleNamespace(**{name: noted(name) for name in ("score", *ROWS)})
+    for protocol in PROTOCOLS:
+        calls.clear()
+        evaluate(asked, split, protocol)
+        sides = {f"score_{side}s" for side in protocol_named(protocol).sides}
+        assert set(calls) == ({"score"} if protocol in SAMPLED else sides)
+
+
+@ties_expected
+def test_a_module_that_can_be_called_is_asked_through_its_methods():
+    split = random_split(12)
+    tails = scorer(split, "score_tails").score_tails
+
+    class Module:
+        def __call__(self, graph):
+            raise AssertionError
+
+        def score_tails(self, heads, relations):
+            return tails(heads, relations)
+
+    assert figures(evaluate(Module(), split, "entity")) == figures(evaluate(hashed, split, "entity"))
+
+
+@ties_expected
+def test_relations_may_come_without_the_empty_slots_where_none_is_a_candidate():
+    split = random_split(13)
+    narrow = scorer(split, "score_relations", slots=False)
+    for protocol in ("full-relation", "relation"):
+        assert figures(evaluate(narrow, split, protocol)) == figures(evaluate(hashed, split, protocol))
+        with pytest.raises(ScoreError, match=r"shape \(\d+, 8\), .*\(\d+, 20\) with a column per relation slot"):
+            evaluate(narrow, split, protocol, "slots")
+
+
+@pytest.mark.parametrize("protocol", ["full-tail", "entity"])
+def test_rows_of_a_wrong_shape_are_refused(protocol):
+    split = small()
+    for answer in (np.zeros((3, 5)), np.zeros((2, 4)), np.zeros(4), np.zeros((3, 4, 1))):
+        asked = scorer(split)
+        asked.score_tails = lambda heads, relations, answer=answer: answer
+        with pytest.raises(ScoreError, match=r"toy test: scores have the shape .*: \(3, 4\) with a column per entity"):
+            evaluate(asked, split, protocol)
+
+
+@ties_expected
+@pytest.mark.parametrize("methods", [("score",), ("score_tails",)])
+def test_a_score_that_is_not_finite_is_named(methods):
+    split = small()
+    bad = split.targets[1]
+
+    def score(triples):
+        return np.where((triples == bad).all(axis=1), np.nan, hashed(triples))
+
+    named = ", ".join(split.named(bad[None])[0])
+    with pytest.raises(ScoreError, match=rf"toy test: 1 of \d+ scores .*\(1 NaN, 0 infinite\): \({named}\) scored nan"):
+        evaluate(scorer(split, *methods, function=score), split, "full-tail")
+
+
+@ties_expected
+@pytest.mark.parametrize("protocol", ["full-tail", "entity"])
+def test_what_is_not_read_need_not_be_finite(protocol):
+    """A model may give the observable triples no score at all: they are no candidates."""
+    split = random_split(14)
+    known = {tuple(row) for row in split.graph.tolist()}
+
+    def masked(triples):
+        return np.array([-np.inf if tuple(row) in known else hashed(np.array([row]))[0] for row in triples.tolist()])
+
+    masking = scorer(split, "score_tails", function=masked)
+    plainly = scorer(split, "score_tails", function=lambda triples: hashed(triples) * 1.0)
+    assert figures(evaluate(masking, split, protocol)) == figures(evaluate(plainly, split, protocol))
+
+
+@ties_expected
+def test_rows_of_different_types_are_refused_within_a_side_only():
+    split = random_split(15)
+    kinds = iter([np.float32, np.float64])
+    asked = scorer(split, "score_tails", function=lambda triples: hashed(triples).astype(next(kinds)))
+    with pytest.raises(ScoreError, match="type float32 before triple 60 and float64 from there on"):
+        evaluate(asked, split, "full-tail", batch_size=60)
+    mixed = scorer(split, "score_tails", function=lambda triples: hashed(triples).astype(np.float32))
+    mixed.score_relations = scorer(split, "score_relations").score_relations
+    assert figures(evaluate(mixed, split, "dual-exact")) == figures(evaluate(hashed, split, "dual-exact"))
+
+
+@ties_expected
+def test_tensors_serve_as_arrays_do():
+    torch = pytest.importorskip("torch")
+    split = random_split(16)
+    for kind in (torch.float32, torch.bfloat16):
+        asked = scorer(
+            split, "score_tails", function=lambda triples, kind=kind: torch.tensor(hashed(triples), dtype=kind)
+        )
+        for protocol in ("full-tail", "entity"):
+            assert figures(evaluate(asked, split, protocol)) == figures(evaluate(hashed, split, protocol))
+
+
+@ties_expected
+def test_repeated_targets_are_ranked_each():
+    split = small()
+    twice = replace(split, targets=np.concatenate((split.targets, split.targets)))
+    for methods in (("score",), ROWS):
+        result = evaluate(scorer(split, *methods), twice, "full-tail")
+        rows = counted(result.ranks)["tail"]
+        assert rows[:3] == rows[3:]
+
+
+def test_half_precision_and_saturated_rows_are_flagged():
+    split = random_split(17)
+
+    def sentences(function):
+        with warnings.catch_warnings(record=True):
+            warnings.simplefilter("always")
+            return " ".join(evaluate(scorer(split, "score_tails", function=function), split, "full-tail").warnings)
+
+    assert "in float16 scores" in sentences(lambda triples: hashed(triples).astype(np.float16))
+    sigmoid = sentences(lambda triples: 1 / (1 + np.exp(-500 * (hashed(triples, 1000003) / 1000003 - 0.5))))
+    assert "return logits" in sigmoid
+    assert "return logits" not in sentences(lambda triples: hashed(triples) / 2)
+
+
+@pytest.mark.parametrize("protocol", [*FULL, "dual-exact"])
+def test_too_many_candidates_are_not_listed_but_ranked(protocol, monkeypatch):
+    split = random_split(18)
+    monkeypatch.setattr(module, "LISTED", 100)
+    chosen = task(split, protocol)
+    with pytest.raises(
+        UsageError, match=rf"random/test/{protocol}/present/0: [\d,]+ candidates are too many to list; "
+    ):
+        _ = chosen.triples
+    with pytest.raises(UsageError, match=r"pass a scorer to run or evaluate.* or use a sampled protocol: dual, entity"):
+        chosen.evaluate(np.zeros(10))
+    with pytest.warns(UserWarning, match="tie"):
+        assert len(chosen.run(hashed).ranks) == 40
+    assert chosen.floors["relation_frequency"]["mrr"] > 0

@@ -1,0 +1,182 @@
+"""Old runs under a corrected evaluator: new figures, the old ones kept, and nothing lost on the way."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from ranking_toys import hashed, random_split, small
+
+from mtbench.errors import MtbenchError, ResultError
+from mtbench.evaluation.task import evaluate, task
+from mtbench.metrics import closed as metrics
+from mtbench.results import rescore, runs
+from mtbench.results import result as results
+from mtbench.results.result import verify
+from mtbench.results.runs import RunInfo
+
+pytestmark = pytest.mark.filterwarnings("ignore::mtbench.results.result.MtbenchWarning")
+
+
+@pytest.fixture
+def run(tmp_path):
+    return evaluate(hashed, random_split(1)).save(tmp_path / "run", RunInfo(model="m"))
+
+
+def payload_of(directory):
+    return json.loads((directory / "result.json").read_text(encoding="utf-8"))
+
+
+def edit(directory, **changes):
+    path = directory / "result.json"
+    path.write_text(json.dumps(payload_of(directory) | changes), encoding="utf-8")
+
+
+def files(directory):
+    return {path.name: path.read_bytes() for path in directory.iterdir()}
+
+
+@pytest.fixture
+def old(run):
+    """A run of an evaluator whose MRR was too high and that knew no Hits@5."""
+    payload = payload_of(run)
+    wrong = {name: value for name, value in payload["metrics"].items() if name != "hits@5"} | {"mrr": 0.9}
+    edit(run, evaluator_version="0", metrics=wrong, tie_rate=0.0)
+    return run
+
+
+def test_a_verified_run_is_not_touched(run):
+    before = files(run)
+    stamp = (run / "result.json").stat().st_mtime_ns
+    done = rescore.rescore(run)
+    assert files(run) == before
+    assert (run / "result.json").stat().st_mtime_ns == stamp
+    assert (done.old_version, done.new_version, done.changed) == ("1", "1", {})
+    assert str(done) == f"{run}: nothing to change, every figure follows from the ranks"
+
+
+def test_figures_are_recomputed_and_the_old_ones_kept(old):
+    before, ranks = payload_of(old), (old / "ranks.parquet").read_bytes()
+    expected = evaluate(hashed, random_split(1))
+    done = rescore.rescore(old)
+    assert verify(old).ok
+    after = payload_of(old)
+    assert results.load(old).metrics == expected.metrics
+    assert after["tie_rate"] == expected.tie_rate
+    assert after["evaluator_version"] == results.EVALUATOR_VERSION
+    (record,) = after["rescored"]
+    assert record == {name: before[name] for name in ("evaluator_version", *rescore.FIGURES)}
+    changed = {*rescore.FIGURES, "evaluator_version", "rescored"}
+    assert {name: value for name, value in after.items() if name not in changed} == {
+        name: value for name, value in before.items() if name not in changed
+    }
+    assert (old / "ranks.parquet").read_bytes() == ranks
+    assert set(done.changed) == {"mrr", "tie_rate"}
+    assert done.changed["mrr"] == (0.9, expected.metrics["mrr"])
+    assert f"evaluator 0 -> 1: mrr 0.9000 -> {expected.metrics['mrr']:.4f}; tie_rate 0.0000 -> " in str(done)
+    assert sorted(path.name for path in old.iterdir()) == ["ranks.parquet", "result.json"]
+
+
+def test_a_second_time_changes_nothing(old):
+    rescore.rescore(old)
+    before = files(old)
+    assert rescore.rescore(old).changed == {}
+    assert files(old) == before
+
+
+def test_a_later_fix_adds_a_second_record(old, monkeypatch):
+    rescore.rescore(old)
+    monkeypatch.setattr(results, "EVALUATOR_VERSION", "2")
+    monkeypatch.setattr(rescore, "EVALUATOR_VERSION", "2")
+    original = metrics.per_target
+    monkeypatch.setattr(
+        metrics, "per_target", lambda above, tied: original(above, tied) | {"mrr": np.full(len(above), 0.5)}
+    )
+    done = rescore.rescore(old)
+    assert verify(old).ok
+    assert (done.old_version, done.new_version) == ("1", "2")
+    assert [record["evaluator_version"] for record in payload_of(old)["rescored"]] == ["0", "1"]
+    assert payload_of(old)["metrics"]["mrr"] == 0.5
+
+
+def test_a_version_alone_is_brought_up_to_date(run):
+    edit(run, evaluator_version="0")
+    assert str(rescore.rescore(run)) == f"{run}: evaluator 0 -> 1: no figure changed"
+    assert verify(run).ok
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"ranks_sha256": "0" * 64}, r"cannot be rescored: .*ranks\.parquet: not the file"),
+        ({"protocol": "entity"}, "cannot be rescored: .*protocol entity has tail"),
+        ({"candidates_version": 0}, "cannot be rescored: .*candidates_version is 0"),
+        ({"targets": 39}, "cannot be rescored: .*40 targets"),
+        ({"evaluator_version": "7"}, "evaluator version '7' is not one that 1 follows: update mtbench-kg"),
+        ({"evaluator_version": None}, "evaluator version None is not one"),
+    ],
+)
+def test_a_damaged_or_newer_run_is_refused(old, changes, message):
+    edit(old, **changes)
+    before = files(old)
+    with pytest.raises(ResultError, match=message):
+        rescore.rescore(old)
+    assert files(old) == before
+
+
+@pytest.mark.parametrize("name", ["result.json", "ranks.parquet"])
+def test_a_missing_or_cut_file_is_refused(old, name):
+    (old / name).write_bytes((old / name).read_bytes()[:-9])
+    with pytest.raises(ResultError, match=f"cannot be rescored: .*{name}"):
+        rescore.rescore(old)
+    (old / name).unlink()
+    with pytest.raises(ResultError, match=f"cannot be rescored: .*{name}"):
+        rescore.rescore(old)
+
+
+def test_a_run_that_failed_has_nothing_to_rescore(tmp_path):
+    failed = task(small()).unfinished("failed")
+    directory = failed.save(tmp_path / "run", replace(failed.run, model="m"))
+    assert rescore.rescore(directory).changed == {}
+    edit(directory, evaluator_version="0")
+    with pytest.raises(ResultError, match="the run is failed and has no ranks"):
+        rescore.rescore(directory)
+
+
+@pytest.mark.parametrize("step", ["fsync", "replace"])
+@pytest.mark.parametrize("error", [OSError(28, "No space left on device"), KeyboardInterrupt()])
+def test_a_fault_in_the_middle_leaves_the_old_run(old, monkeypatch, step, error):
+    before = files(old)
+
+    def fails(*arguments):
+        raise error
+
+    monkeypatch.setattr(*{"fsync": (runs.os, "fsync"), "replace": (Path, "replace")}[step], fails)
+    with pytest.raises((MtbenchError, KeyboardInterrupt)):
+        rescore.rescore(old)
+    assert files(old) == before
+    monkeypatch.undo()
+    rescore.rescore(old)
+    assert verify(old).ok
+
+
+def test_a_killed_process_leaves_the_old_run(old, monkeypatch):
+    # Nothing is cleaned up after a kill: what is on the disk just before the rename is what stays.
+    seen = {}
+    original = Path.replace
+
+    def looking(self, other):
+        seen.update(files_below(old))
+        return original(self, other)
+
+    before = files(old)
+    monkeypatch.setattr(Path, "replace", looking)
+    rescore.rescore(old)
+    assert {name: seen[name] for name in before} == before
+
+
+def files_below(directory):
+    return {path.name: path.read_bytes() for path in directory.iterdir() if path.is_file()}

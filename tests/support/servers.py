@@ -1,0 +1,150 @@
+"""A web server on the loopback that serves files, and misbehaves when told to."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import toys
+
+from mtbench.data import catalog
+from mtbench.data.catalog import Record
+
+PAGE = b"<!DOCTYPE html><html><title>Sign in</title></html>"
+FILES = {
+    "/data/train.txt": toys.TRAIN,
+    "/data/valid.txt": toys.MASKED,
+    "/data/msg.txt": toys.TEST,
+    "/data/test.txt": toys.MISSING,
+}
+PARTS = ("train/graph", "valid/targets", "test/graph", "test/targets")
+
+
+@dataclass
+class Served:
+    """What a server has, how it answers next, and what it was asked: lists of path and first byte wanted.
+
+    ``behaviour`` maps a path to what it does at its next requests, one each; after them it behaves.
+    """
+
+    address: str = ""
+    files: dict[str, bytes] = field(default_factory=dict)
+    folder: Path | None = None
+    behaviour: dict[str, list[str]] = field(default_factory=dict)
+    asked: list[tuple[str, int]] = field(default_factory=list)
+    stalled: threading.Event = field(default_factory=threading.Event)
+    go_on: threading.Event = field(default_factory=threading.Event)
+
+    def body(self, path: str) -> bytes | None:
+        if path in self.files or self.folder is None:
+            return self.files.get(path)
+        file = self.folder / path.lstrip("/")
+        return file.read_bytes() if file.is_file() else None
+
+
+def _handler(served: Served) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+        def do_GET(self) -> None:
+            wanted = self.headers.get("Range", "bytes=0-")
+            start = int(wanted.removeprefix("bytes=").partition("-")[0])
+            served.asked.append((self.path, start))
+            planned = served.behaviour.get(self.path, [])
+            how = planned.pop(0) if planned else ""
+            body = served.body(self.path)
+            if how.isdigit() or body is None:
+                self.answer(int(how or 404), b"no")
+            elif how == "hang up":
+                self.close_connection = True
+            elif how == "page":
+                self.answer(200, PAGE, kind="text/html; charset=utf-8")
+            elif how == "page as text":
+                self.answer(200, PAGE.ljust(len(body)))
+            elif how == "wrong":
+                self.answer(200, body[::-1])
+            elif how == "short":
+                self.answer(200, body[: len(body) // 2])
+            elif how == "long":
+                self.answer(200, body + b"more")
+            elif how == "break off":
+                self.answer(200, body[: len(body) // 2], length=len(body))
+                self.close_connection = True
+            elif how == "trickle":
+                self.trickle(body)
+            elif how == "stall":
+                self.answer(200, body[: len(body) // 2], length=len(body))
+                served.stalled.set()
+                served.go_on.wait()
+                self.close_connection = True
+            elif start and how != "no ranges":
+                if start >= len(body):
+                    self.answer(416, b"")
+                else:
+                    self.answer(206, body[start:], span=f"bytes {start}-{len(body) - 1}/{len(body)}")
+            else:
+                self.answer(200, body)
+
+        def answer(self, status, body, *, kind="text/plain; charset=utf-8", length=None, span=None) -> None:
+            self.send_response(status)
+            self.send_header("Content-Type", kind)
+            self.send_header("Content-Length", str(len(body) if length is None else length))
+            if span:
+                self.send_header("Content-Range", span)
+            self.end_headers()
+            self.wfile.write(body)
+
+        def trickle(self, body) -> None:
+            self.send_response(200)
+            self.send_header("Content-Type", "text/plain")
+            self.send_header("Transfer-Encoding", "chunked")
+            self.end_headers()
+            for byte in body:
+                self.wfile.write(b"1\r\n%c\r\n" % byte)
+                self.wfile.flush()
+            self.wfile.write(b"0\r\n\r\n")
+
+    return Handler
+
+
+@contextmanager
+def serving(**options) -> Iterator[Served]:
+    """Serve on a free port of the loopback until the block ends."""
+    served = Served(**options)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(served))
+    served.address = f"http://127.0.0.1:{server.server_port}"
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+    thread.start()
+    try:
+        yield served
+    finally:
+        served.go_on.set()
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def text(rows, separator="\t") -> bytes:
+    return "".join(f"{separator.join(row)}\n" for row in rows).encode()
+
+
+def release(address: str, files: dict[str, bytes] | None = None) -> Record:
+    """Return the toy as a record whose dataset is four published files."""
+    files = files or {path: text(rows) for path, rows in FILES.items()}
+    start, parameters = toys.record_text().split("[parameters]")
+    graphs = parameters[parameters.index("[graphs]") :]
+    sources = "".join(
+        f'[[sources]]\npart = "{part}"\nurl = "{address}{path}"\nbytes = {len(data)}\n'
+        f'sha256 = "{hashlib.sha256(data).hexdigest()}"\n\n'
+        for part, (path, data) in zip(PARTS, files.items(), strict=True)
+    )
+    start = start.replace("sources = []", "").replace('builder = "toy"', 'builder = "release"')
+    return catalog.parse(f"{start}[parameters]\n\n{sources}{graphs}", "toy.toml")

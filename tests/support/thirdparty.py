@@ -1,0 +1,56 @@
+"""A model as somebody else's package would bring it: a few lines, no PyTorch."""
+
+from __future__ import annotations
+
+import textwrap
+
+import pytest
+
+NAME = "somebodys_models"
+SOURCE = """
+    import numpy as np
+
+    calls = []
+
+    class Hashing:
+        name, regime, device = "hashing", "zero-shot", "abacus"
+
+        def __init__(self, context):
+            calls.append(("made", context))
+            self.context = context
+            self.hyperparameters = {"width": 3, **context.settings}
+
+        def fit(self, train, valid):
+            calls.append(("fitted", train, valid))
+            self.context.report(Progress("train", 1, 1, 1, 1, 0.5, 0.25))
+
+        def scorer(self, observable):
+            calls.append(("applied", observable))
+            factors = np.array([7919.0, 104729.0, 1299709.0]) + self.context.seed
+            return lambda triples: np.sin(triples @ factors)
+
+    class Broken(Hashing):
+        def scorer(self, observable):
+            return lambda triples: np.full(len(triples), np.nan)
+
+    class Interrupted(Hashing):
+        def fit(self, train, valid):
+            (self.context.workdir / "state").mkdir(parents=True)
+            raise KeyboardInterrupt
+
+    from mtbench.experiments.models import Progress
+    number = 5
+"""
+
+
+def install(monkeypatch: pytest.MonkeyPatch, folder):
+    """Write the module into a folder from which it can be imported, and return it freshly imported."""
+    import importlib
+    import sys
+
+    (folder / f"{NAME}.py").write_text(textwrap.dedent(SOURCE), encoding="utf-8")
+    monkeypatch.syspath_prepend(str(folder))
+    monkeypatch.delitem(sys.modules, NAME, raising=False)
+    module = importlib.import_module(NAME)
+    monkeypatch.setitem(sys.modules, NAME, module)
+    return module
