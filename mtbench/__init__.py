@@ -14,9 +14,9 @@ from mtbench.version import __version__ as __version__
 if TYPE_CHECKING:
     from mtbench.auditing.audit import Audit as Audit
     from mtbench.auditing.audit import audit as audit
+    from mtbench.builders.build import build as build
     from mtbench.comparison.compare import compare as compare
     from mtbench.comparison.findings import Comparison as Comparison
-    from mtbench.data.building import build as build
     from mtbench.data.catalog import Record as Record
     from mtbench.data.load import load as load
     from mtbench.data.splits import Dataset as Dataset
@@ -40,7 +40,7 @@ _HOME = {
     "Split": "data.splits",
     "Task": "evaluation.task",
     "audit": "auditing.audit",
-    "build": "data.building",
+    "build": "builders.build",
     "compare": "comparison.compare",
     "contamination": "leakage.contamination",
     "evaluate": "evaluation.task",

@@ -19,6 +19,10 @@ SIDES: tuple[Side, ...] = get_args(Side)
 COLUMN: Mapping[Side, int] = MappingProxyType({"head": HEAD, "relation": RELATION, "tail": TAIL})
 """The column of a triple array that is replaced when a side is corrupted."""
 
+HITS = (1, 3, 5, 10)
+METRICS = ("mr", "mrr", *(f"hits@{k}" for k in HITS))
+"""The rank metrics, in the order of every table: mean rank, mean reciprocal rank, and the share at most k."""
+
 IntArray: TypeAlias = NDArray[np.int64]
 UIntArray: TypeAlias = NDArray[np.uint64]
 FloatArray: TypeAlias = NDArray[np.float64]

@@ -5,12 +5,11 @@ from __future__ import annotations
 from functools import cache
 
 from leaderboard.board.board import Overlap
+from leaderboard.entries.cards import TRAIN
 from mtbench.data import catalog
 from mtbench.data.load import load
 from mtbench.errors import MtbenchError
 from mtbench.leakage.contamination import contamination
-
-TRAIN = "/train"
 
 
 @cache

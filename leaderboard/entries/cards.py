@@ -13,6 +13,9 @@ from mtbench.errors import MtbenchError, UnknownNameError
 from mtbench.results.runs import REGIMES, Regime
 
 CARD_FILE = "card.toml"
+TRAIN = "/train"
+"""Ends the name of a training graph in results and cards."""
+
 SLUG = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 CARD_BYTES = 64 * 1024
 LONGEST = 2_000

@@ -10,16 +10,15 @@ from itertools import permutations
 from pathlib import Path
 from typing import Any
 
-from leaderboard.board.overlap import TRAIN
 from leaderboard.entries import run_checks
-from leaderboard.entries.cards import CARD_FILE, SLUG, Card, SubmissionError
+from leaderboard.entries.cards import CARD_FILE, SLUG, TRAIN, Card, SubmissionError
 from leaderboard.entries.cards import read as read_card
 from leaderboard.entries.entries import Entry, load
 from leaderboard.entries.files import account
 from leaderboard.entries.problems import Problem, quote
 from leaderboard.entries.run_checks import RunRead, Task
 from mtbench.errors import UnknownNameError
-from mtbench.metrics.closed import METRICS
+from mtbench.names import METRICS
 from mtbench.results.result import Metrics
 
 __all__ = ["Examined", "Problem", "board_problems", "check", "check_all", "examine", "folders", "gather"]

@@ -30,7 +30,7 @@ from mtbench.errors import ResultError
 from mtbench.experiments.run import CONVENTIONS_FILE
 from mtbench.experiments.told import HISTORY_FILE, TASKS_FILE
 from mtbench.heuristics.figures import FLOORS
-from mtbench.metrics.closed import METRICS
+from mtbench.names import METRICS
 from mtbench.ranking.ranks import Ranks
 from mtbench.results import result as results
 from mtbench.results import runs

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from leaderboard.entries.cards import is_address
 from leaderboard.entries.problems import quote
 from mtbench.conventions.reading import CONVENTIONS, STANDARD
-from mtbench.metrics.closed import METRICS
+from mtbench.names import METRICS
 from mtbench.ranking.candidates import SAMPLED
 from mtbench.results.rescore import REPLACED
 from mtbench.results.result import KEYS, TOLERANCE

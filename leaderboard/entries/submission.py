@@ -10,9 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
-from leaderboard.board.overlap import TRAIN
 from leaderboard.entries import cards, checks
-from leaderboard.entries.cards import CARD_FILE, SLUG, Card, SubmissionError
+from leaderboard.entries.cards import CARD_FILE, SLUG, TRAIN, Card, SubmissionError
 from leaderboard.entries.files import RUN_FILES, SIZES, TASK_FOLDERS, account
 from leaderboard.entries.problems import Problem, plain
 from leaderboard.entries.reading import read_json
@@ -80,8 +79,8 @@ def submit(
     The runs are those of one model: all its datasets and seeds. ``card`` has fields of the card as they stand in
     ``card.toml``; what the runs tell (model, regime, pre-training graphs, hardware) is filled in from them, and the
     name of the entry, ``slug``, from the model. Only results, ranks, conventions, history and tasks are copied, and
-    of data that may not be passed on no names. The entry is checked as `leaderboard.entries.checks.check` does before it
-    is renamed into place, so that whatever fails or is killed leaves no entry. With ``force`` it takes the
+    of data that may not be passed on no names. The entry is checked as `leaderboard.entries.checks.check` does before
+    it is renamed into place, so that whatever fails or is killed leaves no entry. With ``force`` it takes the
     place of the entry of that name, whose runs are kept only if they are among those given.
     Raises `SubmissionError` for runs that do not hold or do not belong together, a card that lacks fields, and an
     entry that exists.

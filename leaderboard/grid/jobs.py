@@ -28,7 +28,7 @@ class Chosen:
 
 @dataclass(frozen=True)
 class Grid:
-    """Which models run on which datasets with which seeds, and what each run is scored on (`mtbench.experiments.run.Plan`)."""
+    """Which models run on which datasets with which seeds, and how: a `mtbench.experiments.run.Plan` each."""
 
     models: Sequence[Chosen]
     datasets: Sequence[str]

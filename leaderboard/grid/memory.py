@@ -13,9 +13,9 @@ from pathlib import Path
 def fresh() -> None:
     """Return freed memory to the system and begin a new peak, of the process and of every CUDA device in use.
 
-    `mtbench.experiments.run` records the largest size its process ever had: after a large model a small one would look as
-    large. Only Linux lets a process begin again; elsewhere the peak of a run is the largest so far, unless every run
-    has a process of its own, as on Ray.
+    `mtbench.experiments.run` records the largest size its process ever had: after a large model a small one would
+    look as large. Only Linux lets a process begin again; elsewhere the peak of a run is the largest so far, unless
+    every run has a process of its own, as on Ray.
     """
     gc.collect()
     torch = sys.modules.get("torch")

@@ -28,7 +28,7 @@ from leaderboard.site.front import REGIME_NAMES, dataset_page, model_page
 from leaderboard.site.readings import PAPER, READINGS, SLOTS, STANDARD, Reading, Value, values
 from mtbench.experiments.run import CONVENTIONS_FILE
 from mtbench.files import tables
-from mtbench.metrics.closed import METRICS
+from mtbench.names import METRICS
 from mtbench.results.result import Metrics
 from mtbench.results.runs import RANKS_FILE, REGIMES, RESULT_FILE, Regime
 

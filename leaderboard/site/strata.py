@@ -1,4 +1,4 @@
-"""Which kind of target the entries of a dataset get right: the strata of `mtbench.results.strata`, of many runs at once.
+"""Which kind of target the entries of a dataset get right: `mtbench.results.strata` of many runs at once.
 
 A page per entry divides the targets of a dataset the same way again and again, and shortest paths take longest: each
 dataset is loaded once here, and each of its divisions made once.

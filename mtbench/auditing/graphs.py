@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from mtbench.data.graphs import degrees, repeated
 from mtbench.data.splits import Split
-from mtbench.names import HEAD, RELATION, TAIL, IntArray
+from mtbench.names import HEAD, RELATION, TAIL
 
 MOST = 0.99
 """The share of the triples that ``relations_of_most`` relation types hold."""
@@ -73,14 +74,3 @@ def audit_graph(split: Split, groups: Mapping[str, Collection[str]] | None = Non
         groups={name: sum(relations.get(member, 0) for member in set(members)) for name, members in groups.items()},
         degrees=tuple(zip(degree.tolist(), entities.tolist(), strict=True)),
     )
-
-
-def degrees(split: Split) -> IntArray:
-    """Return how many ends of observable triples each entity is, ``(num_entities,)``."""
-    ends = split.graph[:, (HEAD, TAIL)].ravel()
-    return np.bincount(ends, minlength=split.num_entities).astype(np.int64)
-
-
-def repeated(triples: IntArray) -> int:
-    """Return how many rows repeat an earlier one."""
-    return len(triples) - len(np.unique(triples, axis=0))

@@ -7,13 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mtbench.auditing.graphs import degrees, repeated
+from mtbench.data.graphs import HALF_LINKS, degrees, half_links, repeated
 from mtbench.data.splits import Split
-from mtbench.names import HEAD, RELATION, TAIL, BoolArray, IntArray
+from mtbench.names import HEAD, RELATION, TAIL, IntArray
 from mtbench.ranking.candidates import PROTOCOLS, SAMPLED
-
-HALF_LINKS = ("both", "head only", "tail only", "neither")
-"""Is (head, relation, .) observable, is (., relation, tail): the four cases."""
 
 
 @dataclass(frozen=True)
@@ -76,18 +73,6 @@ def audit_targets(split: Split) -> TargetAudit:
         },
         candidates_asked=asked,
     )
-
-
-def half_links(split: Split) -> IntArray:
-    """Return for each target which of the four cases of `HALF_LINKS` it is, ``(m,)``."""
-    by_head = _observable(split, HEAD)
-    by_tail = _observable(split, TAIL)
-    return np.select([by_head & by_tail, by_head, by_tail], [0, 1, 2], default=3).astype(np.int64)
-
-
-def _observable(split: Split, column: int) -> BoolArray:
-    known = split.graph[:, column] * split.relation_slots + split.graph[:, RELATION]
-    return np.isin(split.targets[:, column] * split.relation_slots + split.targets[:, RELATION], known)
 
 
 def _by_case(cases: IntArray) -> dict[str, int]:

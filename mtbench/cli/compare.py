@@ -42,8 +42,8 @@ def command(
 
     Example: mtbench compare runs/isdea-* runs/mtdea-* --metric hits@10 --plot intervals.png
     """
+    from mtbench.comparison import findings as show
     from mtbench.comparison import plot as picture
-    from mtbench.comparison import show
     from mtbench.comparison.compare import compare
     from mtbench.files import pictures
 

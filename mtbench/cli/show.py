@@ -53,7 +53,7 @@ def command(
     Example: mtbench show runs/a runs/b --plot models.png --kind models
     """
     from mtbench.files import pictures, tables
-    from mtbench.metrics.closed import METRICS
+    from mtbench.names import METRICS
 
     if format not in tables.FORMATS:
         raise UnknownNameError("table format", format, tables.FORMATS)

@@ -20,7 +20,7 @@ from mtbench.comparison.findings import Comparison, Pair, Row, Unfinished
 from mtbench.comparison.resolution import Resolution, bound, minimum_detectable
 from mtbench.data.splits import Split
 from mtbench.errors import UnknownNameError, UsageError
-from mtbench.metrics.closed import METRICS
+from mtbench.names import METRICS
 from mtbench.results.origin import with_names
 from mtbench.results.result import Result
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mtbench.comparison import show
-from mtbench.comparison.findings import Comparison
+from mtbench.comparison.findings import Comparison, heading
 from mtbench.files.pictures import COLOURS, GREY, page
 
 ROW = 0.42
@@ -46,5 +45,5 @@ def draw(found: Comparison, path: Path) -> None:
         axes.grid(axis="x", color="#dddddd", linewidth=0.6)
         axes.set_axisbelow(True)
         axes.spines[["top", "right", "left"]].set_visible(False)
-        axes.set_xlabel(f"{show.heading(found.metric)}, {100 * found.level:g} % interval; circles: seeds")
+        axes.set_xlabel(f"{heading(found.metric)}, {100 * found.level:g} % interval; circles: seeds")
         figure.suptitle(found.task, fontweight="bold", fontsize=11)

@@ -12,8 +12,7 @@ from mtbench.comparison import clusters
 from mtbench.comparison.bootstrap import multiplier
 from mtbench.data.splits import Split
 from mtbench.errors import UnknownNameError
-from mtbench.metrics.closed import METRICS
-from mtbench.names import HEAD, RELATION, TAIL, IntArray
+from mtbench.names import HEAD, METRICS, RELATION, TAIL, IntArray
 from mtbench.ranking.ranks import Ranks
 
 

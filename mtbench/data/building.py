@@ -1,16 +1,11 @@
-"""Builders: every dataset is made on this machine, from declared parameters and a seed or from published files.
-
-The package itself can be called: ``mtbench.build("metafam", seed=7, out=DIR)``.
-"""
+"""From a record to its dataset: the builder it names is called, and what it makes is compared and stored."""
 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Protocol, cast
 
-from mtbench.builders import release
 from mtbench.data import catalog, store
 from mtbench.data import parts as comparison
 from mtbench.data.catalog import Parameter, Record
@@ -24,6 +19,7 @@ BUILDERS: dict[str, str] = {
     "fbnell-strict": "mtbench.builders.fbnell_strict:build",
     "metafam": "mtbench.builders.metafam.dataset:build",
     "metafam-strict": "mtbench.builders.metafam.strict:build",
+    "release": "mtbench.builders.release:build",
 }
 """The builder a record names, and the function behind it, imported when it is first used."""
 
@@ -33,45 +29,6 @@ RELEASE = "release"
 _KINDS = {int: "a whole number", float: "a number", str: "text", bool: "true or false"}
 
 
-class Builder(Protocol):
-    """A function from the parameters of a record to a dataset, the same dataset for the same parameters."""
-
-    def __call__(self, **parameters: Parameter) -> Dataset: ...
-
-
-def build(
-    name: str,
-    *,
-    seed: int | None = None,
-    out: str | Path | None = None,
-    force: bool = False,
-    raw: str | Path | Sequence[str | Path] = (),
-    **parameters: Parameter,
-) -> Dataset:
-    """Build a dataset of the catalogue from its parameters, and store it.
-
-    What is not given has the value of the release. The release itself goes to the cache, where `load`
-    finds it, unless ``out`` names a directory; any other dataset is stored only if ``out`` is given.
-    A directory that holds the same dataset already is read, one that holds another is an error;
-    ``force`` replaces either. With ``raw``, the paths of dumps, FBNELL and WikiTopics are rebuilt from
-    those instead; `mtbench.builders.raw` also makes several datasets in one pass.
-
-    Raises `UnknownNameError` for an unknown dataset or parameter, `UsageError` for a value of the wrong
-    type, and `DatasetError` if the release's parameters give anything but the release.
-    """
-    given = parameters if seed is None else {"seed": seed, **parameters}
-    if raw:
-        from mtbench.builders.raw import build_one
-
-        paths = [raw] if isinstance(raw, str | Path) else raw
-        return build_one(name, [Path(path) for path in paths], given, out=out, force=force)
-    record = catalog.record(name)
-    values = resolve(record, given)
-    if out is None and not is_release(record, values):
-        return derive(name, **values)
-    return keep(record, values, out=out, force=force)
-
-
 def derive(name: str, **parameters: Parameter) -> Dataset:
     """Make a dataset in memory, without storing it and without comparing it with the release.
 
@@ -79,14 +36,13 @@ def derive(name: str, **parameters: Parameter) -> Dataset:
     they are at hand; any other is built from its parameters, without reading any file.
     """
     record = catalog.record(name)
-    if record.builder == RELEASE:
-        resolve(record, parameters)
-        return release.build(record)
     if record.builder not in BUILDERS:
         raise DatasetError(f"{record.id}: {UnknownNameError('builder', record.builder, BUILDERS)}")
+    values = resolve(record, parameters)
     module, _, function = BUILDERS[record.builder].partition(":")
-    builder = cast(Builder, getattr(importlib.import_module(module), function))
-    return builder(**resolve(record, parameters))
+    builder = getattr(importlib.import_module(module), function)
+    made: Dataset = builder(record) if record.builder == RELEASE else builder(**values)
+    return made
 
 
 def keep(

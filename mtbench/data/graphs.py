@@ -1,10 +1,14 @@
-"""Shortest paths between many pairs of a graph at once."""
+"""Questions about a graph: degrees, half-links, and shortest paths between many pairs at once."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from mtbench.names import HEAD, TAIL, BoolArray, IntArray
+from mtbench.data.splits import Split
+from mtbench.names import HEAD, RELATION, TAIL, BoolArray, IntArray
+
+HALF_LINKS = ("both", "head only", "tail only", "neither")
+"""Is (head, relation, .) observable, is (., relation, tail): the four cases."""
 
 UNREACHABLE = -1
 BLOCK_CELLS = 1 << 22
@@ -46,3 +50,26 @@ def distances(graph: IntArray, heads: IntArray, tails: IntArray, entities: int, 
             found[pairs[arrived]] = length
             pairs, word, bit = pairs[~arrived], word[~arrived], bit[~arrived]
     return found
+
+
+def degrees(split: Split) -> IntArray:
+    """Return how many ends of observable triples each entity is, ``(num_entities,)``."""
+    ends = split.graph[:, (HEAD, TAIL)].ravel()
+    return np.bincount(ends, minlength=split.num_entities).astype(np.int64)
+
+
+def repeated(triples: IntArray) -> int:
+    """Return how many rows repeat an earlier one."""
+    return len(triples) - len(np.unique(triples, axis=0))
+
+
+def half_links(split: Split) -> IntArray:
+    """Return for each target which of the four cases of `HALF_LINKS` it is, ``(m,)``."""
+    by_head = _observable(split, HEAD)
+    by_tail = _observable(split, TAIL)
+    return np.select([by_head & by_tail, by_head, by_tail], [0, 1, 2], default=3).astype(np.int64)
+
+
+def _observable(split: Split, column: int) -> BoolArray:
+    known = split.graph[:, column] * split.relation_slots + split.graph[:, RELATION]
+    return np.isin(split.targets[:, column] * split.relation_slots + split.targets[:, RELATION], known)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Mapping
 
 import numpy as np
@@ -11,6 +10,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from mtbench.errors import DatasetError
+from mtbench.files.formats import encode_table
 from mtbench.names import COLUMNS, HEAD, RELATION, TAIL, IntArray, NameArray
 
 
@@ -68,13 +68,6 @@ def check_vocabulary(names: NameArray, where: str) -> None:
     if len(unsorted):
         first, second = names[unsorted[0]], names[unsorted[0] + 1]
         raise DatasetError(f"{where}: names must be sorted and distinct, but {first!s} precedes {second!s}")
-
-
-def encode_table(table: pa.Table) -> bytes:
-    """Return a table as the bytes of a Parquet file, the same bytes for the same table."""
-    buffer = io.BytesIO()
-    pq.write_table(table, buffer, compression="zstd", version="2.6", data_page_version="1.0")
-    return buffer.getvalue()
 
 
 def _decode(data: pa.Buffer, columns: tuple[str, ...]) -> pa.Table:

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from mtbench.data.splits import Split
 from mtbench.errors import ScoreError, UsageError, nearest
+from mtbench.evaluation.questions import Questions
 from mtbench.files import formats as tabular
 from mtbench.names import COLUMNS, HEAD, RELATION, TAIL, BoolArray, IntArray, ScoreArray
 from mtbench.ranking.ranks import SHOWN, accept
@@ -20,7 +21,6 @@ from mtbench.ranking.ranks import SHOWN, accept
 if TYPE_CHECKING:
     import pandas as pd
 
-    from mtbench.evaluation.task import Task
 
 SCORE = "score"
 ID_COLUMNS = ("head_id", "relation_id", "tail_id")
@@ -42,25 +42,25 @@ class Scores:
     notes: tuple[str, ...]
 
 
-def write_triples(task: Task, path: Path, *, force: bool = False) -> Path:
+def write_triples(asked: Questions, path: Path, *, force: bool = False) -> Path:
     """Write the triples of a task, one row each, by name and by id, and return the file.
 
     The columns are head, relation, tail (names) and head_id, relation_id, tail_id (int64); add a column
     score and hand the file to ``evaluate_file``. Parquet and Arrow files carry the task's name and the
     hashes of its split and candidates as metadata. Errors are those of `mtbench.files.formats.write`.
     """
-    triples = task.triples
+    triples = asked.triples
     columns = {
         name: known.take(pa.array(triples[:, column]))
-        for column, (name, known) in enumerate(zip(COLUMNS, _vocabularies(task.split), strict=True))
+        for column, (name, known) in enumerate(zip(COLUMNS, _vocabularies(asked.split), strict=True))
     }
     columns |= {name: pa.array(triples[:, column]) for column, name in enumerate(ID_COLUMNS)}
-    about = {TASK: task.name} | _hashes(task)
+    about = {TASK: asked.name} | _hashes(asked)
     tabular.write(path, pa.table(columns).replace_schema_metadata(about), force=force)
     return path
 
 
-def read(task: Task, path: Path) -> Scores:
+def read(asked: Questions, path: Path) -> Scores:
     """Read the scores of a task from a file with the columns head, relation, tail and score, rows in any order.
 
     Triples are by id where the first three columns are integers and by name where they are text. In CSV
@@ -70,13 +70,13 @@ def read(task: Task, path: Path) -> Scores:
     """
     try:
         stored = tabular.read(path, COLUMNS, SCORE)
-        _check_hashes(stored.metadata, task)
-        return _aligned(stored.table, task, text=stored.text)
+        _check_hashes(stored.metadata, asked)
+        return _aligned(stored.table, asked, text=stored.text)
     except ScoreError as error:
         raise ScoreError(f"{path}: {error}") from error
 
 
-def from_frame(task: Task, frame: pd.DataFrame) -> Scores:
+def from_frame(asked: Questions, frame: pd.DataFrame) -> Scores:
     """Return the scores of a pandas frame with the columns head, relation, tail and score; see `read`."""
     import pandas as pd
 
@@ -88,32 +88,32 @@ def from_frame(task: Task, frame: pd.DataFrame) -> Scores:
         table = pa.Table.from_pandas(frame[list(wanted)], preserve_index=False)
     except (pa.ArrowException, TypeError, ValueError) as error:
         raise ScoreError(f"a column of the frame mixes types ({error}); give each column one type") from error
-    return _aligned(table, task, text=False)
+    return _aligned(table, asked, text=False)
 
 
-def _hashes(task: Task) -> dict[str, str]:
-    return {CONTENT: task.split.content_sha256, CANDIDATES: task.candidates.sha256}
+def _hashes(asked: Questions) -> dict[str, str]:
+    return {CONTENT: asked.split.content_sha256, CANDIDATES: asked.candidates_sha256}
 
 
-def _check_hashes(metadata: Mapping[str, str], task: Task) -> None:
-    for key, expected in _hashes(task).items():
+def _check_hashes(metadata: Mapping[str, str], asked: Questions) -> None:
+    for key, expected in _hashes(asked).items():
         found = metadata.get(key)
         if found is not None and found != expected:
             what = "for another version of the dataset" if key == CONTENT else "with other candidates"
             raise ScoreError(
                 f"was written {what}, task {metadata.get(TASK, 'of an unknown name')} "
-                f"({key} {found[:12]}), not for {task.name} ({expected[:12]}): score the triples of this task "
-                f"(mtbench score --template FILE --task {task.name})"
+                f"({key} {found[:12]}), not for {asked.name} ({expected[:12]}): score the triples of this task "
+                f"(mtbench score --template FILE --task {asked.name})"
             )
 
 
-def _aligned(table: pa.Table, task: Task, *, text: bool) -> Scores:
-    where, split, triples = f"{task.split.dataset} {task.split.name}", task.split, task.triples
+def _aligned(table: pa.Table, asked: Questions, *, text: bool) -> Scores:
+    where, split, triples = f"{asked.split.dataset} {asked.split.name}", asked.split, asked.triples
     ids, values, empty = _ids(table, split, where, text), *_numbers(table.column(SCORE), where)
     keys, expected = _keys(ids, split), _keys(triples, split)
     rows = np.searchsorted(expected, keys)
-    asked = expected[np.minimum(rows, len(expected) - 1)] == keys
-    rows, values, empty = rows[asked], values[asked], empty[asked]
+    wanted = expected[np.minimum(rows, len(expected) - 1)] == keys
+    rows, values, empty = rows[wanted], values[wanted], empty[wanted]
     extra = len(keys) - len(rows)
     if problems := [*_missing(rows, extra, triples, split), *_repeated(rows, values, triples, split)]:
         raise ScoreError(f"{where}: {' '.join(problems)}")

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias, cast
+from collections.abc import Callable
+from typing import TypeAlias, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mtbench.errors import ScoreError, UsageError
+from mtbench.evaluation.questions import Questions
 from mtbench.names import IntArray, ScoreArray
 from mtbench.ranking.ranks import SHOWN, _as_array, accept
-
-if TYPE_CHECKING:
-    from mtbench.evaluation.task import Task
-    from mtbench.results.result import Result
+from mtbench.results.result import Result
 
 Index: TypeAlias = slice | ArrayLike
 
@@ -26,9 +25,9 @@ class Evaluator:
     task has no list of triples.
     """
 
-    def __init__(self, task: Task) -> None:
-        self._task = task
-        self._triples = task.triples
+    def __init__(self, asked: Questions, finish: Callable[[ScoreArray, str], Result]) -> None:
+        self._split, self._finish = asked.split, finish
+        self._triples = asked.triples
         self._scores: ScoreArray = np.empty(0, dtype=np.float64)
         self._kind = ""
         self._scored = np.zeros(len(self._triples), dtype=np.bool_)
@@ -46,7 +45,7 @@ class Evaluator:
         are not finite or of a wrong shape, of another type than before, or for a triple scored already.
         """
         rows = self._rows(index)
-        part, kind = accept(scores, self._triples[rows], self._task.split, len(self._triples))
+        part, kind = accept(scores, self._triples[rows], self._split, len(self._triples))
         self._refuse(self._scored[rows], rows, "are scored already")
         if len(distinct := np.unique(rows)) < len(rows):
             numbers = np.bincount(rows, minlength=len(self._triples))
@@ -67,11 +66,11 @@ class Evaluator:
     def compute(self) -> Result:
         """Rank the scores; raises `ScoreError` with the number and the first few triples that have none."""
         self._refuse(~self._scored, np.arange(len(self._scored)), f"of {len(self._scored)} have no score")
-        return self._task._result(self._scores, self._kind)
+        return self._finish(self._scores, self._kind)
 
     @property
     def _where(self) -> str:
-        return f"{self._task.split.dataset} {self._task.split.name}"
+        return f"{self._split.dataset} {self._split.name}"
 
     def _rows(self, index: Index) -> IntArray:
         total = len(self._triples)
@@ -99,7 +98,7 @@ class Evaluator:
     def _refuse(self, wrong: NDArray[np.bool_], rows: IntArray, what: str) -> None:
         if not wrong.any():
             return
-        number, names = int(np.count_nonzero(wrong)), self._task.split.named(self._triples[rows[wrong][:SHOWN]])
+        number, names = int(np.count_nonzero(wrong)), self._split.named(self._triples[rows[wrong][:SHOWN]])
         shown = "; ".join(f"({', '.join(name)})" for name in names)
         rest = f"; and {number - SHOWN} more" if number > SHOWN else ""
         raise ScoreError(f"{self._where}: {number} triples {what}: {shown}{rest}; score each row of task.triples once")

@@ -19,6 +19,8 @@ import numpy as np
 
 from mtbench.data.splits import Split
 from mtbench.errors import DatasetError, UsageError
+from mtbench.evaluation.questions import Questions
+from mtbench.evaluation.streaming import Evaluator
 from mtbench.heuristics.figures import Floors
 from mtbench.metrics import closed as metrics
 from mtbench.metrics import summary
@@ -35,7 +37,6 @@ from mtbench.results.runs import RunInfo, Status
 if TYPE_CHECKING:
     import pandas as pd
 
-    from mtbench.evaluation.streaming import Evaluator
 
 BATCH_SIZE = 65_536
 LISTED = 20_000_000
@@ -78,6 +79,11 @@ class Task:
         in batches, a list of them would not fit.
         """
         return self._layout[0].copy()
+
+    @property
+    def questions(self) -> Questions:
+        """What a scorer is asked, for readers of score files."""
+        return Questions(self.name, self.split, self.triples, self.candidates.sha256)
 
     @cached_property
     def _layout(self) -> tuple[IntArray, IntArray, Mapping[Side, IntArray]]:
@@ -139,14 +145,14 @@ class Task:
         """
         from mtbench.evaluation import scorefiles
 
-        found = scorefiles.read(self, Path(path))
+        found = scorefiles.read(self.questions, Path(path))
         return self._result(found.values, found.kind, found.notes)
 
     def evaluate_frame(self, frame: pd.DataFrame) -> Result:
         """Rank the scores of a pandas frame with the columns of `evaluate_file`, its rows in any order."""
         from mtbench.evaluation import scorefiles
 
-        found = scorefiles.from_frame(self, frame)
+        found = scorefiles.from_frame(self.questions, frame)
         return self._result(found.values, found.kind, found.notes)
 
     def write_triples(self, path: Path | str, *, force: bool = False) -> Path:
@@ -157,13 +163,11 @@ class Task:
         """
         from mtbench.evaluation import scorefiles
 
-        return scorefiles.write_triples(self, Path(path), force=force)
+        return scorefiles.write_triples(self.questions, Path(path), force=force)
 
     def evaluator(self) -> Evaluator:
         """Return an object that takes the scores of ``triples`` in pieces: ``update``, then ``compute``."""
-        from mtbench.evaluation.streaming import Evaluator
-
-        return Evaluator(self)
+        return Evaluator(self.questions, self._result)
 
     def run(self, score: Scorer, *, batch_size: int = BATCH_SIZE, progress: Progress | None = None) -> Result:
         """Score the triples of the task in batches and rank them; see `evaluate` for the arguments."""
@@ -209,7 +213,7 @@ class Task:
     @cached_property
     def floors(self) -> Mapping[str, Mapping[str, float]]:
         """Expected metrics of the scorers that learn nothing, on the same candidates, computed when looked at."""
-        return Floors(self)
+        return Floors(self.split, self.expected)
 
     def _result(self, scores: ScoreArray, kind: str, notes: tuple[str, ...] = ()) -> Result:
         """Return the result of scores aligned with ``triples``."""

@@ -49,8 +49,8 @@ class Plan:
     at once. ``candidate_seed`` numbers the frozen candidates, ``seed`` the model's own randomness. ``paper``
     also reads the model under every convention of the paper's tables, for each protocol, into
     ``conventions.json`` in the run directory. ``with_names`` says whether the ranks name the targets. What a
-    model tells of its training and its tasks is always kept there (`mtbench.experiments.told`); ``task_labels`` insists on a
-    dataset whose true tasks are known. ``start`` is the directory of a finished run of the same options: its
+    model tells of its training and its tasks is always kept there (`mtbench.experiments.told`); ``task_labels`` insists
+    on a dataset whose true tasks are known. ``start`` is the directory of a finished run of the same options: its
     checkpoints take the place of training, so that further tasks are only scored.
     """
 

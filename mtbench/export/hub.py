@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from mtbench.data import parquet
 from mtbench.data.splits import Dataset, Split
+from mtbench.files.formats import encode_table
 from mtbench.names import COLUMNS, IntArray
 
 
@@ -60,4 +60,4 @@ def _table(name: str, split: str, columns: tuple[str, ...], values: Sequence[Seq
     found = pa.table(
         {column: pa.array(list(row), type=pa.string()) for column, row in zip(columns, values, strict=True)}
     )
-    return Table(name, split, columns, len(values[0]), parquet.encode_table(found))
+    return Table(name, split, columns, len(values[0]), encode_table(found))

@@ -13,7 +13,6 @@ from typing import Literal, TypeAlias
 import pyarrow as pa
 from pyarrow import csv, ipc
 
-from mtbench.data import parquet
 from mtbench.errors import ScoreError, UnknownNameError, UsageError, nearest
 from mtbench.files.atomic import replace_file
 
@@ -117,6 +116,15 @@ def expect_columns(found: Sequence[str], wanted: Sequence[str]) -> None:
         raise ScoreError(f"the column {repeated[0]} is there {Counter(found)[repeated[0]]} times: keep one")
 
 
+def encode_table(table: pa.Table) -> bytes:
+    """Return a table as the bytes of a Parquet file, the same bytes for the same table."""
+    from pyarrow import parquet as pq
+
+    buffer = io.BytesIO()
+    pq.write_table(table, buffer, compression="zstd", version="2.6", data_page_version="1.0")
+    return buffer.getvalue()
+
+
 def _read_parquet(data: pa.Buffer, wanted: Sequence[str]) -> Stored:
     from pyarrow.parquet import ParquetFile
 
@@ -154,7 +162,7 @@ def _decoded(metadata: Mapping[bytes, bytes] | None) -> dict[str, str]:
 
 def _encode(table: pa.Table, kind: Format) -> bytes:
     if kind == "Parquet":
-        return parquet.encode_table(table)
+        return encode_table(table)
     page = io.BytesIO()
     if kind == "Arrow":
         with ipc.new_file(page, table.schema) as writer:

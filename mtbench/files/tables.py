@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
 from mtbench.errors import UnknownNameError
-from mtbench.metrics.closed import METRICS
+from mtbench.names import METRICS
 
 Cell: TypeAlias = str | int | float | None
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, TypeAlias
+from typing import Protocol, TypeAlias
 
 import numpy as np
 
@@ -17,9 +17,23 @@ from mtbench.errors import UnknownNameError
 from mtbench.heuristics.counts import entity_degree, half_link_memory, inverse_visible, random, relation_frequency
 from mtbench.heuristics.paths import common_neighbours, personalised_pagerank
 from mtbench.names import IntArray, ScoreFunction
+from mtbench.ranking.candidates import Candidates
 
-if TYPE_CHECKING:
-    from mtbench.evaluation.task import Task
+
+class Ranked(Protocol):
+    """What is used of a task: its split and triples, whether they can be listed, and how a scorer fares on them."""
+
+    @property
+    def split(self) -> Split: ...
+
+    @property
+    def candidates(self) -> Candidates: ...
+
+    @property
+    def triples(self) -> IntArray: ...
+
+    def expected(self, score: ScoreFunction, /) -> Mapping[str, float]: ...
+
 
 Factory: TypeAlias = Callable[[Split], ScoreFunction]
 """From a split, of which only the graph is used, to a function of triples ``(m, 3)`` to scores ``(m,)``."""
@@ -51,7 +65,7 @@ def floor(name: str, split: Split) -> ScoreFunction:
     return FLOORS[name](split.observable())
 
 
-def measure(name: str, tasks: Sequence[Task]) -> list[Mapping[str, float]]:
+def measure(name: str, tasks: Sequence[Ranked]) -> list[Mapping[str, float]]:
     """Return a floor's expected metrics on tasks of one split, each triple of which is scored once for all of them."""
     score = floor(name, tasks[0].split)
     # A full ranking asks for too many triples to list: it is scored in batches, on its own.
@@ -78,15 +92,15 @@ class Floors(Mapping[str, Mapping[str, float]]):
     A loop that evaluates after every epoch never looks; a printed or saved result has them all.
     """
 
-    def __init__(self, task: Task) -> None:
-        self._task = task
+    def __init__(self, split: Split, expected: Callable[[ScoreFunction], Mapping[str, float]]) -> None:
+        self._split, self._expected = split, expected
         self._found: dict[str, Mapping[str, float]] = {}
 
     def __getitem__(self, name: str) -> Mapping[str, float]:
         if name not in FLOORS:
             raise KeyError(name)
         if name not in self._found:
-            (self._found[name],) = measure(name, [self._task])
+            self._found[name] = self._expected(floor(name, self._split))
         return self._found[name]
 
     def __iter__(self) -> Iterator[str]:

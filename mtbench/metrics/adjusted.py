@@ -13,8 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mtbench.metrics.closed import HITS
-from mtbench.names import FloatArray, IntArray
+from mtbench.names import HITS, FloatArray, IntArray
 
 BEST = 1.0
 """The value every metric has when each target is ranked first."""

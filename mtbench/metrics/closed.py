@@ -13,10 +13,9 @@ from collections.abc import Mapping
 import numpy as np
 
 from mtbench.errors import UsageError
+from mtbench.names import HITS as HITS
+from mtbench.names import METRICS as METRICS
 from mtbench.names import FloatArray, IntArray
-
-HITS = (1, 3, 5, 10)
-METRICS = ("mr", "mrr", *(f"hits@{k}" for k in HITS))
 
 NO_TARGETS = "metrics of no targets are undefined: choose a split or a stratum with targets"
 

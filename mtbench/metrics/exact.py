@@ -12,8 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mtbench.metrics.closed import HITS
-from mtbench.names import FloatArray, IntArray
+from mtbench.names import HITS, FloatArray, IntArray
 
 ROWS = 1024
 """Distinct rows of counts worked on at once; bounds the memory."""

@@ -10,9 +10,8 @@ from typing import TypeAlias
 
 import numpy as np
 
-from mtbench.auditing.graphs import degrees
-from mtbench.auditing.targets import HALF_LINKS, half_links
-from mtbench.data import graphs as shortest
+from mtbench.data import graphs
+from mtbench.data.graphs import HALF_LINKS, degrees, half_links
 from mtbench.data.splits import Split
 from mtbench.errors import UsageError
 from mtbench.names import HEAD, RELATION, TAIL, BoolArray, IntArray
@@ -67,9 +66,9 @@ def _degree(split: Split, train: Split | None, *, ends: tuple[int, ...]) -> Labe
 
 def _distance(split: Split, train: Split | None) -> Labels:
     heads, tails = split.targets[:, HEAD], split.targets[:, TAIL]
-    found = shortest.distances(split.graph, heads, tails, split.num_entities, FARTHEST)
+    found = graphs.distances(split.graph, heads, tails, split.num_entities, FARTHEST)
     names = [*map(str, range(FARTHEST + 1)), f"more than {FARTHEST}", "unreachable"]
-    return Labels(names, np.where(found == shortest.UNREACHABLE, len(names) - 1, found))
+    return Labels(names, np.where(found == graphs.UNREACHABLE, len(names) - 1, found))
 
 
 def _task(split: Split, train: Split | None) -> Labels:

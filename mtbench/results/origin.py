@@ -3,16 +3,52 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Protocol, TypeVar
 
 from mtbench.data import catalog
 from mtbench.data.load import load
 from mtbench.data.splits import Dataset, Split
 from mtbench.errors import ResultError, UsageError
 from mtbench.names import HEAD, RELATION, TAIL
-from mtbench.results.result import Result
+from mtbench.ranking.ranks import Ranks
+from mtbench.results.runs import RunInfo
 
 
-def with_names(result: Result, split: Split | Dataset | None = None) -> Result:
+class Evaluated(Protocol):
+    """What says where ranks come from: a `mtbench.Result`, and whatever else has its fields."""
+
+    @property
+    def dataset(self) -> str: ...
+
+    @property
+    def dataset_version(self) -> str: ...
+
+    @property
+    def split(self) -> str: ...
+
+    @property
+    def content_sha256(self) -> str: ...
+
+    @property
+    def protocol(self) -> str: ...
+
+    @property
+    def vocabulary(self) -> str: ...
+
+    @property
+    def candidate_seed(self) -> int: ...
+
+    @property
+    def ranks(self) -> Ranks: ...
+
+    @property
+    def run(self) -> RunInfo: ...
+
+
+Given = TypeVar("Given", bound=Evaluated)
+
+
+def with_names(result: Given, split: Split | Dataset | None = None) -> Given:
     """Return a result whose targets have names, taken from its split where they are missing; see `splits_of`."""
     if result.ranks.named:
         return result
@@ -24,10 +60,15 @@ def with_names(result: Result, split: Split | Dataset | None = None) -> Result:
         )
     heads, relations, tails = found.targets.T[[HEAD, RELATION, TAIL]]
     names = (found.entities[heads], found.relations[relations], found.entities[tails])
-    return replace(result, ranks=replace(result.ranks, heads=names[0], relations=names[1], tails=names[2]))
+    return replace(
+        result,
+        ranks=replace(  # type: ignore[type-var]
+            result.ranks, heads=names[0], relations=names[1], tails=names[2]
+        ),
+    )
 
 
-def splits_of(result: Result, given: Split | Dataset | None) -> tuple[Split, Split | None]:
+def splits_of(result: Evaluated, given: Split | Dataset | None) -> tuple[Split, Split | None]:
     """Return the split a run was made on and its training split, None where only the test split is given.
 
     ``given`` is that split or its dataset; left out, the dataset is loaded by the name and version the run

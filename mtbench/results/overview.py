@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from mtbench.data.catalog import Parameter
 from mtbench.files import tables
-from mtbench.metrics.closed import METRICS
+from mtbench.names import METRICS
 
 if TYPE_CHECKING:
     from mtbench.results.result import Result

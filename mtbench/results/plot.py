@@ -11,8 +11,7 @@ import numpy as np
 from mtbench.errors import UnknownNameError, UsageError
 from mtbench.files import pictures, tables
 from mtbench.files.pictures import COLOURS, GREY
-from mtbench.metrics.closed import METRICS
-from mtbench.names import FloatArray, IntArray, NameArray
+from mtbench.names import METRICS, FloatArray, IntArray, NameArray
 from mtbench.results.origin import with_names
 from mtbench.results.overview import task_of
 from mtbench.results.strata import Strata

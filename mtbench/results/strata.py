@@ -16,16 +16,15 @@ import numpy as np
 from mtbench.data.splits import Dataset, Split, encode
 from mtbench.errors import UnknownNameError, UsageError
 from mtbench.files import tables
-from mtbench.metrics.closed import METRICS
-from mtbench.names import BoolArray, FloatArray
+from mtbench.metrics import summary
+from mtbench.names import METRICS, BoolArray, FloatArray
 from mtbench.ranking.ranks import Counts, Ranks
 from mtbench.results.labelling import STRATA
-from mtbench.results.origin import splits_of, with_names
+from mtbench.results.origin import Evaluated, splits_of, with_names
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from mtbench.results.result import Result
 
 WHOLE = "all"
 KINDS = ("metrics", "optimistic", "pessimistic", "chance")
@@ -116,8 +115,8 @@ class Strata:
         )
 
 
-def by(result: Result, name: str, split: Split | Dataset | None = None) -> Strata:
-    """Return the metrics of a run for every stratum of its targets; ``name`` is one of `mtbench.results.labelling.STRATA`.
+def by(result: Evaluated, name: str, split: Split | Dataset | None = None) -> Strata:
+    """Return the metrics of a run for every stratum of its targets; ``name`` is one of `labelling.STRATA`.
 
     ``split`` is the split the run was made on, or its dataset; left out, it is loaded by the name and
     version the run has. Raises `UnknownNameError` for another name, `UsageError` for a run without ranks,
@@ -175,7 +174,7 @@ def _sizes(strata: Strata) -> list[tuple[str, int]]:
     return [(row.label, row.targets) for row in strata]
 
 
-def _values(result: Result) -> dict[str, dict[str, FloatArray]]:
+def _values(result: Evaluated) -> dict[str, dict[str, FloatArray]]:
     """Return per kind of figure every metric of every target, under the rules of the run's protocol."""
 
     def changed(change: Callable[[Counts], Counts]) -> Ranks:
@@ -188,7 +187,7 @@ def _values(result: Result) -> dict[str, dict[str, FloatArray]]:
         "pessimistic": changed(lambda side: Counts(side.greater + side.equal, none, side.count)),
         "chance": changed(lambda side: Counts(none, side.count, side.count)),
     }
-    return {kind: replace(result, ranks=ranks[kind]).per_target() for kind in KINDS}
+    return {kind: summary.per_target(ranks[kind], result.protocol, result.vocabulary) for kind in KINDS}
 
 
 def _stratum(label: str, rows: BoolArray, values: Mapping[str, Mapping[str, FloatArray]]) -> Stratum:

@@ -7,7 +7,6 @@ import json
 import random
 import re
 from importlib import resources
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -227,12 +226,3 @@ def test_a_scenario_from_the_real_excerpt(excerpt, tmp_path):
     )
     assert made[1].test.content_sha256 == drawn[plan.test].content_sha256
     assert made[1].info.citation == catalog.record("wikitopics-mt1/health").citation
-
-
-def test_the_example_of_the_readme_can_be_drawn(excerpt, tmp_path):
-    readme = Path(__file__).resolve().parents[2] / "README.md"
-    (example,) = re.findall(r"```toml\n(.*?)```", readme.read_text(encoding="utf-8"), re.DOTALL)
-    file = tmp_path / "mine.toml"
-    file.write_text(example, encoding="utf-8")
-    made = build_all("wikitopics", [excerpt], scenario=file, out=tmp_path / "out", entities=2000, share=0.2)
-    assert [data.info.id for data in made] == ["mine/places", "mixed/places", "mixed/taxonomy"]

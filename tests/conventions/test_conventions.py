@@ -28,7 +28,7 @@ from mtbench.conventions.reading import (
 from mtbench.errors import ScoreError, UnknownNameError, UsageError
 from mtbench.evaluation.task import evaluate
 from mtbench.heuristics.oracles import blind_oracle
-from mtbench.metrics.closed import HITS
+from mtbench.names import HITS
 from mtbench.ranking.candidates import VOCABULARIES
 
 PROTOCOLS = ("dual", "entity", "relation")

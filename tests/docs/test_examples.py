@@ -20,7 +20,7 @@ TESTED_ELSEWHERE = {
     "pykeen.md": "adapters/test_adapter_pages.py",
     "pyg.md": "adapters/test_adapter_pages.py",
     "submitting.md": "leaderboard/test_submitting_page.py",
-    "your-model.md": "test_your_model_page.py",
+    "your-model.md": "docs/test_your_model_page.py",
 }
 NOT_RUN = {
     "chromium --headless=new --no-sandbox --hide-scrollbars --window-size=1280,1100 "

@@ -27,8 +27,7 @@ from mtbench.errors import MissingExtraError, MtbenchError, UsageError
 from mtbench.evaluation.task import evaluate
 from mtbench.files import atomic
 from mtbench.heuristics.oracles import YARDSTICKS
-from mtbench.metrics.closed import METRICS
-from mtbench.names import HEAD, TAIL
+from mtbench.names import HEAD, METRICS, TAIL
 from mtbench.ranking.ranks import Counts, Ranks
 
 pytestmark = pytest.mark.filterwarnings("ignore::mtbench.results.result.MtbenchWarning")

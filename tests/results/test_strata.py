@@ -16,7 +16,7 @@ from mtbench.data import catalog
 from mtbench.errors import DatasetError, ResultError, UnknownNameError, UsageError
 from mtbench.evaluation.task import evaluate, task
 from mtbench.metrics import closed as metrics
-from mtbench.metrics.closed import METRICS
+from mtbench.names import METRICS
 from mtbench.ranking.candidates import PROTOCOLS
 from mtbench.results import result as results
 from mtbench.results.labelling import STRATA

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 import mtbench
 from mtbench.auditing.patterns import two_hop_patterns
-from mtbench.auditing.targets import half_links
 from mtbench.builders.metafam import dataset as metafam
 from mtbench.builders.metafam.strict import build, rename_relations
 from mtbench.data import building, catalog
+from mtbench.data.graphs import half_links
 from mtbench.data.splits import Dataset, Split
 from mtbench.errors import UsageError
 
