@@ -19,7 +19,7 @@ import warnings
 import numpy as np
 
 from mtbench.data.splits import Split
-from mtbench.evaluation.task import task
+from mtbench.evaluation.tasks import task
 from mtbench.names import IntArray
 from mtbench.ranking.candidates import PROTOCOLS
 

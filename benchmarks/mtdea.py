@@ -32,7 +32,7 @@ from mtdea_literal import LiteralLoop
 from torch import Tensor
 
 import mtbench
-from mtbench.cli.allocator import SETTINGS, restart_with_settings
+from mtbench.cli.app import SETTINGS, restart_with_settings
 from mtbench.ranking.candidates import SAMPLED
 from reference_models.double_equivariant import triple_scores
 from reference_models.equivariant.network import attention_logits

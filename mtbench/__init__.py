@@ -12,25 +12,25 @@ from typing import TYPE_CHECKING
 from mtbench.version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from mtbench.auditing.audit import Audit as Audit
-    from mtbench.auditing.audit import audit as audit
-    from mtbench.builders.build import build as build
-    from mtbench.comparison.compare import compare as compare
+    from mtbench.auditing.report import Audit as Audit
+    from mtbench.auditing.report import audit as audit
+    from mtbench.builders.making import build as build
+    from mtbench.comparison.comparing import compare as compare
     from mtbench.comparison.findings import Comparison as Comparison
     from mtbench.data.catalog import Record as Record
-    from mtbench.data.load import load as load
+    from mtbench.data.loading import load as load
     from mtbench.data.splits import Dataset as Dataset
     from mtbench.data.splits import Split as Split
     from mtbench.errors import MtbenchError as MtbenchError
     from mtbench.evaluation.named import task as task
-    from mtbench.evaluation.task import Task as Task
-    from mtbench.evaluation.task import evaluate as evaluate
-    from mtbench.leakage.contamination import contamination as contamination
+    from mtbench.evaluation.tasks import Task as Task
+    from mtbench.evaluation.tasks import evaluate as evaluate
+    from mtbench.leakage.exposure import contamination as contamination
     from mtbench.results.result import Result as Result
     from mtbench.results.runs import RunInfo as RunInfo
 
 _HOME = {
-    "Audit": "auditing.audit",
+    "Audit": "auditing.report",
     "Comparison": "comparison.findings",
     "Dataset": "data.splits",
     "MtbenchError": "errors",
@@ -38,13 +38,13 @@ _HOME = {
     "Result": "results.result",
     "RunInfo": "results.runs",
     "Split": "data.splits",
-    "Task": "evaluation.task",
-    "audit": "auditing.audit",
-    "build": "builders.build",
-    "compare": "comparison.compare",
-    "contamination": "leakage.contamination",
-    "evaluate": "evaluation.task",
-    "load": "data.load",
+    "Task": "evaluation.tasks",
+    "audit": "auditing.report",
+    "build": "builders.making",
+    "compare": "comparison.comparing",
+    "contamination": "leakage.exposure",
+    "evaluate": "evaluation.tasks",
+    "load": "data.loading",
     "task": "evaluation.named",
 }
 __all__ = [*_HOME, "__version__"]

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from mtbench.data.splits import Split
-from mtbench.evaluation.task import task
+from mtbench.evaluation.tasks import task
 from mtbench.experiments.models import Assignment, Context
 from mtbench.names import RELATION, IntArray
 from reference_models.equivariant.network import Architecture, TripleNetwork, attention_logits

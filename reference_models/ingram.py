@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from mtbench.data.catalog import Parameter
 from mtbench.data.splits import Split
 from mtbench.errors import UsageError
-from mtbench.evaluation.task import task
+from mtbench.evaluation.tasks import task
 from mtbench.experiments.models import Context
 from mtbench.names import IntArray
 from reference_models.graphs.relation_graph import Messages, messages_of

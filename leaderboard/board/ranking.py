@@ -1,4 +1,4 @@
-"""From entries to a board: means over seeds, intervals, tied groups, and who is ranked."""
+"""From entries to a board: means over seeds, intervals, tied groups, who is ranked, and what models may have seen."""
 
 from __future__ import annotations
 
@@ -7,18 +7,43 @@ import statistics
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 
 from leaderboard.board import reported
-from leaderboard.board.board import Board, DatasetBoard, Figures, Line, Overall, Place, figures
-from leaderboard.board.overlap import overlap
+from leaderboard.board.board import Board, DatasetBoard, Figures, Line, Overall, Overlap, Place, figures
+from leaderboard.entries.cards import TRAIN
 from leaderboard.entries.entries import HEADLINE, Entry, Run
-from mtbench.comparison.compare import compare
+from mtbench.comparison.comparing import compare
 from mtbench.conventions.reading import CONVENTIONS
 from mtbench.data import catalog
-from mtbench.errors import DownloadError
+from mtbench.data.loading import load
+from mtbench.errors import DownloadError, MtbenchError
 from mtbench.experiments.run import CONVENTIONS_FILE
+from mtbench.leakage.exposure import contamination
 from mtbench.results.result import EVALUATOR_VERSION, Result
 from mtbench.results.runs import REGIMES, Regime
+
+
+@cache
+def overlap(dataset: str, graph: str) -> Overlap:
+    """Return how many test targets of a dataset a graph has shown, exactly as they stand.
+
+    Graphs are named as in results: ``NAME/train`` is the training graph of a released dataset with its
+    validation targets, ``NAME`` the whole of it. Of any other graph nothing is known here (`mtbench contamination`
+    measures it for whoever has it), nor of a dataset that can neither be loaded nor fetched.
+    """
+    record = catalog.record(dataset)
+    targets = record.parts["test/targets"].triples
+    name = graph.removesuffix(TRAIN)
+    if name not in catalog.names():
+        return Overlap(graph, None, targets)
+    try:
+        other = load(name)
+        found = contamination(load(dataset).test, other.valid if graph.endswith(TRAIN) else other)
+    except MtbenchError:
+        return Overlap(graph, None, targets)
+    return Overlap(graph, found.targets.exact.seen, found.targets.exact.of)
+
 
 DRAWS = 2000
 

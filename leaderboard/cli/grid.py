@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from leaderboard.cli.telling import again, conclude, count, record, show_plan
-from mtbench.cli import completion
+from mtbench.cli import options
 from mtbench.cli.output import AsJson, say, say_json
 from mtbench.errors import RunInterrupted, UnknownNameError, UsageError
-from mtbench.experiments.settings import parse
+from mtbench.experiments.models import parse
 
 if TYPE_CHECKING:
     from leaderboard.grid.jobs import Grid
@@ -31,7 +31,7 @@ def command(
         list[str] | None,
         typer.Argument(
             metavar="MODEL...",
-            autocompletion=completion.models,
+            autocompletion=options.models,
             help="Models, with settings as in mtdea:tasks=4,epochs=5; with --file, labels of the file.",
         ),
     ] = None,
@@ -39,7 +39,7 @@ def command(
         list[str] | None,
         typer.Option(
             metavar="NAME",
-            autocompletion=completion.datasets,
+            autocompletion=options.datasets,
             help="A dataset of the catalogue, or a built directory; may be repeated.",
         ),
     ] = None,
@@ -53,12 +53,12 @@ def command(
     ] = None,
     protocol: Annotated[
         list[str] | None,
-        typer.Option(autocompletion=completion.protocols, help="As of mtbench run; may be repeated.  [default: dual]"),
+        typer.Option(autocompletion=options.protocols, help="As of mtbench run; may be repeated.  [default: dual]"),
     ] = None,
     vocabulary: Annotated[
         list[str] | None,
         typer.Option(
-            autocompletion=completion.vocabularies, help="present, slots or all; may be repeated.  [default: present]"
+            autocompletion=options.vocabularies, help="present, slots or all; may be repeated.  [default: present]"
         ),
     ] = None,
     paper: Annotated[
@@ -96,19 +96,19 @@ def command(
 
     Example: mtbench grid --file grid.toml --engine ray --budget 1h30m
     """
-    from leaderboard.cli.watching import watching
-    from leaderboard.grid import typed
+    from leaderboard.cli.telling import watching
+    from leaderboard.grid import declared
     from leaderboard.grid.drive import drive, survey
     from leaderboard.grid.jobs import check, jobs
 
-    seconds = None if budget is None else typed.duration(budget)
+    seconds = None if budget is None else declared.duration(budget)
     deadline = None if seconds is None else time.time() + seconds
     if (here := str(Path.cwd())) not in sys.path:
         sys.path.insert(0, here)  # as "python -m mtbench" does, so that a model beside us can be named
     asked = _asked(models or [], _split(dataset), file, settings or [])
     asked = replace(
         asked,
-        seeds=asked.seeds if seeds is None else typed.seeds(seeds),
+        seeds=asked.seeds if seeds is None else declared.seeds(seeds),
         protocols=_split(protocol) or asked.protocols,
         vocabularies=_split(vocabulary) or asked.vocabularies,
         candidate_seed=asked.candidate_seed if candidate_seed is None else candidate_seed,
@@ -142,7 +142,7 @@ def command(
 
 def _asked(names: Sequence[str], datasets: Sequence[str], file: Path | None, settings: Sequence[str]) -> Grid:
     """Return the grid of the arguments, or that of the file with the models and datasets chosen."""
-    from leaderboard.grid import declared, typed
+    from leaderboard.grid import declared
     from leaderboard.grid.jobs import Chosen, Grid
 
     if file is not None:
@@ -159,8 +159,8 @@ def _asked(names: Sequence[str], datasets: Sequence[str], file: Path | None, set
     if not names or not datasets:
         raise UsageError("a grid needs MODEL... and --dataset NAME, or --file grid.toml")
     common = parse(settings)
-    models = map(typed.model, names)
-    return Grid([Chosen(typed.label(model, own), model, {**common, **own}) for model, own in models], datasets)
+    models = map(declared.model, names)
+    return Grid([Chosen(declared.label(model, own), model, {**common, **own}) for model, own in models], datasets)
 
 
 def _split(texts: Sequence[str] | None) -> list[str]:
@@ -169,8 +169,7 @@ def _split(texts: Sequence[str] | None) -> list[str]:
 
 
 def _engine(name: str, address: str | None, cpus: float | None, gpus: float | None, device: str) -> Engine:
-    from leaderboard.grid.cluster import on_ray
-    from leaderboard.grid.local import in_this_process
+    from leaderboard.grid.engines import in_this_process, on_ray
 
     if name not in ENGINES:
         raise UnknownNameError("engine", name, ENGINES)

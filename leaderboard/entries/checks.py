@@ -11,11 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from leaderboard.entries import run_checks
-from leaderboard.entries.cards import CARD_FILE, SLUG, TRAIN, Card, SubmissionError
+from leaderboard.entries.cards import CARD_FILE, SLUG, TRAIN, Card, Problem, SubmissionError, quote
 from leaderboard.entries.cards import read as read_card
 from leaderboard.entries.entries import Entry, load
 from leaderboard.entries.files import account
-from leaderboard.entries.problems import Problem, quote
 from leaderboard.entries.run_checks import RunRead, Task
 from mtbench.errors import UnknownNameError
 from mtbench.names import METRICS

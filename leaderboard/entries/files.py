@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 
-from leaderboard.entries.cards import CARD_BYTES, CARD_FILE
-from leaderboard.entries.problems import Problem
+from leaderboard.entries.cards import CARD_BYTES, CARD_FILE, Problem
 from mtbench.experiments.run import CHECKPOINTS, CONVENTIONS_FILE
 from mtbench.experiments.told import HISTORY_FILE, TASKS_FILE
 from mtbench.ranking.candidates import PROTOCOLS, VOCABULARIES

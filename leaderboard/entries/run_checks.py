@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from leaderboard.entries.cards import Problem, quote
 from leaderboard.entries.entries import TASKS
 from leaderboard.entries.files import RUN_FILES, SIZES
-from leaderboard.entries.problems import Problem, quote
 from leaderboard.entries.reading import expect_ranks, read_json, unplain
 from leaderboard.entries.shapes import (
     HEADER,
@@ -34,7 +34,7 @@ from mtbench.names import METRICS
 from mtbench.ranking.ranks import Ranks
 from mtbench.results import result as results
 from mtbench.results import runs
-from mtbench.results.rescore import FORGIVEN
+from mtbench.results.rescoring import FORGIVEN
 from mtbench.results.result import EVALUATOR_VERSION, TOLERANCE, Metrics
 from mtbench.results.runs import RANKS_FILE, RESULT_FILE
 

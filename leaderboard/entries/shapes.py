@@ -8,12 +8,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 
-from leaderboard.entries.cards import is_address
-from leaderboard.entries.problems import quote
+from leaderboard.entries.cards import is_address, quote
 from mtbench.conventions.reading import CONVENTIONS, STANDARD
 from mtbench.names import METRICS
 from mtbench.ranking.candidates import SAMPLED
-from mtbench.results.rescore import REPLACED
+from mtbench.results.rescoring import REPLACED
 from mtbench.results.result import KEYS, TOLERANCE
 from mtbench.results.runs import REGIMES, STATUSES
 

@@ -11,9 +11,8 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
 from leaderboard.entries import cards, checks
-from leaderboard.entries.cards import CARD_FILE, SLUG, TRAIN, Card, SubmissionError
+from leaderboard.entries.cards import CARD_FILE, SLUG, TRAIN, Card, Problem, SubmissionError, plain
 from leaderboard.entries.files import RUN_FILES, SIZES, TASK_FOLDERS, account
-from leaderboard.entries.problems import Problem, plain
 from leaderboard.entries.reading import read_json
 from leaderboard.entries.run_checks import content_sha256, may_name_targets
 from leaderboard.entries.shapes import result_shape
@@ -22,7 +21,7 @@ from mtbench.errors import ResultError
 from mtbench.experiments.told import TASKS_FILE
 from mtbench.files import atomic
 from mtbench.results import result as results
-from mtbench.results.rescore import FORGIVEN
+from mtbench.results.rescoring import FORGIVEN
 from mtbench.results.result import Result
 from mtbench.results.runs import RANKS_FILE, RESULT_FILE
 

@@ -8,10 +8,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from leaderboard.grid import log
+from leaderboard.grid import state
 from leaderboard.grid.jobs import Job
-from leaderboard.grid.log import Line
-from leaderboard.grid.look import ATTEMPTS, PENDING, Look, State, kept, look, status
+from leaderboard.grid.state import ATTEMPTS, PENDING, Line, Look, State, kept, look, status
 from leaderboard.grid.work import Attempt, Ending, Engine, Outcome, Watch, record_death
 from mtbench.errors import MtbenchError
 
@@ -43,7 +42,7 @@ class Ended:
 def survey(jobs: Sequence[Job], directory: Path, *, retry_failed: bool = False) -> list[Look]:
     """Return what there is of every job; raises what `look` raises for the first one that does not fit."""
     lines: dict[tuple[str, str, int], list[Line]] = {job.key: [] for job in jobs}
-    for line in log.read(directory):
+    for line in state.read(directory):
         if line.key in lines:
             lines[line.key].append(line)
     return [look(job, lines[job.key], retry_failed=retry_failed) for job in jobs]
@@ -73,7 +72,7 @@ def drive(
     for outcome in engine(queue, deadline, watch):
         job, again = outcome.attempt.job, None
         if outcome.ending in _LOGGED:
-            log.append(directory, _line(outcome))
+            state.append(directory, _line(outcome))
             attempts[job.key] += 1
         if outcome.ending == "failed":
             failures[job.key] += 1

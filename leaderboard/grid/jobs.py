@@ -9,7 +9,7 @@ from pathlib import Path
 
 from leaderboard.entries.cards import SLUG
 from mtbench.data import catalog, store
-from mtbench.data.load import directory_given
+from mtbench.data.loading import directory_given
 from mtbench.errors import MtbenchError, UsageError
 from mtbench.experiments import models
 from mtbench.experiments.models import Context

@@ -11,12 +11,12 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Literal, Protocol, TypeAlias
 
-from leaderboard.grid import look
+from leaderboard.grid import state
 from leaderboard.grid.jobs import Job
-from mtbench.data.load import load
+from mtbench.data.loading import load
 from mtbench.errors import AtWorkError, MtbenchError
-from mtbench.evaluation.task import task
-from mtbench.experiments.failures import FAILURE_FILE
+from mtbench.evaluation.tasks import task
+from mtbench.experiments.costs import FAILURE_FILE
 from mtbench.experiments.models import Progress, silent
 from mtbench.experiments.run import CHECKPOINTS, alone, run
 from mtbench.files.atomic import storage_errors
@@ -110,13 +110,13 @@ def do(attempt: Attempt, deadline: float | None, report: Callable[[Progress], No
         anew = f" (to begin this run anew, remove {attempt.job.partial})" if attempt.job.partial.exists() else ""
         return ended("blocked", f"{error}{anew}")
     failed = [result for result in results if result.run.status != "ok"]
-    return ended(look.status(results), failed[0].warnings[0] if failed else "")
+    return ended(state.status(results), failed[0].warnings[0] if failed else "")
 
 
 def _finished(job: Job) -> bool:
     """Tell whether another process finished a job after `_cleared` and before `run` held its directory."""
     try:
-        return look.kept(job) is not None
+        return state.kept(job) is not None
     except MtbenchError:
         return False
 
@@ -129,10 +129,10 @@ def _cleared(attempt: Attempt) -> bool:
     """
     job = attempt.job
     with alone(job.directory):
-        found = look.kept(job)
+        found = state.kept(job)
         if found is None:
             return True
-        if not attempt.retry or look.status(found) != "failed":
+        if not attempt.retry or state.status(found) != "failed":
             return False
         with storage_errors(job.directory):
             if (job.partial / CHECKPOINTS).exists():
@@ -161,7 +161,7 @@ def record_death(outcome: Outcome) -> None:
     )
     new = job.directory.parent / f".{job.directory.name}.dead"
     with alone(job.directory), storage_errors(job.directory):
-        if look.kept(job) is not None:
+        if state.kept(job) is not None:
             return
         shutil.rmtree(new, ignore_errors=True)
         for number, pair in enumerate(plan.tasks()):

@@ -13,13 +13,13 @@ from pathlib import Path
 
 from leaderboard.board.board import DatasetBoard, Figure
 from leaderboard.entries.entries import Entry
-from leaderboard.site import inline
+from leaderboard.site import pictures
 from leaderboard.site import pictures as drawings
 from leaderboard.site.cells import Cell, Column, Group, Row, Table, slug
 from leaderboard.site.pictures import Pair
 from leaderboard.site.readings import PAPER, value
 from leaderboard.site.strata import Data
-from mtbench.auditing.audit import audit
+from mtbench.auditing.report import audit
 from mtbench.errors import MtbenchError
 from mtbench.experiments.told import HISTORY_FILE, TASKS_FILE
 
@@ -54,7 +54,7 @@ def paper_against_ours(part: DatasetBoard, names: Mapping[str, str]) -> str:
     if not panels:
         return ""
     title = f"Reported and re-evaluated MRR on {part.name}, each row under its own convention. {'; '.join(said)}."
-    return inline.draw(f"{slug(part.name)}-paper", partial(drawings.draw_pairs, panels), title)
+    return pictures.draw(f"{slug(part.name)}-paper", partial(drawings.draw_pairs, panels), title)
 
 
 def curves(entry: Entry, dataset: str) -> str:
@@ -73,7 +73,7 @@ def curves(entry: Entry, dataset: str) -> str:
         best = max(records, key=lambda record: record.get("valid_mrr", -math.inf))
         said.append(f"{stage}: best validation MRR {best['valid_mrr']:.3f} in epoch {best['epoch']:.0f}")
     title = f"Training of {entry.card.name} on {dataset}. {'; '.join(said)}."
-    return inline.draw(f"{slug(dataset)}-curves", partial(drawings.draw_curves, history), title)
+    return pictures.draw(f"{slug(dataset)}-curves", partial(drawings.draw_curves, history), title)
 
 
 def tasks(entry: Entry, dataset: str) -> list[Table]:

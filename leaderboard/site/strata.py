@@ -15,11 +15,11 @@ import numpy as np
 
 from leaderboard.board.board import Figure, Line
 from leaderboard.entries.entries import HEADLINE
-from leaderboard.site import inline
+from leaderboard.site import pictures
 from leaderboard.site import pictures as drawings
 from leaderboard.site.cells import Cell, Column, Group, Row, Table, figure_cell
 from leaderboard.site.pictures import MOST, Panel, Stratum
-from mtbench.data.load import load
+from mtbench.data.loading import load
 from mtbench.data.splits import Dataset, Split, encode
 from mtbench.errors import MtbenchError, UsageError
 from mtbench.names import FloatArray
@@ -77,7 +77,7 @@ def strata(name: str, lines: Sequence[Line], data: Data) -> tuple[str, Sequence[
     title = (
         f"MRR of {', '.join(names.values())} on {lines[0].dataset} by stratum; the figures are in the tables below it."
     )
-    return inline.draw(f"{name}-picture", partial(drawings.draw_panels, panels, names), title), tables, ""
+    return pictures.draw(f"{name}-picture", partial(drawings.draw_panels, panels, names), title), tables, ""
 
 
 def _rows(key: str, lines: Sequence[Line], found: Dataset, data: Data) -> Sequence[Stratum]:

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from mtbench.auditing.candidates import CandidateAudit
-from mtbench.auditing.graphs import GraphAudit
-from mtbench.auditing.overlap import Overlap
-from mtbench.auditing.patterns import Pattern
-from mtbench.auditing.relations import RelationPair
+from mtbench.auditing.graphs import GraphAudit, Overlap
+from mtbench.auditing.relations import Pattern, RelationPair
 from mtbench.auditing.targets import TargetAudit
 
 NOTABLE = 0.1

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from mtbench.auditing.audit import Audit
+from mtbench.auditing.report import Audit
 from mtbench.files import pictures
 from mtbench.names import FloatArray, IntArray
 

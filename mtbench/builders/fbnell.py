@@ -1,4 +1,4 @@
-"""FBNELL from raw files: exactly the release from the GraIL splits, or the paper's recipe on full dumps."""
+"""FBNELL from raw files: exactly the release, or the recipe on full dumps; and its strict variant."""
 
 from __future__ import annotations
 
@@ -14,10 +14,12 @@ import numpy as np
 
 from mtbench.builders.dumps.dump import read_dump
 from mtbench.builders.dumps.sampling import Stream, hold_out
+from mtbench.data import catalog
 from mtbench.data.catalog import Parameter, Record
 from mtbench.data.splits import Dataset, NamedTriple, Split, encode, vocabulary
 from mtbench.errors import DatasetError, UsageError
 from mtbench.files.hashing import content_hash
+from mtbench.names import RELATION
 
 SOURCES = {"nell-995": "nell_v3", "fb15k-237": "fb237_v2"}
 """The knowledge graphs and the GraIL subsets of them, in the order of the released rows."""
@@ -231,3 +233,33 @@ def _relations() -> dict[str, _Relations]:
         source: _Relations(**{part: frozenset(text.split()) for part, text in lists.items()})
         for source, lists in _facts()["relations"].items()
     }
+
+
+def keep_new_relations(data: Dataset, name: str) -> Dataset:
+    """Return a dataset called ``name`` without the test targets whose relation type occurs in training.
+
+    The question of these benchmarks is prediction on *new* relation types; a target on a trained one is
+    answered by memory. Names are compared; the training targets count as training. Graphs, vocabularies
+    and validation stay as they are. Raises `DatasetError` where no target is left.
+    """
+    train, test = data.valid, data.test
+    used = np.unique(np.concatenate((train.graph, train.targets))[:, RELATION])
+    old = np.isin(test.relations[test.targets[:, RELATION]], train.relations[used])
+    if old.all():
+        raise DatasetError(f"{data.name}: every test target is on a relation type of training; none is left for {name}")
+    return replace(
+        data,
+        name=name,
+        train=replace(data.train, dataset=name),
+        valid=replace(data.valid, dataset=name),
+        test=replace(data.test, dataset=name, targets=test.targets[~old]),
+    )
+
+
+def build_strict() -> Dataset:
+    """Build ``fbnell-strict``: FBNELL with the 397 targets on relation types that are absent from training."""
+    from mtbench.data.building import derive
+
+    record = catalog.record("fbnell-strict")
+    data = keep_new_relations(derive("fbnell"), record.id)
+    return replace(data, version=record.version, info=record, parameters=dict(record.parameters))

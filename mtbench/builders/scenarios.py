@@ -13,7 +13,7 @@ from typing import cast
 from mtbench.builders import wikitopics
 from mtbench.builders.dumps.dump import Dump
 from mtbench.builders.wikitopics import Plan, Sample
-from mtbench.data import catalog, scenario
+from mtbench.data import catalog, manifest
 from mtbench.data.catalog import Graph, Parameter, Part, Record
 from mtbench.data.splits import Dataset, Split
 from mtbench.errors import DatasetError, UnknownNameError, UsageError
@@ -147,7 +147,7 @@ def _record(plan: Plan, splits: Mapping[Sample, Split], parameters: Mapping[str,
         "test/graph": Part(len(test.graph), test.graph_sha256),
         "test/targets": Part(len(test.targets), test.targets_sha256),
     }
-    return scenario.record(plan.name, VERSION, LICENCE, citation, parameters, graphs, parts)
+    return manifest.record(plan.name, VERSION, LICENCE, citation, parameters, graphs, parts)
 
 
 def _topics(table: Mapping[str, object], where: str) -> dict[str, dict[str, tuple[str, ...]]]:

@@ -17,7 +17,7 @@ import numpy as np
 from mtbench.conventions.draws import candidates, integers
 from mtbench.conventions.records import CONVENTIONS, STANDARD, Convention, Lists, convention_named
 from mtbench.data.splits import Split
-from mtbench.evaluation.task import BATCH_SIZE, Task
+from mtbench.evaluation.tasks import BATCH_SIZE, Task
 from mtbench.files import tables
 from mtbench.metrics import closed as metrics
 from mtbench.names import FloatArray, IntArray, InverseScorer, Scorer, Side
@@ -94,7 +94,7 @@ def read(
 ) -> ConventionResult:
     """Rank a scorer as the code behind some rows of the paper's tables ranked its own model.
 
-    ``score``, ``batch_size`` and ``progress`` are as for `mtbench.evaluation.task.evaluate`; ``seed`` names the
+    ``score``, ``batch_size`` and ``progress`` are as for `mtbench.evaluation.tasks.evaluate`; ``seed`` names the
     draw of candidates and of the random integer, and the same one gives the same figures everywhere.
     A scorer that tells inverse relations apart (`mtbench.names.InverseScorer`) is asked through them where a
     target is ranked as its inverse, any other through the relation itself.

@@ -7,18 +7,17 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from mtbench.data import catalog, store
-from mtbench.data import parts as comparison
+from mtbench.data import splits as comparison
 from mtbench.data.catalog import Parameter, Record
-from mtbench.data.parts import Comparison
-from mtbench.data.splits import Dataset
+from mtbench.data.splits import Comparison, Dataset
 from mtbench.errors import DatasetError, UnknownNameError, UsageError
 from mtbench.files.atomic import expect_replaceable
 from mtbench.files.hashing import file_hash
 
 BUILDERS: dict[str, str] = {
-    "fbnell-strict": "mtbench.builders.fbnell_strict:build",
+    "fbnell-strict": "mtbench.builders.fbnell:build_strict",
     "metafam": "mtbench.builders.metafam.dataset:build",
-    "metafam-strict": "mtbench.builders.metafam.strict:build",
+    "metafam-strict": "mtbench.builders.metafam.dataset:build_strict",
     "release": "mtbench.builders.release:build",
 }
 """The builder a record names, and the function behind it, imported when it is first used."""

@@ -1,4 +1,4 @@
-"""The manifest of a stored dataset: what it is, what made it, and the hash of every file beside it."""
+"""The manifest of a stored dataset: what it is, its record if no catalogue has it, and the hash of its files."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from types import MappingProxyType
 
-from mtbench.data.catalog import Graph, Parameter, Source
+from mtbench.data.catalog import Graph, Parameter, Part, Record, Source
 from mtbench.errors import DatasetError
 
 SCHEMA = 1
@@ -99,3 +100,51 @@ def parse(data: bytes, where: str) -> Manifest:
 def _own_hash(body: Mapping[str, object]) -> str:
     canonical = json.dumps(body, ensure_ascii=True, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(canonical.encode()).hexdigest()
+
+
+BUILDER = "scenario"
+"""The builder that marks such a dataset: its record is not looked up but made by `record`."""
+
+
+def record(
+    name: str,
+    version: str,
+    licence: str,
+    citation: str,
+    parameters: Mapping[str, Parameter],
+    graphs: Mapping[str, Graph],
+    parts: Mapping[str, Part],
+) -> Record:
+    """Return the record of a scenario's dataset, whose only release is the dataset itself.
+
+    All of it stands in the manifest, so that what is loaded has the record that was stored.
+    ``parameters`` are the options of the sample, the topics and properties of ``train`` and ``test``,
+    and the SHA-256 of the scenario file; ``graphs`` and ``parts`` have the keys of `Record`.
+    """
+    train, test = str(parameters.get("train", "")), str(parameters.get("test", ""))
+    return Record(
+        id=name,
+        title=f"{name}, a scenario of one's own",
+        version=version,
+        builder=BUILDER,
+        summary=(
+            f"Triples of a dump: train on {' and '.join(train.split('+'))}, predict in {test} "
+            f"({parameters.get('entities')} entities each, share {parameters.get('share')} of the triples hidden, "
+            f"seed {parameters.get('seed')})."
+        ),
+        licence=licence,
+        citation=citation,
+        aliases=(),
+        defects=(),
+        graphs=graphs,
+        parts={key: part for key, part in parts.items() if key not in ("train/targets", "valid/graph")},
+        sources=(),
+        parameters=MappingProxyType(dict(parameters)),
+        candidates=MappingProxyType({}),
+    )
+
+
+def build_arguments(parameters: Mapping[str, Parameter]) -> str:
+    """Return the words after ``mtbench build`` that make such a dataset again, the two files left to fill in."""
+    options = " ".join(f"--set {key}={parameters[key]}" for key in ("entities", "share") if key in parameters)
+    return f"wikitopics --raw DUMP --scenario FILE.toml --seed {parameters.get('seed', 0)} {options}"

@@ -14,12 +14,11 @@ import numpy as np
 import platformdirs
 import pyarrow as pa
 
-from mtbench.data import catalog, manifest, parquet, scenario
-from mtbench.data import parts as comparison
+from mtbench.data import catalog, manifest, parquet
+from mtbench.data import splits as comparison
 from mtbench.data.catalog import Graph, Part, Record
 from mtbench.data.manifest import Manifest, StoredFile, StoredPart
-from mtbench.data.parts import Comparison
-from mtbench.data.splits import Dataset, Split
+from mtbench.data.splits import Comparison, Dataset, Split
 from mtbench.errors import CorruptedFileError, DatasetError
 from mtbench.files import atomic
 from mtbench.names import IntArray
@@ -199,20 +198,20 @@ def _expect_release(found: Manifest, record: Record, directory: Path, remedy: st
 
 
 def _record(found: Manifest) -> Record:
-    if found.builder != scenario.BUILDER:
+    if found.builder != manifest.BUILDER:
         return catalog.record(found.record)
     parts = {key: Part(part.triples, part.content_sha256) for key, part in found.parts.items()}
-    return scenario.record(
+    return manifest.record(
         found.record, found.version, found.licence, found.citation, found.parameters, found.graphs, parts
     )
 
 
 def _remedy(found: Manifest, record: Record, directory: Path) -> str:
-    if found.builder == scenario.BUILDER:
+    if found.builder == manifest.BUILDER:
         # The datasets of a scenario file lie in folders of their names, below the directory they were built into.
         depth = len(Path(record.id).parts)
         root = directory.absolute().parents[depth - 1] if len(directory.absolute().parents) >= depth else directory
-        return mend(scenario.build_arguments(found.parameters), root)
+        return mend(manifest.build_arguments(found.parameters), root)
     changed = {key: value for key, value in found.parameters.items() if record.parameters.get(key) != value}
     options = [f"--seed {value}" if key == "seed" else f"--set {key}={value}" for key, value in changed.items()]
     return mend(" ".join([record.id, *options]), directory)

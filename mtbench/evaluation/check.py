@@ -17,7 +17,7 @@ import numpy as np
 from mtbench.data.splits import Split
 from mtbench.errors import NotFiniteError, ScoreError
 from mtbench.evaluation.subjects import Factory, factory, function, synthetic
-from mtbench.evaluation.task import Task, task
+from mtbench.evaluation.tasks import Task, task
 from mtbench.metrics import closed as metrics
 from mtbench.names import HEAD, RELATION, TAIL, FloatArray, IntArray, ScoreArray, ScoreFunction
 from mtbench.ranking.ranks import accept

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from mtbench.data import catalog, store
-from mtbench.data.load import load
+from mtbench.data.loading import load
 from mtbench.data.splits import SPLIT_NAMES, Split
 from mtbench.errors import UnknownNameError, UsageError
-from mtbench.evaluation.task import Task
-from mtbench.evaluation.task import task as task_of
+from mtbench.evaluation.tasks import Task
+from mtbench.evaluation.tasks import task as task_of
 from mtbench.ranking.candidates import PROTOCOLS, VOCABULARIES
 
 
@@ -20,7 +20,7 @@ def task(
     """Return the task of a dataset, or of a split that is loaded already.
 
     ``source`` is what `load` takes, and ``split`` then says which of its splits is meant, or a `Split`
-    itself. The other arguments are those of `mtbench.evaluation.task.task`. Raises `UnknownNameError` for a
+    itself. The other arguments are those of `mtbench.evaluation.tasks.task`. Raises `UnknownNameError` for a
     dataset, split, protocol or vocabulary that does not exist, and `UsageError` for a split without
     targets.
     """

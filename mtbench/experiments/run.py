@@ -16,16 +16,15 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from mtbench.conventions import reading as conventions
-from mtbench.data.load import load
+from mtbench.data.loading import load
 from mtbench.data.splits import Dataset
 from mtbench.data.store import cache_root
 from mtbench.errors import AtWorkError, UnknownNameError, UsageError
-from mtbench.evaluation.task import task
+from mtbench.evaluation.tasks import task
+from mtbench.experiments import costs, models
 from mtbench.experiments import costs as meter
-from mtbench.experiments import failures, models
 from mtbench.experiments import told as learned
-from mtbench.experiments.costs import Meter
-from mtbench.experiments.failures import FAILURE_FILE, Failure
+from mtbench.experiments.costs import FAILURE_FILE, Failure, Meter
 from mtbench.experiments.models import Context, Model, Progress, TellsMemory
 from mtbench.files.atomic import is_free, storage_errors
 from mtbench.names import Scorer
@@ -103,7 +102,7 @@ def run(
     memory gives results of the status ``oom``, without ranks, for every task it did not reach.
     Any other error of a model is raised and leaves the checkpoints; with ``keep_failures`` it becomes
     results of the status ``failed`` and a ``failure.txt`` in the run directory, which is what a grid of
-    runs needs (`mtbench.experiments.failures.of`).
+    runs needs (`mtbench.experiments.costs.of`).
 
     Raises `UsageError` if the run directory exists (with ``force``: if it holds more than a run), if
     another process is at work on it, or if the checkpoints there belong to other options.
@@ -170,7 +169,7 @@ def _results(
             with storage_errors(partial):
                 (partial / CONVENTIONS_FILE).write_text(json.dumps(read, indent=2) + "\n", encoding="utf-8")
     except Exception as error:
-        failure = failures.of(error, keep=keep_failures)
+        failure = costs.of(error, keep=keep_failures)
         if failure is None:
             raise
     if failure is not None:

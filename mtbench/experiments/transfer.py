@@ -21,13 +21,13 @@ from typing import TypeVar
 import numpy as np
 
 from mtbench.data import catalog, store
-from mtbench.data.load import load
+from mtbench.data.loading import load
 from mtbench.data.splits import Dataset
 from mtbench.errors import UnknownNameError, UsageError
-from mtbench.evaluation.task import Task, task
+from mtbench.evaluation.tasks import Task, task
+from mtbench.experiments import costs, models
 from mtbench.experiments import costs as meter
-from mtbench.experiments import failures, models
-from mtbench.experiments.failures import Failure
+from mtbench.experiments.costs import Failure
 from mtbench.experiments.matrix import Matrix, scenario_file
 from mtbench.experiments.models import Context, Model, Progress
 from mtbench.experiments.run import alone, describe
@@ -186,7 +186,7 @@ def _attempt(work: Callable[[], Done]) -> Done | Failure:
     try:
         return work()
     except Exception as error:
-        failure = failures.of(error, keep=False)
+        failure = costs.of(error, keep=False)
         if failure is None:
             raise
     gc.collect()
@@ -255,7 +255,7 @@ def _publish(plan: Plan, directory: Path, matrix: Matrix) -> None:
     if plan.version and (found := matrix.scenarios()):
         atomic.replace_file(directory / SCENARIO_FILE, scenario_file(found, plan.version).encode())
     if pictures.available():
-        from mtbench.experiments.matrix_plot import draw
+        from mtbench.experiments.plots import draw
 
         draw(matrix, directory / PICTURE_FILE)
 

@@ -12,8 +12,8 @@ from mtbench.errors import UnknownNameError, UsageError
 from mtbench.files import atomic
 
 FORMATS: dict[str, str] = {
-    "tsv": "mtbench.export.tsv:write",
-    "npz": "mtbench.export.npz:write",
+    "tsv": "mtbench.export.arrays:write_tsv",
+    "npz": "mtbench.export.arrays:write_npz",
     "pyg": "mtbench.export.pyg:write",
     "huggingface": "mtbench.export.huggingface:write",
     "croissant": "mtbench.export.croissant:write",

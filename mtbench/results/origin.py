@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Protocol, TypeVar
 
 from mtbench.data import catalog
-from mtbench.data.load import load
+from mtbench.data.loading import load
 from mtbench.data.splits import Dataset, Split
 from mtbench.errors import ResultError, UsageError
 from mtbench.names import HEAD, RELATION, TAIL

@@ -17,7 +17,7 @@ from mtbench.files import tables
 from mtbench.files.hashing import content_hash, file_hash
 from mtbench.metrics import closed as metrics
 from mtbench.metrics import summary
-from mtbench.metrics.adjusted import Adjusted, adjust
+from mtbench.metrics.summary import Adjusted, adjust
 from mtbench.names import FloatArray
 from mtbench.ranking.candidates import CANDIDATES_VERSION, PROTOCOLS, VOCABULARIES, full_hash
 from mtbench.ranking.ranks import Ranks

@@ -12,8 +12,7 @@ from mtbench.names import HEAD, RELATION, TAIL, IntArray
 from reference_models.equivariant.network import TripleNetwork
 from reference_models.graphs.distances import adjacency, pair_distances
 from reference_models.graphs.graph import TypedGraph
-from reference_models.training.losses import dual_sampling
-from reference_models.training.negatives import Negatives
+from reference_models.training.negatives import Negatives, dual_sampling
 from reference_models.training.recipe import Recipe
 
 

@@ -12,8 +12,7 @@ from mtbench.names import IntArray
 from reference_models.equivariant.network import TripleNetwork
 from reference_models.training.batches import Batch, Stage, prepare, task_loss
 from reference_models.training.loop import State, Tell, Work, mean_loss
-from reference_models.training.losses import concentration_penalty, one_hot_penalty
-from reference_models.training.negatives import Negatives
+from reference_models.training.negatives import Negatives, concentration_penalty, one_hot_penalty
 from reference_models.training.recipe import Recipe
 
 

@@ -16,7 +16,7 @@ from torch import Tensor
 from mtbench.data.catalog import Parameter
 from mtbench.data.splits import Split
 from mtbench.errors import DatasetError, UsageError
-from mtbench.evaluation.task import Task
+from mtbench.evaluation.tasks import Task
 from mtbench.experiments.models import Context
 from mtbench.metrics import closed as metrics
 from mtbench.names import HEAD, TAIL, BoolArray, IntArray

@@ -1,8 +1,11 @@
-"""Corrupted triples to train against: tails and relations drawn uniformly, never observed ones."""
+"""What a model trains against: corrupted triples that were never observed, and the losses over them."""
 
 from __future__ import annotations
 
 import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.functional import softplus
 
 from mtbench.names import HEAD, RELATION, TAIL, IntArray
 from reference_models.graphs.graph import TypedGraph
@@ -48,3 +51,28 @@ class Negatives:
                 return
         valid = np.take_along_axis(triples[..., column], wrong.argmin(axis=1)[:, None], axis=1)
         triples[..., column] = np.where(wrong & ~wrong.all(axis=1, keepdims=True), valid, triples[..., column])
+
+
+def dual_sampling(positives: Tensor, tails: Tensor, relations: Tensor, weighting: str) -> Tensor:
+    """Return the mean loss per positive of logits ``(b,)``, ``(b, n)`` and ``(b, m)``.
+
+    ``paper`` is equation 5: the positive, the mean over tail corruptions and the mean over relation
+    corruptions weigh 1 : 1 : 1. ``joint`` is the published code's binary cross-entropy over all logits
+    with the positives weighted up, 1 : 1 between positives and negatives.
+    """
+    positive = softplus(-positives)
+    if weighting == "paper":
+        return (positive + softplus(tails).mean(dim=1) + softplus(relations).mean(dim=1)).mean()
+    negatives = torch.cat([tails, relations], dim=1)
+    return (negatives.shape[1] * positive + softplus(negatives).sum(dim=1)).mean() / (1 + negatives.shape[1])
+
+
+def one_hot_penalty(logits: Tensor) -> Tensor:
+    """Return the summed entropy of the attention rows ``(R, K)``: zero when every row is one-hot."""
+    log_attention = torch.log_softmax(logits, dim=1)
+    return -(log_attention.exp() * log_attention).sum()
+
+
+def concentration_penalty(logits: Tensor) -> Tensor:
+    """Return minus the summed log-gamma of the task sizes: lowest when few tasks hold all relations."""
+    return -torch.lgamma(1 + torch.softmax(logits, dim=1).sum(dim=0)).sum()

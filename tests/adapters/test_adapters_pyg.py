@@ -8,7 +8,7 @@ import pytest
 from mtbench.adapters import pyg as adapter
 from mtbench.adapters import requirements as modules
 from mtbench.errors import MissingExtraError, ScoreError, UsageError
-from mtbench.evaluation.task import evaluate, task
+from mtbench.evaluation.tasks import evaluate, task
 from mtbench.export import pyg as exporter
 
 pytestmark = pytest.mark.filterwarnings("ignore::mtbench.results.result.MtbenchWarning")

@@ -11,7 +11,7 @@ from ranking_toys import random_split
 from mtbench.adapters import pykeen as adapter
 from mtbench.adapters import requirements as modules
 from mtbench.errors import MissingExtraError, UsageError
-from mtbench.evaluation.task import evaluate, task
+from mtbench.evaluation.tasks import evaluate, task
 
 pytestmark = pytest.mark.filterwarnings("ignore::mtbench.results.result.MtbenchWarning")
 

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 import mtbench
 from mtbench.auditing.graphs import audit_graph
-from mtbench.auditing.patterns import two_hop_patterns
-from mtbench.auditing.relations import similar_relations
+from mtbench.auditing.relations import similar_relations, two_hop_patterns
 from mtbench.auditing.targets import audit_targets, half_links
 from mtbench.data.splits import Split
 from mtbench.errors import UsageError

@@ -9,7 +9,7 @@ import pytest
 import released
 
 import mtbench
-from mtbench.auditing.patterns import two_hop_patterns
+from mtbench.auditing.relations import two_hop_patterns
 
 MT2_HEALTH = ("P289", "P509", "P1050", "P1057", "P1196", "P1995", "P2293", "P2597")
 MT3_TAXONOMY = ("P460", "P1365", "P2670")

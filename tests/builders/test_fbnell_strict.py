@@ -7,9 +7,9 @@ import pytest
 import released
 
 import mtbench
-from mtbench.builders import fbnell_strict as strict
+from mtbench.builders import fbnell as strict
 from mtbench.data import building, catalog
-from mtbench.data import parts as comparison
+from mtbench.data import splits as comparison
 from mtbench.data.splits import Dataset
 from mtbench.errors import DatasetError
 

@@ -15,7 +15,7 @@ import toys
 import mtbench
 from mtbench.builders import scenarios, wikitopics
 from mtbench.builders.dumps.dump import read_dump
-from mtbench.builders.raw import build_all
+from mtbench.builders.making import build_all
 from mtbench.data import catalog, store
 from mtbench.errors import CorruptedFileError, DatasetError, UsageError
 

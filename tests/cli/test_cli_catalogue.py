@@ -49,7 +49,7 @@ def test_fetch_all(run, server, cache):
 
 def test_fetch_goes_on_after_a_dataset_that_cannot_be_had(run, server, monkeypatch):
     record = catalog.record("toy")
-    monkeypatch.setattr("mtbench.cli.fetch.chosen", lambda names, every: [catalog.record(name) for name in names])
+    monkeypatch.setattr("mtbench.cli.datasets.chosen", lambda names, every: [catalog.record(name) for name in names])
     server.behaviour["/data/msg.txt"] = ["page"]
     code, out, err = run("fetch", "toy", "toy")
     assert code == 1

@@ -7,7 +7,7 @@ import json
 import pytest
 from ranking_toys import hashed, random_split
 
-from mtbench.evaluation.task import evaluate, task
+from mtbench.evaluation.tasks import evaluate, task
 from mtbench.results.runs import RunInfo
 
 pytestmark = pytest.mark.filterwarnings("ignore::mtbench.results.result.MtbenchWarning")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from importlib.metadata import EntryPoint
 
 import pytest
 import toys
@@ -81,10 +82,18 @@ def test_every_verb_explains_itself_with_an_example(run, verb):
     assert not listed.endswith("...")
 
 
-def test_a_verb_without_its_module_is_not_offered(monkeypatch):
-    verbs = {"list": "mtbench.cli.list", "juggle": "mtbench.cli.app.juggle", "tame": "circus.cli.tame"}
-    monkeypatch.setattr(cli, "VERBS", verbs)
-    assert [command.name for command in cli.make_app().registered_commands] == ["list"]
+def test_a_verb_of_another_package_is_offered(monkeypatch, run):
+    brought = [EntryPoint("juggle", "mtbench.cli.datasets:cite", cli.VERBS_GROUP)]
+    monkeypatch.setattr(cli, "entry_points", lambda group: brought if group == cli.VERBS_GROUP else [])
+    assert [command.name for command in cli.make_app().registered_commands] == [*cli.VERBS, "juggle"]
+    assert run("juggle", "metafam") == run("cite", "metafam")
+
+
+def test_a_verb_that_cannot_be_imported_is_told_and_leaves_the_others(monkeypatch, run):
+    monkeypatch.setattr(cli, "entry_points", lambda group: [EntryPoint("tame", "circus.cli:tame", group)])
+    code, out, err = run("cite", "metafam")
+    assert (code, out[:1]) == (0, "@")
+    assert err == "error: circus.cli:tame gives no verb 'tame': No module named 'circus'\n"
 
 
 def test_a_reader_that_leaves_is_no_error():

@@ -84,7 +84,7 @@ def test_check_compares_structure(run, dump, tmp_path, monkeypatch):
     arguments = ("build", name, "--raw", dump, *SIZE)
     assert run(*arguments, "--out", out)[0] == 0
     release = mtbench.load(out)
-    monkeypatch.setattr("mtbench.data.load.load", lambda asked: release)
+    monkeypatch.setattr("mtbench.data.loading.load", lambda asked: release)
     code, stdout, _ = run(*arguments, "--check", "--json")
     found = json.loads(stdout)
     assert code == 0

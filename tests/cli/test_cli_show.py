@@ -12,7 +12,7 @@ import toys
 from ranking_toys import hashed, random_split
 
 import mtbench
-from mtbench.evaluation.task import evaluate, task
+from mtbench.evaluation.tasks import evaluate, task
 from mtbench.heuristics.figures import FLOORS
 from mtbench.results import result as results
 from mtbench.results.labelling import STRATA

@@ -13,9 +13,9 @@ import pytest
 from ranking_toys import hashed, random_split, small
 
 import mtbench
-from mtbench.comparison.compare import compare
+from mtbench.comparison.comparing import compare
 from mtbench.errors import ResultError, UnknownNameError, UsageError
-from mtbench.evaluation.task import evaluate, task
+from mtbench.evaluation.tasks import evaluate, task
 from mtbench.ranking.ranks import Counts, Ranks
 from mtbench.results.runs import RunInfo
 

@@ -7,7 +7,7 @@ import pytest
 from ranking_toys import random_split, small
 
 from mtbench.comparison import clusters
-from mtbench.comparison.compare import minimum_detectable
+from mtbench.comparison.comparing import minimum_detectable
 from mtbench.comparison.resolution import bound
 from mtbench.errors import UnknownNameError, UsageError
 from mtbench.ranking.ranks import Ranks

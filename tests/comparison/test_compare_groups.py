@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mtbench.comparison.groups import holm, letters, rank_intervals
+from mtbench.comparison.comparing import holm, letters, rank_intervals
 
 
 def test_holm_by_hand():

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import released
 
-from mtbench.comparison.compare import minimum_detectable
+from mtbench.comparison.comparing import minimum_detectable
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "comparing-models.md").read_text(encoding="utf-8")
 ROWS = dict(re.findall(r"^\| `([\w/-]+)` \| (.*) \|$", PAGE, re.M))

@@ -26,7 +26,7 @@ from mtbench.conventions.reading import (
     table,
 )
 from mtbench.errors import ScoreError, UnknownNameError, UsageError
-from mtbench.evaluation.task import evaluate
+from mtbench.evaluation.tasks import evaluate
 from mtbench.heuristics.oracles import blind_oracle
 from mtbench.names import HITS
 from mtbench.ranking.candidates import VOCABULARIES

@@ -13,7 +13,7 @@ import toys
 import mtbench
 from mtbench.data import catalog
 from mtbench.data import downloads as sources
-from mtbench.data import parts as comparison
+from mtbench.data import splits as comparison
 from mtbench.data.building import BUILDERS, RELEASE
 from mtbench.errors import DatasetError, UnknownNameError
 from mtbench.ranking import candidates

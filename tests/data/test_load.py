@@ -12,7 +12,7 @@ import toys
 import mtbench
 from mtbench.data import building as build
 from mtbench.data import catalog, store
-from mtbench.data import load as datasets
+from mtbench.data import loading as datasets
 from mtbench.errors import CorruptedFileError, DatasetError, UnknownNameError, UsageError
 from mtbench.files import atomic
 

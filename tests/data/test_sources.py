@@ -12,9 +12,8 @@ import toys
 
 import mtbench
 from mtbench.builders import release
-from mtbench.data import catalog, store
+from mtbench.data import catalog, downloads, store
 from mtbench.data import downloads as sources
-from mtbench.data import transfer as downloads
 from mtbench.errors import DatasetError, DownloadError, UsageError
 
 TRAIN = "/data/train.txt"

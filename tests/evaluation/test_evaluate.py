@@ -13,7 +13,7 @@ from ranking_toys import hashed, random_split, small, splits
 
 import mtbench
 from mtbench.errors import ScoreError, UnknownNameError, UsageError
-from mtbench.evaluation.task import Task, evaluate, task
+from mtbench.evaluation.tasks import Task, evaluate, task
 from mtbench.ranking.candidates import PROTOCOLS, SAMPLED, VOCABULARIES, draw
 from mtbench.results.result import MtbenchWarning
 
@@ -364,7 +364,7 @@ def test_ranks_carry_the_names_of_the_targets():
 
 def test_the_evaluator_needs_neither_torch_nor_pandas_nor_pyarrow():
     heavy = {"torch", "pandas", "pyarrow", "tabulate"}
-    code = f"import sys, mtbench.evaluation.task; print(sorted({heavy} & set(sys.modules)))"
+    code = f"import sys, mtbench.evaluation.tasks; print(sorted({heavy} & set(sys.modules)))"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "[]"
 

@@ -17,7 +17,7 @@ from ranking_toys import hashed, random_split, small, splits
 
 from mtbench.errors import MtbenchError, ScoreError, UnknownNameError, UsageError
 from mtbench.evaluation import scorefiles
-from mtbench.evaluation.task import task
+from mtbench.evaluation.tasks import task
 from mtbench.results.result import MtbenchWarning
 
 pytestmark = pytest.mark.filterwarnings("ignore::mtbench.results.result.MtbenchWarning")

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from ranking_toys import hashed, small, splits
 
 from mtbench.errors import ScoreError, UsageError
-from mtbench.evaluation.task import Task, task
+from mtbench.evaluation.tasks import Task, task
 
 pytestmark = pytest.mark.filterwarnings("ignore::mtbench.results.result.MtbenchWarning")
 

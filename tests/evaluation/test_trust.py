@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from ranking_toys import hashed, random_split
 
 from mtbench.errors import ScoreError
-from mtbench.evaluation.task import task
+from mtbench.evaluation.tasks import task
 from mtbench.metrics import closed as metrics
 from mtbench.ranking.candidates import PROTOCOLS, VOCABULARIES
 from mtbench.ranking.ranks import compare

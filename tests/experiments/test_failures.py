@@ -11,7 +11,7 @@ import thirdparty
 import toys
 
 from mtbench.errors import CorruptedFileError, MtbenchError, UsageError
-from mtbench.experiments import failures
+from mtbench.experiments import costs
 from mtbench.experiments.run import Plan, run
 from mtbench.results.result import load, verify
 from mtbench.results.runs import RunInfo
@@ -132,15 +132,15 @@ def test_wrong_options_are_never_recorded_as_a_failure_of_the_model(tmp_path):
     ],
 )
 def test_what_counts_as_which_failure(error, status):
-    found = failures.of(error, keep=True)
+    found = costs.of(error, keep=True)
     assert (found and found.status) == status
-    found = failures.of(error, keep=False)
+    found = costs.of(error, keep=False)
     assert (found and found.status) == ("oom" if status == "oom" else None)
 
 
 def test_a_message_without_end_is_cut():
-    found = failures.of(RuntimeError("word " * 1000), keep=True)
-    assert len(found.sentence) == failures.LONGEST + 3
+    found = costs.of(RuntimeError("word " * 1000), keep=True)
+    assert len(found.sentence) == costs.LONGEST + 3
     assert found.trace.count("word") == 1000
 
 
@@ -155,7 +155,7 @@ def test_a_message_without_end_is_cut():
 )
 def test_the_sentence_names_settings_the_model_has(settings, expected):
     info = RunInfo("m", hyperparameters=settings, status="oom", device="cpu", peak_memory_bytes=3 * 2**30)
-    text = failures.explain(info, "toy", "MemoryError: ", Path("runs/m"))
+    text = costs.explain(info, "toy", "MemoryError: ", Path("runs/m"))
     assert text.startswith("m ran out of memory on toy (device cpu, peak 3.00 GiB): ")
     assert expected in text
     assert text.endswith("runs/m holds the result with the status oom, --force replaces it")

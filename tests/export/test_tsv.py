@@ -14,7 +14,7 @@ import toys
 import mtbench
 from mtbench.data import catalog
 from mtbench.errors import DatasetError, UnknownNameError, UsageError
-from mtbench.export import tsv
+from mtbench.export import arrays
 from mtbench.export import writers as export
 
 CONTENT = {
@@ -41,25 +41,25 @@ def contents(directory):
 
 
 def test_rows_keep_their_order(toy, tmp_path):
-    files = tsv.write(toy, tmp_path / "out")
+    files = arrays.write_tsv(toy, tmp_path / "out")
     assert [file.name for file in files] == list(CONTENT)
     assert contents(tmp_path / "out") == CONTENT
 
 
 def test_an_export_is_replaced_only_by_force(toy, tmp_path):
-    tsv.write(toy, tmp_path / "out")
+    arrays.write_tsv(toy, tmp_path / "out")
     (tmp_path / "out" / "msg.txt").write_text("mine")
     with pytest.raises(UsageError, match=f"{tmp_path / 'out'} holds an export already: add --force"):
-        tsv.write(toy, tmp_path / "out")
+        arrays.write_tsv(toy, tmp_path / "out")
     assert (tmp_path / "out" / "msg.txt").read_text() == "mine"
-    tsv.write(toy, tmp_path / "out", force=True)
+    arrays.write_tsv(toy, tmp_path / "out", force=True)
     assert contents(tmp_path / "out") == CONTENT
 
 
 def test_a_directory_of_other_files_is_left_alone(toy, tmp_path):
     (tmp_path / "notes").write_text("mine")
     with pytest.raises(UsageError, match=r"holds other files \(notes\)"):
-        tsv.write(toy, tmp_path, force=True)
+        arrays.write_tsv(toy, tmp_path, force=True)
     assert contents(tmp_path) == {"notes": "mine"}
 
 
@@ -67,7 +67,7 @@ def test_a_directory_of_other_files_is_left_alone(toy, tmp_path):
 def test_a_name_that_breaks_lines_is_refused(toy, tmp_path, name):
     broken = replace(toy, test=replace(toy.test, relations=np.array(["eats", name])))
     with pytest.raises(DatasetError, match=f"^toy test: {re.escape(repr(name))} holds a tab or a line break"):
-        tsv.write(broken, tmp_path / "out")
+        arrays.write_tsv(broken, tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
@@ -86,7 +86,7 @@ def test_metafam_has_the_published_hashes(metafam, tmp_path):
 
 
 def test_metafam_is_the_release_byte_for_byte(metafam, mirror, tmp_path):
-    tsv.write(metafam, tmp_path / "out")
+    arrays.write_tsv(metafam, tmp_path / "out")
     for source in catalog.record("metafam").sources:
         address = urlsplit(source.url)
         released = mirror / address.netloc / address.path.lstrip("/")

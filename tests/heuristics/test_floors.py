@@ -15,7 +15,7 @@ from ranking_toys import hashed, random_split, small, splits
 
 from mtbench.data.splits import Split
 from mtbench.errors import UnknownNameError
-from mtbench.evaluation.task import evaluate, task
+from mtbench.evaluation.tasks import evaluate, task
 from mtbench.files import tables
 from mtbench.heuristics import figures as floors
 from mtbench.heuristics.figures import FLOORS, Floors, floor, measure

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from ranking_toys import random_split, small
 
-from mtbench.evaluation.task import evaluate
+from mtbench.evaluation.tasks import evaluate
 from mtbench.heuristics import oracles as yardsticks
 from mtbench.heuristics.oracles import YARDSTICKS
 

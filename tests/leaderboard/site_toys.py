@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from leaderboard.board.board import Board
-from leaderboard.board.overlap import overlap
-from leaderboard.board.ranking import rank
+from leaderboard.board.ranking import overlap, rank
 from leaderboard.entries import entries
 
 PUBLISHED = Path(__file__).resolve().parents[2] / "leaderboard" / "results"

@@ -21,12 +21,10 @@ from pyarrow import parquet
 
 from leaderboard.board import ranking
 from leaderboard.entries import checks, entries
-from leaderboard.entries.cards import SubmissionError
+from leaderboard.entries.cards import SubmissionError, plain
 from leaderboard.entries.checks import Problem, board_problems, check, check_all, gather
 from leaderboard.entries.files import MOST_FILES
-from leaderboard.entries.pages import _pages, unpacked_bytes
-from leaderboard.entries.problems import plain
-from leaderboard.entries.reading import read_json, unplain
+from leaderboard.entries.reading import _pages, read_json, unpacked_bytes, unplain
 from leaderboard.entries.run_checks import content_sha256, fingerprint
 from mtbench.errors import ResultError
 from mtbench.results import result as results

@@ -16,15 +16,15 @@ import pytest
 import site_toys
 from site_toys import HOSTILE, SCRIPT
 
-from leaderboard.board.overlap import overlap
+from leaderboard.board.ranking import overlap
 from leaderboard.entries.entries import Run
 from leaderboard.site import cells as views
-from leaderboard.site import facts, inline, readings, render, strata
+from leaderboard.site import facts, pictures, readings, render, strata
 from leaderboard.site.strata import Data
 from mtbench.cli import app as cli
-from mtbench.data.load import load
+from mtbench.data.loading import load
 from mtbench.errors import MissingExtraError, MtbenchError, UsageError
-from mtbench.evaluation.task import evaluate
+from mtbench.evaluation.tasks import evaluate
 from mtbench.files import atomic
 from mtbench.heuristics.oracles import YARDSTICKS
 from mtbench.names import HEAD, METRICS, TAIL
@@ -359,7 +359,7 @@ def test_a_picture_takes_the_colours_of_the_page():
     <metadata>http://example.org</metadata><defs><style>*{stroke: red}</style><path id="m" style="stroke: #000000"/>
     </defs><g id="a" clip-path="url(#p)"><use xlink:href="#m" style="fill: #0072b2; stroke-width: 2px; cursor: help"/>
     <text style="font: 12px 'DejaVu Sans'; text-anchor: middle">A &amp; B</text></g><clipPath id="p"/></svg>"""
-    found = inline.themed(drawn, "x", 'said "<so>"')
+    found = pictures.themed(drawn, "x", 'said "<so>"')
     assert "style" not in found
     assert "http" not in found
     assert "cursor" not in found

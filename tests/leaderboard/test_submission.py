@@ -19,7 +19,7 @@ from ranking_toys import hashed
 from leaderboard.entries import cards, checks, entries
 from leaderboard.entries.cards import Card, SubmissionError
 from leaderboard.entries.submission import as_toml, find, submit
-from mtbench.evaluation.task import evaluate, task
+from mtbench.evaluation.tasks import evaluate, task
 from mtbench.ranking.candidates import SAMPLED, VOCABULARIES
 from mtbench.results import result as results
 from mtbench.results.runs import REGIMES, RunInfo

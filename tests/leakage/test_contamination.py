@@ -15,7 +15,7 @@ from ranking_toys import random_split, small, splits
 import mtbench
 from mtbench.errors import DatasetError, MtbenchError, UnknownNameError, UsageError
 from mtbench.leakage import files as fingerprint_files
-from mtbench.leakage.contamination import Seen, compare, parts_of
+from mtbench.leakage.exposure import Seen, compare, parts_of
 from mtbench.leakage.fingerprints import KINDS, collect, of_named
 
 ROWS = [("ann", "knows", "bob"), ("bob", "likes", "cem"), ("bob", "likes", "dee"), ("cem", "knows", "ann")]

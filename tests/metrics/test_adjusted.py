@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from ranking_toys import hashed, random_split
 
-from mtbench.evaluation.task import evaluate, task
+from mtbench.evaluation.tasks import evaluate, task
 from mtbench.metrics import closed as metrics
-from mtbench.metrics.adjusted import adjust, null
+from mtbench.metrics.summary import adjust, null
 from mtbench.ranking.candidates import PROTOCOLS, VOCABULARIES
 
 pytestmark = pytest.mark.filterwarnings("ignore::mtbench.results.result.MtbenchWarning")

@@ -13,7 +13,7 @@ from ranking_toys import hashed, random_split
 from scipy import stats
 
 from mtbench.builders.metafam.dataset import build
-from mtbench.evaluation.task import task
+from mtbench.evaluation.tasks import task
 from mtbench.metrics import closed as metrics
 from mtbench.metrics.exact import Side, per_target
 from mtbench.ranking.candidates import VOCABULARIES

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from ranking_toys import hashed, random_split, scorer, small, splits
 
 from mtbench.errors import ScoreError, UsageError
-from mtbench.evaluation import task as module
-from mtbench.evaluation.task import evaluate, task
+from mtbench.evaluation import tasks as module
+from mtbench.evaluation.tasks import evaluate, task
 from mtbench.ranking.candidates import FULL, PROTOCOLS, SAMPLED, VOCABULARIES, protocol_named
 
 ROWS = ("score_tails", "score_heads", "score_relations")

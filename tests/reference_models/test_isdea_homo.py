@@ -7,7 +7,7 @@ import torch
 
 import mtbench
 from mtbench.errors import UsageError
-from mtbench.evaluation.task import task
+from mtbench.evaluation.tasks import task
 from mtbench.experiments.models import Context
 from mtbench.names import HEAD, TAIL
 from reference_models import isdea_homo

@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 from ranking_toys import hashed, random_split
 
-from mtbench.evaluation.task import evaluate, task
+from mtbench.evaluation.tasks import evaluate, task
 from mtbench.heuristics.figures import FLOORS
 from mtbench.results.overview import overview, table
 from mtbench.results.runs import RunInfo

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from ranking_toys import hashed, random_split
 
 from mtbench.errors import MissingExtraError, UnknownNameError, UsageError
-from mtbench.evaluation.task import evaluate, task
+from mtbench.evaluation.tasks import evaluate, task
 from mtbench.files import pictures
 from mtbench.metrics import closed as metrics
 from mtbench.results import plot as plots

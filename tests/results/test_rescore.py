@@ -11,9 +11,9 @@ import pytest
 from ranking_toys import hashed, random_split, small
 
 from mtbench.errors import MtbenchError, ResultError
-from mtbench.evaluation.task import evaluate, task
+from mtbench.evaluation.tasks import evaluate, task
 from mtbench.metrics import closed as metrics
-from mtbench.results import rescore, runs
+from mtbench.results import rescoring, runs
 from mtbench.results import result as results
 from mtbench.results.result import verify
 from mtbench.results.runs import RunInfo
@@ -51,7 +51,7 @@ def old(run):
 def test_a_verified_run_is_not_touched(run):
     before = files(run)
     stamp = (run / "result.json").stat().st_mtime_ns
-    done = rescore.rescore(run)
+    done = rescoring.rescore(run)
     assert files(run) == before
     assert (run / "result.json").stat().st_mtime_ns == stamp
     assert (done.old_version, done.new_version, done.changed) == ("1", "1", {})
@@ -61,15 +61,15 @@ def test_a_verified_run_is_not_touched(run):
 def test_figures_are_recomputed_and_the_old_ones_kept(old):
     before, ranks = payload_of(old), (old / "ranks.parquet").read_bytes()
     expected = evaluate(hashed, random_split(1))
-    done = rescore.rescore(old)
+    done = rescoring.rescore(old)
     assert verify(old).ok
     after = payload_of(old)
     assert results.load(old).metrics == expected.metrics
     assert after["tie_rate"] == expected.tie_rate
     assert after["evaluator_version"] == results.EVALUATOR_VERSION
     (record,) = after["rescored"]
-    assert record == {name: before[name] for name in ("evaluator_version", *rescore.FIGURES)}
-    changed = {*rescore.FIGURES, "evaluator_version", "rescored"}
+    assert record == {name: before[name] for name in ("evaluator_version", *rescoring.FIGURES)}
+    changed = {*rescoring.FIGURES, "evaluator_version", "rescored"}
     assert {name: value for name, value in after.items() if name not in changed} == {
         name: value for name, value in before.items() if name not in changed
     }
@@ -81,21 +81,21 @@ def test_figures_are_recomputed_and_the_old_ones_kept(old):
 
 
 def test_a_second_time_changes_nothing(old):
-    rescore.rescore(old)
+    rescoring.rescore(old)
     before = files(old)
-    assert rescore.rescore(old).changed == {}
+    assert rescoring.rescore(old).changed == {}
     assert files(old) == before
 
 
 def test_a_later_fix_adds_a_second_record(old, monkeypatch):
-    rescore.rescore(old)
+    rescoring.rescore(old)
     monkeypatch.setattr(results, "EVALUATOR_VERSION", "2")
-    monkeypatch.setattr(rescore, "EVALUATOR_VERSION", "2")
+    monkeypatch.setattr(rescoring, "EVALUATOR_VERSION", "2")
     original = metrics.per_target
     monkeypatch.setattr(
         metrics, "per_target", lambda above, tied: original(above, tied) | {"mrr": np.full(len(above), 0.5)}
     )
-    done = rescore.rescore(old)
+    done = rescoring.rescore(old)
     assert verify(old).ok
     assert (done.old_version, done.new_version) == ("1", "2")
     assert [record["evaluator_version"] for record in payload_of(old)["rescored"]] == ["0", "1"]
@@ -104,7 +104,7 @@ def test_a_later_fix_adds_a_second_record(old, monkeypatch):
 
 def test_a_version_alone_is_brought_up_to_date(run):
     edit(run, evaluator_version="0")
-    assert str(rescore.rescore(run)) == f"{run}: evaluator 0 -> 1: no figure changed"
+    assert str(rescoring.rescore(run)) == f"{run}: evaluator 0 -> 1: no figure changed"
     assert verify(run).ok
 
 
@@ -123,7 +123,7 @@ def test_a_damaged_or_newer_run_is_refused(old, changes, message):
     edit(old, **changes)
     before = files(old)
     with pytest.raises(ResultError, match=message):
-        rescore.rescore(old)
+        rescoring.rescore(old)
     assert files(old) == before
 
 
@@ -131,19 +131,19 @@ def test_a_damaged_or_newer_run_is_refused(old, changes, message):
 def test_a_missing_or_cut_file_is_refused(old, name):
     (old / name).write_bytes((old / name).read_bytes()[:-9])
     with pytest.raises(ResultError, match=f"cannot be rescored: .*{name}"):
-        rescore.rescore(old)
+        rescoring.rescore(old)
     (old / name).unlink()
     with pytest.raises(ResultError, match=f"cannot be rescored: .*{name}"):
-        rescore.rescore(old)
+        rescoring.rescore(old)
 
 
 def test_a_run_that_failed_has_nothing_to_rescore(tmp_path):
     failed = task(small()).unfinished("failed")
     directory = failed.save(tmp_path / "run", replace(failed.run, model="m"))
-    assert rescore.rescore(directory).changed == {}
+    assert rescoring.rescore(directory).changed == {}
     edit(directory, evaluator_version="0")
     with pytest.raises(ResultError, match="the run is failed and has no ranks"):
-        rescore.rescore(directory)
+        rescoring.rescore(directory)
 
 
 @pytest.mark.parametrize("step", ["fsync", "replace"])
@@ -156,10 +156,10 @@ def test_a_fault_in_the_middle_leaves_the_old_run(old, monkeypatch, step, error)
 
     monkeypatch.setattr(*{"fsync": (runs.os, "fsync"), "replace": (Path, "replace")}[step], fails)
     with pytest.raises((MtbenchError, KeyboardInterrupt)):
-        rescore.rescore(old)
+        rescoring.rescore(old)
     assert files(old) == before
     monkeypatch.undo()
-    rescore.rescore(old)
+    rescoring.rescore(old)
     assert verify(old).ok
 
 
@@ -174,7 +174,7 @@ def test_a_killed_process_leaves_the_old_run(old, monkeypatch):
 
     before = files(old)
     monkeypatch.setattr(Path, "replace", looking)
-    rescore.rescore(old)
+    rescoring.rescore(old)
     assert {name: seen[name] for name in before} == before
 
 

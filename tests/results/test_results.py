@@ -13,7 +13,7 @@ from ranking_toys import hashed, random_split, small
 from mtbench.data import catalog
 from mtbench.data.catalog import Graph, Part
 from mtbench.errors import MtbenchError, ResultError, UnknownNameError, UsageError
-from mtbench.evaluation.task import evaluate, task
+from mtbench.evaluation.tasks import evaluate, task
 from mtbench.files.hashing import file_hash
 from mtbench.ranking.candidates import FULL, PROTOCOLS, VOCABULARIES, draw
 from mtbench.results import result as results

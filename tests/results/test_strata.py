@@ -14,7 +14,7 @@ from ranking_toys import hashed, random_split, small, splits
 
 from mtbench.data import catalog
 from mtbench.errors import DatasetError, ResultError, UnknownNameError, UsageError
-from mtbench.evaluation.task import evaluate, task
+from mtbench.evaluation.tasks import evaluate, task
 from mtbench.metrics import closed as metrics
 from mtbench.names import METRICS
 from mtbench.ranking.candidates import PROTOCOLS

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mtbench.builders.metafam.isomorphism import canonical_form
-from mtbench.builders.metafam.trees import Tree, first_names, grow, grow_forest
+from mtbench.builders.metafam.trees import Tree, canonical_form, first_names, grow, grow_forest
 from mtbench.errors import UsageError
 
 seeds = st.integers(min_value=0, max_value=2**32)

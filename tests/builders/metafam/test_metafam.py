@@ -153,7 +153,7 @@ def test_rows_do_not_depend_on_hash_order() -> None:
 
 def test_import_loads_neither_the_solver_nor_tables() -> None:
     program = (
-        "import sys, mtbench.builders.build\n"
+        "import sys, mtbench.builders.making\n"
         "before = set(sys.modules)\n"
         "import mtbench.builders.metafam.dataset\n"
         "print(sorted({'clingo', 'networkx', 'pandas', 'pyarrow', 'scipy', 'torch'} & (set(sys.modules) - before)))\n"

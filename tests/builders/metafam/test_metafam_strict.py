@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import mtbench
-from mtbench.auditing.patterns import two_hop_patterns
+from mtbench.auditing.relations import two_hop_patterns
 from mtbench.builders.metafam import dataset as metafam
-from mtbench.builders.metafam.strict import build, rename_relations
+from mtbench.builders.metafam.dataset import build_strict, rename_relations
 from mtbench.data import building, catalog
 from mtbench.data.graphs import half_links
 from mtbench.data.splits import Dataset, Split
@@ -25,12 +25,12 @@ SMALL = {"train_trees": 6, "test_trees": 3}
 
 @cache
 def small(seed: int) -> Dataset:
-    return build(seed=seed, **SMALL)
+    return build_strict(seed=seed, **SMALL)
 
 
 @pytest.fixture(scope="module")
 def strict() -> Dataset:
-    return build()
+    return build_strict()
 
 
 def recovered(split: Split) -> list[bool]:
@@ -86,7 +86,7 @@ def test_the_rest_is_metafam_of_the_same_seed(seed: int) -> None:
 def test_the_release(strict: Dataset) -> None:
     record = catalog.record("metafam-strict")
     building.expect_release(strict, record)
-    assert building.BUILDERS[record.builder] == "mtbench.builders.metafam.strict:build"
+    assert building.BUILDERS[record.builder] == "mtbench.builders.metafam.dataset:build_strict"
     for split, graph in ((strict.valid, "train"), (strict.test, "test")):
         declared = record.graphs[graph]
         assert (split.num_entities, split.num_relations) == (declared.entities, declared.relations)
@@ -135,11 +135,11 @@ def test_test_relations_have_new_names_in_a_drawn_order(strict: Dataset) -> None
 
 
 def test_defaults_and_options_are_those_of_metafam() -> None:
-    defaults = {name: option.default for name, option in inspect.signature(build).parameters.items()}
+    defaults = {name: option.default for name, option in inspect.signature(build_strict).parameters.items()}
     assert defaults == dict(catalog.record("metafam-strict").parameters) == dict(catalog.record("metafam").parameters)
     assert small(3).name == "metafam-strict[seed=3,train_trees=6,test_trees=3]"
     with pytest.raises(UsageError, match="size must be between 2 and 59"):
-        build(size=60)
+        build_strict(size=60)
 
 
 def test_it_is_stored_and_loaded_like_any_other(tmp_path) -> None:

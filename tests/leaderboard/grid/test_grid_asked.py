@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leaderboard.grid import declared, log, typed
+from leaderboard.grid import declared, state
 from leaderboard.grid.jobs import Chosen, jobs
-from leaderboard.grid.log import Line
+from leaderboard.grid.state import Line
 from mtbench.errors import UnknownNameError, UsageError
 
 
@@ -29,14 +29,14 @@ from mtbench.errors import UnknownNameError, UsageError
     ],
 )
 def test_a_model_may_carry_settings(text, expected, label):
-    assert typed.model(text) == expected
-    assert typed.label(*expected) == label
+    assert declared.model(text) == expected
+    assert declared.label(*expected) == label
 
 
 @pytest.mark.parametrize("text", ["isdea:tasks", "isdea:", "isdea:tasks=4,epochs", "mine:Model:=4", "isdea:a=1,a=2"])
 def test_settings_of_another_form_are_refused(text):
     with pytest.raises(UsageError, match=r"the settings in .* must be .*:KEY=VALUE"):
-        typed.model(text)
+        declared.model(text)
 
 
 @pytest.mark.parametrize(
@@ -44,31 +44,31 @@ def test_settings_of_another_form_are_refused(text):
     [("0", [0]), ("0-2", [0, 1, 2]), ("0,2,5-7", [0, 2, 5, 6, 7]), ("3,3", [3]), ("2-2", [2]), ("1, 4", [1, 4])],
 )
 def test_seeds(text, expected):
-    assert typed.seeds(text) == expected
+    assert declared.seeds(text) == expected
 
 
 @pytest.mark.parametrize("text", ["", "-1", "0-", "a", "0..2", "2-0", "1,,2", "0:3"])
 def test_seeds_of_another_form_are_refused(text):
     with pytest.raises(UsageError, match="seeds"):
-        typed.seeds(text)
+        declared.seeds(text)
 
 
 @pytest.mark.parametrize(
     ("text", "expected"), [("25m", 1500), ("1h30m", 5400), ("90s", 90), ("2h", 7200), ("1h0m5s", 3605), (" 5m ", 300)]
 )
 def test_a_budget(text, expected):
-    assert typed.duration(text) == expected
+    assert declared.duration(text) == expected
 
 
 @pytest.mark.parametrize("text", ["", " ", "25", "25min", "m", "1.5h", "30m1h", "-5m", "0m", "1d", "1H"])
 def test_a_budget_of_another_form_is_refused(text):
     with pytest.raises(UsageError, match="budget"):
-        typed.duration(text)
+        declared.duration(text)
 
 
 @given(st.integers(1, 599) | st.integers(10, 6000).map(lambda minutes: 60 * minutes))
 def test_a_length_of_time_is_written_as_it_is_typed(seconds):
-    assert typed.duration(typed.spoken(seconds)) == seconds
+    assert declared.duration(declared.spoken(seconds)) == seconds
 
 
 def declare(tmp_path, text):
@@ -168,35 +168,35 @@ def line(seed=0, **changes):
 
 
 def test_a_log_is_read_as_it_was_written(tmp_path):
-    assert log.read(tmp_path) == []
+    assert state.read(tmp_path) == []
     lines = [line(0), line(1, status="failed", error="a\nb")]
     for each in lines:
-        log.append(tmp_path / "new", each)
-    assert log.read(tmp_path / "new") == lines
+        state.append(tmp_path / "new", each)
+    assert state.read(tmp_path / "new") == lines
     assert (tmp_path / "new" / "grid.jsonl").read_bytes().count(b"\n") == 2
 
 
 @pytest.mark.parametrize("kept", [1, 20, -2])
 def test_a_line_that_a_killed_process_left_unfinished_is_none(tmp_path, kept):
     for seed in (0, 1):
-        log.append(tmp_path, line(seed))
-    path = tmp_path / log.LOG_FILE
+        state.append(tmp_path, line(seed))
+    path = tmp_path / state.LOG_FILE
     first, second = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(first + second[:kept])
-    assert log.read(tmp_path) == [line(0)]
-    log.append(tmp_path, line(2))
-    assert log.read(tmp_path) == [line(0), line(2)]
+    assert state.read(tmp_path) == [line(0)]
+    state.append(tmp_path, line(2))
+    assert state.read(tmp_path) == [line(0), line(2)]
 
 
 @pytest.mark.parametrize("text", ["[]", "{}", '"x"', '{"label": "a"}'])
 def test_what_is_no_line_of_the_log_is_left_out(tmp_path, text):
-    (tmp_path / log.LOG_FILE).write_text(f"{text}\n", encoding="utf-8")
-    log.append(tmp_path, line())
-    assert log.read(tmp_path) == [line()]
+    (tmp_path / state.LOG_FILE).write_text(f"{text}\n", encoding="utf-8")
+    state.append(tmp_path, line())
+    assert state.read(tmp_path) == [line()]
 
 
 def test_a_line_of_a_later_version_is_read(tmp_path):
-    log.append(tmp_path, line())
-    path = tmp_path / log.LOG_FILE
+    state.append(tmp_path, line())
+    path = tmp_path / state.LOG_FILE
     path.write_text(path.read_text(encoding="utf-8").replace("{", '{"machine": "a", ', 1), encoding="utf-8")
-    assert log.read(tmp_path) == [line()]
+    assert state.read(tmp_path) == [line()]

@@ -14,8 +14,8 @@ import gridtoys
 import pytest
 from rich.console import Console
 
-from leaderboard.cli import watching
-from leaderboard.grid import cluster, local, work
+from leaderboard.cli import telling
+from leaderboard.grid import engines, work
 from leaderboard.grid.drive import survey
 from leaderboard.grid.jobs import jobs
 from mtbench.experiments.models import Progress
@@ -104,7 +104,7 @@ def test_a_plan_shows_what_would_run_and_trains_nothing(mtbench_grid, small, tmp
 
 
 def test_a_budget_that_is_over_says_what_is_left_and_how_to_go_on(mtbench_grid, small, monkeypatch):
-    for module in (work, local):
+    for module in (work, engines):
         monkeypatch.setattr(module, "over", lambda deadline: deadline is not None and len(gridtoys.diary()) > 5)
     words = (COUNTING, "--dataset", small, "--seeds", "0-2", "--out", "kept", "--budget", "1h")
     code, out, err = mtbench_grid(*words)
@@ -194,14 +194,14 @@ def test_without_ray_the_command_that_installs_it_is_named(mtbench_grid, small):
 
 
 def test_without_ray_there_is_no_engine(monkeypatch, mtbench_grid, small):
-    monkeypatch.setattr(cluster, "find_spec", lambda name: None)
+    monkeypatch.setattr(engines, "find_spec", lambda name: None)
     code, _, err = mtbench_grid(COUNTING, "--dataset", small, "--engine", "ray")
     assert (code, "mtbench-kg[cluster]" in err) == (2, True)
 
 
 def test_the_live_table_shows_what_is_running_and_what_ended(small, tmp_path):
     found = survey(jobs(gridtoys.grid(small, "Counting", seeds=(0, 1)), tmp_path), tmp_path)
-    table = watching.LiveTable(5, 3)
+    table = telling.LiveTable(5, 3)
     one, two = (work.Attempt(each.job) for each in found)
     for attempt in (one, two):
         table.started(attempt)
@@ -220,7 +220,7 @@ def test_a_terminal_gets_the_table_on_stderr(small, tmp_path, monkeypatch):
     monkeypatch.setattr(terminal, "isatty", lambda: True)
     monkeypatch.setattr(sys, "stderr", terminal)
     found = survey(jobs(gridtoys.grid(small, "Counting"), tmp_path), tmp_path)
-    with watching.watching(found, silent=False) as watch:
-        assert isinstance(watch, watching.LiveTable)
+    with telling.watching(found, silent=False) as watch:
+        assert isinstance(watch, telling.LiveTable)
         watch.started(work.Attempt(found[0].job))
     assert "counting/small/seed0" in terminal.getvalue()

@@ -15,12 +15,12 @@ import pytest
 import toys
 
 from leaderboard.entries import entries
-from leaderboard.grid import local, log, work
+from leaderboard.grid import engines, state, work
 from leaderboard.grid.drive import drive, survey
-from leaderboard.grid.estimates import estimates
+from leaderboard.grid.engines import in_this_process
 from leaderboard.grid.jobs import Grid, check, jobs
-from leaderboard.grid.local import in_this_process
-from mtbench.cli import allocator
+from leaderboard.grid.state import estimates
+from mtbench.cli import app
 from mtbench.errors import ResultError, UnknownNameError, UsageError
 from mtbench.experiments.run import alone, run
 from mtbench.results.result import load, verify
@@ -46,7 +46,7 @@ def states(grid, out, **options):
 
 
 def attempts(out):
-    return [(line.seed, line.attempt, line.status) for line in log.read(out)]
+    return [(line.seed, line.attempt, line.status) for line in state.read(out)]
 
 
 def test_every_run_is_done_once_in_the_layout_of_an_entry(small, out):
@@ -89,7 +89,7 @@ import sys, gridtoys
 from pathlib import Path
 from leaderboard.grid.drive import drive, survey
 from leaderboard.grid.jobs import jobs
-from leaderboard.grid.local import in_this_process
+from leaderboard.grid.engines import in_this_process
 model, data, out = sys.argv[1:]
 found = jobs(gridtoys.grid(data, model, seeds=(0, 1, 2)), Path(out))
 print([each.state for each in drive(survey(found, Path(out)), Path(out), in_this_process, gridtoys.Watcher())])
@@ -149,10 +149,10 @@ def test_a_run_that_fails_is_repeated_once_after_all_others(small, out):
     failed = out / "fails" / "small" / "seed1"
     assert load(failed).run.status == "failed"
     assert "ZeroDivisionError: by zero" in (failed / "failure.txt").read_text(encoding="utf-8")
-    assert log.read(out)[1].error == "ZeroDivisionError: by zero"
+    assert state.read(out)[1].error == "ZeroDivisionError: by zero"
     assert states(grid, out) == ["done", "failed", "done"]
     assert go(grid, out) == ["done", "failed", "done"]
-    assert len(log.read(out)) == 4
+    assert len(state.read(out)) == 4
 
 
 def test_what_failed_twice_is_tried_twice_more_on_request(small, out):
@@ -186,7 +186,7 @@ def test_a_failed_run_that_somebody_removed_begins_anew(small, out):
     shutil.rmtree(out / "fails" / "small" / "seed1")
     assert states(grid, out) == ["new"]
     assert go(grid, out) == ["failed"]
-    assert len(log.read(out)) == 4
+    assert len(state.read(out)) == 4
 
 
 def test_running_out_of_memory_is_an_end(small, out):
@@ -223,7 +223,7 @@ def test_options_a_model_refuses_half_way_say_how_to_begin_anew(small, out):
 def clock(monkeypatch):
     """Return a clock that a test can let run out."""
     hands = {"over": False}
-    for module in (work, local):
+    for module in (work, engines):
         monkeypatch.setattr(module, "over", lambda deadline: deadline is not None and hands["over"])
     return hands
 
@@ -245,7 +245,7 @@ def test_the_budget_stops_at_the_next_report_and_keeps_checkpoints(small, out, c
 def test_no_run_begins_after_the_deadline(small, out):
     watch = gridtoys.Watcher()
     assert go(gridtoys.grid(small, "Counting"), out, watch, deadline=1.0) == ["left"]
-    assert (watch.begun, log.read(out), gridtoys.diary()) == ([], [], [])
+    assert (watch.begun, state.read(out), gridtoys.diary()) == ([], [], [])
 
 
 def test_an_interruption_is_not_a_failure(small, out):
@@ -277,7 +277,7 @@ def test_a_run_that_another_process_finished_meanwhile_is_left_alone(small, out)
     ended = drive(looks, out, in_this_process, gridtoys.Watcher())
     assert [each.state for each in ended] == ["done"]
     assert gridtoys.diary().count("0 scored") == 1
-    assert len(log.read(out)) == 1
+    assert len(state.read(out)) == 1
 
 
 @pytest.mark.parametrize(
@@ -317,7 +317,7 @@ def test_a_run_of_another_dataset_or_seed_is_refused(small, out, tmp_path):
 def test_settings_are_compared_with_the_result_where_the_log_has_no_line(small, out):
     four = gridtoys.grid(small, gridtoys.chosen(epochs=4))
     go(four, out)
-    (out / log.LOG_FILE).unlink()
+    (out / state.LOG_FILE).unlink()
     assert states(four, out) == ["done"]
     with pytest.raises(UsageError, match="epochs: 4 there, 5 here"):
         states(gridtoys.grid(small, gridtoys.chosen(epochs=5)), out)
@@ -430,7 +430,7 @@ else:
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux lets a process begin a new peak")
-@pytest.mark.parametrize("settings", [{}, allocator.SETTINGS], ids=["as it comes", "of the command line"])
+@pytest.mark.parametrize("settings", [{}, app.SETTINGS], ids=["as it comes", "of the command line"])
 def test_the_peak_of_a_run_is_not_that_of_one_before(settings):
     printed, errors = toys.python("-c", PEAKS, env=settings).communicate()
     assert not errors

@@ -12,11 +12,10 @@ import gridtoys
 import pytest
 import toys
 
-from leaderboard.grid import log
-from leaderboard.grid.cluster import on_ray
+from leaderboard.grid import state
 from leaderboard.grid.drive import drive, survey
+from leaderboard.grid.engines import in_this_process, on_ray
 from leaderboard.grid.jobs import jobs
-from leaderboard.grid.local import in_this_process
 from leaderboard.grid.work import Attempt
 from mtbench.errors import UsageError
 from mtbench.results.result import load, verify
@@ -45,7 +44,7 @@ def go(grid, out, watch=None, engine=None, **options):
 
 
 def attempts(out):
-    return sorted((line.seed, line.attempt, line.status) for line in log.read(out))
+    return sorted((line.seed, line.attempt, line.status) for line in state.read(out))
 
 
 def test_a_run_on_ray_is_the_run_it_would_be_here(small, out, tmp_path):
@@ -74,7 +73,7 @@ def test_a_run_whose_worker_is_killed_ends_up_exactly_once(small, out):
         "1 epoch 3",
         "1 scored",
     ]
-    (died,) = (line for line in log.read(out) if line.status == "failed")
+    (died,) = (line for line in state.read(out) if line.status == "failed")
     assert died.error.startswith("the process of the run died (")
     assert {path.name for path in (out / "diesonce" / "small").iterdir()} == {"seed0", "seed1", "seed2"}
     assert all(verify(out / "diesonce" / "small" / f"seed{seed}").ok for seed in range(3))
@@ -89,7 +88,7 @@ def test_a_run_whose_worker_is_killed_twice_is_recorded_as_failed(small, out):
     assert load(failed).run.status == "failed"
     assert (failed / "failure.txt").read_text(encoding="utf-8").startswith("the process of the run died (")
     assert go(grid, out) == ["done", "failed"]
-    assert len(log.read(out)) == 3
+    assert len(state.read(out)) == 3
 
 
 def test_a_model_that_fails_is_recorded_by_its_own_run(small, out):

@@ -1,4 +1,4 @@
-"""Building from raw files: what a name needs, makes and accepts, and where the datasets go."""
+"""Building a dataset of the catalogue: the release, a variant of it, or one made anew from raw files."""
 
 from __future__ import annotations
 
@@ -11,11 +11,42 @@ from mtbench.builders import fbnell, scenarios, wikitopics
 from mtbench.builders.dumps.dump import Dump, read_dump
 from mtbench.builders.scenarios import Scenarios
 from mtbench.data import catalog, store
-from mtbench.data.building import expect_release, is_release, resolve
+from mtbench.data.building import derive, expect_release, is_release, keep, resolve
 from mtbench.data.catalog import Parameter, Record
 from mtbench.data.splits import Dataset
 from mtbench.errors import DatasetError, UsageError
 from mtbench.files import atomic
+
+
+def build(
+    name: str,
+    *,
+    seed: int | None = None,
+    out: str | Path | None = None,
+    force: bool = False,
+    raw: str | Path | Sequence[str | Path] = (),
+    **parameters: Parameter,
+) -> Dataset:
+    """Build a dataset of the catalogue from its parameters, and store it.
+
+    What is not given has the value of the release. The release itself goes to the cache, where `load`
+    finds it, unless ``out`` names a directory; any other dataset is stored only if ``out`` is given.
+    A directory that holds the same dataset already is read, one that holds another is an error;
+    ``force`` replaces either. With ``raw``, the paths of dumps, FBNELL and WikiTopics are rebuilt from
+    those instead; `mtbench.builders.making` also makes several datasets in one pass.
+
+    Raises `UnknownNameError` for an unknown dataset or parameter, `UsageError` for a value of the wrong
+    type, and `DatasetError` if the release's parameters give anything but the release.
+    """
+    given = parameters if seed is None else {"seed": seed, **parameters}
+    if raw:
+        paths = [raw] if isinstance(raw, str | Path) else raw
+        return build_one(name, [Path(path) for path in paths], given, out=out, force=force)
+    record = catalog.record(name)
+    values = resolve(record, given)
+    if out is None and not is_release(record, values):
+        return derive(name, **values)
+    return keep(record, values, out=out, force=force)
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +87,7 @@ def target(name: str, scenario: Path | None = None) -> Target:
         return Target(name, read.names, wikitopics.DEFAULTS, read)
     if name == scenarios.NAME:
         raise UsageError(
-            f"{name} makes scenarios of your own: add --scenario FILE.toml, in Python mtbench.builders.raw.build_all; "
+            f"{name} makes scenarios of your own: add --scenario FILE.toml, in Python making.build_all; "
             f"those published are {', '.join(wikitopics.GROUPS)}"
         )
     if scenario is not None:
@@ -160,7 +191,7 @@ def places(wanted: Target, out: Path | None, values: Mapping[str, Parameter], *,
     return found
 
 
-def keep(dataset: Dataset, directory: Path, *, force: bool) -> Dataset:
+def keep_rebuilt(dataset: Dataset, directory: Path, *, force: bool) -> Dataset:
     """Store a rebuilt dataset in a directory; one with the release's parameters must be the release.
 
     Raises `DatasetError` where it is not.
@@ -184,12 +215,14 @@ def build_one(
     """
     wanted = target(name)
     if wanted.is_group:
-        raise UsageError(f"{name} is {len(wanted.datasets)} datasets: name one, or use mtbench.builders.raw.build_all")
+        raise UsageError(
+            f"{name} is {len(wanted.datasets)} datasets: name one, or use mtbench.builders.making.build_all"
+        )
     values = options(wanted, given)
     if out is None and not gives_release(values):
         return rebuild(wanted, raw, values).datasets[0]
     directory = places(wanted, None if out is None else Path(out), values, force=force)[wanted.name]
-    return keep(rebuild(wanted, raw, values).datasets[0], directory, force=force)
+    return keep_rebuilt(rebuild(wanted, raw, values).datasets[0], directory, force=force)
 
 
 def build_all(
@@ -216,6 +249,6 @@ def build_all(
     paths = [raw] if isinstance(raw, str | Path) else raw
     made = rebuild(wanted, [Path(path) for path in paths], values)
     return tuple(
-        keep(dataset, directories[name], force=force)
+        keep_rebuilt(dataset, directories[name], force=force)
         for name, dataset in zip(wanted.datasets, made.datasets, strict=True)
     )

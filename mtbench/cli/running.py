@@ -1,4 +1,4 @@
-"""``mtbench run``: train a model on a dataset and score it with the standard evaluator."""
+"""``mtbench run`` and ``mtbench transfer``: models trained and scored, once or on every topic."""
 
 from __future__ import annotations
 
@@ -11,33 +11,33 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mtbench.cli import completion
+from mtbench.cli import options
 from mtbench.cli.output import AsJson, say, say_json
-from mtbench.errors import MtbenchError, RunInterrupted
-from mtbench.experiments.settings import parse
+from mtbench.errors import MtbenchError, RunInterrupted, UnknownNameError, UsageError
+from mtbench.experiments.models import parse
 
 if TYPE_CHECKING:
     from mtbench.experiments.models import Progress
     from mtbench.results.result import Result
 
 
-def command(
+def run(
     model: Annotated[
         str,
         typer.Argument(
-            metavar="MODEL", autocompletion=completion.models, help="An installed model, or package.module:factory."
+            metavar="MODEL", autocompletion=options.models, help="An installed model, or package.module:factory."
         ),
     ],
     dataset: Annotated[
         str,
         typer.Option(
-            metavar="NAME", autocompletion=completion.datasets, help="A dataset of the catalogue, or a built directory."
+            metavar="NAME", autocompletion=options.datasets, help="A dataset of the catalogue, or a built directory."
         ),
     ],
     protocol: Annotated[
         list[str] | None,
         typer.Option(
-            autocompletion=completion.protocols,
+            autocompletion=options.protocols,
             help="dual, entity, relation, or all for these three; full-tail, full-head, full-relation, or full for "
             "these three; dual-exact. May be repeated.  [default: dual]",
         ),
@@ -45,7 +45,7 @@ def command(
     vocabulary: Annotated[
         list[str] | None,
         typer.Option(
-            autocompletion=completion.vocabularies, help="present, slots or all; may be repeated.  [default: present]"
+            autocompletion=options.vocabularies, help="present, slots or all; may be repeated.  [default: present]"
         ),
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the model's own randomness.")] = 0,
@@ -90,7 +90,7 @@ def command(
 
     Example: mtbench run mtdea --dataset metafam --set tasks=4 --seed 1 --protocol all --vocabulary all
     """
-    from mtbench.experiments import failures
+    from mtbench.experiments import costs
     from mtbench.experiments.run import Plan, run
     from mtbench.results.result import MtbenchWarning
 
@@ -118,7 +118,7 @@ def command(
         try:
             directory, results = run(plan, report, keep_failures=keep_failed)
         except KeyboardInterrupt:
-            raise RunInterrupted("interrupted; the same command goes on after the last finished epoch") from None
+            raise RunInterrupted("interrupted; the same run goes on after the last finished epoch") from None
     if as_json:
         fields = ("protocol", "vocabulary", "metrics", "optimistic", "pessimistic")
         say_json(
@@ -136,7 +136,7 @@ def command(
         _show(directory, results, paper=paper, task_labels=task_labels)
     for result in results:
         if result.run.status != "ok":
-            raise MtbenchError(failures.explain(result.run, result.dataset, result.warnings[0], directory))
+            raise MtbenchError(costs.explain(result.run, result.dataset, result.warnings[0], directory))
 
 
 def _show(directory: Path, results: Sequence[Result], *, paper: bool, task_labels: bool) -> None:
@@ -188,3 +188,90 @@ def progress_bars() -> Iterator[Callable[[Progress], None]]:
             )
 
         yield report
+
+
+def transfer(
+    source: Annotated[str, typer.Argument(metavar="v1|v2", help="The published topics, or a directory of datasets.")],
+    topics: Annotated[str | None, typer.Option(metavar="A,B,...", help="Some of the topics.  [default: all]")] = None,
+    model: Annotated[
+        str, typer.Option(autocompletion=options.models, help="An installed model, or package.module:factory.")
+    ] = "isdea",
+    protocol: Annotated[
+        str, typer.Option(autocompletion=options.protocols, help="How to score: any of those of run.")
+    ] = "dual",
+    vocabulary: Annotated[
+        str, typer.Option(autocompletion=options.vocabularies, help="present, or slots as in the paper.")
+    ] = "present",
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the model's own randomness.")] = 0,
+    candidate_seed: Annotated[int, typer.Option(min=0, help="Which frozen candidates to rank against.")] = 0,
+    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A hyper-parameter; may be repeated.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Where the cells are kept.  [default: below transfer/]")
+    ] = None,
+    plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Also draw it: FILE.png or FILE.svg.")] = None,
+    format: Annotated[str, typer.Option(help="text, markdown, latex or csv.")] = "text",  # noqa: A002
+    as_json: AsJson = False,
+) -> None:
+    """Train on each topic, score on all others.
+
+    Finished cells are kept: the same transfer goes on where it was stopped.
+
+    Example: mtbench transfer v1
+
+    Example: mtbench transfer v1 --topics art,people,health,taxonomy --vocabulary slots --set epochs=1
+    """
+    from mtbench.experiments.matrix import scenario_table
+    from mtbench.experiments.plots import draw
+    from mtbench.experiments.transfer import PICTURE_FILE, Plan, topics_of, transfer
+    from mtbench.files import pictures, tables
+    from mtbench.results.result import MtbenchWarning
+
+    if format not in tables.FORMATS:
+        raise UnknownNameError("table format", format, tables.FORMATS)
+    if as_json and format != "text":
+        raise UsageError("give either --format or --json")
+    if plot is not None:
+        pictures.check(plot)
+    if (here := str(Path.cwd())) not in sys.path:
+        sys.path.insert(0, here)  # as "python -m mtbench" does, so that a model beside us can be named
+    chosen = [name.strip() for name in (topics or "").split(",") if name.strip()]
+    name, version, datasets = topics_of(source, chosen)
+    plan = Plan(
+        name=name,
+        datasets=datasets,
+        version=version,
+        model=model,
+        protocol=protocol,
+        vocabulary=vocabulary,
+        seed=seed,
+        candidate_seed=candidate_seed,
+        device=device,
+        settings=parse(settings or []),
+        out=out,
+    )
+    with warnings.catch_warnings(), progress_bars() as report:
+        warnings.simplefilter("ignore", MtbenchWarning)
+        try:
+            matrix = transfer(plan, report)
+        except KeyboardInterrupt:
+            raise RunInterrupted("interrupted; the same transfer goes on with the cells that are missing") from None
+    if plot is not None:
+        draw(matrix, plot)
+    if as_json:
+        say_json({"directory": str(plan.directory()), **matrix.to_dict()})
+        return
+    say(matrix.table(format))
+    if format == "csv":
+        return
+    if found := matrix.scenarios():
+        say(f"\n{scenario_table(found, format)}")
+    else:
+        say("\nno scenario: it takes two topics, and two others on which now one and now the other is better")
+    say(f"\n{plan.directory()} holds every cell as a run, and the matrix as CSV, Markdown and JSON")
+    if (plan.directory() / PICTURE_FILE).exists():
+        say(f"{plan.directory() / PICTURE_FILE} shows it")
+    else:
+        say('no picture: python -m pip install "mtbench-kg[plots]" draws it')

@@ -1,8 +1,16 @@
-"""What a shell proposes after Tab: names of datasets, models, protocols and vocabularies."""
+"""What several verbs take: the datasets they are about, and what a shell proposes after Tab."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING, Annotated, TypeAlias
+
+import typer
+
+from mtbench.errors import UsageError
+
+if TYPE_CHECKING:
+    from mtbench.data.catalog import Record
 
 
 def datasets(incomplete: str) -> list[str]:
@@ -38,3 +46,20 @@ def vocabularies(incomplete: str) -> list[str]:
 
 def _beginning(incomplete: str, names: Iterable[str]) -> list[str]:
     return [name for name in names if name.startswith(incomplete)]
+
+
+Names: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="NAME...", autocompletion=datasets, help="Datasets of the catalogue."),
+]
+All: TypeAlias = Annotated[bool, typer.Option("--all", help="Every dataset of the catalogue.")]
+
+
+def chosen(names: list[str] | None, every: bool) -> list[Record]:
+    """Return the records of the named datasets, each once, or of all; neither or both is a `UsageError`."""
+    from mtbench.data import catalog
+
+    if bool(names) == every:
+        raise UsageError("give either 'NAME...' or --all (mtbench list shows the names)")
+    found = map(catalog.record, catalog.names() if every else names or [])
+    return list({record.id: record for record in found}.values())

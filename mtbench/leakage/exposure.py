@@ -13,7 +13,7 @@ from typing import TypeAlias
 import numpy as np
 
 from mtbench.data import catalog
-from mtbench.data.load import load
+from mtbench.data.loading import load
 from mtbench.data.splits import Dataset, NamedTriple, Split
 from mtbench.errors import UnknownNameError
 from mtbench.leakage import fingerprints

@@ -1,25 +1,63 @@
-"""The engine on Ray: every run a task in a process of its own, on one machine or on many."""
+"""The engines of a grid: one run after the other in this process, or on Ray, each a task of its own."""
 
 from __future__ import annotations
 
+import ctypes
+import gc
 import logging
 import os
+import platform
 import sys
 import time
 from collections import deque
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from leaderboard.grid.work import Attempt, Engine, Outcome, Watch, do, over
 from mtbench.errors import MissingExtraError, MtbenchError, UsageError
-from mtbench.experiments.failures import LONGEST
+from mtbench.experiments.costs import LONGEST
 
 if TYPE_CHECKING:
     import ray
+
+
+def fresh() -> None:
+    """Return freed memory to the system and begin a new peak, of the process and of every CUDA device in use.
+
+    `mtbench.experiments.run` records the largest size its process ever had: after a large model a small one would
+    look as large. Only Linux lets a process begin again; elsewhere the peak of a run is the largest so far, unless
+    every run has a process of its own, as on Ray.
+    """
+    gc.collect()
+    torch = sys.modules.get("torch")
+    if torch is not None and torch.cuda.is_initialized():
+        torch.cuda.empty_cache()
+        for device in range(torch.cuda.device_count()):
+            torch.cuda.reset_peak_memory_stats(device)
+    if platform.libc_ver()[0] == "glibc":
+        # The allocator's settings of the command line keep all freed memory for the next tensors.
+        ctypes.CDLL(None).malloc_trim(0)
+    # A container may forbid it.
+    with suppress(OSError):
+        peak = Path("/proc/self/clear_refs")
+        if peak.exists():
+            peak.write_text("5", encoding="ascii")
+
+
+def in_this_process(queue: deque[Attempt], deadline: float | None, watch: Watch) -> Iterator[Outcome]:
+    """Do the attempts of a queue in turn; an `Engine`."""
+    while queue and not over(deadline):
+        attempt = queue.popleft()
+        watch.started(attempt)
+        fresh()
+        yield do(attempt, deadline, partial(watch.progressed, attempt))
+
 
 STORE_BYTES = 100 * 2**20
 """Memory Ray shares between processes: tasks hand over paths and sentences, what a run makes goes into files."""

@@ -10,10 +10,8 @@ from dataclasses import asdict, dataclass
 
 from mtbench.auditing.candidates import CandidateAudit, audit_candidates
 from mtbench.auditing.findings import describe
-from mtbench.auditing.graphs import GraphAudit, audit_graph
-from mtbench.auditing.overlap import Overlap, audit_overlap
-from mtbench.auditing.patterns import Pattern, two_hop_patterns
-from mtbench.auditing.relations import RelationPair, similar_relations
+from mtbench.auditing.graphs import GraphAudit, Overlap, audit_graph, audit_overlap
+from mtbench.auditing.relations import Pattern, RelationPair, similar_relations, two_hop_patterns
 from mtbench.auditing.targets import TargetAudit, audit_targets
 from mtbench.data.splits import Dataset
 from mtbench.errors import UsageError

@@ -1,19 +1,16 @@
-"""Is one model better than another: seeds and targets drawn again, in pairs, until chance has a size.
-
-A table of means says nothing about what another seed, or other targets of the same kind, would have
-given. Runs of one model are its seeds; all runs must be of one task.
-"""
+"""From p-values to statements: Holm's correction, ranks that remain possible, and groups that are tied."""
 
 from __future__ import annotations
 
 import operator
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
+from string import ascii_lowercase
 
-from mtbench.comparison import bootstrap, clusters, entries, groups
+from mtbench.comparison import bootstrap, clusters, entries
 from mtbench.comparison.bootstrap import Drawn
 from mtbench.comparison.entries import Model
 from mtbench.comparison.findings import Comparison, Pair, Row, Unfinished
@@ -23,6 +20,56 @@ from mtbench.errors import UnknownNameError, UsageError
 from mtbench.names import METRICS
 from mtbench.results.origin import with_names
 from mtbench.results.result import Result
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Return p-values corrected for their number, in the same order (Holm 1979).
+
+    Calling those below alpha different is wrong in any place at all with a probability of at most alpha.
+    """
+    corrected, largest = [0.0] * len(p_values), 0.0
+    for step, index in enumerate(sorted(range(len(p_values)), key=p_values.__getitem__)):
+        largest = max(largest, min(1.0, (len(p_values) - step) * p_values[index]))
+        corrected[index] = largest
+    return corrected
+
+
+def rank_intervals(number: int, worse: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Return the best and the worst rank each model can have; ``worse`` pairs a better model with a worse one.
+
+    One plus the models shown to be better, and the number less the models shown to be worse: with
+    corrected comparisons all intervals hold at once (Mogstad et al. 2024).
+    """
+    best, worst = [1] * number, [number] * number
+    for upper, lower in worse:
+        worst[upper] -= 1
+        best[lower] += 1
+    return list(zip(best, worst, strict=True))
+
+
+def letters(number: int, different: Iterable[tuple[int, int]]) -> list[str]:
+    """Return letters per model, best model first: two models share one exactly if they do not differ.
+
+    The compact letter display of Piepho 2004: start with one group, split every group that holds a
+    different pair, and drop groups that lie within another.
+    """
+    groups = [frozenset(range(number))]
+    for first, second in sorted(different):
+        split = [
+            part
+            for group in groups
+            for part in ((group - {first}, group - {second}) if {first, second} <= group else (group,))
+        ]
+        distinct = list(dict.fromkeys(split))
+        groups = [group for group in distinct if not any(group < other for other in distinct)]
+    groups.sort(key=sorted)
+    return ["".join(_letter(index) for index, group in enumerate(groups) if model in group) for model in range(number)]
+
+
+def _letter(index: int) -> str:
+    rounds, rest = divmod(index, len(ascii_lowercase))
+    return ascii_lowercase[rest] + (str(rounds) if rounds else "")
+
 
 __all__ = ["Comparison", "Pair", "Resolution", "Row", "Unfinished", "compare", "minimum_detectable"]
 
@@ -124,7 +171,7 @@ def _checked(draws: int, seed: int, level: float) -> tuple[int, int]:
 def _graph(result: Result, kind: str, split: Split | None) -> Split | None:
     """Return the split a result is of, checked by its content; None where no graph is needed or given."""
     from mtbench.data import catalog
-    from mtbench.data.load import load
+    from mtbench.data.loading import load
 
     remedy = "give the split it was evaluated on (on the command line --data DIR), or choose the clusters pair or none"
     if split is None:
@@ -155,18 +202,18 @@ def _pairs(ranked: Sequence[tuple[Model, Drawn]], level: float) -> list[Pair]:
             covers=_covers(better, worse),
         )
         found.append(pair)
-    corrected = groups.holm([pair.p_value for pair in found])
+    corrected = holm([pair.p_value for pair in found])
     return [replace(pair, corrected=value) for pair, value in zip(found, corrected, strict=True)]
 
 
 def _rows(
     ranked: Sequence[tuple[Model, Drawn]], metric: str, level: float, different: Sequence[tuple[int, int]]
 ) -> tuple[Row, ...]:
-    places = groups.rank_intervals(len(ranked), different)
-    letters = groups.letters(len(ranked), different)
+    places = rank_intervals(len(ranked), different)
+    marks = letters(len(ranked), different)
     floor, ceiling = (1.0, float("inf")) if metric in LOWER_IS_BETTER else (0.0, 1.0)
     rows = []
-    for (model, drawn), (best, worst), letter in zip(ranked, places, letters, strict=True):
+    for (model, drawn), (best, worst), letter in zip(ranked, places, marks, strict=True):
         low, high = drawn.interval(level)
         adjusted = [entry.result.adjusted() for entry in model.entries]
         means = model.values.mean(axis=1).tolist()

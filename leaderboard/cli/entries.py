@@ -1,0 +1,204 @@
+"""``mtbench submit``, ``mtbench leaderboard check`` and ``render``: from finished runs to pages."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from mtbench.cli.output import AsJson, fail, say, say_json, say_table
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from leaderboard.entries.cards import Problem
+
+
+def submit(
+    runs: Annotated[
+        list[Path],
+        typer.Argument(metavar="RUN...", help="Run directories of one model, or folders with runs below them."),
+    ],
+    to: Annotated[Path, typer.Option(metavar="DIR", help="The folder of the leaderboard, as leaderboard/results.")],
+    name: Annotated[
+        str | None, typer.Option(metavar="SLUG", help="The entry's folder in DIR.  [default: from the model]")
+    ] = None,
+    card: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="A card.toml, whole or in part; the options below come first.")
+    ] = None,
+    title: Annotated[str | None, typer.Option(help="The model's name as shown.  [default: that of the runs]")] = None,
+    authors: Annotated[list[str] | None, typer.Option(help="Names with commas between them; may be repeated.")] = None,
+    url: Annotated[str | None, typer.Option(help="Where the model is described.  [default: that of the runs]")] = None,
+    licence: Annotated[str | None, typer.Option("--licence", "--license", help="Of the model's code.")] = None,
+    hardware: Annotated[str | None, typer.Option(help="What it ran on.  [default: as the runs say]")] = None,
+    parameters: Annotated[int | None, typer.Option(min=0, help="Trained ones, on the largest dataset.")] = None,
+    summary: Annotated[str | None, typer.Option(help="A sentence on the model.")] = None,
+    citation: Annotated[str | None, typer.Option(help="How to cite it.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace the entry of that name, its runs too.")] = False,
+) -> None:
+    """Make an entry of runs, checked and with a card.
+
+    Regime and pre-training graphs are what the runs say. Names of targets are published for metafam alone: other data
+    may not be passed on.
+
+    Example: mtbench submit runs/mine-* --to leaderboard/results --authors "A. Author" --licence MIT --url https://...
+    """
+    from leaderboard.entries import cards, submission
+
+    told = {
+        "name": title,
+        "authors": [one.strip() for some in authors for one in some.split(",") if one.strip()] if authors else None,
+        "url": url,
+        "licence": licence,
+        "hardware": hardware,
+        "parameters": parameters,
+        "summary": summary,
+        "citation": citation,
+    }
+    table = cards.read_table(card) if card is not None else {}
+    table |= {key: value for key, value in told.items() if value is not None}
+    made = submission.submit(runs, to, slug=name, card=table, force=force)
+    for dataset, seeds in made.seeds.items():
+        say(f"{dataset}: seed{'s' * (len(seeds) > 1)} {', '.join(map(str, seeds))} of {made.card.model}")
+    if made.unnamed:
+        say(f"written without names, because the data may not be passed on: {', '.join(made.unnamed)}")
+    for remark in made.remarks:
+        say(f"remark: {remark}")
+    say(f"{made.directory} holds the entry; read {made.directory / cards.CARD_FILE}, then type")
+    say(f"mtbench leaderboard check {made.directory}")
+
+
+ENTRIES = Path("leaderboard") / "results"
+SHOWN = 20
+"""Problems of an entry that are printed; with so many, something else is wrong with it."""
+
+HEADINGS = ("Entry", "Problems", "Remarks")
+
+
+def check(
+    entry: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[ENTRY...]", help="Entries, by name or folder.  [default: all]", show_default=False),
+    ] = None,
+    entries: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="The folder of the leaderboard.  [default: leaderboard/results]"),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Check entries: files, figures, hashes and claims.
+
+    Nothing is downloaded. A problem ends with exit code 1; a remark says what is worth knowing, or why an entry is
+    shown and not ranked.
+
+    Example: mtbench leaderboard check
+
+    Example: mtbench leaderboard check leaderboard/results/mine
+    """
+    from leaderboard.entries import checks
+
+    found: dict[str, Sequence[Problem]] = {}
+    if not entry:
+        found |= checks.check_all(entries or ENTRIES)
+    for name in entry or ():
+        directory = checks.named(entries or ENTRIES, name)
+        beside = entries or directory.absolute().parent
+        found[str(directory)] = checks.check(directory, checks.siblings(directory, beside))
+    if as_json:
+        say_json([_record(name, some) for name, some in found.items()])
+    else:
+        say_table(HEADINGS, [(name, *_numbers(some)) for name, some in found.items()])
+        for problem in _remarks(found):
+            say(f"remark: {problem}")
+    broken = {name: wrong for name, some in found.items() if (wrong := [one for one in some if not one.remark])}
+    for name, wrong in broken.items():
+        for problem in wrong[:SHOWN]:
+            fail(str(problem))
+        if len(wrong) > SHOWN:
+            fail(f"{name}: and {len(wrong) - SHOWN} more, which --json lists")
+    if broken:
+        raise typer.Exit(1)
+    if not as_json:
+        say("\nevery file, figure, hash and claim holds")
+
+
+def _numbers(some: Sequence[Problem]) -> tuple[int, int]:
+    remarks = sum(problem.remark for problem in some)
+    return len(some) - remarks, remarks
+
+
+def _remarks(found: dict[str, Sequence[Problem]]) -> list[Problem]:
+    return [problem for some in found.values() for problem in some if problem.remark]
+
+
+def _record(name: str, some: Sequence[Problem]) -> dict[str, object]:
+    def told(remark: bool) -> list[dict[str, str]]:
+        chosen = [problem for problem in some if problem.remark is remark]
+        return [{"name": one.name, "where": one.where, "message": one.message} for one in chosen]
+
+    return {"entry": name, "valid": not told(False), "problems": told(False), "remarks": told(True)}
+
+
+RESULTS = Path("leaderboard/results")
+
+
+def render(
+    entries: Annotated[Path, typer.Option(metavar="DIR", help="The folder of entries.")] = RESULTS,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="The folder of the pages, or the file of the tables.  [default: site, or print the tables]",
+            show_default=False,
+        ),
+    ] = None,
+    format: Annotated[str, typer.Option(help="html, markdown, latex, or summary.")] = "html",  # noqa: A002
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace a site, or a file of tables, that is there already.")
+    ] = False,
+) -> None:
+    """Render the leaderboard.
+
+    Example: mtbench leaderboard render --out site
+
+    Example: mtbench leaderboard render --format markdown
+    """
+    from leaderboard.board import tables
+    from leaderboard.board.ranking import rank
+    from leaderboard.entries.checks import gather
+    from leaderboard.site import render
+    from mtbench.errors import UnknownNameError, UsageError
+    from mtbench.files import atomic
+
+    formats = ("html", *tables.FORMATS)
+    if format not in formats:
+        raise UnknownNameError("format", format, formats)
+    if format == "html":
+        place = out or Path("site")
+        render.expect_free(place, force=force)
+        found, problems = gather(entries)
+        written = render.render(rank(found, problems), entries, place, force=force)
+        say(f"{len(written)} files; open {place / 'index.html'}")
+        return
+    if out is not None and out.is_dir():
+        raise UsageError(f"{out} is a folder: --format {format} writes one file")
+    if out is not None and out.exists() and not force:
+        raise UsageError(f"{out} exists: add --force to replace it")
+    found, problems = gather(entries)
+    text = tables.FORMATS[format](rank(found, problems))
+    if out is None:
+        say(text)
+        return
+    atomic.replace_file(out, f"{text}\n".encode())
+    say(f"{out} written")
+
+
+leaderboard = typer.Typer(
+    help="Check the entries of a leaderboard, and render them as pages or tables.",
+    context_settings={"help_option_names": ["-h", "--help"]},
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+leaderboard.command("check")(check)
+leaderboard.command("render")(render)

@@ -1,0 +1,283 @@
+"""``mtbench list``, ``info``, ``cite``, ``fetch``, ``urls`` and ``export``: the catalogue and its files."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from mtbench.cli import options
+from mtbench.cli.options import All, Names, chosen
+from mtbench.cli.output import AsJson, Cell, fail, records, say, say_json, say_table
+from mtbench.errors import MtbenchError
+
+if TYPE_CHECKING:
+    from mtbench.data.catalog import Record
+    from mtbench.data.splits import Dataset
+
+
+LIST_HEADINGS = ("Name", "Version", "Train triples", "Valid targets", "Test triples", "Test targets", "Stored")
+
+
+def list_datasets(as_json: AsJson = False) -> None:
+    """List the datasets of the catalogue.
+
+    Example: mtbench list --json
+    """
+    from mtbench.data import catalog, store
+    from mtbench.files import atomic
+
+    rows: list[tuple[Cell, ...]] = []
+    for record in map(catalog.record, catalog.names()):
+        parts = ("train/graph", "valid/targets", "test/graph", "test/targets")
+        stored = not atomic.is_free(store.cached(record))
+        rows.append((record.id, record.version, *(record.parts[part].triples for part in parts), stored))
+    if as_json:
+        say_json(records(LIST_HEADINGS, rows))
+    else:
+        say_table(LIST_HEADINGS, rows)
+
+
+COUNTS = ("Split", "Entities", "Relation types used", "Relation slots", "Triples", "Targets")
+HASHES = ("Part", "Triples", "Content SHA-256")
+PARAMETERS = ("Parameter", "Value")
+
+
+def info(
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="NAME", autocompletion=options.datasets, help="A dataset, or a directory made by build."
+        ),
+    ],
+    as_json: AsJson = False,
+) -> None:
+    """Show what is known about a dataset, its defects included.
+
+    A dataset that is stored here is audited as well. Of a directory, its own counts and hashes are shown.
+
+    Example: mtbench info metafam
+    """
+    from mtbench.auditing.report import audit
+    from mtbench.data import catalog, store
+    from mtbench.data.loading import directory_given, load
+    from mtbench.files import atomic
+
+    given = directory_given(name)
+    directory = given or store.cached(catalog.record(name))
+    data = None if atomic.is_free(directory) else load(given or name)
+    record = _measured(data) if data and given else catalog.record(name)
+    stored, found = str(directory) if data else "", audit(data) if data else None
+    counts = _counts(record)
+    hashes = [(part, declared.triples, declared.content_sha256) for part, declared in record.parts.items()]
+    if as_json:
+        say_json(
+            {
+                "name": record.id,
+                "title": record.title,
+                "version": record.version,
+                "summary": record.summary,
+                "builder": record.builder,
+                "aliases": list(record.aliases),
+                "licence": record.licence,
+                "citation": record.citation,
+                "stored": stored or None,
+                "splits": records(COUNTS, counts),
+                "parts": records(HASHES, hashes),
+                "parameters": dict(record.parameters),
+                "sources": [vars(source) for source in record.sources],
+                "defects": list(record.defects),
+                "audit": found and found.to_dict(),
+            }
+        )
+        return
+    say(f"{record.title} ({record.id}, version {record.version})\n{record.summary}\n")
+    say(f"Licence: {record.licence}")
+    say(f"Aliases: {', '.join(record.aliases) or 'none'}")
+    say(f"Stored:  {stored or f'not yet (mtbench {_verb(record)} {record.id})'}\n")
+    say_table(COUNTS, counts)
+    say("\nvalid shares the graph of train.\n")
+    say_table(HASHES, hashes)
+    if record.parameters:
+        say(f"\nParameters of the builder {record.builder}, and the values that give this dataset\n")
+        say_table(PARAMETERS, [(key, _literal(value)) for key, value in record.parameters.items()])
+    if record.sources:
+        say("\nPublished files")
+        for source in record.sources:
+            say(f"  {source.part}: {source.url}\n    {source.bytes} bytes, SHA-256 {source.sha256}")
+            for mirror in source.mirrors:
+                say(f"    also {mirror}")
+    whose = " of the release" if given else ""
+    say(f"\nKnown defects{whose}" if record.defects else "\nKnown defects: none")
+    for defect in record.defects:
+        say(f"  - {defect}")
+    if found is not None:
+        say(f"\nWhat its triples show (mtbench audit {name} has the figures)")
+        for sentence in found.findings:
+            say(f"  - {sentence}")
+    say(f"\nCite it with: mtbench cite {record.id}")
+
+
+def _measured(data: Dataset) -> Record:
+    """Return the record of a dataset in a directory: that it was built by, with counts and hashes of its own."""
+    from mtbench.data.catalog import Graph, Part
+    from mtbench.files.hashing import content_hash
+
+    splits = {"train": data.train, "test": data.test}
+    parts = {
+        "train/graph": (data.train, data.train.graph),
+        "valid/targets": (data.valid, data.valid.targets),
+        "test/graph": (data.test, data.test.graph),
+        "test/targets": (data.test, data.test.targets),
+    }
+    return replace(
+        data.info,
+        id=data.name,
+        version=data.version,
+        aliases=(),
+        graphs={key: Graph(one.num_entities, one.num_relations, one.relation_slots) for key, one in splits.items()},
+        parts={key: Part(len(rows), content_hash(one.named(rows))) for key, (one, rows) in parts.items()},
+        parameters=data.parameters,
+        sources=(),
+        candidates={},
+    )
+
+
+def _counts(record: Record) -> list[tuple[Cell, ...]]:
+    rows: list[tuple[Cell, ...]] = []
+    for split, graph_of in (("train", "train"), ("valid", "train"), ("test", "test")):
+        graph = record.graphs[graph_of]
+        targets = record.parts.get(f"{split}/targets")
+        triples = record.parts[f"{graph_of}/graph"].triples
+        targets_count = 0 if targets is None else targets.triples
+        rows.append((split, graph.entities, graph.relations, graph.relation_slots, triples, targets_count))
+    return rows
+
+
+def _verb(record: Record) -> str:
+    from mtbench.data.building import RELEASE
+
+    return "fetch" if record.builder == RELEASE else "build"
+
+
+def _literal(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value) if value != "" else '""'
+
+
+def cite(names: Names = None, every: All = False, as_json: AsJson = False) -> None:
+    """Print the BibTeX entries of datasets, each entry once.
+
+    Example: mtbench cite metafam > references.bib
+    """
+    found = chosen(names, every)
+    if as_json:
+        say_json([{"name": record.id, "licence": record.licence, "entries": _entries(record)} for record in found])
+        return
+    say("\n\n".join(dict.fromkeys(entry for record in found for entry in _entries(record))))
+
+
+def _entries(record: Record) -> list[str]:
+    return [entry.strip() for entry in re.split(r"\n(?=@)", record.citation.strip())]
+
+
+FETCH_HEADINGS = ("Name", "Version", "Directory", "Problem")
+
+
+def fetch(names: Names = None, every: All = False, as_json: AsJson = False) -> None:
+    """Download or build datasets, and check them.
+
+    What is stored already is only checked. A dataset that cannot be had does not keep the others from being fetched.
+
+    Example: mtbench fetch wikitopics-mt1/health fbnell
+
+    Example: mtbench fetch --all
+    """
+    from mtbench.data import store
+    from mtbench.data.loading import load
+
+    rows: list[tuple[Cell, ...]] = []
+    for record in chosen(names, every):
+        directory = str(store.cached(record))
+        try:
+            load(record.id)
+        except MtbenchError as error:
+            fail(f"{record.id}: {error}")
+            rows.append((record.id, record.version, None, str(error)))
+        else:
+            rows.append((record.id, record.version, directory, None))
+            if not as_json:
+                say(f"{record.id} {record.version} is stored in {directory}")
+    if as_json:
+        say_json(records(FETCH_HEADINGS, rows))
+    if any(problem for *_, problem in rows):
+        raise typer.Exit(1)
+
+
+URL_HEADINGS = ("Bytes", "SHA256", "URL", "Place")
+
+
+def urls(names: Names = None, every: All = False, as_json: AsJson = False) -> None:
+    """List the published files of datasets, each once.
+
+    Besides address, size and hash it shows each file's place in a mirror. For a machine without internet,
+    copy each file to its place in a directory there, and name that directory: MTBENCH_MIRROR=DIRECTORY.
+
+    Example: mtbench urls --all --json
+    """
+    from mtbench.data import downloads as sources
+
+    files = {source.sha256: source for record in chosen(names, every) for source in record.sources}
+    rows: list[tuple[Cell, ...]] = [
+        (source.bytes, source.sha256, source.url, sources.place(source.url)) for source in files.values()
+    ]
+    if as_json:
+        say_json(
+            [
+                {**row, "mirrors": list(source.mirrors)}
+                for row, source in zip(records(URL_HEADINGS, rows), files.values(), strict=True)
+            ]
+        )
+        return
+    say_table(URL_HEADINGS, rows)
+    total = sum(source.bytes for source in files.values())
+    say(f"\n{len(rows)} files, {total:,} bytes; MTBENCH_MIRROR=DIRECTORY finds them at their places in DIRECTORY")
+
+
+def export(
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="NAME", autocompletion=options.datasets, help="A dataset, or a directory made by build."
+        ),
+    ],
+    out: Annotated[Path, typer.Option(metavar="DIR", help="The directory to write.")],
+    format: Annotated[  # noqa: A002
+        str,
+        typer.Option(
+            help="tsv: the published train.txt, valid.txt, msg.txt and test.txt. npz: ids and names for NumPy. pyg: "
+            "tensors for PyTorch Geometric. huggingface: Parquet and a dataset card. croissant: Parquet and JSON-LD. "
+            "record: the counts and hashes of a record of the catalogue."
+        ),
+    ] = "tsv",
+    force: Annotated[bool, typer.Option("--force", help="Replace an export that is there already.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Write a dataset in another file format.
+
+    Example: mtbench export metafam --format tsv --out metafam-tsv
+
+    Example: mtbench export metafam --format huggingface --out metafam-hf
+    """
+    from mtbench.data.loading import load
+    from mtbench.export import writers as export
+
+    write = export.writer(format)
+    files = write(load(name), out, force=force)
+    if as_json:
+        say_json([{"file": str(file), "bytes": file.stat().st_size} for file in files])
+    else:
+        for file in files:
+            say(str(file))

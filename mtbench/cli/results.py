@@ -1,0 +1,336 @@
+"""``mtbench show``, ``compare`` and ``verify``: finished runs printed, drawn, compared and recomputed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from mtbench.cli import options
+from mtbench.cli.options import All
+from mtbench.cli.output import AsJson, Cell, fail, records, say, say_json, say_table
+from mtbench.errors import MtbenchError, UnknownNameError, UsageError, nearest
+
+if TYPE_CHECKING:
+    from mtbench.data.splits import Dataset
+    from mtbench.results.result import Result
+    from mtbench.results.strata import Strata
+
+
+KINDS = ("ranks", "strata", "models")
+SHOWN = 5
+
+
+def show(
+    runs: Annotated[list[str], typer.Argument(metavar="RUN...", help="Run directories.")],
+    by: Annotated[
+        str | None,
+        typer.Option(
+            metavar="STRATUM",
+            help="half_link, relation, relation_seen, inverse_visible, degree, head_degree, tail_degree, distance "
+            "or task.",
+        ),
+    ] = None,
+    dataset: Annotated[
+        str | None, typer.Option(metavar="DIR", help="For --by: the dataset of runs on one that is not released.")
+    ] = None,
+    format: Annotated[str, typer.Option(help="text, markdown, latex or csv.")] = "text",  # noqa: A002
+    metric: Annotated[str, typer.Option(help="For several runs --by, and for pictures: mr, mrr, hits@1 ...")] = "mrr",
+    plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw into FILE.png or FILE.svg as well.")] = None,
+    kind: Annotated[
+        str | None, typer.Option(help="The picture: ranks, strata or models.  [default: strata with --by, else ranks]")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Print runs, whole or by stratum, and draw them.
+
+    Several runs stand side by side, with mean and standard deviation over the seeds of a model.
+
+    Example: mtbench show runs/isdea-metafam-seed0 --by half_link
+
+    Example: mtbench show runs/* --format markdown
+
+    Example: mtbench show runs/a runs/b --plot models.png --kind models
+    """
+    from mtbench.files import pictures, tables
+    from mtbench.names import METRICS
+
+    if format not in tables.FORMATS:
+        raise UnknownNameError("table format", format, tables.FORMATS)
+    if metric not in METRICS:
+        raise UnknownNameError("metric", metric, METRICS)
+    drawing = _kind(kind, by, plot, len(runs))
+    if dataset is not None and by is None:
+        raise UsageError("--dataset is for --by STRATUM, which sorts targets by their graph")
+    if plot is not None:
+        pictures.check(plot)
+    results = [_load(name) for name in dict.fromkeys(runs)]
+    strata = _strata(results, by, dataset) if by is not None else []
+    if plot is not None:
+        _draw(drawing, results, strata, plot, metric)
+    if as_json:
+        say_json(_payload(results, strata))
+    else:
+        say(_text(results, strata, format, metric))
+        if plot is not None and format == "text":
+            say(f"\n{plot} shows the {drawing}")
+
+
+def _kind(kind: str | None, by: str | None, plot: Path | None, number: int) -> str:
+    if kind is None:
+        return "ranks" if by is None else "strata"
+    if kind not in KINDS:
+        raise UnknownNameError("kind of picture", kind, KINDS)
+    if plot is None:
+        raise UsageError(f"--kind {kind} is a picture: add --plot FILE.png")
+    if kind == "strata" and by is None:
+        raise UsageError("--kind strata needs a stratum: add --by half_link")
+    if kind == "models" and number != 2:
+        raise UsageError(f"--kind models draws one run against another: give two runs, not {number}")
+    return kind
+
+
+def _load(name: str) -> Result:
+    from mtbench.results import result as results
+    from mtbench.results.runs import RANKS_FILE, RESULT_FILE
+
+    directory = Path(name)
+    if directory.is_file() and directory.name in (RESULT_FILE, RANKS_FILE):
+        directory = directory.parent
+    if (directory / RESULT_FILE).exists() or (directory / RANKS_FILE).exists():
+        return results.load(directory)
+    below = sorted(str(path.parent) for path in directory.glob(f"*/{RESULT_FILE}")) if directory.is_dir() else []
+    if below:
+        more = f" and {len(below) - SHOWN} more" if len(below) > SHOWN else ""
+        raise UsageError(f"{name} is no run, but holds some: {', '.join(below[:SHOWN])}{more}; type {name}/* for all")
+    folder = directory.parent
+    beside = {path.parent.name: str(path.parent) for path in folder.glob(f"*/{RESULT_FILE}")} if folder.is_dir() else {}
+    near = [beside[match] for match in nearest(directory.name, beside)]
+    hint = f"did you mean {' or '.join(near)}?" if near else "mtbench run MODEL --dataset NAME makes one"
+    raise UsageError(f"no run at {name} (there is no {RESULT_FILE}): {hint}")
+
+
+def _strata(results: Sequence[Result], by: str, dataset: str | None) -> list[Strata]:
+    from mtbench.data.loading import load
+
+    given: Dataset | None = load(dataset) if dataset is not None else None
+    return [result.by(by, split=given) for result in results]
+
+
+def _draw(kind: str, results: Sequence[Result], strata: Sequence[Strata], path: Path, metric: str) -> None:
+    from mtbench.results import plot as plots
+
+    if kind == "ranks":
+        plots.draw_ranks(results, path)
+    elif kind == "models":
+        plots.draw_models(results[0], results[1], path, metric)
+    elif len(strata) == 1:
+        plots.draw_strata(strata[0], path, metric)
+    else:
+        raise UsageError(f"--kind strata draws one run, not {len(strata)}: draw each, or print them side by side")
+
+
+def _text(results: Sequence[Result], strata: Sequence[Strata], format: str, metric: str) -> str:  # noqa: A002
+    from mtbench.results import overview
+    from mtbench.results.strata import side_by_side
+
+    if len(strata) > 1:
+        return side_by_side(strata, metric, format)
+    if strata:
+        return str(strata[0]) if format == "text" else strata[0].table(format)
+    if len(results) > 1:
+        return overview.table(overview.overview(results), format)
+    return str(results[0]) if format == "text" else results[0].table(format)
+
+
+def _payload(results: Sequence[Result], strata: Sequence[Strata]) -> object:
+    from mtbench.results import overview
+
+    if strata:
+        return [asdict(found) for found in strata]
+    found: list[Mapping[str, object]] = [asdict(row) for row in overview.overview(results)]
+    return found
+
+
+def compare(
+    runs: Annotated[
+        list[Path], typer.Argument(metavar="RUN...", help="Run directories, several seeds of a model too.")
+    ],
+    metric: Annotated[str, typer.Option(help="mr, mrr, hits@1, hits@3, hits@5 or hits@10.")] = "mrr",
+    level: Annotated[float, typer.Option(help="Of the intervals; differences are tested at 1 less this.")] = 0.95,
+    cluster: Annotated[
+        str | None,
+        typer.Option(help="Draw targets by pair, component or none.  [default: as declared for the dataset]"),
+    ] = None,
+    data: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            autocompletion=options.datasets,
+            help="The dataset or directory whose graph gives the components.",
+        ),
+    ] = None,
+    draws: Annotated[int, typer.Option(help="Draws of the bootstrap.")] = 2000,
+    seed: Annotated[int, typer.Option(help="Seed of the bootstrap.")] = 0,
+    format: Annotated[str, typer.Option(help="text, markdown, latex, or csv of the models.")] = "text",  # noqa: A002
+    plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw the intervals: FILE.png or FILE.svg.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Compare runs of one task: which differences are real.
+
+    Example: mtbench compare runs/*
+
+    Example: mtbench compare runs/isdea-* runs/mtdea-* --metric hits@10 --plot intervals.png
+    """
+    from mtbench.comparison import findings as show
+    from mtbench.comparison import plot as picture
+    from mtbench.comparison.comparing import compare
+    from mtbench.files import pictures
+
+    if format not in show.FORMATS:
+        raise UnknownNameError("table format", format, show.FORMATS)
+    if as_json and format != "text":
+        raise UsageError("give either --format or --json")
+    if plot is not None:
+        pictures.check(plot)
+    split = None
+    if data is not None:
+        from mtbench.data.loading import load
+        from mtbench.results import result as results
+
+        split = load(data).split(results.load(runs[0]).split)
+    found = compare(runs, metric, draws=draws, seed=seed, level=level, cluster=cluster, split=split)
+    if plot is not None:
+        picture.draw(found, plot)
+    if as_json:
+        say_json(found.to_dict())
+        return
+    if format == "text":
+        say(str(found))
+    else:
+        say(found.table(format))
+        # A reader of CSV expects one table.
+        if found.pairs and format != "csv":
+            say(f"\n{found.pair_table(format)}")
+    if plot is not None and format != "csv":
+        say(f"\n{plot} shows the intervals")
+
+
+HEADINGS = ("Part", "Triples", "Content SHA-256", "Same")
+PROBLEMS = ("Name", "Message")
+DATASETS = ("Name", "Stored", "Valid")
+
+
+def verify(
+    name: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="NAME|RUN",
+            autocompletion=options.datasets,
+            help="A dataset, its directory, or a run's directory.",
+        ),
+    ] = None,
+    every: All = False,
+    rescore: Annotated[
+        bool, typer.Option("--rescore", help="Recompute a run's figures with this evaluator, keeping the old ones.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Check a stored dataset or run, or all datasets.
+
+    Example: mtbench verify metafam
+
+    Example: mtbench verify --all
+
+    Example: mtbench verify runs/isdea-metafam
+
+    Example: mtbench verify runs/isdea-metafam --rescore
+    """
+    if (name is None) is not every:
+        raise UsageError("give either 'NAME|RUN' or --all")
+    is_run = name is not None and any((Path(name) / file).exists() for file in ("result.json", "ranks.parquet"))
+    if rescore and not is_run:
+        raise UsageError(f"--rescore takes the directory of a run, not {name or '--all'}: there is no result.json")
+    if name is None:
+        _verify_all(as_json=as_json)
+    elif rescore:
+        _rescore(Path(name), as_json=as_json)
+    elif is_run:
+        _verify_run(Path(name), as_json=as_json)
+    else:
+        _verify_dataset(name, as_json=as_json)
+
+
+def _verify_dataset(name: str, *, as_json: bool) -> None:
+    from mtbench.data import store
+    from mtbench.data.loading import locate
+
+    directory, remedy = locate(name)
+    rows = store.verify(directory, remedy)
+    cells = [(row.part, row.triples, row.sha256, row.same) for row in rows]
+    differing = [row.part for row in rows if not row.same]
+    if as_json:
+        say_json({"directory": str(directory), "valid": not differing, "parts": records(HEADINGS, cells)})
+    else:
+        say_table(HEADINGS, cells)
+    if differing:
+        fail(f"{directory}: {', '.join(differing)} differ from the manifest: {remedy}")
+        raise typer.Exit(1)
+    if not as_json:
+        say(f"\n{directory}: every file and every content hash is as recorded")
+
+
+def _verify_all(*, as_json: bool) -> None:
+    from mtbench.data import catalog, store
+    from mtbench.files import atomic
+
+    rows: list[tuple[Cell, ...]] = []
+    for record in map(catalog.record, catalog.names()):
+        directory, remedy = store.cached(record), store.mend(record.id)
+        stored, valid = not atomic.is_free(directory), None
+        if stored:
+            try:
+                differing = [row.part for row in store.verify(directory, remedy) if not row.same]
+                if differing:
+                    fail(f"{directory}: {', '.join(differing)} differ from the manifest: {remedy}")
+                valid = not differing
+            except MtbenchError as error:
+                fail(str(error))
+                valid = False
+        rows.append((record.id, stored, valid))
+    if as_json:
+        say_json(records(DATASETS, rows))
+    else:
+        say_table(DATASETS, rows)
+    if any(valid is False for *_, valid in rows):
+        raise typer.Exit(1)
+
+
+def _verify_run(directory: Path, *, as_json: bool) -> None:
+    from mtbench.results import result as results
+
+    problems = results.verify(directory).problems
+    if as_json:
+        rows = [(problem.name, problem.message) for problem in problems]
+        say_json({"directory": str(directory), "valid": not problems, "problems": records(PROBLEMS, rows)})
+    elif not problems:
+        say(f"{directory}: every figure follows from the ranks")
+    for problem in problems:
+        fail(problem.message)
+    if problems:
+        raise typer.Exit(1)
+
+
+def _rescore(directory: Path, *, as_json: bool) -> None:
+    from mtbench.results.rescoring import rescore
+
+    done = rescore(directory)
+    if not as_json:
+        say(str(done))
+        return
+    changed = {name: {"old": old, "new": new} for name, (old, new) in done.changed.items()}
+    versions = {"old_version": done.old_version, "new_version": done.new_version}
+    say_json({"directory": str(directory), **versions, "changed": changed})

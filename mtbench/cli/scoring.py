@@ -1,0 +1,351 @@
+"""``mtbench check``, ``score``, ``floors`` and ``conventions``: scorers and files of scores, without training."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, cast
+
+import typer
+
+from mtbench.cli import options
+from mtbench.cli.options import All
+from mtbench.cli.output import AsJson, records, say, say_json, say_table
+from mtbench.errors import UsageError
+
+if TYPE_CHECKING:
+    from mtbench.data.splits import Split
+    from mtbench.evaluation.tasks import Task
+    from mtbench.heuristics.figures import Figures
+    from mtbench.names import Scorer
+    from mtbench.results.result import Result
+    from mtbench.results.runs import Regime
+
+
+HEADINGS = ("Check", "Verdict", "Message")
+
+
+def check(
+    scorer: Annotated[
+        str,
+        typer.Argument(
+            metavar="MODULE:SCORER",
+            help="A function of the split that returns a scorer, or a scorer: a function whose parameter is called "
+            "'triples', or an object with a method score.",
+        ),
+    ],
+    dataset: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            autocompletion=options.datasets,
+            help="A dataset to check on.  [default: a small graph made for it]",
+        ),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Check a scorer before its figures are believed.
+
+    Are its scores finite and repeatable, whatever the batch, the order and the names, and without the answers?
+
+    Example: mtbench check mymodel:build
+
+    Example: mtbench check mypackage.models:build --dataset metafam
+    """
+    from mtbench.data.loading import load
+    from mtbench.evaluation.check import check
+    from mtbench.experiments import models
+
+    if (here := str(Path.cwd())) not in sys.path:
+        sys.path.insert(0, here)  # as "python -m mtbench" does, so that a scorer beside us can be named
+    expected = "expected package.module:name, importable from here"
+    found = models.attribute(scorer, "scorer", expected)
+    report = check(found, load(dataset).test if dataset else None)
+    rows = [(finding.name, finding.verdict, finding.message) for finding in report.findings]
+    if as_json:
+        say_json({"scorer": scorer, "dataset": report.dataset, "ok": report.ok, "checks": records(HEADINGS, rows)})
+    else:
+        say_table(HEADINGS, rows)
+        counts = Counter(finding.verdict for finding in report.findings)
+        numbers = ", ".join(f"{counts[verdict]} {verdict}" for verdict in ("pass", "fail", "not applicable"))
+        say(f"\n{scorer} on {report.dataset}: {numbers}")
+    if not report.ok:
+        raise typer.Exit(1)
+
+
+def score(
+    task: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME",
+            autocompletion=options.datasets,
+            help="DATASET, or DATASET/SPLIT/PROTOCOL/VOCABULARY/SEED or part of it.",
+        ),
+    ],
+    file: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="FILE", help="Columns head, relation, tail, score: .parquet, .feather, .csv, .tsv [.gz]"
+        ),
+    ] = None,
+    template: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the triples to score to this file, and stop.")
+    ] = None,
+    split: Annotated[str | None, typer.Option(help="train, valid or test.  [default: test]")] = None,
+    protocol: Annotated[
+        str | None,
+        typer.Option(autocompletion=options.protocols, help="Any of those of mtbench run.  [default: dual]"),
+    ] = None,
+    vocabulary: Annotated[
+        str | None, typer.Option(autocompletion=options.vocabularies, help="present or slots.  [default: present]")
+    ] = None,
+    candidate_seed: Annotated[int | None, typer.Option(min=0, help="Which frozen candidates.  [default: 0]")] = None,
+    out: Annotated[Path | None, typer.Option(metavar="DIR", help="Save the result as a run directory.")] = None,
+    model: Annotated[str | None, typer.Option(metavar="NAME", help="The model.  [default: the file's name]")] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the model's own randomness.")] = 0,
+    regime: Annotated[
+        str, typer.Option(help="zero-shot, test-time-adaptation, fine-tuned or supervised.")
+    ] = "zero-shot",
+    pretraining_graph: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="A graph the model learned from; may be repeated.")
+    ] = None,
+    url: Annotated[str, typer.Option(help="Where the model is published.")] = "",
+    commit: Annotated[str, typer.Option(help="Its revision.")] = "",
+    device: Annotated[str, typer.Option(help="What it was scored on.")] = "",
+    force: Annotated[bool, typer.Option("--force", help="Replace the run directory or the template.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Rank the scores of a file, written by any language.
+
+    Example: mtbench score --template triples.parquet --task metafam
+
+    Example: mtbench score scores.parquet --task metafam/dual/present/0 --out runs/mine --model mine
+    """
+    from mtbench.evaluation import named as tasks
+    from mtbench.results.result import MtbenchWarning
+    from mtbench.results.runs import RunInfo
+
+    if (file is None) == (template is None):
+        raise UsageError("give either FILE, with scores, or --template FILE, to be filled with them")
+    info = RunInfo(
+        model=model or (file.name.partition(".")[0] if file else "unnamed"),
+        seed=seed,
+        regime=cast("Regime", regime),
+        pretraining_graphs=tuple(pretraining_graph or ()),
+        url=url,
+        commit=commit,
+        device=device,
+    )
+    chosen = tasks.named(
+        task,
+        split=split,
+        protocol=protocol,
+        vocabulary=vocabulary,
+        candidate_seed=None if candidate_seed is None else str(candidate_seed),
+    )
+    if template is not None:
+        _write_template(chosen, template, force, as_json)
+    elif file is not None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", MtbenchWarning)
+            result = replace(chosen.evaluate_file(file), run=info)
+        directory = result.save(out, force=force) if out else None
+        _show(chosen.name, result, directory, as_json)
+
+
+def _write_template(task: Task, path: Path, force: bool, as_json: bool) -> None:
+    triples = len(task.triples)
+    task.write_triples(path, force=force)
+    if as_json:
+        say_json({"task": task.name, "file": str(path), "triples": triples})
+        return
+    say(
+        f"{path} holds the {triples} triples of {task.name}, by name and by id: add a column score, higher meaning "
+        f"more plausible, then\nmtbench score {path} --task {task.name}"
+    )
+
+
+def _show(name: str, result: Result, directory: Path | None, as_json: bool) -> None:
+    if as_json:
+        fields = ("metrics", "optimistic", "pessimistic", "tie_rate", "chance", "warnings")
+        about = {"task": name, "model": result.run.model, "directory": None if directory is None else str(directory)}
+        say_json(about | {field: getattr(result, field) for field in fields} | {"floors": dict(result.floors)})
+        return
+    say(f"{result}\n")
+    if directory is None:
+        say("not saved: --out DIR keeps the result as a run directory")
+    else:
+        say(f"{directory} holds the result; mtbench verify {directory} recomputes it")
+
+
+ALL = "all"
+
+
+def floors(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="NAME...", autocompletion=options.datasets, help="Datasets, or directories made by build."
+        ),
+    ] = None,
+    every: All = False,
+    protocol: Annotated[
+        list[str] | None,
+        typer.Option(
+            autocompletion=options.protocols, help="dual, entity, relation or all; may be repeated.  [default: dual]"
+        ),
+    ] = None,
+    vocabulary: Annotated[
+        list[str] | None,
+        typer.Option(
+            autocompletion=options.vocabularies, help="present, slots or all; may be repeated.  [default: present]"
+        ),
+    ] = None,
+    split: Annotated[str, typer.Option(help="valid or test.")] = "test",
+    candidate_seed: Annotated[int, typer.Option(min=0, help="Which frozen candidates to rank against.")] = 0,
+    format: Annotated[str, typer.Option(help="text, markdown or latex.")] = "text",  # noqa: A002
+    as_json: AsJson = False,
+) -> None:
+    """Show what a model has to beat: scorers that learn nothing.
+
+    Example: mtbench floors metafam
+
+    Example: mtbench floors --all --protocol all --vocabulary all --json
+    """
+    from mtbench.data import catalog
+    from mtbench.errors import UnknownNameError, UsageError
+    from mtbench.files import tables
+    from mtbench.ranking.candidates import PROTOCOLS, VOCABULARIES, protocol_named, vocabulary_named
+
+    if bool(names) == every:
+        raise UsageError("give either 'NAME...' or --all (mtbench list shows the names)")
+    if format not in tables.FORMATS:
+        raise UnknownNameError("table format", format, tables.FORMATS)
+    if split not in ("valid", "test"):
+        raise UnknownNameError("split with targets", split, ("valid", "test"))
+    asked = [
+        (one, other)
+        for one in _expand(protocol or ["dual"], PROTOCOLS, protocol_named)
+        for other in _expand(vocabulary or ["present"], VOCABULARIES, vocabulary_named)
+    ]
+    found = []
+    for name in dict.fromkeys(catalog.names() if every else names or []):
+        for task, figures in _measure(name, split, asked, candidate_seed):
+            if as_json:
+                found.append(_described(task, figures))
+                continue
+            rows = [(label.replace("_", " "), values) for label, values in figures.items()]
+            drawn = task.candidates
+            say(
+                f"{task.split.dataset} {split}: protocol {drawn.protocol}, {drawn.vocabulary} relations, "
+                f"candidate seed {drawn.seed}\n\n{tables.render(rows, format)}\n"
+            )
+    if as_json:
+        say_json(found)
+
+
+def _expand(given: Sequence[str], known: Iterable[str], check: Callable[[str], object]) -> list[str]:
+    names = list(known) if ALL in given else list(dict.fromkeys(given))
+    for name in names:
+        check(name)
+    return names
+
+
+def _measure(name: str, split: str, asked: list[tuple[str, str]], seed: int) -> Iterator[tuple[Task, Figures]]:
+    from mtbench.data.loading import load
+    from mtbench.evaluation.tasks import task
+    from mtbench.heuristics.figures import FLOORS, measure
+    from mtbench.metrics.summary import chance
+
+    data = load(name)
+    tasks = [task(data.split(split), *pair, seed, dataset_version=data.version) for pair in asked]
+    by_floor = {floor: measure(floor, tasks) for floor in FLOORS}
+    for number, chosen in enumerate(tasks):
+        figures = {floor: values[number] for floor, values in by_floor.items()}
+        yield (
+            chosen,
+            {
+                **figures,
+                "chance": chance(chosen.candidates.numbers, chosen.candidates.protocol, chosen.candidates.vocabulary),
+            },
+        )
+
+
+def _described(task: Task, figures: Figures) -> dict[str, object]:
+    return {
+        "dataset": task.split.dataset,
+        "dataset_version": task.dataset_version,
+        "split": task.split.name,
+        "protocol": task.candidates.protocol,
+        "vocabulary": task.candidates.vocabulary,
+        "candidate_seed": task.candidates.seed,
+        "candidates_sha256": task.candidates.sha256,
+        "floors": figures,
+    }
+
+
+def conventions(
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="NAME", autocompletion=options.datasets, help="A dataset, or a directory made by build."
+        ),
+    ],
+    scorer: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="oracle, blind-oracle, relation-frequency, entity-degree, or package.module:factory, which is called "
+            "with the test split without its targets; may be repeated.  [default: the four]"
+        ),
+    ] = None,
+    protocol: Annotated[str, typer.Option(autocompletion=options.protocols, help="dual, entity or relation.")] = "dual",
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the candidates and of the random integer.")] = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Show how far the paper's conventions move a scorer.
+
+    Example: mtbench conventions metafam
+
+    Example: mtbench conventions fbnell --scorer my_package.model:make --protocol relation
+    """
+    from mtbench.conventions.reading import CONVENTIONS, STANDARD, compare_conventions, table
+    from mtbench.data.loading import load
+    from mtbench.errors import UnknownNameError
+    from mtbench.heuristics.oracles import YARDSTICKS
+
+    if (here := str(Path.cwd())) not in sys.path:
+        sys.path.insert(0, here)  # as "python -m mtbench" does, so that a scorer beside us can be named
+    if protocol not in STANDARD.lists:
+        raise UnknownNameError("protocol", protocol, STANDARD.lists)
+    chosen = list(dict.fromkeys(scorer or YARDSTICKS))
+    makers = {label: _maker(label) for label in chosen}
+    data = load(name)
+    read = {label: compare_conventions(make(data.test), data.test, protocol, seed) for label, make in makers.items()}
+    if as_json:
+        scorers = {label: [result.to_dict() for result in results] for label, results in read.items()}
+        say_json({"dataset": data.name, "version": data.version, "split": "test", "scorers": scorers})
+        return
+    say(f"{data.name} {data.version} test: protocol {protocol}, seed {seed}")
+    for label, results in read.items():
+        say(f"\n{label}\n\n{table(results)}")
+    say("\nAgainst the standard (present relations, distinct candidates, expected ties):")
+    for convention in CONVENTIONS.values():
+        say(f"  {convention.name}: {'; '.join(convention.differs)}")
+
+
+def _maker(label: str) -> Callable[[Split], Scorer]:
+    """Return what makes the scorer for a split; somebody's own is handed the split without its targets."""
+    from mtbench.errors import UnknownNameError
+    from mtbench.experiments import models
+    from mtbench.heuristics.oracles import YARDSTICKS
+
+    if label in YARDSTICKS:
+        return YARDSTICKS[label]
+    if ":" not in label:
+        raise UnknownNameError("scorer", label, YARDSTICKS)
+    make = cast("Callable[[Split], Scorer]", models.factory(label))
+    return lambda split: make(split.observable())
