@@ -16,7 +16,7 @@ from leaderboard.cli.telling import again, conclude, count, record, show_plan
 from mtbench.cli import options
 from mtbench.cli.output import AsJson, say, say_json
 from mtbench.errors import RunInterrupted, UnknownNameError, UsageError
-from mtbench.experiments.models import parse
+from mtbench.experiments.settings import parse
 
 if TYPE_CHECKING:
     from leaderboard.grid.jobs import Grid
@@ -96,19 +96,19 @@ def command(
 
     Example: mtbench grid --file grid.toml --engine ray --budget 1h30m
     """
-    from leaderboard.cli.telling import watching
-    from leaderboard.grid import declared
+    from leaderboard.cli.watching import watching
+    from leaderboard.grid import typed
     from leaderboard.grid.drive import drive, survey
     from leaderboard.grid.jobs import check, jobs
 
-    seconds = None if budget is None else declared.duration(budget)
+    seconds = None if budget is None else typed.duration(budget)
     deadline = None if seconds is None else time.time() + seconds
     if (here := str(Path.cwd())) not in sys.path:
         sys.path.insert(0, here)  # as "python -m mtbench" does, so that a model beside us can be named
     asked = _asked(models or [], _split(dataset), file, settings or [])
     asked = replace(
         asked,
-        seeds=asked.seeds if seeds is None else declared.seeds(seeds),
+        seeds=asked.seeds if seeds is None else typed.seeds(seeds),
         protocols=_split(protocol) or asked.protocols,
         vocabularies=_split(vocabulary) or asked.vocabularies,
         candidate_seed=asked.candidate_seed if candidate_seed is None else candidate_seed,
@@ -142,7 +142,7 @@ def command(
 
 def _asked(names: Sequence[str], datasets: Sequence[str], file: Path | None, settings: Sequence[str]) -> Grid:
     """Return the grid of the arguments, or that of the file with the models and datasets chosen."""
-    from leaderboard.grid import declared
+    from leaderboard.grid import declared, typed
     from leaderboard.grid.jobs import Chosen, Grid
 
     if file is not None:
@@ -159,8 +159,8 @@ def _asked(names: Sequence[str], datasets: Sequence[str], file: Path | None, set
     if not names or not datasets:
         raise UsageError("a grid needs MODEL... and --dataset NAME, or --file grid.toml")
     common = parse(settings)
-    models = map(declared.model, names)
-    return Grid([Chosen(declared.label(model, own), model, {**common, **own}) for model, own in models], datasets)
+    models = map(typed.model, names)
+    return Grid([Chosen(typed.label(model, own), model, {**common, **own}) for model, own in models], datasets)
 
 
 def _split(texts: Sequence[str] | None) -> list[str]:

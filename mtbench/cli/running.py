@@ -14,7 +14,7 @@ import typer
 from mtbench.cli import options
 from mtbench.cli.output import AsJson, say, say_json
 from mtbench.errors import MtbenchError, RunInterrupted, UnknownNameError, UsageError
-from mtbench.experiments.models import parse
+from mtbench.experiments.settings import parse
 
 if TYPE_CHECKING:
     from mtbench.experiments.models import Progress
@@ -118,7 +118,7 @@ def run(
         try:
             directory, results = run(plan, report, keep_failures=keep_failed)
         except KeyboardInterrupt:
-            raise RunInterrupted("interrupted; the same run goes on after the last finished epoch") from None
+            raise RunInterrupted("interrupted; the same command goes on after the last finished epoch") from None
     if as_json:
         fields = ("protocol", "vocabulary", "metrics", "optimistic", "pessimistic")
         say_json(
@@ -217,7 +217,7 @@ def transfer(
 ) -> None:
     """Train on each topic, score on all others.
 
-    Finished cells are kept: the same transfer goes on where it was stopped.
+    Finished cells are kept: the same command goes on where it was stopped.
 
     Example: mtbench transfer v1
 
@@ -257,7 +257,7 @@ def transfer(
         try:
             matrix = transfer(plan, report)
         except KeyboardInterrupt:
-            raise RunInterrupted("interrupted; the same transfer goes on with the cells that are missing") from None
+            raise RunInterrupted("interrupted; the same command goes on with the cells that are missing") from None
     if plot is not None:
         draw(matrix, plot)
     if as_json:

@@ -1,4 +1,4 @@
-"""What a trainable model looks like to ``mtbench run``, how models are found, and their settings as typed."""
+"""What a trainable model looks like to ``mtbench run``, and how models are found."""
 
 from __future__ import annotations
 
@@ -169,17 +169,4 @@ def attribute(path: str, what: str, expected: str) -> object:
         found: object = getattr(importlib.import_module(module), name)
     except (ModuleNotFoundError, AttributeError) as error:
         raise UsageError(f"cannot import the {what} {path!r} ({error}): {expected}") from error
-    return found
-
-
-def parse(texts: Sequence[str], wanted: str = "--set takes KEY=VALUE") -> dict[str, str]:
-    """Return settings given as ``KEY=VALUE``; `UsageError` says what is ``wanted`` for another form, or a repeat."""
-    found: dict[str, str] = {}
-    for text in texts:
-        key, equals, value = text.partition("=")
-        if not (key and equals):
-            raise UsageError(f"{wanted}, not {text!r}")
-        if key in found:
-            raise UsageError(f"{wanted}: {key} is given twice")
-        found[key] = value
     return found

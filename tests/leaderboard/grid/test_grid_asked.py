@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leaderboard.grid import declared, state
+from leaderboard.grid import declared, state, typed
 from leaderboard.grid.jobs import Chosen, jobs
 from leaderboard.grid.state import Line
 from mtbench.errors import UnknownNameError, UsageError
@@ -29,14 +29,14 @@ from mtbench.errors import UnknownNameError, UsageError
     ],
 )
 def test_a_model_may_carry_settings(text, expected, label):
-    assert declared.model(text) == expected
-    assert declared.label(*expected) == label
+    assert typed.model(text) == expected
+    assert typed.label(*expected) == label
 
 
 @pytest.mark.parametrize("text", ["isdea:tasks", "isdea:", "isdea:tasks=4,epochs", "mine:Model:=4", "isdea:a=1,a=2"])
 def test_settings_of_another_form_are_refused(text):
     with pytest.raises(UsageError, match=r"the settings in .* must be .*:KEY=VALUE"):
-        declared.model(text)
+        typed.model(text)
 
 
 @pytest.mark.parametrize(
@@ -44,31 +44,31 @@ def test_settings_of_another_form_are_refused(text):
     [("0", [0]), ("0-2", [0, 1, 2]), ("0,2,5-7", [0, 2, 5, 6, 7]), ("3,3", [3]), ("2-2", [2]), ("1, 4", [1, 4])],
 )
 def test_seeds(text, expected):
-    assert declared.seeds(text) == expected
+    assert typed.seeds(text) == expected
 
 
 @pytest.mark.parametrize("text", ["", "-1", "0-", "a", "0..2", "2-0", "1,,2", "0:3"])
 def test_seeds_of_another_form_are_refused(text):
     with pytest.raises(UsageError, match="seeds"):
-        declared.seeds(text)
+        typed.seeds(text)
 
 
 @pytest.mark.parametrize(
     ("text", "expected"), [("25m", 1500), ("1h30m", 5400), ("90s", 90), ("2h", 7200), ("1h0m5s", 3605), (" 5m ", 300)]
 )
 def test_a_budget(text, expected):
-    assert declared.duration(text) == expected
+    assert typed.duration(text) == expected
 
 
 @pytest.mark.parametrize("text", ["", " ", "25", "25min", "m", "1.5h", "30m1h", "-5m", "0m", "1d", "1H"])
 def test_a_budget_of_another_form_is_refused(text):
     with pytest.raises(UsageError, match="budget"):
-        declared.duration(text)
+        typed.duration(text)
 
 
 @given(st.integers(1, 599) | st.integers(10, 6000).map(lambda minutes: 60 * minutes))
 def test_a_length_of_time_is_written_as_it_is_typed(seconds):
-    assert declared.duration(declared.spoken(seconds)) == seconds
+    assert typed.duration(typed.spoken(seconds)) == seconds
 
 
 def declare(tmp_path, text):

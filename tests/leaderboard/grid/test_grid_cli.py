@@ -14,7 +14,7 @@ import gridtoys
 import pytest
 from rich.console import Console
 
-from leaderboard.cli import telling
+from leaderboard.cli import watching
 from leaderboard.grid import engines, work
 from leaderboard.grid.drive import survey
 from leaderboard.grid.jobs import jobs
@@ -201,7 +201,7 @@ def test_without_ray_there_is_no_engine(monkeypatch, mtbench_grid, small):
 
 def test_the_live_table_shows_what_is_running_and_what_ended(small, tmp_path):
     found = survey(jobs(gridtoys.grid(small, "Counting", seeds=(0, 1)), tmp_path), tmp_path)
-    table = telling.LiveTable(5, 3)
+    table = watching.LiveTable(5, 3)
     one, two = (work.Attempt(each.job) for each in found)
     for attempt in (one, two):
         table.started(attempt)
@@ -220,7 +220,7 @@ def test_a_terminal_gets_the_table_on_stderr(small, tmp_path, monkeypatch):
     monkeypatch.setattr(terminal, "isatty", lambda: True)
     monkeypatch.setattr(sys, "stderr", terminal)
     found = survey(jobs(gridtoys.grid(small, "Counting"), tmp_path), tmp_path)
-    with telling.watching(found, silent=False) as watch:
-        assert isinstance(watch, telling.LiveTable)
+    with watching.watching(found, silent=False) as watch:
+        assert isinstance(watch, watching.LiveTable)
         watch.started(work.Attempt(found[0].job))
     assert "counting/small/seed0" in terminal.getvalue()
