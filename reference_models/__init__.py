@@ -1,0 +1,1 @@
+"""The reference models: each a file, with its recipe, found by ``mtbench run`` through entry points."""

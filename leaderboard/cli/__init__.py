@@ -1,1 +1,1 @@
-"""The verbs of the leaderboard, registered in ``mtbench.cli.app.VERBS``."""
+"""The verbs of the leaderboard, which the command line finds as entry points of the group ``mtbench.verbs``."""

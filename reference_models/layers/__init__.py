@@ -1,0 +1,1 @@
+"""Layers and their arithmetic: sums over edges, blocks, attention."""
