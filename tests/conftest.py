@@ -1,11 +1,43 @@
-"""Fixtures every test may use."""
+"""Fixtures every test may use; what needs PyTorch is left out where there is none, and what is skipped is said."""
 
 from __future__ import annotations
 
 import os
+from collections import Counter
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+
+TORCH = find_spec("torch") is not None
+FRAMEWORKS = {"torch", "pyg", "pykeen"}
+"""Fixtures of libraries that bring PyTorch, or need it."""
+collect_ignore = [] if TORCH else ["reference_models", "adapters/test_adapter_pages.py", "leaderboard/grid/test_grid_ray.py"]
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out the tests that need PyTorch where it is not installed: another environment of tox runs them."""
+    if not TORCH:
+        left = [item for item in items if FRAMEWORKS & set(getattr(item, "fixturenames", ()))]
+        config.hook.pytest_deselected(items=left)
+        items[:] = [item for item in items if item not in left]
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say in one line what no test has looked at here, and why."""
+    reports = terminalreporter.stats.get("skipped", [])
+    reasons = Counter(report.longrepr[2].removeprefix("Skipped: ") for report in reports)
+    said = [f"{count} {reason}" for reason, count in reasons.most_common()] or ["nothing"]
+    said += [] if TORCH else ["what needs torch is left to tox -e models"]
+    terminalreporter.write_line(f"skipped: {'; '.join(said)}")
+
+
+@pytest.fixture(scope="session")
+def torch():
+    """PyTorch, with one thread: the tests' tensors are small."""
+    module = pytest.importorskip("torch")
+    module.set_num_threads(1)
+    return module
 
 
 @pytest.fixture(scope="session")

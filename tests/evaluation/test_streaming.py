@@ -46,8 +46,7 @@ def test_an_index_is_a_slice_or_row_numbers(kind):
     assert figures(evaluator.compute()) == figures(chosen.evaluate(scores))
 
 
-def test_tensors_serve_as_scores_and_as_index():
-    torch = pytest.importorskip("torch")
+def test_tensors_serve_as_scores_and_as_index(torch):
     chosen = task(small())
     scores = torch.from_numpy(hashed(chosen.triples)).to(torch.bfloat16).requires_grad_()
     evaluator = chosen.evaluator()

@@ -311,8 +311,7 @@ def test_rows_of_different_types_are_refused_within_a_side_only():
 
 
 @ties_expected
-def test_tensors_serve_as_arrays_do():
-    torch = pytest.importorskip("torch")
+def test_tensors_serve_as_arrays_do(torch):
     split = random_split(16)
     for kind in (torch.float32, torch.bfloat16):
         asked = scorer(
