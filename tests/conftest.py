@@ -8,6 +8,11 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# How long a draw takes says how busy the machine is, nothing about the code.
+settings.register_profile("suite", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("suite")
 
 TORCH = find_spec("torch") is not None
 FRAMEWORKS = {"torch", "pyg", "pykeen"}

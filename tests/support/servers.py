@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -115,11 +116,23 @@ def _handler(served: Served) -> type[BaseHTTPRequestHandler]:
     return Handler
 
 
+class _Server(ThreadingHTTPServer):
+    """Keeps its own faults for the test to fail with; that a client hangs up is none, and nothing is printed."""
+
+    def __init__(self, served: Served) -> None:
+        super().__init__(("127.0.0.1", 0), _handler(served))
+        self.faults: list[BaseException | None] = []
+
+    def handle_error(self, *_: object) -> None:
+        if not isinstance(fault := sys.exception(), ConnectionError):
+            self.faults.append(fault)
+
+
 @contextmanager
 def serving(**options) -> Iterator[Served]:
-    """Serve on a free port of the loopback until the block ends."""
+    """Serve on a free port of the loopback until the block ends; a fault of the server itself is raised there."""
     served = Served(**options)
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(served))
+    server = _Server(served)
     served.address = f"http://127.0.0.1:{server.server_port}"
     thread = threading.Thread(target=server.serve_forever, args=(0.01,))
     thread.start()
@@ -130,6 +143,8 @@ def serving(**options) -> Iterator[Served]:
         server.shutdown()
         thread.join()
         server.server_close()
+    if server.faults:
+        raise AssertionError("the server of the test failed") from server.faults[0]
 
 
 def text(rows, separator="\t") -> bytes:
