@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import traceback
 from pathlib import Path
 from types import MappingProxyType
 
@@ -136,6 +137,24 @@ def python(*arguments, **options):
     if os.name == "posix":
         options.setdefault("preexec_fn", lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
     return subprocess.Popen([sys.executable, *arguments], env=environment, text=True, **{**pipes, **options})
+
+
+def fork(work):
+    """Begin a piece of work in a child of this process, which has what this one has imported; returns its id.
+
+    The child ends with code 0 once the work is done, and with 1 and a traceback if that fails.
+    """
+    if child := os.fork():
+        return child
+    code = 1
+    try:
+        work()
+        code = 0
+    except BaseException:  # noqa: BLE001  the child ends here, whatever it is
+        traceback.print_exc()
+    finally:
+        sys.stderr.flush()
+        os._exit(code)
 
 
 def assert_same(left, right):
