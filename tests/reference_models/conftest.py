@@ -8,6 +8,7 @@ from importlib.util import find_spec
 import pytest
 
 import mtbench
+from mtbench.files import pictures
 
 if find_spec("torch") is None:
     collect_ignore_glob = ["*.py"]
@@ -19,6 +20,20 @@ warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta"
 def cache(monkeypatch, tmp_path):
     """Give every test a cache of its own."""
     monkeypatch.setenv("MTBENCH_CACHE", str(tmp_path / "cache"))
+
+
+@pytest.fixture(autouse=True)
+def undrawn(monkeypatch):
+    """Run as where matplotlib is not installed: the pictures of a toy run take longer than its training."""
+    monkeypatch.setattr(pictures, "available", lambda: False)
+
+
+@pytest.fixture
+def drawn(monkeypatch, undrawn):
+    """Draw pictures where matplotlib is installed, as a user's run does; returns whether it is."""
+    found = find_spec("matplotlib") is not None
+    monkeypatch.setattr(pictures, "available", lambda: found)
+    return found
 
 
 @pytest.fixture(scope="session")

@@ -24,7 +24,8 @@ from reference_models.training.loop import State
 from reference_models.training.negatives import Negatives
 
 BUILDERS = {"isdea": isdea.build, "mtdea": mtdea.build}
-QUICK = {"epochs": "3", "adaptation_epochs": "2", "width": "6"}
+# Without MetaFam's search for an assignment, which takes longer than the rest of a small training.
+QUICK = {"epochs": "3", "adaptation_epochs": "2", "width": "6", "reassign": "false"}
 
 
 @pytest.fixture(scope="module")
