@@ -50,7 +50,7 @@ def test_a_model_trained_for_a_few_epochs_beats_an_untrained_one(metafam, pykeen
     factory = adapter.triples_factory(metafam, create_inverse_triples=inverses)
     model = model_of(factory)
     before = evaluate(adapter.scorer(model, metafam, factory=factory), metafam, "entity")
-    train(model, factory, 12)
+    train(model, factory, 6)
     after = evaluate(adapter.scorer(model, metafam, factory=factory), metafam, "entity")
     assert after.metrics["mrr"] > 1.5 * before.metrics["mrr"]
     assert len(after.ranks) == 184

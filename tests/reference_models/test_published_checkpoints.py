@@ -13,10 +13,16 @@ PUBLISHED = Path(__file__).resolve().parents[2] / "leaderboard" / "results"
 TRAINED = sorted(path.parent for path in PUBLISHED.rglob("checkpoints"))
 
 
+@pytest.fixture(scope="module")
+def datasets(tmp_path_factory):
+    """Return a cache in which every dataset is built once."""
+    return tmp_path_factory.mktemp("datasets")
+
+
 @pytest.mark.filterwarnings("ignore::mtbench.results.result.MtbenchWarning")
 @pytest.mark.parametrize("trained", TRAINED, ids=[str(path.relative_to(PUBLISHED)) for path in TRAINED])
-def test_a_published_checkpoint_scores_as_published(trained, tmp_path, monkeypatch, request):
-    monkeypatch.setenv("MTBENCH_CACHE", str(tmp_path / "cache"))
+def test_a_published_checkpoint_scores_as_published(trained, datasets, tmp_path, monkeypatch, request):
+    monkeypatch.setenv("MTBENCH_CACHE", str(datasets))
     expected, seen = load(trained), []
     if expected.dataset != "metafam":
         monkeypatch.setenv("MTBENCH_MIRROR", str(request.getfixturevalue("mirror")))

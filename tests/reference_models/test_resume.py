@@ -33,6 +33,7 @@ QUICK = {
     "width": "8",
     "tasks": "3",
     "learning_rate": "0.001",
+    "positives": "targets",
     # MetaFam's recipe has the search, which takes longer than all the rest of so small a run.
     "reassign": "false",
 }
@@ -60,20 +61,20 @@ def uninterrupted(small, tmp_path_factory):
 
 def chosen(positives):
     return {
-        "targets": {"positives": "targets"},
+        "targets": {},
         # On the graph's 2188 edges an epoch has three batches.
         "graph": {"positives": "graph", "batch": "800"},
-        "reassign": {"positives": "targets", "reassign": "true"},
+        "reassign": {"reassign": "true", "tasks": "2"},
     }[positives]
 
 
 def test_the_same_seed_gives_the_same_bits(small, tmp_path, uninterrupted):
-    run(plan_for(small, tmp_path / "again", settings=chosen("targets")))
+    run(plan_for(small, tmp_path / "again"))
     assert_same_run(tmp_path / "again", uninterrupted("targets"))
 
 
 def test_another_seed_gives_other_weights(small, tmp_path, uninterrupted):
-    run(plan_for(small, tmp_path / "other", seed=1, settings=chosen("targets")))
+    run(plan_for(small, tmp_path / "other", seed=1))
     ours, theirs = weights(tmp_path / "other"), weights(uninterrupted("targets"))
     for name in ("train-finished.safetensors/weights.head.0.weight", "adapt-finished.safetensors/weights.attention"):
         assert not torch.equal(ours[name], theirs[name])
@@ -83,7 +84,7 @@ def test_a_run_neither_uses_nor_changes_the_callers_generators(small, tmp_path, 
     torch.manual_seed(99)
     np.random.seed(99)  # noqa: NPY002
     before, legacy = torch.random.get_rng_state(), np.random.get_state()[1].copy()  # noqa: NPY002
-    run(plan_for(small, tmp_path / "again", settings=chosen("targets")))
+    run(plan_for(small, tmp_path / "again"))
     assert torch.equal(torch.random.get_rng_state(), before)
     np.testing.assert_array_equal(np.random.get_state()[1], legacy)  # noqa: NPY002
     assert_same_run(tmp_path / "again", uninterrupted("targets"))
@@ -118,7 +119,7 @@ def test_an_interrupted_run_goes_on_to_the_same_end(small, tmp_path, uninterrupt
 
 
 def test_a_run_may_be_stopped_again_and_again(small, tmp_path, uninterrupted):
-    plan = plan_for(small, tmp_path / "run", settings=chosen("targets"))
+    plan = plan_for(small, tmp_path / "run")
     for where in (("train", 2, 0), ("train", 3, 0), ("adapt", 1, 0), ("adapt", 2, 0)):
         with pytest.raises(KeyboardInterrupt):
             run(plan, Stop(*where))
@@ -126,8 +127,8 @@ def test_a_run_may_be_stopped_again_and_again(small, tmp_path, uninterrupted):
     assert_same_run(plan.out, uninterrupted("targets"))
 
 
-def stopped(small, tmp_path, where=("train", 3, 0), **options):
-    plan = plan_for(small, tmp_path / "run", **options)
+def stopped(small, tmp_path, where=("train", 3, 0)):
+    plan = plan_for(small, tmp_path / "run")
     with pytest.raises(KeyboardInterrupt):
         run(plan, Stop(*where))
     return plan, tmp_path / ".run.partial" / "checkpoints"
@@ -175,7 +176,7 @@ def change(**values):
     ],
 )
 def test_a_damaged_checkpoint_is_refused_by_name_and_discarded_on_request(small, tmp_path, uninterrupted, name, damage):
-    plan, checkpoints = stopped(small, tmp_path, settings=chosen("targets"))
+    plan, checkpoints = stopped(small, tmp_path)
     damage(checkpoints / name)
     with pytest.raises(CorruptedFileError, match=r"train\.json: .*; discard it with --restart$"):
         run(plan)
@@ -258,7 +259,7 @@ def test_the_memory_that_a_network_asks_for_and_does_not_get_is_a_result(small, 
 
 
 def test_the_cost_of_a_resumed_run_is_that_of_both_processes(small, tmp_path):
-    plan, checkpoints = stopped(small, tmp_path, settings=chosen("targets"))
+    plan, checkpoints = stopped(small, tmp_path)
     file = checkpoints / "cost.json"
     assert json.loads(file.read_text(encoding="utf-8"))["seconds"] > 0
     file.write_text(json.dumps({"seconds": 7000, "peak": None}), encoding="utf-8")
@@ -284,10 +285,10 @@ def test_a_finished_training_is_not_repeated_for_more_tasks(small, tmp_path):
 
 def test_what_a_run_learned_is_scored_again_without_training(small, tmp_path, uninterrupted):
     seen = []
-    plan = plan_for(small, tmp_path / "again", settings=chosen("targets"), protocols=("entity",))
+    plan = plan_for(small, tmp_path / "again", protocols=("entity",))
     run(replace(plan, start=uninterrupted("targets")), seen.append)
     assert seen == []
-    trained = plan_for(small, tmp_path / "trained", settings=chosen("targets"), protocols=("entity",))
+    trained = plan_for(small, tmp_path / "trained", protocols=("entity",))
     run(trained)
     assert_same_run(plan.out, trained.out)
     with pytest.raises(UsageError, match=r"\(seed: 0 there, 1 here\)"):
@@ -301,7 +302,7 @@ def test_a_dataset_with_the_same_training_graph_takes_over_the_training_and_adap
 ):
     mtbench.build("metafam", seed=3, train_trees=4, test_trees=3, out=tmp_path / "sibling")
     seen, trained = [], []
-    plan = plan_for(tmp_path / "sibling", tmp_path / "taken", settings=chosen("targets"))
+    plan = plan_for(tmp_path / "sibling", tmp_path / "taken")
     run(replace(plan, start=uninterrupted("targets")), seen.append)
     run(replace(plan, out=tmp_path / "trained"), trained.append)
     assert {report.stage for report in seen} == {"adapt"}
@@ -368,7 +369,7 @@ def test_a_process_that_is_stopped_leaves_a_run_that_goes_on(small, tmp_path, un
     """It is stopped somewhere in its second epoch, or at the latest before the third, where it waits for that."""
     (tmp_path / "waits.py").write_text(WAITS, encoding="utf-8")
     where = os.pathsep.join([str(tmp_path), *filter(None, sys.path)])
-    plan = plan_for(small, tmp_path / "run", settings=chosen("targets"))
+    plan = plan_for(small, tmp_path / "run")
     options = [part for key, value in plan.settings.items() for part in ("--set", f"{key}={value}")]
     command = ["run", "waits:build", "--dataset", str(small), "--device", "cpu", "--out", str(plan.out), *options]
     process = subprocess.Popen(
