@@ -10,6 +10,7 @@ import torch
 
 import mtbench
 from mtbench.errors import DivergenceError, MtbenchError
+from mtbench.evaluation.task import task
 from mtbench.experiments.run import Plan, run
 from reference_models.equivariant.network import Architecture, attention_logits
 from reference_models.graphs.graph import typed_graph
@@ -18,6 +19,7 @@ from reference_models.training import epochs as training
 from reference_models.training import recipe
 from reference_models.training.batches import graph_stage, prepare
 from reference_models.training.epochs import step
+from reference_models.training.fitting import validation
 from reference_models.training.loop import State
 from reference_models.training.negatives import Negatives
 
@@ -82,6 +84,17 @@ def test_finite_gradients_whose_length_overflows_are_told(state, batch):
     for parameter in state.network.parameters():
         parameter.register_hook(lambda gradient: torch.full_like(gradient, 3e38))
     assert_stops(state, batch, "in step 1, epoch 3, the gradient is too long for its type")
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("-inf")])
+def test_validation_scores_that_are_no_numbers_are_named_by_their_task(small, number):
+    dual = task(mtbench.load(small).valid, "dual", "slots")
+    scores = torch.zeros(len(dual.triples))
+    validate = validation(dual, np.ones(47, dtype=bool), lambda triples: scores, 0.004)
+    assert 0 < validate() < 1
+    scores[3] = number
+    with pytest.raises(DivergenceError, match=r"^training diverged: on metafam.* scores are not finite; .*=0\.0004$"):
+        validate()
 
 
 def test_a_run_that_diverges_is_one_sentence_or_a_failed_result(small, tmp_path):

@@ -161,6 +161,12 @@ def test_the_size_of_a_block_changes_nothing(cells, monkeypatch):
         assert_equal_with_gradients(kept * variance + mean, expected[0] * expected[2] + expected[1], [features])
 
 
+def test_features_of_no_nodes_have_no_blocks_to_be_computed_in():
+    assert blocks.node_blocks(0, 4, torch.device("cpu")) == []
+    with pytest.raises(ValueError, match="at least one block"):
+        blocks.blockwise(lambda index, part: blocks.Products(part), [], [torch.ones(0, 4)], [])
+
+
 @cases
 @given(graphs(), st.integers(1, 4), seeds)
 def test_sums_are_dense_products(graph, tasks, seed):

@@ -204,6 +204,11 @@ def test_a_model_without_tasks_refuses_readings_of_them(build, model, key, value
         build(context(**{key: value}))
 
 
+def test_isdea_refuses_tasks():
+    with pytest.raises(UsageError, match=r"^isdea has one task, not 2: run mtdea with --set tasks=2$"):
+        isdea.build(context(tasks=2))
+
+
 def test_settings_reach_the_layers():
     settings = {"adjacency": "tasks", "mean": "sum", "assignment": "soft", "linear_layers": "perceptron"}
     layers = mtdea.build(context(**settings, learn_epsilon="true")).network.layers
