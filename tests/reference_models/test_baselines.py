@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from resumed import Stop, assert_same_run
 
+import mtbench
 from mtbench.errors import UnknownNameError, UsageError
 from mtbench.experiments.run import Plan, run
 from mtbench.results.result import load, verify
+from reference_models import nbfnet
+from reference_models.training.fitting import hold_out
 
 pytestmark = pytest.mark.filterwarnings("ignore::mtbench.results.result.MtbenchWarning")
 
@@ -92,6 +96,17 @@ def test_an_unknown_hyperparameter_is_answered_with_the_nearest(small, tmp_path,
         run(plan_for(small, tmp_path / "run", model, width="0"))
 
 
-def test_missing_triples_may_be_the_positives(small, tmp_path):
-    run(plan_for(small, tmp_path / "run", "nbfnet-homo", positives="targets", selection="entity"))
+def test_missing_triples_may_be_the_positives(small, tmp_path, monkeypatch):
+    seen, logits_of = [], nbfnet.logits_of
+
+    def record(network, graph, hidden, triples):
+        seen.append(hidden)
+        return logits_of(network, graph, hidden, triples)
+
+    monkeypatch.setattr(nbfnet, "logits_of", record)
+    settings = {"positives": "targets", "selection": "entity", "holdout": "0.3", "epochs": "1"}
+    run(plan_for(small, tmp_path / "run", "nbfnet-homo", **settings))
     assert load(tmp_path / "run").run.hyperparameters["positives"] == "targets"
+    valid = mtbench.load(small).valid
+    expected = valid.targets[~hold_out(valid, 0.3, 0)]
+    assert sorted(np.concatenate(seen).tolist()) == sorted(expected.tolist())

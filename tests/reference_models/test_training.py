@@ -10,6 +10,7 @@ from safetensors.torch import load_file
 
 import mtbench
 from mtbench.errors import DatasetError, MtbenchError
+from mtbench.evaluation.task import task
 from mtbench.experiments.models import Context
 from mtbench.names import HEAD, TAIL
 from reference_models import isdea, mtdea
@@ -19,7 +20,7 @@ from reference_models.mtdea import MTDEA
 from reference_models.training import recipe
 from reference_models.training.batches import graph_stage, prepare, task_loss
 from reference_models.training.epochs import reassign, step
-from reference_models.training.fitting import hold_out
+from reference_models.training.fitting import hold_out, validation
 from reference_models.training.loop import State
 from reference_models.training.negatives import Negatives
 
@@ -232,6 +233,32 @@ def test_whole_families_are_held_out(data, seed):
     kept, other = (set(family[data.valid.targets[part, HEAD]].tolist()) for part in (held_out, ~held_out))
     assert not kept & other
     assert len(kept) == round(0.3 * len(kept | other))
+
+
+@pytest.mark.parametrize("name", ["isdea", "mtdea"])
+def test_held_out_targets_are_never_trained_on_and_all_others_are(data, monkeypatch, name):
+    seen = []
+    score = TripleNetwork.score
+
+    def record(network, features, triples, distances):
+        if network.training:
+            seen.append(triples[:, 0].numpy().copy())
+        return score(network, features, triples, distances)
+
+    monkeypatch.setattr(TripleNetwork, "score", record)
+    trained(data, name, positives="targets", holdout="0.3", epochs="1", seed=1)
+    expected = data.valid.targets[~hold_out(data.valid, 0.3, 1)]
+    assert 0 < len(expected) < len(data.valid.targets)
+    assert sorted(np.concatenate(seen).tolist()) == sorted(expected.tolist())
+
+
+def test_an_epoch_is_judged_by_the_held_out_targets_alone(data):
+    dual, held_out = task(data.valid, "dual", "slots"), hold_out(data.valid, 0.3, 0)
+    scores = torch.from_numpy(np.random.default_rng(0).permutation(len(dual.triples)).astype(np.float64))
+    reciprocal = 1 / (1 + dual.rank(scores.numpy()).greater)
+    found = validation(dual, held_out, lambda triples: scores, 0.1)()
+    assert found == pytest.approx(reciprocal[held_out].mean())
+    assert found != pytest.approx(reciprocal.mean(), rel=1e-3)
 
 
 def test_other_seeds_hold_out_other_families(data):
