@@ -34,8 +34,15 @@ SCRIPT = "<script>alert(1)</script>"
 
 @pytest.fixture
 def entry(tmp_path):
-    """Two seeds of a published entry."""
-    return copy_entry(tmp_path / "entries")
+    """One seed of a published entry."""
+    return copy_entry(tmp_path / "entries", seeds=(0,))
+
+
+@pytest.fixture
+def second(entry):
+    """The second seed of the entry, for what takes two."""
+    copy_entry(entry.parent, seeds=(1,))
+    return entry / "metafam" / "seed1"
 
 
 @pytest.fixture
@@ -179,7 +186,6 @@ def test_a_copy_is_found_under_another_seed_without_its_names_and_in_another_ord
 
 
 def test_the_same_ranks_under_two_seeds_of_one_entry_are_a_remark(entry):
-    shutil.rmtree(entry / "metafam" / "seed1")
     shutil.copytree(entry / "metafam" / "seed0", entry / "metafam" / "seed1")
     for path in sorted((entry / "metafam" / "seed1").rglob("result.json")):
         edit(path, seed=1)
@@ -426,7 +432,6 @@ def test_json_of_another_shape(entry, run, name, payload):
 
 
 def test_every_key_of_a_result_may_be_anything_without_a_traceback(entry, run):
-    shutil.rmtree(entry / "metafam" / "seed1")
     for task in run.glob("*-*"):
         shutil.rmtree(task)
     payload = read(run / "result.json")
@@ -504,7 +509,6 @@ def test_an_evaluator_nobody_knows(entry, run, version):
 
 
 def test_an_earlier_dataset_is_shown_but_not_ranked(entry, run):
-    shutil.rmtree(entry / "metafam" / "seed1")
     edit_all(entry, dataset_version="0.9.0", content_sha256="0" * 64)
     edit(run / "conventions.json", dataset_version="0.9.0", content_sha256="0" * 64)
     assert problems(entry) == {}
@@ -512,14 +516,14 @@ def test_an_earlier_dataset_is_shown_but_not_ranked(entry, run):
 
 
 @pytest.mark.parametrize("status", ["oom", "failed"])
-def test_an_unfinished_run_is_shown(entry, run, status):
+def test_an_unfinished_run_is_shown(entry, run, second, status):
     edit(run / "result.json", status=status, metrics={}, optimistic={}, pessimistic={}, ranks_sha256=None)
     assert "knows of no ranks" in problems(entry)["ranks"].message
     (run / "ranks.parquet").unlink()
     edit(run / "result.json", tie_rate=None, targets=0)
     assert problems(entry) == {}
     assert remarks(entry)["unfinished"].message.startswith(status)
-    edit(run / "result.json", metrics=read(entry / "metafam" / "seed1" / "result.json")["metrics"])
+    edit(run / "result.json", metrics=read(second / "result.json")["metrics"])
     assert {"metrics", "bounds"} <= set(problems(entry))
 
 
@@ -564,13 +568,13 @@ def test_graphs_the_card_keeps_quiet_about_and_such_that_no_run_knows(entry):
     assert "the card names 'fb15k-237', no run learned from it" in problems(entry)["pretraining"].message
 
 
-def test_seeds_with_other_settings(entry, run):
+def test_seeds_with_other_settings(entry, run, second):
     payload = read(run / "result.json")
     edit_all(run, hyperparameters=payload["hyperparameters"] | {"width": 64})
     assert "width is 32, in isdea/metafam/seed0 64" in problems(entry)["settings"].message
 
 
-def test_a_seed_in_the_folder_of_another(entry, run):
+def test_a_seed_in_the_folder_of_another(entry, run, second):
     edit_all(run, seed=1)
     edit(run / "conventions.json", seed=1)
     found = problems(entry)
@@ -767,9 +771,9 @@ class TestCommand:
         assert code == 1
         assert "are those of isdea/metafam/seed0" in err
 
-    def test_json(self, command, entry, run):
+    def test_json(self, command, entry, run, second):
         edit(run / "result.json", tie_rate=0.0)
-        shutil.rmtree(entry / "metafam" / "seed1" / "dual-slots")
+        shutil.rmtree(second / "dual-slots")
         code, out, _ = command("leaderboard", "check", "--entries", entry.parent, "--json")
         (told,) = json.loads(out)
         assert (code, told["entry"], told["valid"]) == (1, "isdea", False)
