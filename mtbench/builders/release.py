@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from mtbench.data import downloads as sources
+from mtbench.data import downloads
 from mtbench.data.catalog import Record
 from mtbench.data.splits import Dataset, NamedTriple, Split, SplitName, encode, vocabulary
 from mtbench.errors import DatasetError
@@ -26,9 +26,9 @@ def build(record: Record) -> Dataset:
     Raises `DownloadError` for a file that cannot be had, `DatasetError` for a line that is no triple and
     for a target with an unknown entity.
     """
-    files = sources.fetch(record.sources)
+    files = downloads.fetch(record.sources)
     rows = {
-        source.part: read_triples(path, sources.place(source.url))
+        source.part: read_triples(path, downloads.place(source.url))
         for source, path in zip(record.sources, files, strict=True)
     }
     if missing := sorted(record.parts.keys() - rows.keys()):

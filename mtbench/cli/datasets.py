@@ -227,11 +227,11 @@ def urls(names: Names = None, every: All = False, as_json: AsJson = False) -> No
 
     Example: mtbench urls --all --json
     """
-    from mtbench.data import downloads as sources
+    from mtbench.data import downloads
 
     files = {source.sha256: source for record in chosen(names, every) for source in record.sources}
     rows: list[tuple[Cell, ...]] = [
-        (source.bytes, source.sha256, source.url, sources.place(source.url)) for source in files.values()
+        (source.bytes, source.sha256, source.url, downloads.place(source.url)) for source in files.values()
     ]
     if as_json:
         say_json(

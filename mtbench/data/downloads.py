@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -16,15 +16,21 @@ from filelock import FileLock
 from mtbench.data import store
 from mtbench.data.catalog import Source
 from mtbench.errors import DownloadError, UsageError
-from mtbench.files.atomic import storage_errors
+from mtbench.files.atomic import replace_file, storage_errors
 from mtbench.files.hashing import file_hash
 
 if TYPE_CHECKING:
     import requests
 
-
 WAITS = (1.0, 4.0, 16.0)
 """Seconds before an address that did not answer, or broke off, is asked again."""
+
+TIMEOUT = (10.0, 60.0)
+"""Seconds to wait for a connection, and for the next bytes of an answer."""
+
+CHUNK = 1 << 16
+TEMPORARY = (408, 425, 429, 500, 502, 503, 504)
+"""Statuses that a server may not answer with the next time."""
 
 
 def fetch(sources: Sequence[Source]) -> list[Path]:
@@ -32,7 +38,7 @@ def fetch(sources: Sequence[Source]) -> list[Path]:
 
     The cache is asked first, then what ``MTBENCH_MIRROR`` names (a directory or a base address laid out
     as ``HOST/PATH``), then the published addresses. A file is kept under its SHA-256, so that datasets
-    share it, and only when every byte is right; a download that broke off goes on where it stopped.
+    share it, and only when every byte is right.
 
     Raises `DownloadError` naming every address and what came from it, or, where ``MTBENCH_OFFLINE``
     forbids the network, every missing file and the place to copy it to.
@@ -72,7 +78,7 @@ def problem(path: Path, source: Source) -> str:
     if size != source.bytes:
         return f"{path} has {size} bytes instead of {source.bytes}"
     if (found := file_hash(path)) != source.sha256:
-        return f"{path} has other bytes than published (SHA-256 {found} instead of {source.sha256})"
+        return f"{path} {_other_bytes('has', found, source)}"
     return ""
 
 
@@ -123,28 +129,61 @@ def _download(source: Source, problems: list[str]) -> Path:
             if _is_right(path, source, problems):
                 return path
             for url in _addresses(source):
-                if failure := _try(url, source, path):
-                    problems.append(failure)
-                else:
+                data, failure = _ask(url, source)
+                if not failure:
+                    replace_file(path, data)
                     return path
+                problems.append(f"{url} {failure}")
     raise DownloadError(
         f"cannot get {source.part}: {'; '.join(problems)}. Try again later, or copy the file to {_destination(source)}"
     )
 
 
-def _try(url: str, source: Source, path: Path) -> str:
+def _ask(url: str, source: Source) -> tuple[bytes, str]:
+    """Return what an address sends, or why it is not the file; whatever may be better the next time is asked again."""
+    import requests
+
     failure = ""
     for wait in (0.0, *WAITS):
         time.sleep(wait)
+        got, status = b"", 0
         try:
-            download(url, source, path)
-        except RefusedError as error:
-            return str(error)
-        except BrokenOffError as error:
-            failure = f"{error} ({len(WAITS) + 1} attempts)"
+            with requests.get(url, headers={"Accept-Encoding": "identity"}, stream=True, timeout=TIMEOUT) as response:
+                status = response.status_code
+                if status in TEMPORARY:
+                    failure = f"answered {status} {response.reason}"
+                    continue
+                for chunk in _shown(response.iter_content(CHUNK), url, source):
+                    got += chunk
+                    if len(got) > source.bytes:
+                        break
+        except (requests.ConnectionError, requests.Timeout, requests.exceptions.ChunkedEncodingError) as error:
+            came = f"broke off after {len(got)} of {source.bytes} bytes" if status else "cannot be reached"
+            failure = f"{came} ({type(error).__name__})"
+        except requests.RequestException as error:
+            return b"", f"cannot be asked ({error})"
         else:
-            return ""
-    return failure
+            return got, _wrong(got, source, response)
+    return b"", f"{failure} ({len(WAITS) + 1} attempts)"
+
+
+def _wrong(data: bytes, source: Source, response: requests.Response) -> str:
+    """Say what a whole answer is instead of the file: empty if it is the file."""
+    if response.status_code >= 400:
+        return f"answered {response.status_code} {response.reason}"
+    page = data.lstrip()[:15].lower().startswith((b"<!doctype html", b"<html"))
+    if page or "html" in response.headers.get("Content-Type", "").casefold():
+        return "sent an HTML page instead of the file"
+    if len(data) != source.bytes:
+        return (
+            f"sent {'more than the published' if len(data) > source.bytes else f'{len(data)} of'} {source.bytes} bytes"
+        )
+    found = hashlib.sha256(data).hexdigest()
+    return "" if found == source.sha256 else _other_bytes("sent", found, source)
+
+
+def _other_bytes(verb: str, found: str, source: Source) -> str:
+    return f"{verb} other bytes than published (SHA-256 {found} instead of {source.sha256})"
 
 
 def _what_to_copy(missing: Sequence[Source], problems: dict[str, list[str]]) -> str:
@@ -160,115 +199,17 @@ def _destination(source: Source) -> Path:
     return kept(source) if folder is None else folder / place(source.url)
 
 
-TIMEOUT = (10.0, 60.0)
-"""Seconds to wait for a connection, and for the next bytes of an answer."""
-
-CHUNK = 1 << 16
-TEMPORARY = (408, 425, 429, 500, 502, 503, 504)
-"""Statuses that a server may not answer with the next time."""
-
-
-class RefusedError(Exception):
-    """The address has something else than the file: asking again would bring the same."""
-
-
-class BrokenOffError(Exception):
-    """The address did not answer, or broke off: it may do better the next time."""
-
-
-def download(url: str, source: Source, path: Path) -> None:
-    """Download one file from one address to ``path``, which appears only when every byte is right.
-
-    What came of a download that broke off stays beside it, named ``SHA256.part``, and the next one asks
-    for the rest. Raises `RefusedError` or `BrokenOffError`, each with the address and what came from it.
-    """
-    import pooch  # type: ignore[import-untyped]
-
-    part = path.with_name(f"{path.name}.part")
-    # Received before pooch makes its temporary file, which a killed process would leave behind.
-    _receive(url, source, part)
-
-    def hand_over(_: str, output_file: str, __: object) -> None:
-        part.replace(output_file)
-
-    pooch.get_logger().setLevel("WARNING")
-    pooch.retrieve(url, f"sha256:{source.sha256}", fname=path.name, path=path.parent, downloader=hand_over)
-
-
-def _receive(url: str, source: Source, part: Path) -> None:
-    """Complete the partial file, or start it anew; it is right afterwards, or an exception says why not."""
-    import requests
-
-    start = part.stat().st_size if part.exists() else 0
-    if start >= source.bytes:
-        part.unlink()
-        start = 0
-    headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={start}-"} if start else {})
-    answered = False
-    try:
-        with requests.get(url, headers=headers, stream=True, timeout=TIMEOUT) as response:
-            answered = True
-            start = _check_answer(response, url, part, start)
-            try:
-                _write(response, url, source, part, start)
-            except RefusedError:
-                part.unlink()
-                raise
-    except (requests.ConnectionError, requests.Timeout, requests.exceptions.ChunkedEncodingError) as error:
-        got = part.stat().st_size if part.exists() else 0
-        came = f"broke off after {got} of {source.bytes} bytes" if answered else "cannot be reached"
-        raise BrokenOffError(f"{url} {came} ({type(error).__name__})") from error
-    except requests.RequestException as error:
-        raise RefusedError(f"{url} cannot be asked ({error})") from error
-    if (found := file_hash(part)) != source.sha256:
-        part.unlink()
-        wrong = f"{url} sent other bytes than published (SHA-256 {found} instead of {source.sha256})"
-        # What was resumed may have begun as another file: only a whole answer is final.
-        raise BrokenOffError(wrong) if start else RefusedError(wrong)
-
-
-def _check_answer(response: requests.Response, url: str, part: Path, start: int) -> int:
-    """Return the position in the file at which the answer's body begins."""
-    status = response.status_code
-    if status == 416:
-        part.unlink(missing_ok=True)
-        raise BrokenOffError(f"{url} cannot go on where a download broke off")
-    if status >= 400:
-        answer = f"{url} answered {status} {response.reason}"
-        raise BrokenOffError(answer) if status in TEMPORARY else RefusedError(answer)
-    if "html" in response.headers.get("Content-Type", "").casefold():
-        raise RefusedError(f"{url} sent an HTML page instead of the file")
-    resumed = status == 206 and response.headers.get("Content-Range", "").startswith(f"bytes {start}-")
-    return start if resumed else 0
-
-
-def _write(response: requests.Response, url: str, source: Source, part: Path, start: int) -> None:
-    size = start
-    with part.open("ab" if start else "wb") as stream, _progress(url, source, start) as advance:
-        for chunk in response.iter_content(CHUNK):
-            if not size and chunk.lstrip()[:15].lower().startswith((b"<!doctype html", b"<html")):
-                raise RefusedError(f"{url} sent an HTML page instead of the file")
-            size += len(chunk)
-            if size > source.bytes:
-                raise RefusedError(f"{url} sent more than the published {source.bytes} bytes")
-            stream.write(chunk)
-            advance(len(chunk))
-    if size < source.bytes:
-        came = f"{url} sent {size} of {source.bytes} bytes"
-        # An answer that tells its length and keeps to it is whole: the file itself is shorter.
-        raise RefusedError(came) if "Content-Length" in response.headers else BrokenOffError(came)
-
-
-@contextmanager
-def _progress(url: str, source: Source, start: int) -> Iterator[Callable[[int], None]]:
-    """Show a bar on a terminal, and nothing elsewhere; yields the function that moves it on."""
+def _shown(chunks: Iterator[bytes], url: str, source: Source) -> Iterator[bytes]:
+    """Yield the chunks of an answer, beside a bar on a terminal and nothing elsewhere."""
     if not sys.stderr.isatty():
-        yield lambda size: None
+        yield from chunks
         return
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 
     name = TextColumn("{task.description}", markup=False)
     with Progress(name, BarColumn(), DownloadColumn(), TransferSpeedColumn(), console=Console(stderr=True)) as bar:
-        task = bar.add_task("/".join(url.split("/")[-2:]), total=source.bytes, completed=start)
-        yield lambda size: bar.advance(task, size)
+        task = bar.add_task("/".join(url.split("/")[-2:]), total=source.bytes)
+        for chunk in chunks:
+            bar.advance(task, len(chunk))
+            yield chunk

@@ -9,8 +9,7 @@ import servers
 import toys
 
 import mtbench
-from mtbench.data import catalog, store
-from mtbench.data import downloads as sources
+from mtbench.data import catalog, downloads, store
 
 
 @pytest.fixture
@@ -19,7 +18,7 @@ def server(monkeypatch):
     for name in ("MTBENCH_MIRROR", "MTBENCH_OFFLINE"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("no_proxy", "127.0.0.1")
-    monkeypatch.setattr(sources, "WAITS", ())
+    monkeypatch.setattr(downloads, "WAITS", ())
     with servers.serving(files={path: servers.text(rows) for path, rows in servers.FILES.items()}) as served:
         toys.install(monkeypatch.setattr, servers.release(served.address))
         yield served
@@ -87,7 +86,7 @@ def test_urls_says_what_to_copy_and_where(run, monkeypatch, tmp_path, server):
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_bytes(server.files[row["url"].removeprefix(server.address)])
         assert place.stat().st_size == row["bytes"]
-        assert sources.file_hash(place) == row["sha256"]
+        assert downloads.file_hash(place) == row["sha256"]
         assert row["mirrors"] == []
     monkeypatch.setenv("MTBENCH_MIRROR", str(tmp_path / "mirror"))
     monkeypatch.setenv("MTBENCH_OFFLINE", "1")

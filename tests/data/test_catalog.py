@@ -11,8 +11,7 @@ import pytest
 import toys
 
 import mtbench
-from mtbench.data import catalog
-from mtbench.data import downloads as sources
+from mtbench.data import catalog, downloads
 from mtbench.data import splits as comparison
 from mtbench.data.building import BUILDERS, RELEASE
 from mtbench.errors import DatasetError, UnknownNameError
@@ -106,7 +105,7 @@ def test_the_sources_of_a_record_are_files_that_stay(name):
             assert parts.netloc != "raw.githubusercontent.com" or re.fullmatch(
                 r"[0-9a-f]{40}", parts.path.split("/")[3]
             )
-            assert sources.place(url) == f"{parts.netloc}{parts.path}"
+            assert downloads.place(url) == f"{parts.netloc}{parts.path}"
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -223,7 +222,7 @@ def test_a_release_loads_as_declared(name):
 @pytest.mark.usefixtures("stored")
 def test_rows_keep_the_order_of_the_published_file(mirror):
     source = next(source for source in catalog.record("wikitopics-mt1/health").sources if source.part == "test/targets")
-    lines = (mirror / sources.place(source.url)).read_text(encoding="utf-8").splitlines()
+    lines = (mirror / downloads.place(source.url)).read_text(encoding="utf-8").splitlines()
     split = mtbench.load("wikitopics-mt1/health").test
     assert [" ".join(row) for row in split.named(split.targets)] == lines
 
@@ -232,5 +231,5 @@ def test_mirrors_hold_the_very_same_bytes(mirror):
     for name in RELEASES:
         for source in catalog.record(name).sources:
             for url in source.urls:
-                assert (mirror / sources.place(url)).stat().st_size == source.bytes
-                assert sources.problem(mirror / sources.place(url), source) == ""
+                assert (mirror / downloads.place(url)).stat().st_size == source.bytes
+                assert downloads.problem(mirror / downloads.place(url), source) == ""

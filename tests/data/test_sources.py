@@ -13,7 +13,6 @@ import toys
 import mtbench
 from mtbench.builders import release
 from mtbench.data import catalog, downloads, store
-from mtbench.data import downloads as sources
 from mtbench.errors import DatasetError, DownloadError, UsageError
 
 TRAIN = "/data/train.txt"
@@ -29,8 +28,8 @@ def environment(monkeypatch, tmp_path):
         monkeypatch.setenv(name, "http://127.0.0.1:9")
     monkeypatch.setenv("no_proxy", "127.0.0.1")
     monkeypatch.setenv("MTBENCH_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(sources, "WAITS", (0.0, 0.0))
-    # What came of a chunk that broke off is lost, so small files need small chunks.
+    monkeypatch.setattr(downloads, "WAITS", (0.0, 0.0))
+    # Small files come in several chunks too.
     monkeypatch.setattr(downloads, "CHUNK", 35)
 
 
@@ -57,10 +56,6 @@ def kept() -> list[str]:
     return sorted(path.name for path in folder.iterdir() if not path.name.startswith(".")) if folder.exists() else []
 
 
-def offsets(server) -> list[int]:
-    return [start for path, start in server.asked if path == TRAIN]
-
-
 def test_the_first_load_downloads_and_the_next_ones_read(toy, server):
     loaded = mtbench.load("toy")
     toys.assert_same(loaded, toys.dataset(info=toy, parameters={}))
@@ -71,53 +66,12 @@ def test_the_first_load_downloads_and_the_next_ones_read(toy, server):
     assert kept() == sorted(source.sha256 for source in toy.sources)
 
 
-@pytest.mark.parametrize("how", ["trickle", "503", "429", "hang up", "no ranges"])
+@pytest.mark.parametrize("how", ["trickle", "503", "429", "hang up", "break off"])
 def test_a_server_that_is_slow_or_busy_once_is_enough(source, server, how):
     server.behaviour[TRAIN] = [how]
-    (path,) = sources.fetch([source])
+    (path,) = downloads.fetch([source])
     assert path.read_bytes() == BODY
     assert kept() == [source.sha256]
-
-
-def test_a_download_that_breaks_off_goes_on_where_it_stopped(source, server):
-    server.behaviour[TRAIN] = ["break off"]
-    (path,) = sources.fetch([source])
-    assert path.read_bytes() == BODY
-    assert offsets(server) == [0, len(BODY) // 2]
-
-
-def test_a_server_without_ranges_sends_everything_again(source, server):
-    server.behaviour[TRAIN] = ["break off", "no ranges"]
-    assert sources.fetch([source])[0].read_bytes() == BODY
-    assert offsets(server) == [0, len(BODY) // 2]
-
-
-def test_a_later_call_goes_on_as_well(source, server):
-    server.behaviour[TRAIN] = ["break off", "503", "503"]
-    with pytest.raises(DownloadError, match=r"train.txt answered 503 .*\(3 attempts\)"):
-        sources.fetch([source])
-    assert kept() == [f"{source.sha256}.part"]
-    assert sources.fetch([source])[0].read_bytes() == BODY
-    assert offsets(server)[-1] == len(BODY) // 2
-    assert kept() == [source.sha256]
-
-
-@pytest.mark.parametrize("begun", [BODY[:5][::-1], b"x" * len(BODY), b"x" * (len(BODY) + 5), b""])
-def test_a_partial_file_that_began_wrongly_is_given_up(source, begun):
-    part = sources.kept(source).with_name(f"{source.sha256}.part")
-    part.parent.mkdir(parents=True)
-    part.write_bytes(begun)
-    assert sources.fetch([source])[0].read_bytes() == BODY
-    assert kept() == [source.sha256]
-
-
-def test_a_range_the_server_does_not_have_starts_anew(source, server):
-    part = sources.kept(source).with_name(f"{source.sha256}.part")
-    part.parent.mkdir(parents=True)
-    part.write_bytes(BODY[:5])
-    server.behaviour[TRAIN] = ["416"]
-    assert sources.fetch([source])[0].read_bytes() == BODY
-    assert offsets(server) == [5, 0]
 
 
 @pytest.mark.parametrize(
@@ -136,7 +90,7 @@ def test_what_is_not_the_file_is_one_error_and_never_kept(toy, source, server, h
     server.behaviour[TRAIN] = [how] * 9
     with pytest.raises(DownloadError, match=rf"^cannot get train/graph: {source.url} {message}\. .*copy the file to "):
         mtbench.load("toy")
-    assert offsets(server) == [0]
+    assert [path for path, _ in server.asked] == [TRAIN]
     assert kept() == []
     assert not store.cached(toy).exists()
 
@@ -145,7 +99,6 @@ def test_what_is_not_the_file_is_one_error_and_never_kept(toy, source, server, h
     ("how", "message"),
     [
         ("503", r"answered 503 Service Unavailable \(3 attempts\)"),
-        ("416", r"cannot go on where a download broke off \(3 attempts\)"),
         ("hang up", r"cannot be reached \(ConnectionError\) \(3 attempts\)"),
         ("break off", rf"broke off after {len(BODY) // 2} of {len(BODY)} bytes \(.*\) \(3 attempts\)"),
     ],
@@ -153,19 +106,20 @@ def test_what_is_not_the_file_is_one_error_and_never_kept(toy, source, server, h
 def test_a_server_that_stays_down_is_asked_a_few_times(source, server, how, message):
     server.behaviour[TRAIN] = [how] * 9
     with pytest.raises(DownloadError, match=f"{source.url} {message}"):
-        sources.fetch([source])
+        downloads.fetch([source])
     assert len(server.asked) == 3
+    assert kept() == []
 
 
 def test_waiting_grows():
-    assert list(sources.WAITS) == sorted(sources.WAITS)
+    assert list(downloads.WAITS) == sorted(downloads.WAITS)
 
 
 def test_other_addresses_of_a_file_are_asked_in_turn(source, server):
     server.files["/copy/train.txt"] = BODY
     server.behaviour[TRAIN] = ["404"]
     elsewhere = replace(source, mirrors=(f"{server.address}/copy/train.txt",))
-    assert sources.fetch([elsewhere])[0].read_bytes() == BODY
+    assert downloads.fetch([elsewhere])[0].read_bytes() == BODY
     assert [path for path, _ in server.asked] == [TRAIN, "/copy/train.txt"]
 
 
@@ -175,37 +129,33 @@ def test_an_error_names_every_address_that_was_asked(source, server):
     with pytest.raises(
         DownloadError, match=rf"{source.url} sent other.*; {server.address}/copy/train.txt answered 404"
     ):
-        sources.fetch([elsewhere])
+        downloads.fetch([elsewhere])
 
 
 def test_a_server_that_is_gone_cannot_be_reached(source):
     gone = replace(source, url="http://127.0.0.1:9/data/train.txt")
-    part = sources.kept(source).with_name(f"{source.sha256}.part")
-    part.parent.mkdir(parents=True)
-    part.write_bytes(BODY[:5])
     with pytest.raises(DownloadError, match=r"127\.0\.0\.1:9/data/train\.txt cannot be reached \(ConnectionError\)"):
-        sources.fetch([gone])
-    assert part.read_bytes() == BODY[:5]
+        downloads.fetch([gone])
 
 
 def test_an_address_that_makes_no_sense_is_asked_once(source):
     with pytest.raises(DownloadError, match=r"ftp://nowhere/x cannot be asked \(.*ftp"):
-        sources.fetch([replace(source, url="ftp://nowhere/x")])
+        downloads.fetch([replace(source, url="ftp://nowhere/x")])
 
 
 def test_files_are_shared_by_their_hash(source, server):
     same = replace(source, url=f"{server.address}/copy/train.txt")
-    first, second = sources.fetch([source, same])
+    first, second = downloads.fetch([source, same])
     assert first == second
-    assert sources.fetch([same]) == [first]
+    assert downloads.fetch([same]) == [first]
     assert len(server.asked) == 1
 
 
 def test_a_mirror_address_is_asked_first(monkeypatch, source, server):
-    server.files[f"/mirror/{sources.place(source.url)}"] = BODY
+    server.files[f"/mirror/{downloads.place(source.url)}"] = BODY
     monkeypatch.setenv("MTBENCH_MIRROR", f"{server.address}/mirror/")
-    assert sources.fetch([source])[0].read_bytes() == BODY
-    assert [path for path, _ in server.asked] == [f"/mirror/{sources.place(source.url)}"]
+    assert downloads.fetch([source])[0].read_bytes() == BODY
+    assert [path for path, _ in server.asked] == [f"/mirror/{downloads.place(source.url)}"]
 
 
 def test_what_a_mirror_lacks_is_downloaded(monkeypatch, toy, tmp_path, server):
@@ -218,7 +168,7 @@ def test_what_a_mirror_lacks_is_downloaded(monkeypatch, toy, tmp_path, server):
 
 def fill(folder: Path, record) -> Path:
     for source, rows in zip(record.sources, servers.FILES.values(), strict=True):
-        path = folder / sources.place(source.url)
+        path = folder / downloads.place(source.url)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(servers.text(rows))
     return folder
@@ -234,7 +184,7 @@ def test_a_mirror_directory_serves_without_network(monkeypatch, toy, tmp_path, s
 def test_a_mirror_that_is_not_there_is_wrong_usage(monkeypatch, source, tmp_path):
     monkeypatch.setenv("MTBENCH_MIRROR", str(tmp_path / "mirorr"))
     with pytest.raises(UsageError, match="mirorr is neither a directory nor an http address"):
-        sources.fetch([source])
+        downloads.fetch([source])
 
 
 def test_offline_names_every_file_and_where_to_copy_it(monkeypatch, toy, server):
@@ -252,7 +202,7 @@ def test_offline_names_every_file_and_where_to_copy_it(monkeypatch, toy, server)
 
 def test_offline_says_what_is_wrong_with_a_copied_file(monkeypatch, toy, tmp_path):
     folder = fill(tmp_path / "mirror", toy)
-    broken = folder / sources.place(toy.sources[1].url)
+    broken = folder / downloads.place(toy.sources[1].url)
     broken.write_bytes(b"x")
     monkeypatch.setenv("MTBENCH_MIRROR", str(folder))
     monkeypatch.setenv("MTBENCH_OFFLINE", "1")
@@ -272,26 +222,26 @@ def test_what_is_stored_needs_neither_network_nor_files(monkeypatch, toy):
 
 
 def test_a_damaged_kept_file_is_downloaded_again(source, server):
-    sources.fetch([source])
-    sources.kept(source).write_bytes(b"x")
-    assert sources.fetch([source])[0].read_bytes() == BODY
+    downloads.fetch([source])
+    downloads.kept(source).write_bytes(b"x")
+    assert downloads.fetch([source])[0].read_bytes() == BODY
     assert len(server.asked) == 2
 
 
 @pytest.mark.parametrize("value", ["", "0"])
 def test_offline_can_be_switched_off(monkeypatch, source, value):
     monkeypatch.setenv("MTBENCH_OFFLINE", value)
-    assert sources.fetch([source])[0].read_bytes() == BODY
+    assert downloads.fetch([source])[0].read_bytes() == BODY
 
 
 def test_nothing_is_printed_off_a_terminal(capfd, source):
-    sources.fetch([source])
+    downloads.fetch([source])
     assert capfd.readouterr() == ("", "")
 
 
 def test_a_terminal_shows_a_bar(capsys, monkeypatch, source):
     monkeypatch.setattr(downloads.sys.stderr, "isatty", lambda: True)
-    assert sources.fetch([source])[0].read_bytes() == BODY
+    assert downloads.fetch([source])[0].read_bytes() == BODY
     assert "data/train.txt" in capsys.readouterr().err
 
 
@@ -313,7 +263,7 @@ def test_a_malformed_line_is_reported_with_file_number_and_text(monkeypatch, ser
     server.files.update(files)
     record = servers.release(server.address, files)
     toys.install(monkeypatch.setattr, record)
-    where = re.escape(f"{sources.place(record.sources[0].url)} ({sources.kept(record.sources[0])}), line 5 ")
+    where = re.escape(f"{downloads.place(record.sources[0].url)} ({downloads.kept(record.sources[0])}), line 5 ")
     with pytest.raises(DatasetError, match=f"^{where}{message}"):
         mtbench.load("toy")
 
@@ -366,12 +316,12 @@ def test_two_processes_downloading_at_once_ask_for_each_file_once(mirror):
         for process in processes:
             output, errors = process.communicate()
             assert output == f"{record.parts['test/targets'].content_sha256}\n", errors
-    assert sorted(path for path, _ in served.asked) == sorted(f"/{sources.place(s.url)}" for s in record.sources)
+    assert sorted(path for path, _ in served.asked) == sorted(f"/{downloads.place(s.url)}" for s in record.sources)
     assert kept() == sorted(source.sha256 for source in record.sources)
 
 
 def test_a_killed_download_leaves_nothing_that_hinders_the_next(mirror):
-    path = f"/{sources.place(catalog.record('fbnell').sources[0].url)}"
+    path = f"/{downloads.place(catalog.record('fbnell').sources[0].url)}"
     with servers.serving(folder=mirror, behaviour={path: ["stall"]}) as served:
         process = toys.python("-c", AT_ONCE, env={"MTBENCH_MIRROR": served.address})
         process.stdin.write("\n")
@@ -379,7 +329,7 @@ def test_a_killed_download_leaves_nothing_that_hinders_the_next(mirror):
         assert served.stalled.wait(60)
         process.kill()
         process.communicate()
-        assert set(kept()) <= {f"{catalog.record('fbnell').sources[0].sha256}.part"}
+        assert kept() == []
         process = toys.python("-c", AT_ONCE, env={"MTBENCH_MIRROR": served.address})
         output, errors = process.communicate("\n")
     assert output.endswith(f"{catalog.record('fbnell').parts['test/targets'].content_sha256}\n"), errors
@@ -393,6 +343,6 @@ def test_a_file_that_cannot_be_read_is_named(monkeypatch, toy, tmp_path):
     def refuse(path):
         raise PermissionError(13, "Permission denied", str(path))
 
-    monkeypatch.setattr(sources, "file_hash", refuse)
+    monkeypatch.setattr(downloads, "file_hash", refuse)
     with pytest.raises(DownloadError, match=r"mirror/\S*train\.txt cannot be read \(Permission denied\)"):
         mtbench.load("toy")

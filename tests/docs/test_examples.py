@@ -13,7 +13,7 @@ import pytest
 import typer
 
 from mtbench.cli import app as cli
-from mtbench.data import downloads as sources
+from mtbench.data import downloads
 
 TESTED_ELSEWHERE = {
     "grid.md": "leaderboard/grid/test_grid_page.py",
@@ -84,7 +84,9 @@ def test_the_script_of_the_page_on_mirrors_fills_one(tmp_path, mirror, monkeypat
         cli.main(["urls", "fbnell", "metafam", "--json"])
     listed = capsys.readouterr().out
     (tmp_path / "files.json").write_text(listed, encoding="utf-8")
-    monkeypatch.setattr(urllib.request, "urlretrieve", lambda url, to: shutil.copyfile(mirror / sources.place(url), to))
+    monkeypatch.setattr(
+        urllib.request, "urlretrieve", lambda url, to: shutil.copyfile(mirror / downloads.place(url), to)
+    )
     exec(compile(script, "copy_files.py", "exec"), {})
     found = {path.relative_to("mirror").as_posix() for path in Path("mirror").rglob("*") if path.is_file()}
     assert found == {file["place"] for file in json.loads(listed)}

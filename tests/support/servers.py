@@ -86,20 +86,13 @@ def _handler(served: Served) -> type[BaseHTTPRequestHandler]:
                 served.stalled.set()
                 served.go_on.wait()
                 self.close_connection = True
-            elif start and how != "no ranges":
-                if start >= len(body):
-                    self.answer(416, b"")
-                else:
-                    self.answer(206, body[start:], span=f"bytes {start}-{len(body) - 1}/{len(body)}")
             else:
                 self.answer(200, body)
 
-        def answer(self, status, body, *, kind="text/plain; charset=utf-8", length=None, span=None) -> None:
+        def answer(self, status, body, *, kind="text/plain; charset=utf-8", length=None) -> None:
             self.send_response(status)
             self.send_header("Content-Type", kind)
             self.send_header("Content-Length", str(len(body) if length is None else length))
-            if span:
-                self.send_header("Content-Range", span)
             self.end_headers()
             self.wfile.write(body)
 
