@@ -38,9 +38,6 @@ from mtbench.results.rescoring import FORGIVEN
 from mtbench.results.result import EVALUATOR_VERSION, TOLERANCE, Metrics
 from mtbench.results.runs import RANKS_FILE, RESULT_FILE
 
-OWN_BUILDERS = ("metafam", "metafam-strict")
-"""Builders of the datasets made here, whose triples may be passed on."""
-
 TELLING = 8
 """Different counts that ranks must have before two models cannot have them by chance."""
 
@@ -70,7 +67,7 @@ class RunRead:
 
 def may_name_targets(dataset: str) -> bool:
     """Tell whether the triples of a dataset may be passed on, by name, with the ranks of a run."""
-    return catalog.record(dataset).builder in OWN_BUILDERS
+    return catalog.record(dataset).generated
 
 
 def content_sha256(dataset: str) -> str:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from leaderboard.board.board import DatasetBoard, Figure
 from leaderboard.entries.entries import Entry
+from leaderboard.entries.run_checks import may_name_targets
 from leaderboard.site import pictures
 from leaderboard.site import pictures as drawings
 from leaderboard.site.cells import Cell, Column, Group, Row, Table, slug
@@ -22,9 +23,6 @@ from leaderboard.site.strata import Data
 from mtbench.auditing.report import audit
 from mtbench.errors import MtbenchError
 from mtbench.experiments.told import HISTORY_FILE, TASKS_FILE
-
-OURS = ("metafam", "metafam-strict")
-"""Datasets made by this package, whose targets and tasks may be shown by name."""
 
 
 def findings(part: DatasetBoard, data: Data) -> tuple[Sequence[str], str]:
@@ -82,7 +80,7 @@ def tasks(entry: Entry, dataset: str) -> list[Table]:
     Only of datasets made by this package: the names of others are not ours to publish.
     """
     path = entry.runs[dataset][0].directory / TASKS_FILE
-    if dataset not in OURS or not path.is_file():
+    if not may_name_targets(dataset) or not path.is_file():
         return []
     found = []
     for graph, told in json.loads(path.read_text(encoding="utf-8"))["graphs"].items():

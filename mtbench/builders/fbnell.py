@@ -15,8 +15,9 @@ import numpy as np
 from mtbench.builders.dumps.dump import read_dump
 from mtbench.builders.dumps.sampling import Stream, hold_out
 from mtbench.data import catalog
+from mtbench.data.building import RawRecipe, Rebuilt, derive
 from mtbench.data.catalog import Parameter, Record
-from mtbench.data.splits import Dataset, NamedTriple, Split, encode, vocabulary
+from mtbench.data.splits import Dataset, NamedTriple, from_named, together
 from mtbench.errors import DatasetError, UsageError
 from mtbench.files.hashing import content_hash
 from mtbench.names import RELATION
@@ -68,19 +69,14 @@ def rebuild(raw: Sequence[Path], record: Record) -> Dataset:
     train, valid = cut("", "train", "train"), cut("", "valid", "train")
     test, missing = cut("_ind", "train", "test_observed"), cut("_ind", "test", "test_missing")
     slots = tuple(record.graphs[name].relation_slots for name in ("train", "test"))
-    return _dataset(
-        record.id, record, dict(record.parameters), (train, _known(valid, train), test, _known(missing, test)), slots
-    )
+    parts = (train, _known(valid, train), test, _known(missing, test))
+    return _dataset(record.id, record, record.parameters, parts, slots)
 
 
 def rebuild_paper(
     raw: Sequence[Path],
     record: Record,
-    *,
-    seed: int = 0,
-    train_relations: int = 50,
-    test_relations: int = 100,
-    share: float = 0.1,
+    options: Mapping[str, Parameter],
 ) -> Dataset:
     """Follow the paper's words on full dumps of FB15k-237 and NELL-995: another, larger dataset than the release.
 
@@ -89,12 +85,15 @@ def rebuild_paper(
     training graph lacks. ``share`` of the training triples, and of the test triples on new types, are
     hidden at random so that every entity of a target stays in the graph. Both graphs come from the
     same dump, so that they share entities, as the released ones hardly do. ``raw`` are files or folders
-    of train, valid and test files; relation names that begin with ``concept:`` are NELL's.
+    of train, valid and test files; relation names that begin with ``concept:`` are NELL's. ``options`` are
+    those of `DEFAULTS`.
 
     Raises `UsageError` for numbers that cannot be, `DatasetError` for files that are no triples, for a
     missing dump, and where so many triples cannot be hidden.
     Source: Zhou, Bevilacqua and Ribeiro (2023), appendix on datasets.
     """
+    seed, share = int(options["seed"]), float(options["share"])
+    train_relations, test_relations = int(options["train_relations"]), int(options["test_relations"])
     if seed < 0 or not 0 < train_relations < test_relations or not 0 < share < 1:
         raise UsageError(
             f"no such recipe: seed={seed}, train_relations={train_relations}, test_relations={test_relations}, "
@@ -115,16 +114,30 @@ def rebuild_paper(
     test = [row for row in rows if row[1] in tested]
     graph, targets = _hide(train, share, Stream(seed, "fbnell/train"), set())
     test_graph, missing = _hide(test, share, Stream(seed, "fbnell/test"), trained)
-    parameters: dict[str, Parameter] = {
-        "recipe": "paper",
-        "seed": seed,
-        "train_relations": train_relations,
-        "test_relations": test_relations,
-        "share": share,
-    }
-    changed = [f"{key}={value}" for key, value in parameters.items() if key == "seed" or value != DEFAULTS[key]]
+    changed = [f"{key}={value}" for key, value in options.items() if key == "seed" or value != DEFAULTS[key]]
     parts = (graph, targets, test_graph, missing)
-    return _dataset(f"{record.id}[{','.join(changed)}]", record, parameters, parts, (len(trained), len(tested)))
+    return _dataset(f"{record.id}[{','.join(changed)}]", record, options, parts, (len(trained), len(tested)))
+
+
+def from_raw() -> RawRecipe:
+    """Return how FBNELL is made of raw files: the release of GraIL's, or the paper's recipe on full dumps."""
+    return RawRecipe(options=DEFAULTS, rebuild=_from_raw, gives_release=_gives_release)
+
+
+def _gives_release(options: Mapping[str, Parameter]) -> bool:
+    if options["recipe"] not in ("release", "paper"):
+        raise UsageError(f"fbnell: recipe must be release or paper, not {options['recipe']!r}")
+    if options["recipe"] == "release" and options != DEFAULTS:
+        raise UsageError("fbnell: the release has no options; a larger dataset from full dumps: --set recipe=paper")
+    return options["recipe"] == "release"
+
+
+def _from_raw(names: Sequence[str], raw: Sequence[Path], options: Mapping[str, Parameter]) -> Rebuilt:
+    records = map(catalog.record, names)
+    released = _gives_release(options)
+    return Rebuilt(
+        tuple(rebuild(raw, record) if released else rebuild_paper(raw, record, options) for record in records)
+    )
 
 
 def named_triples(paths: Sequence[Path]) -> list[NamedTriple]:
@@ -189,34 +202,13 @@ def _hide(
 def _dataset(
     name: str,
     record: Record,
-    parameters: dict[str, Parameter],
+    parameters: Mapping[str, Parameter],
     rows: tuple[list[NamedTriple], list[NamedTriple], list[NamedTriple], list[NamedTriple]],
     slots: tuple[int, ...],
 ) -> Dataset:
     graph, targets, test_graph, missing = rows
-    valid = _split(name, graph, targets, slots[0])
-    return Dataset(
-        name=name,
-        version=record.version,
-        train=replace(valid.observable(), name="train"),
-        valid=replace(valid, name="valid"),
-        test=_split(name, test_graph, missing, slots[1]),
-        info=record,
-        parameters=parameters,
-    )
-
-
-def _split(name: str, graph: list[NamedTriple], targets: list[NamedTriple], slots: int) -> Split:
-    entities, relations = vocabulary(graph, targets)
-    return Split(
-        dataset=name,
-        name="test",
-        graph=encode(graph, entities, relations, f"{name} graph"),
-        targets=encode(targets, entities, relations, f"{name} targets"),
-        entities=entities,
-        relations=relations,
-        relation_slots=slots,
-    )
+    valid = from_named(name, "test", graph, targets, slots[0])
+    return together(record, name, valid, from_named(name, "test", test_graph, missing, slots[1]), parameters)
 
 
 @cache
@@ -247,19 +239,11 @@ def keep_new_relations(data: Dataset, name: str) -> Dataset:
     old = np.isin(test.relations[test.targets[:, RELATION]], train.relations[used])
     if old.all():
         raise DatasetError(f"{data.name}: every test target is on a relation type of training; none is left for {name}")
-    return replace(
-        data,
-        name=name,
-        train=replace(data.train, dataset=name),
-        valid=replace(data.valid, dataset=name),
-        test=replace(data.test, dataset=name, targets=test.targets[~old]),
-    )
+    test = replace(test, targets=test.targets[~old])
+    return together(data.info, name, data.valid, test, data.parameters)
 
 
-def build_strict() -> Dataset:
+def build_strict(record: Record, parameters: Mapping[str, Parameter]) -> Dataset:
     """Build ``fbnell-strict``: FBNELL with the 397 targets on relation types that are absent from training."""
-    from mtbench.data.building import derive
-
-    record = catalog.record("fbnell-strict")
     data = keep_new_relations(derive("fbnell"), record.id)
-    return replace(data, version=record.version, info=record, parameters=dict(record.parameters))
+    return together(record, record.id, data.valid, data.test, parameters)

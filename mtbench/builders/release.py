@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping
 from pathlib import Path
 
-import numpy as np
-
 from mtbench.data import downloads
-from mtbench.data.catalog import Record
-from mtbench.data.splits import Dataset, NamedTriple, Split, SplitName, encode, vocabulary
+from mtbench.data.catalog import Parameter, Record
+from mtbench.data.splits import Dataset, NamedTriple, from_named, together
 from mtbench.errors import DatasetError
 
 _SEPARATORS = {"\t": "tabs", " ": "single spaces"}
 
 
-def build(record: Record) -> Dataset:
+def build(record: Record, parameters: Mapping[str, Parameter]) -> Dataset:
     """Make a dataset of the published files its record names, downloading those that are not at hand.
 
-    Rows keep the order of the files. The entities of a graph are those of its observable triples, so
-    that a target naming another one is an error; its relation types are those of its observable triples
-    and of its targets, because three releases have targets on types without any observable triple.
+    Rows keep the order of the files, names become ids as in `mtbench.data.splits.from_named`.
 
     Raises `DownloadError` for a file that cannot be had, `DatasetError` for a line that is no triple and
     for a target with an unknown entity.
@@ -33,16 +28,10 @@ def build(record: Record) -> Dataset:
     }
     if missing := sorted(record.parts.keys() - rows.keys()):
         raise DatasetError(f"{record.id}: the record names no file for {', '.join(missing)}")
-    valid = _split(record, "valid", rows["train/graph"], rows["valid/targets"])
-    return Dataset(
-        name=record.id,
-        version=record.version,
-        train=replace(valid, name="train", targets=np.empty((0, 3), dtype=np.int64)),
-        valid=valid,
-        test=_split(record, "test", rows["test/graph"], rows["test/targets"]),
-        info=record,
-        parameters=dict(record.parameters),
-    )
+    slots = {name: graph.relation_slots for name, graph in record.graphs.items()}
+    valid = from_named(record.id, "valid", rows["train/graph"], rows["valid/targets"], slots["train"])
+    test = from_named(record.id, "test", rows["test/graph"], rows["test/targets"], slots["test"])
+    return together(record, record.id, valid, test, parameters)
 
 
 def read_triples(path: Path, name: str = "") -> list[NamedTriple]:
@@ -72,17 +61,3 @@ def read_triples(path: Path, name: str = "") -> list[NamedTriple]:
 def _malformed(path: Path, name: str, number: int, text: str, reason: str) -> DatasetError:
     file = f"{name} ({path})" if name else str(path)
     return DatasetError(f"{file}, line {number} {reason}: {text[:200]}")
-
-
-def _split(record: Record, name: SplitName, graph: Sequence[NamedTriple], targets: Sequence[NamedTriple]) -> Split:
-    entities, _ = vocabulary(graph)
-    _, relations = vocabulary(graph, targets)
-    return Split(
-        dataset=record.id,
-        name=name,
-        graph=encode(graph, entities, relations, f"{record.id} {name} graph"),
-        targets=encode(targets, entities, relations, f"{record.id} {name} targets"),
-        entities=entities,
-        relations=relations,
-        relation_slots=record.graphs["test" if name == "test" else "train"].relation_slots,
-    )

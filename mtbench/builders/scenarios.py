@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import hashlib
 import re
-import tomllib
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import cast
 
 from mtbench.builders import wikitopics
-from mtbench.builders.dumps.dump import Dump
-from mtbench.builders.wikitopics import Plan, Sample
+from mtbench.builders.wikitopics import Plan
 from mtbench.data import catalog, manifest
-from mtbench.data.catalog import Graph, Parameter, Part, Record
-from mtbench.data.splits import Dataset, Split
+from mtbench.data.building import RawRecipe, Rebuilt
+from mtbench.data.catalog import Parameter
+from mtbench.data.splits import measure, together
 from mtbench.errors import DatasetError, UnknownNameError, UsageError
+from mtbench.files.schema import read_toml
 
 NAME = "wikitopics"
 """The name such scenarios are built by: the recipe, without a dataset of the catalogue behind it."""
@@ -27,6 +26,19 @@ LICENCE = "that of the dump: CC0 1.0 for the triples of Wikidata"
 _WORD = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*")
 _TOPIC = 'such as art = "P50 P58"'
 _SCENARIO = 'such as mine = { train = ["art", "people"], test = ["health"] }'
+
+
+@dataclass(frozen=True)
+class _Scenario:
+    train: tuple[str, ...]
+    test: tuple[str, ...]
+    version: str = ""
+
+
+@dataclass(frozen=True)
+class _File:
+    topics: Mapping[str, str | Mapping[str, str]] = field(default_factory=dict)
+    scenarios: Mapping[str, _Scenario] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -67,37 +79,49 @@ def read(file: Path) -> Scenarios:
     """
     try:
         data = file.read_bytes()
-        table = tomllib.loads(data.decode("utf-8"))
     except OSError as error:
         raise UsageError(f"{file} cannot be read, {error.strerror or error}: name a scenario file") from error
-    except ValueError as error:
-        raise UsageError(f"{file} is not TOML: {error}") from error
-    _expect_known("key", table, ("scenarios", "topics"), str(file))
-    lists = _topics(_table(table.get("topics", {}), f"{file}: topics"), f"{file}: topics")
-    scenarios = _table(table.get("scenarios", {}), f"{file}: scenarios")
-    if not scenarios:
+
+    def wrong(message: str) -> UsageError:
+        return UsageError(f"{message}; a topic is {_TOPIC}, a scenario {_SCENARIO}")
+
+    found = read_toml(data, _File, str(file), wrong)
+    if not found.scenarios:
         raise UsageError(f"{file}: scenarios: there is none; add one, {_SCENARIO}")
+    lists: dict[str, dict[str, tuple[str, ...]]] = {"": {}}
+    for name, value in found.topics.items():
+        if isinstance(value, str):
+            lists[""][name] = _listed(name, value, f"{file}: topics")
+        else:
+            lists[name] = {topic: _listed(topic, text, f"{file}: topics.{name}") for topic, text in value.items()}
     listed: dict[str, tuple[str, ...]] = {}
     datasets = [
-        own for name, row in scenarios.items() for own in _scenario(name, row, lists, listed, f"{file}: scenarios")
+        own
+        for name, scenario in found.scenarios.items()
+        for own in _datasets(name, scenario, lists, listed, f"{file}: scenarios.{name}")
     ]
     return Scenarios(file, hashlib.sha256(data).hexdigest(), tuple(datasets), listed)
 
 
-def properties(wanted: Scenarios) -> set[str]:
-    """Return all properties the datasets need: what to keep while reading the dump."""
-    return wikitopics.properties(own.plan for own in wanted.datasets)
-
-
-def rebuild(dump: Dump, wanted: Scenarios, *, seed: int, entities: int, share: float) -> list[Dataset]:
-    """Make the datasets of a scenario file from a dump that was read once, by `wikitopics.rebuild`'s recipe.
+def from_raw(file: Path) -> RawRecipe:
+    """Return how the datasets of a scenario file are made of a dump; raises what `read` raises.
 
     Their parameters hold the topics, properties and the hash of the file besides the options, so that
-    the manifest says all that is needed to make them again.
-
-    Raises `UsageError` for a size or share that cannot be, `DatasetError` where the dump lacks a
-    property that the file lists, or a topic is too small or too sparse for what is asked.
+    the manifest says all that is needed to make them again. Making them raises `UsageError` for a size or share
+    that cannot be, `DatasetError` where the dump lacks a property that the file lists, or a topic is too small or
+    too sparse for what is asked.
     """
+    wanted = read(file)
+
+    def rebuild(_: Sequence[str], raw: Sequence[Path], options: Mapping[str, Parameter]) -> Rebuilt:
+        return _rebuild(wanted, raw, options)
+
+    return RawRecipe(options=wikitopics.DEFAULTS, rebuild=rebuild, groups={NAME: wanted.names})
+
+
+def _rebuild(wanted: Scenarios, raw: Sequence[Path], options: Mapping[str, Parameter]) -> Rebuilt:
+    plans = [own.plan for own in wanted.datasets]
+    dump = wikitopics.read_for(plans, raw, str(wanted.file))
     present = set(dump.relations)
     for topic, names in wanted.listed.items():
         if absent := [name for name in names if name not in present]:
@@ -105,7 +129,7 @@ def rebuild(dump: Dump, wanted: Scenarios, *, seed: int, entities: int, share: f
                 f"{wanted.file}: topic {topic}: the dump has no triple of {', '.join(absent)}: "
                 "correct the spelling, or take it from the list"
             )
-    plans = [own.plan for own in wanted.datasets]
+    seed, entities, share = int(options["seed"]), int(options["entities"]), float(options["share"])
     try:
         splits = wikitopics.draw_all(dump, plans, seed=seed, entities=entities, share=share)
     except DatasetError as error:
@@ -113,137 +137,71 @@ def rebuild(dump: Dump, wanted: Scenarios, *, seed: int, entities: int, share: f
             f"{wanted.file}: {error}; give its topics more properties there, "
             "or ask for less with --set entities=N --set share=X"
         ) from error
-    options: dict[str, Parameter] = {"seed": seed, "entities": entities, "share": share}
     changed = [f"{key}={value}" for key, value in options.items() if value != wikitopics.DEFAULTS[key]]
     suffix = f"[{','.join(changed)}]" if changed else ""
+    # The recipe is theirs, whatever the topics.
+    citation = catalog.record(wikitopics.plans(wikitopics.GROUPS[0])[0].name).citation
     made = []
     for own in wanted.datasets:
-        parameters = {**options, **_parameters(own), "scenario_sha256": wanted.sha256}
-        info = _record(own.plan, splits, parameters)
-        made.append(wikitopics.assemble(own.plan, splits, own.plan.name + suffix, info, parameters))
-    return made
+        name, train, test = own.plan.name, splits[own.plan.train], splits[own.plan.test]
+        parameters = {
+            **options,
+            "train": "+".join(own.train),
+            "train_properties": " ".join(own.plan.train.relations),
+            "test": own.test,
+            "test_properties": " ".join(own.plan.test.relations),
+            "scenario_sha256": wanted.sha256,
+        }
+        info = manifest.record(name, VERSION, LICENCE, citation, parameters, *measure(train, test))
+        made.append(together(info, name + suffix, train, test, parameters))
+    return Rebuilt(tuple(made), wikitopics.note(dump))
 
 
-def _parameters(own: Own) -> dict[str, Parameter]:
-    return {
-        "train": "+".join(own.train),
-        "train_properties": " ".join(own.plan.train.relations),
-        "test": own.test,
-        "test_properties": " ".join(own.plan.test.relations),
-    }
-
-
-def _record(plan: Plan, splits: Mapping[Sample, Split], parameters: Mapping[str, Parameter]) -> Record:
-    train, test = splits[plan.train], splits[plan.test]
-    # The recipe is theirs, whatever the topics.
-    citation = catalog.record("wikitopics-mt1/health").citation
-    graphs = {
-        name: Graph(split.num_entities, split.num_relations, split.relation_slots)
-        for name, split in (("train", train), ("test", test))
-    }
-    parts = {
-        "train/graph": Part(len(train.graph), train.graph_sha256),
-        "valid/targets": Part(len(train.targets), train.targets_sha256),
-        "test/graph": Part(len(test.graph), test.graph_sha256),
-        "test/targets": Part(len(test.targets), test.targets_sha256),
-    }
-    return manifest.record(plan.name, VERSION, LICENCE, citation, parameters, graphs, parts)
-
-
-def _topics(table: Mapping[str, object], where: str) -> dict[str, dict[str, tuple[str, ...]]]:
-    """Return the lists by version and topic; those of no version under an empty one."""
-    lists: dict[str, dict[str, tuple[str, ...]]] = {"": {}}
-    for name, value in table.items():
-        if isinstance(value, dict):
-            lists[name] = {topic: _listed(topic, text, f"{where}.{name}") for topic, text in value.items()}
-        else:
-            lists[""][name] = _listed(name, value, where)
-    return lists
-
-
-def _listed(name: str, value: object, where: str) -> tuple[str, ...]:
+def _listed(name: str, text: str, where: str) -> tuple[str, ...]:
     _expect_word(name, where)
-    if not isinstance(value, str):
-        raise UsageError(f"{where}: {name} must be properties in one text, {_TOPIC}")
-    if not value.split():
+    if not text.split():
         raise UsageError(f"{where}: {name} is empty: list its properties, {_TOPIC}")
-    return tuple(dict.fromkeys(value.split()))
+    return tuple(dict.fromkeys(text.split()))
 
 
-def _scenario(
+def _datasets(
     name: str,
-    value: object,
+    scenario: _Scenario,
     lists: Mapping[str, Mapping[str, tuple[str, ...]]],
     listed: dict[str, tuple[str, ...]],
     where: str,
 ) -> list[Own]:
+    """Return the datasets of a scenario; ``listed`` gains those of the file's own topics that it uses."""
     _expect_word(name, where)
-    where = f"{where}.{name}"
-    row = _table(value, where)
-    _expect_known("key", row, ("train", "test", "version"), where)
-    train, test = (_names(row, key, where) for key in ("train", "test"))
-    version = row.get("version", "")
-    versions = {*wikitopics.VERSIONS, *lists} - {""}
-    if not isinstance(version, str) or version not in {"", *versions}:
-        raise UsageError(f"{where}: {UnknownNameError('version', str(version), versions)}")
-    own = {**lists.get(version, {}), **lists[""]}
-    known = {**(wikitopics.topics(version) if version in wikitopics.VERSIONS else {}), **own}
-    for topic in (*train, *test):
+    for key, names in (("train", scenario.train), ("test", scenario.test)):
+        if not names:
+            raise UsageError(f"{where}: {key} must be a list of topics, {_SCENARIO}")
+        if len(set(names)) < len(names):
+            raise UsageError(f"{where}: {key} names a topic twice: {', '.join(names)}")
+    published = {version: wikitopics.topics(version) for version in wikitopics.VERSIONS}
+    every = {version: {**published.get(version, {}), **lists.get(version, {})} for version in {*published, *lists}}
+    if scenario.version not in every:
+        raise UsageError(f"{where}: {UnknownNameError('version', scenario.version, every.keys() - {''})}")
+    own = {**lists.get(scenario.version, {}), **lists[""]}
+    known = {**every[scenario.version], **own}
+    for topic in (*scenario.train, *scenario.test):
         if topic not in known:
-            others = [other for other in sorted(versions) if topic in _every(other, lists)]
+            others = [other for other, topics in sorted(every.items()) if topic in topics]
             hint = "".join(f'; {topic} is a topic of {other}: add version = "{other}"' for other in others)
             raise UsageError(f"{where}: {UnknownNameError('topic', topic, known)}{hint}")
         if topic in own:
-            listed[topic] = own[topic] if topic not in listed else tuple(dict.fromkeys((*listed[topic], *own[topic])))
+            listed[topic] = tuple(dict.fromkeys((*listed.get(topic, ()), *own[topic])))
+    train = wikitopics.sample(scenario.version, scenario.train, "train", known)
     found = []
-    for topic in test:
-        if _is_catalogued(f"{name}/{topic}"):
+    for topic in scenario.test:
+        if f"{name}/{topic}" in catalog.names():
             raise UsageError(f"{where}: {name}/{topic} is a dataset of the catalogue: name the scenario differently")
-        samples = _sample(version, train, known, "train"), _sample(version, [topic], known, "test")
-        found.append(Own(Plan(f"{name}/{topic}", *samples), train, topic))
+        test = wikitopics.sample(scenario.version, [topic], "test", known)
+        found.append(Own(Plan(f"{name}/{topic}", train, test), scenario.train, topic))
     return found
-
-
-def _sample(version: str, names: Iterable[str], known: Mapping[str, tuple[str, ...]], side: str) -> Sample:
-    # Published topics have the labels of `wikitopics.sample`, so that the same seed gives the same graphs.
-    label = "/".join(filter(None, (version, "+".join(names), side)))
-    return Sample(label, tuple(dict.fromkeys(name for topic in names for name in known[topic])))
-
-
-def _every(version: str, lists: Mapping[str, Mapping[str, tuple[str, ...]]]) -> set[str]:
-    return {*lists.get(version, {}), *(wikitopics.topics(version) if version in wikitopics.VERSIONS else {})}
-
-
-def _names(row: Mapping[str, object], key: str, where: str) -> tuple[str, ...]:
-    names = row.get(key)
-    if not isinstance(names, list) or not names or not all(isinstance(name, str) for name in names):
-        raise UsageError(f"{where}: {key} must be a list of topics, {_SCENARIO}")
-    if len(set(names)) < len(names):
-        raise UsageError(f"{where}: {key} names a topic twice: {', '.join(names)}")
-    return tuple(names)
-
-
-def _table(value: object, where: str) -> dict[str, object]:
-    if not isinstance(value, dict):
-        raise UsageError(f"{where} must be a table, not {value!r}: {_TOPIC}, or {_SCENARIO}")
-    return cast(dict[str, object], value)
-
-
-def _expect_known(kind: str, table: Mapping[str, object], choices: Iterable[str], where: str) -> None:
-    for name in table:
-        if name not in choices:
-            raise UsageError(f"{where}: {UnknownNameError(kind, name, choices)}")
 
 
 def _expect_word(name: str, where: str) -> None:
     # The names become folders.
     if _WORD.fullmatch(name) is None:
         raise UsageError(f"{where}: {name!r} is no name: use letters, digits, dots, - and _")
-
-
-def _is_catalogued(name: str) -> bool:
-    try:
-        catalog.record(name)
-    except UnknownNameError:
-        return False
-    return True

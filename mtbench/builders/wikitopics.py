@@ -7,13 +7,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
+from pathlib import Path
 
 import numpy as np
 
-from mtbench.builders.dumps.dump import Columns, Dump
+from mtbench.builders.dumps.dump import Columns, Dump, read_dump
 from mtbench.builders.dumps.sampling import Ids, Stream, forest_fire, hold_out, largest_component, neighbours
+from mtbench.data import catalog
+from mtbench.data.building import RawRecipe, Rebuilt
 from mtbench.data.catalog import Parameter, Record
-from mtbench.data.splits import Dataset, Split
+from mtbench.data.splits import Dataset, Split, together
 from mtbench.errors import DatasetError, UnknownNameError, UsageError
 from mtbench.names import IntArray
 
@@ -27,6 +30,9 @@ EXPECTED = "the triples of Wikidata5M: wikidata5m_all_triplet.txt.gz, or wikidat
 
 DEFAULTS: Mapping[str, Parameter] = {"seed": 0, "entities": 10_000, "share": 0.1}
 """The size of the released graphs; the seed of the release is not known."""
+
+BUILDER = "wikitopics"
+"""What the manifest of a dataset that was drawn from a dump calls its builder."""
 
 
 @dataclass(frozen=True)
@@ -65,15 +71,17 @@ def topics(version: str) -> dict[str, tuple[str, ...]]:
     return {topic: tuple(text.split()) for topic, text in table[version].items()}
 
 
-def sample(version: str, names: Sequence[str], side: str) -> Sample:
+def sample(version: str, names: Sequence[str], side: str, lists: Mapping[str, tuple[str, ...]] | None = None) -> Sample:
     """Return the sample over the union of some topics' properties; ``side`` is ``train`` or ``test``.
 
-    Training and test graphs of a topic are two independent samples, so their labels differ.
+    Training and test graphs of a topic are two independent samples, so their labels differ. ``lists`` are the
+    topics, by default the published ones of the version, which may be empty where they are given.
     """
-    lists = topics(version)
+    lists = topics(version) if lists is None else lists
     if unknown := [name for name in names if name not in lists]:
         raise UnknownNameError(f"topic of WikiTopics {version}", unknown[0], lists)
-    return Sample(f"{version}/{'+'.join(names)}/{side}", tuple(dict.fromkeys(p for name in names for p in lists[name])))
+    label = "/".join(filter(None, (version, "+".join(names), side)))
+    return Sample(label, tuple(dict.fromkeys(p for name in names for p in lists[name])))
 
 
 def plan(name: str) -> Plan:
@@ -110,6 +118,42 @@ def properties(wanted: Iterable[Plan]) -> set[str]:
     return {name for one in wanted for part in (one.train, one.test) for name in part.relations}
 
 
+def from_raw() -> RawRecipe:
+    """Return how the catalogued datasets are made of a dump: any of them, or a group in one pass."""
+    groups = {group: plans(group) for group in GROUPS}
+    return RawRecipe(
+        options=DEFAULTS,
+        rebuild=_from_raw,
+        groups={group: tuple(one.name for one in found) for group, found in groups.items()},
+        # A training graph over several topics.
+        mixed={one.name for found in groups.values() for one in found if "+" in one.train.label},
+    )
+
+
+def _from_raw(names: Sequence[str], raw: Sequence[Path], options: Mapping[str, Parameter]) -> Rebuilt:
+    wanted = [plan(name) for name in names]
+    dump = read_for(wanted, raw, "WikiTopics")
+    records = {name: catalog.record(name) for name in names}
+    seed, entities, share = int(options["seed"]), int(options["entities"]), float(options["share"])
+    return Rebuilt(tuple(rebuild(dump, wanted, records, seed=seed, entities=entities, share=share)), note(dump))
+
+
+def read_for(wanted: Iterable[Plan], raw: Sequence[Path], drawn: str) -> Dump:
+    """Read the triples of some plans from raw files; an error says what ``drawn`` is drawn from."""
+    try:
+        return read_dump(raw, properties(wanted))
+    except DatasetError as error:
+        raise DatasetError(f"{error}; {drawn} is drawn from {EXPECTED}") from error
+
+
+def note(dump: Dump) -> str:
+    """Return a line on what was met while a dump was read."""
+    return (
+        f"read {dump.lines:,} lines: {dump.others:,} of other properties and {dump.duplicates:,} duplicates dropped, "
+        f"{dump.loops:,} self-loops kept"
+    )
+
+
 def rebuild(
     dump: Dump,
     wanted: Sequence[Plan],
@@ -135,11 +179,11 @@ def rebuild(
     splits = draw_all(dump, wanted, seed=seed, entities=entities, share=share)
     changed = [f"{key}={value}" for key, value in parameters.items() if key == "seed" or value != DEFAULTS[key]]
     return [
-        assemble(
-            one,
-            splits,
+        together(
+            replace(records[one.name], builder=BUILDER),
             f"{one.name}[rebuilt,{','.join(changed)}]",
-            replace(records[one.name], builder="wikitopics"),
+            splits[one.train],
+            splits[one.test],
             parameters,
         )
         for one in wanted
@@ -152,22 +196,6 @@ def draw_all(dump: Dump, wanted: Iterable[Plan], *, seed: int, entities: int, sh
         raise UsageError(f"no such sample: seed={seed}, entities={entities}, share={share}")
     parts = dict.fromkeys(part for one in wanted for part in (one.train, one.test))
     return {part: as_split(dump, draw(dump, part, seed=seed, entities=entities, share=share), part) for part in parts}
-
-
-def assemble(
-    wanted: Plan, splits: Mapping[Sample, Split], name: str, info: Record, parameters: Mapping[str, Parameter]
-) -> Dataset:
-    """Return the dataset of a plan from the splits of its samples, under a name and with a record."""
-    valid = replace(splits[wanted.train], dataset=name, name="valid")
-    return Dataset(
-        name=name,
-        version=info.version,
-        train=replace(valid.observable(), name="train"),
-        valid=valid,
-        test=replace(splits[wanted.test], dataset=name, name="test"),
-        info=info,
-        parameters=parameters,
-    )
 
 
 def draw(dump: Dump, wanted: Sample, *, seed: int, entities: int, share: float) -> Drawn:

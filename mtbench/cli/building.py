@@ -12,10 +12,12 @@ from mtbench.cli.output import AsJson, fail, records, say, say_json, say_table
 from mtbench.errors import UsageError
 
 if TYPE_CHECKING:
-    from mtbench.builders.making import Target
+    from collections.abc import Collection
+
     from mtbench.cli.output import Cell
+    from mtbench.data.building import Parameters
     from mtbench.data.catalog import Parameter
-    from mtbench.data.splits import Comparison, Dataset
+    from mtbench.data.splits import Dataset, PartMatch
 
 
 BITS = ("Dataset", "Part", "Triples", "Release triples", "Content SHA-256", "Same")
@@ -35,32 +37,29 @@ def rebuild(
     as_json: bool,
 ) -> None:
     """Make the datasets that a name stands for and store them; with ``check``, compare them first."""
-    from mtbench.builders import making as builder
+    from mtbench.builders import making
+    from mtbench.data.building import resolve
 
-    target = builder.target(name, scenario)
-    if check and target.scenarios is not None:
+    if check and scenario is not None:
         raise UsageError("a scenario of your own has no release to compare with: leave out --check")
-    values = builder.options(target, _given(target, seed, settings))
-    store_them = out is not None or not check or builder.gives_release(values)
-    places = builder.places(target, out, values, force=force) if store_them else {}
-    made = builder.rebuild(target, raw, values)
-    headings, rows = _compared(made.datasets) if check else (BITS, [])
+    target = making.target(name, scenario)
+    recipe = target.recipe
+    values = resolve(target.name, recipe.options, _given(target.name, recipe.options, seed, settings))
+    store_them = out is not None or not check or recipe.gives_release(values)
+    places = making.places(target, out, values, force=force) if store_them else {}
+    made = recipe.rebuild(target.datasets, raw, values)
+    headings, rows = _compared(made.datasets, recipe.mixed) if check else (BITS, [])
     differing = [f"{row[0]} {row[1]}" for row in rows if not row[-1]]
-    if differing:
-        places = {}
+    stored = []
     for wanted, dataset in zip(target.datasets, made.datasets, strict=True):
-        if wanted in places:
-            builder.keep_rebuilt(dataset, places[wanted], force=force)
-    stored = [
-        {"name": dataset.name, "version": dataset.version, "directory": str(places[wanted])}
-        for wanted, dataset in zip(target.datasets, made.datasets, strict=True)
-        if wanted in places
-    ]
+        if wanted in places and not differing:
+            making.keep_rebuilt(dataset, places[wanted], force=force)
+            stored.append({"name": dataset.name, "version": dataset.version, "directory": str(places[wanted])})
     if as_json:
         say_json({"note": made.note, "datasets": stored, "comparison": records(headings, rows)})
     else:
-        for line in filter(None, [made.note]):
-            say(line)
+        if made.note:
+            say(made.note)
         if check:
             say_table(headings, rows)
         for row in stored:
@@ -70,20 +69,19 @@ def rebuild(
         raise typer.Exit(1)
 
 
-def _given(target: Target, seed: int | None, settings: list[str]) -> dict[str, Parameter]:
-    from mtbench.builders.making import stand_in
+def _given(name: str, defaults: Parameters, seed: int | None, settings: list[str]) -> dict[str, Parameter]:
     from mtbench.data.building import parse_parameter
 
     found: dict[str, Parameter] = {} if seed is None else {"seed": seed}
     for setting in settings:
-        key, value = parse_parameter(stand_in(target), setting)
+        key, value = parse_parameter(name, defaults, setting)
         if key in found:
             raise UsageError(f"{key} is given twice")
         found[key] = value
     return found
 
 
-def _compared(datasets: tuple[Dataset, ...]) -> tuple[tuple[str, ...], list[tuple[Cell, ...]]]:
+def _compared(datasets: tuple[Dataset, ...], mixed: Collection[str]) -> tuple[tuple[str, ...], list[tuple[Cell, ...]]]:
     """Compare bit by bit what claims to be the release, and by structure what is another sample of it."""
     from mtbench.builders.structure import compare_structure
     from mtbench.data.building import check, is_release
@@ -99,7 +97,7 @@ def _compared(datasets: tuple[Dataset, ...]) -> tuple[tuple[str, ...], list[tupl
     return STRUCTURE, [
         (dataset.info.id, row.part, row.statistic, _shown(row.rebuilt), _shown(row.released), row.alike)
         for dataset in datasets
-        for row in compare_structure(dataset, load(dataset.info.id), mixed=dataset.info.id.startswith("wikitopics-mt"))
+        for row in compare_structure(dataset, load(dataset.info.id), mixed=dataset.info.id in mixed)
     ]
 
 
@@ -145,8 +143,6 @@ def build(
     Example: mtbench build wikitopics --raw wikidata5m_all_triplet.txt.gz --scenario mine.toml --out mine
     """
     if raw:
-        from mtbench.cli.building import rebuild
-
         paths = [*raw, *(more or [])]
         rebuild(
             *(name, paths, seed, settings or []),
@@ -159,16 +155,17 @@ def build(
         return
     if more:
         raise UsageError(f"{more[0]}: raw files follow --raw")
-    if scenario is not None or name == "wikitopics":
-        raise UsageError(
-            "scenarios are drawn from a dump: mtbench build wikitopics --raw DUMP --scenario FILE --out DIR"
-        )
+    from mtbench.builders import scenarios
     from mtbench.data import catalog, store
     from mtbench.data.building import check as compare
     from mtbench.data.building import derive, is_release, keep, resolve
 
+    if scenario is not None or name == scenarios.NAME:
+        raise UsageError(
+            "scenarios are drawn from a dump: mtbench build wikitopics --raw DUMP --scenario FILE --out DIR"
+        )
     record = catalog.record(name)
-    values = resolve(record, _parameters(name, seed, settings or []))
+    values = resolve(record.id, record.parameters, _given(record.id, record.parameters, seed, settings or []))
     release = is_release(record, values)
     if not (release or check or out is not None):
         raise UsageError(f"this is not {record.id}'s release, so the cache is not its place: add --out DIR")
@@ -189,20 +186,7 @@ def build(
             say(f"{dataset.name} {dataset.version} is stored in {directory}")
 
 
-def _parameters(name: str, seed: int | None, settings: list[str]) -> dict[str, Parameter]:
-    from mtbench.data import catalog
-    from mtbench.data.building import parse_parameter
-
-    found: dict[str, Parameter] = {} if seed is None else {"seed": seed}
-    for setting in settings:
-        key, value = parse_parameter(catalog.record(name), setting)
-        if key in found:
-            raise UsageError(f"{key} is given twice")
-        found[key] = value
-    return found
-
-
-def _report(rows: list[Comparison], name: str, *, as_json: bool) -> None:
+def _report(rows: list[PartMatch], name: str, *, as_json: bool) -> None:
     cells = [(row.part, row.triples, row.expected_triples, row.sha256, row.same) for row in rows]
     identical = all(row.same for row in rows)
     if as_json:

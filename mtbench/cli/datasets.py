@@ -123,23 +123,16 @@ def info(
 
 def _measured(data: Dataset) -> Record:
     """Return the record of a dataset in a directory: that it was built by, with counts and hashes of its own."""
-    from mtbench.data.catalog import Graph, Part
-    from mtbench.files.hashing import content_hash
+    from mtbench.data.splits import measure
 
-    splits = {"train": data.train, "test": data.test}
-    parts = {
-        "train/graph": (data.train, data.train.graph),
-        "valid/targets": (data.valid, data.valid.targets),
-        "test/graph": (data.test, data.test.graph),
-        "test/targets": (data.test, data.test.targets),
-    }
+    graphs, parts = measure(data.valid, data.test)
     return replace(
         data.info,
         id=data.name,
         version=data.version,
         aliases=(),
-        graphs={key: Graph(one.num_entities, one.num_relations, one.relation_slots) for key, one in splits.items()},
-        parts={key: Part(len(rows), content_hash(one.named(rows))) for key, (one, rows) in parts.items()},
+        graphs=graphs,
+        parts=parts,
         parameters=data.parameters,
         sources=(),
         candidates={},

@@ -28,8 +28,6 @@ CLUSTERS: Mapping[str, str] = MappingProxyType(
 """The kinds of cluster, and how they read in a sentence."""
 
 DEFAULT = "pair"
-DECLARED: Mapping[str, str] = MappingProxyType({"metafam": "component", "metafam-strict": "component"})
-"""The kind of cluster of the datasets that a builder makes, where it is not the default: a tree is a component."""
 
 
 def choose(dataset: str, asked: str | None = None) -> str:
@@ -38,8 +36,7 @@ def choose(dataset: str, asked: str | None = None) -> str:
         if asked not in CLUSTERS:
             raise UnknownNameError("kind of cluster", asked, CLUSTERS)
         return asked
-    builder = catalog.record(dataset).builder if dataset in catalog.names() else ""
-    return DECLARED.get(builder, DEFAULT)
+    return catalog.record(dataset).clusters if dataset in catalog.names() else DEFAULT
 
 
 def label(ranks: Ranks, kind: str, split: Split | None = None) -> IntArray:

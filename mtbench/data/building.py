@@ -1,31 +1,54 @@
-"""From a record to its dataset: the builder it names is called, and what it makes is compared and stored."""
+"""From a record to its dataset: the recipe it names is called, and what it makes is compared and stored."""
 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeAlias, cast
 
 from mtbench.data import catalog, store
-from mtbench.data import splits as comparison
 from mtbench.data.catalog import Parameter, Record
-from mtbench.data.splits import Comparison, Dataset
+from mtbench.data.splits import Dataset, PartMatch, match_parts
 from mtbench.errors import DatasetError, UnknownNameError, UsageError
 from mtbench.files.atomic import expect_replaceable
 from mtbench.files.hashing import file_hash
 
-BUILDERS: dict[str, str] = {
-    "fbnell-strict": "mtbench.builders.fbnell:build_strict",
-    "metafam": "mtbench.builders.metafam.dataset:build",
-    "metafam-strict": "mtbench.builders.metafam.dataset:build_strict",
-    "release": "mtbench.builders.release:build",
-}
-"""The builder a record names, and the function behind it, imported when it is first used."""
+Parameters: TypeAlias = Mapping[str, Parameter]
+Recipe: TypeAlias = Callable[[Record, Parameters], Dataset]
+"""What a record's ``recipe`` names: from the record and all of its parameters to the dataset."""
 
 RELEASE = "release"
 """The builder of records whose dataset is its published files: it needs their sources, not parameters."""
 
 _KINDS = {int: "a whole number", float: "a number", str: "text", bool: "true or false"}
+
+
+@dataclass(frozen=True, eq=False)
+class Rebuilt:
+    """What was made of raw files: the datasets, and a line on what was met while reading them."""
+
+    datasets: tuple[Dataset, ...]
+    note: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class RawRecipe:
+    """How datasets are made anew of raw files; a record's ``raw`` names the function that returns it.
+
+    ``options`` are its parameters with their defaults. ``rebuild`` makes the datasets of some names in one pass
+    over files; it raises `DatasetError` that says which files are expected, or what is wrong with those given.
+    ``groups`` are names that stand for several datasets. ``gives_release`` tells whether options give the release
+    bit by bit, not another sample like it, and raises `UsageError` for options that have no use. ``mixed`` are
+    datasets whose training graph varies between samples too much to be compared.
+    """
+
+    options: Parameters
+    rebuild: Callable[[Sequence[str], Sequence[Path], Parameters], Rebuilt]
+    groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    gives_release: Callable[[Parameters], bool] = lambda options: False
+    mixed: Collection[str] = ()
 
 
 def derive(name: str, **parameters: Parameter) -> Dataset:
@@ -35,18 +58,26 @@ def derive(name: str, **parameters: Parameter) -> Dataset:
     they are at hand; any other is built from its parameters, without reading any file.
     """
     record = catalog.record(name)
-    if record.builder not in BUILDERS:
-        raise DatasetError(f"{record.id}: {UnknownNameError('builder', record.builder, BUILDERS)}")
-    values = resolve(record, parameters)
-    module, _, function = BUILDERS[record.builder].partition(":")
-    builder = getattr(importlib.import_module(module), function)
-    made: Dataset = builder(record) if record.builder == RELEASE else builder(**values)
-    return made
+    recipe = cast(Recipe, _named(record, record.recipe))
+    return recipe(record, resolve(record.id, record.parameters, parameters))
+
+
+def raw_recipe(record: Record) -> RawRecipe | None:
+    """Return how a dataset is made of raw files, None for one that never is."""
+    return cast(Callable[[], RawRecipe], _named(record, record.raw))() if record.raw else None
+
+
+def _named(record: Record, place: str) -> object:
+    module, _, function = place.partition(":")
+    try:
+        return cast(object, getattr(importlib.import_module(module), function))
+    except (ImportError, AttributeError, ValueError) as error:
+        raise DatasetError(f"{record.id}: the record names {place!r}, which is no function ({error})") from error
 
 
 def keep(
     record: Record,
-    values: Mapping[str, Parameter],
+    values: Parameters,
     *,
     out: str | Path | None = None,
     force: bool = False,
@@ -70,14 +101,14 @@ def keep(
     return dataset
 
 
-def check(dataset: Dataset) -> list[Comparison]:
+def check(dataset: Dataset) -> list[PartMatch]:
     """Return the six parts of a dataset beside those of the catalogue's release, by content hash."""
-    return comparison.compare(dataset, comparison.released(dataset.info))
+    return match_parts(dataset, dataset.info.parts)
 
 
 def expect_release(dataset: Dataset, record: Record) -> None:
     """Raise `DatasetError` naming every part in which a dataset differs from the release."""
-    differing = [row.part for row in comparison.compare(dataset, comparison.released(record)) if not row.same]
+    differing = [row.part for row in match_parts(dataset, record.parts) if not row.same]
     differing += [
         f"{split.name}/relation_slots"
         for split in (dataset.train, dataset.test)
@@ -90,26 +121,24 @@ def expect_release(dataset: Dataset, record: Record) -> None:
         )
 
 
-def is_release(record: Record, values: Mapping[str, Parameter]) -> bool:
+def is_release(record: Record, values: Parameters) -> bool:
     """Tell whether these parameters are those that give the release."""
     return dict(values) == dict(record.parameters)
 
 
-def resolve(record: Record, given: Mapping[str, Parameter]) -> dict[str, Parameter]:
-    """Return all parameters of a record, the given ones in place of the release's.
+def resolve(name: str, defaults: Parameters, given: Parameters) -> dict[str, Parameter]:
+    """Return all parameters of what ``name`` stands for, the given ones in place of the defaults.
 
     A parameter ``KEY_sha256`` that is not given is the hash of the file that the parameter ``KEY`` names.
 
     Raises `UnknownNameError` for a parameter the builder does not have, `UsageError` for a value of
-    another type than the release's.
+    another type than the default's.
     """
     for key, value in given.items():
-        if key not in record.parameters:
-            raise UnknownNameError(f"{record.id} parameter", key, record.parameters)
-        kind = type(record.parameters[key])
+        kind = _kind(name, defaults, key)
         if type(value) is not kind and not (kind is float and type(value) is int):
-            raise UsageError(f"{record.id}: {key} must be {_KINDS[kind]}, not {value!r}")
-    values = {key: given.get(key, default) for key, default in record.parameters.items()}
+            raise _wrong_kind(name, key, kind, value)
+    values = {key: given.get(key, default) for key, default in defaults.items()}
     for key in values:
         # A file may change under its name: what was built from it is known by its bytes.
         named = str(values.get(key.removesuffix("_sha256"), ""))
@@ -118,16 +147,15 @@ def resolve(record: Record, given: Mapping[str, Parameter]) -> dict[str, Paramet
     return values
 
 
-def parse_parameter(record: Record, text: str) -> tuple[str, Parameter]:
-    """Read ``key=value`` as a parameter of a record, its type that of the release's value."""
+def parse_parameter(name: str, defaults: Parameters, text: str) -> tuple[str, Parameter]:
+    """Read ``key=value`` as a parameter of what ``name`` stands for, its type that of the default."""
     key, equals, value = text.partition("=")
     if not equals:
-        raise UsageError(f"{text!r} is not key=value: for example {_example(record)}")
-    if key not in record.parameters:
-        raise UnknownNameError(f"{record.id} parameter", key, record.parameters)
-    kind = type(record.parameters[key])
+        example = next((f"{key}={value}" for key, value in defaults.items() if value != ""), "seed=7")
+        raise UsageError(f"{text!r} is not key=value: for example {example}")
+    kind = _kind(name, defaults, key)
     if kind is bool:
-        choices: Mapping[str, Parameter] = {"true": True, "false": False}
+        choices: Parameters = {"true": True, "false": False}
         if value.casefold() in choices:
             return key, choices[value.casefold()]
     else:
@@ -135,8 +163,14 @@ def parse_parameter(record: Record, text: str) -> tuple[str, Parameter]:
             return key, kind(value)
         except ValueError:
             pass
-    raise UsageError(f"{record.id}: {key} must be {_KINDS[kind]}, not {value!r}")
+    raise _wrong_kind(name, key, kind, value)
 
 
-def _example(record: Record) -> str:
-    return next((f"{key}={value}" for key, value in record.parameters.items() if value != ""), "seed=7")
+def _kind(name: str, defaults: Parameters, key: str) -> type[Parameter]:
+    if key not in defaults:
+        raise UnknownNameError(f"{name} parameter", key, defaults)
+    return type(defaults[key])
+
+
+def _wrong_kind(name: str, key: str, kind: type[Parameter], value: Parameter) -> UsageError:
+    return UsageError(f"{name}: {key} must be {_KINDS[kind]}, not {value!r}")

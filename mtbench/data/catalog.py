@@ -1,21 +1,19 @@
-"""The catalogue: one declared record per dataset, read from TOML and checked field by field."""
+"""The catalogue: one declared record per dataset, read from TOML."""
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterator, Mapping
-from dataclasses import MISSING, dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
 from importlib.resources.abc import Traversable
 from types import MappingProxyType
-from typing import Any, TypeAlias, TypeVar, get_type_hints
+from typing import TypeAlias
 
 from mtbench.errors import DatasetError, UnknownNameError, nearest
+from mtbench.files.schema import read_toml
 
 Parameter: TypeAlias = int | float | str | bool
-Row = TypeVar("Row", "Source", "Graph", "Part")
-_TEXTS = ("id", "title", "version", "builder", "summary", "licence", "citation")
 
 
 @dataclass(frozen=True)
@@ -61,7 +59,10 @@ class Record:
     ``graphs`` has the keys ``train`` and ``test``; ``parts`` the keys ``train/graph``,
     ``valid/targets``, ``test/graph`` and ``test/targets``; ``candidates`` maps
     ``split/protocol/vocabulary/seed`` to the hash of the frozen candidates; ``parameters`` are the
-    builder's, with the values that give the release.
+    builder's, with the values that give the release. ``recipe`` is the place of the function that makes the
+    dataset (`mtbench.data.building.Recipe`), ``raw`` that of the way to make it anew of raw files, if there is
+    one. ``generated`` says that the package makes its entities and triples up, so that they may be published;
+    ``clusters`` which targets are not independent of each other (`mtbench.comparison.clusters`).
     """
 
     id: str
@@ -78,6 +79,10 @@ class Record:
     sources: tuple[Source, ...]
     parameters: Mapping[str, Parameter]
     candidates: Mapping[str, str]
+    recipe: str = "mtbench.builders.release:build"
+    raw: str = ""
+    generated: bool = False
+    clusters: str = "pair"
 
 
 def names() -> list[str]:
@@ -92,6 +97,11 @@ def record(name: str) -> Record:
     if found is None:
         raise UnknownNameError("dataset", name, choices(name))
     return found
+
+
+def generated() -> list[str]:
+    """Return the ids of the datasets that the package makes up, whose relations have ground-truth tasks, sorted."""
+    return [name for name in names() if record(name).generated]
 
 
 def choices(name: str) -> list[str]:
@@ -144,51 +154,5 @@ def _aliases() -> Mapping[str, Record]:
 
 def parse(text: str, where: str) -> Record:
     """Read a record from TOML; an unknown, missing or mistyped key raises `DatasetError` naming ``where``."""
-    table = tomllib.loads(text)
-    _expect_keys(table, Record, where)
-    _expect_types(
-        table,
-        dict.fromkeys(_TEXTS, str)
-        | dict.fromkeys(("aliases", "defects", "sources"), list)
-        | dict.fromkeys(("graphs", "parts", "parameters", "candidates"), dict),
-        where,
-    )
-    return Record(
-        **{key: table[key] for key in _TEXTS},
-        aliases=tuple(table["aliases"]),
-        defects=tuple(table["defects"]),
-        graphs={key: _row(Graph, value, f"{where}: graphs.{key}") for key, value in table["graphs"].items()},
-        parts={key: _row(Part, value, f"{where}: parts.{key}") for key, value in table["parts"].items()},
-        sources=tuple(source(value, f"{where}: sources") for value in table["sources"]),
-        parameters=MappingProxyType(table["parameters"]),
-        candidates=MappingProxyType(table["candidates"]),
-    )
-
-
-def source(table: dict[str, Any], where: str) -> Source:
-    """Read a source from a TOML or JSON table; an unknown, missing or mistyped key raises `DatasetError`."""
-    mirrors = table.get("mirrors", ())
-    if not isinstance(mirrors, list | tuple) or not all(type(mirror) is str for mirror in mirrors):
-        raise DatasetError(f"{where}: mirrors must be addresses, not {mirrors!r}")
-    found = _row(Source, {key: value for key, value in table.items() if key != "mirrors"}, where)
-    return replace(found, mirrors=tuple(mirrors))
-
-
-def _row(kind: type[Row], table: dict[str, Any], where: str) -> Row:
-    _expect_keys(table, kind, where)
-    _expect_types(table, {key: hint for key, hint in get_type_hints(kind).items() if key in table}, where)
-    return kind(**table)
-
-
-def _expect_keys(table: Mapping[str, object], kind: type, where: str) -> None:
-    expected = {declared.name: declared.default is MISSING for declared in fields(kind)}
-    for key in table.keys() - expected:
-        raise DatasetError(f"{where}: {UnknownNameError('key', key, expected)}")
-    if missing := sorted(key for key, needed in expected.items() if needed and key not in table):
-        raise DatasetError(f"{where}: missing {', '.join(missing)}")
-
-
-def _expect_types(table: Mapping[str, object], types: Mapping[str, type], where: str) -> None:
-    for key, kind in types.items():
-        if type(table[key]) is not kind:
-            raise DatasetError(f"{where}: {key} must be {kind.__name__}, not {table[key]!r}")
+    found = read_toml(text, Record, where)
+    return replace(found, parameters=MappingProxyType(found.parameters), candidates=MappingProxyType(found.candidates))

@@ -10,6 +10,7 @@ from types import MappingProxyType
 
 from mtbench.data.catalog import Graph, Parameter, Part, Record, Source
 from mtbench.errors import DatasetError
+from mtbench.files.schema import convert
 
 SCHEMA = 1
 """Version of the manifest's layout; a reader refuses a newer one instead of guessing."""
@@ -87,14 +88,7 @@ def parse(data: bytes, where: str) -> Manifest:
     if table.pop("manifest_sha256", "") != _own_hash(table):
         raise ValueError("was edited (its own hash differs)")
     del table["schema"]
-    try:
-        table["graphs"] = {key: Graph(**row) for key, row in table["graphs"].items()}
-        table["parts"] = {key: StoredPart(**row) for key, row in table["parts"].items()}
-        table["files"] = {key: StoredFile(**row) for key, row in table["files"].items()}
-        table["sources"] = tuple(Source(**row | {"mirrors": tuple(row.get("mirrors", ()))}) for row in table["sources"])
-        return Manifest(**table)
-    except (KeyError, TypeError, AttributeError) as error:
-        raise ValueError(f"is not a manifest ({error})") from error
+    return convert(table, Manifest, "is not a manifest", ValueError)
 
 
 def _own_hash(body: Mapping[str, object]) -> str:

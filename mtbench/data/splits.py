@@ -10,7 +10,7 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from mtbench.data.catalog import Record
+from mtbench.data.catalog import Graph, Parameter, Part, Record
 from mtbench.errors import DatasetError, UnknownNameError
 from mtbench.files.hashing import CONTENT_HASH_OF_NOTHING, content_hash
 from mtbench.names import HEAD, RELATION, TAIL, IntArray, NameArray
@@ -18,6 +18,7 @@ from mtbench.names import HEAD, RELATION, TAIL, IntArray, NameArray
 SplitName: TypeAlias = Literal["train", "valid", "test"]
 NamedTriple: TypeAlias = tuple[str, str, str]
 SPLIT_NAMES: tuple[SplitName, ...] = ("train", "valid", "test")
+PARTS = ("graph", "targets")
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,7 +133,7 @@ class Dataset:
     valid: Split
     test: Split
     info: Record
-    parameters: Mapping[str, int | float | str | bool] = field(default_factory=dict)
+    parameters: Mapping[str, Parameter] = field(default_factory=dict)
 
     def split(self, name: str) -> Split:
         """Return a split by name; an unknown name raises `UnknownNameError`."""
@@ -168,12 +169,50 @@ def encode(rows: Sequence[NamedTriple], entities: NameArray, relations: NameArra
     return np.array(ids, dtype=np.int64).reshape(-1, 3)
 
 
-Expected: TypeAlias = Mapping[str, tuple[int, str]]
-"""For each part (``train/graph`` ... ``test/targets``) the number of triples and their content hash."""
+def from_named(
+    dataset: str,
+    name: SplitName,
+    graph: Sequence[NamedTriple],
+    targets: Sequence[NamedTriple],
+    slots: int,
+    tasks: Mapping[str, str] | None = None,
+) -> Split:
+    """Return named triples as a split, rows in the same order; ``tasks`` may speak of more relations than occur.
+
+    The entities of a graph are those of its observable triples, so that a target naming another one is a
+    `DatasetError`; its relation types are those of its observable triples and of its targets, because three
+    releases have targets on types without any observable triple.
+    """
+    entities, _ = vocabulary(graph)
+    _, relations = vocabulary(graph, targets)
+    return Split(
+        dataset=dataset,
+        name=name,
+        graph=encode(graph, entities, relations, f"{dataset} {name} graph"),
+        targets=encode(targets, entities, relations, f"{dataset} {name} targets"),
+        entities=entities,
+        relations=relations,
+        relation_slots=slots,
+        tasks={relation: tasks[relation] for relation in relations.tolist()} if tasks else {},
+    )
+
+
+def together(info: Record, name: str, valid: Split, test: Split, parameters: Mapping[str, Parameter]) -> Dataset:
+    """Return the dataset of two graphs: training is validation without its targets; both splits get the name."""
+    valid = replace(valid, dataset=name, name="valid")
+    return Dataset(
+        name=name,
+        version=info.version,
+        train=replace(valid.observable(), name="train"),
+        valid=valid,
+        test=replace(test, dataset=name, name="test"),
+        info=info,
+        parameters=dict(parameters),
+    )
 
 
 @dataclass(frozen=True)
-class Comparison:
+class PartMatch:
     """One set of triples beside what it should be: counts and content hashes of both."""
 
     part: str
@@ -188,38 +227,34 @@ class Comparison:
         return self.sha256 == self.expected_sha256 and self.triples == self.expected_triples
 
 
-def describe(dataset: Dataset) -> dict[str, tuple[int, str]]:
-    """Return the counts and content hashes of a dataset's six parts, computed from its triples."""
-    found = {}
-    for name in SPLIT_NAMES:
-        split = dataset.split(name)
-        # Validation usually holds the very arrays of training: hashing them once is enough.
-        train = dataset.train
-        same = all(
-            ours is theirs
-            for ours, theirs in (
-                (split.graph, train.graph),
-                (split.entities, train.entities),
-                (split.relations, train.relations),
-            )
-        )
-        found[f"{name}/graph"] = (len(split.graph), train.graph_sha256 if same else split.graph_sha256)
-        found[f"{name}/targets"] = (len(split.targets), split.targets_sha256)
-    return found
+def measure(valid: Split, test: Split) -> tuple[dict[str, Graph], dict[str, Part]]:
+    """Return what a record declares of a dataset's graphs and of its four parts, computed from its triples."""
+    graphs = {
+        name: Graph(split.num_entities, split.num_relations, split.relation_slots)
+        for name, split in (("train", valid), ("test", test))
+    }
+    parts = {
+        "train/graph": Part(len(valid.graph), valid.graph_sha256),
+        "valid/targets": Part(len(valid.targets), valid.targets_sha256),
+        "test/graph": Part(len(test.graph), test.graph_sha256),
+        "test/targets": Part(len(test.targets), test.targets_sha256),
+    }
+    return graphs, parts
 
 
-def released(record: Record) -> dict[str, tuple[int, str]]:
-    """Return the counts and content hashes of a catalogued release, for the six parts of a dataset.
+def all_parts(parts: Mapping[str, Part]) -> dict[str, Part]:
+    """Return the graph and the targets of each split, from the four parts that a record declares.
 
-    The record declares four: training has no targets, and validation shares training's graph.
+    Training has no targets, and validation shares training's graph.
     """
-    parts = {key: (part.triples, part.content_sha256) for key, part in record.parts.items()}
-    return parts | {"train/targets": (0, CONTENT_HASH_OF_NOTHING), "valid/graph": parts["train/graph"]}
+    implied = {"train/targets": Part(0, CONTENT_HASH_OF_NOTHING), "valid/graph": parts["train/graph"]}
+    return {key: {**parts, **implied}[key] for key in (f"{name}/{of}" for name in SPLIT_NAMES for of in PARTS)}
 
 
-def compare(dataset: Dataset, expected: Expected) -> list[Comparison]:
-    """Return the graph and the targets of each split beside what is expected of them."""
+def match_parts(dataset: Dataset, expected: Mapping[str, Part]) -> list[PartMatch]:
+    """Return the six parts of a dataset, computed from its triples, beside the four or six that are expected."""
+    wanted = {**all_parts(expected), **expected}
     return [
-        Comparison(part, triples, expected[part][0], sha256, expected[part][1])
-        for part, (triples, sha256) in describe(dataset).items()
+        PartMatch(key, part.triples, wanted[key].triples, part.content_sha256, wanted[key].content_sha256)
+        for key, part in all_parts(measure(dataset.valid, dataset.test)[1]).items()
     ]

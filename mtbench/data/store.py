@@ -15,10 +15,9 @@ import platformdirs
 import pyarrow as pa
 
 from mtbench.data import catalog, manifest, parquet
-from mtbench.data import splits as comparison
-from mtbench.data.catalog import Graph, Part, Record
+from mtbench.data.catalog import Part, Record
 from mtbench.data.manifest import Manifest, StoredFile, StoredPart
-from mtbench.data.splits import Comparison, Dataset, Split
+from mtbench.data.splits import Dataset, PartMatch, Split, all_parts, match_parts, measure
 from mtbench.errors import CorruptedFileError, DatasetError
 from mtbench.files import atomic
 from mtbench.names import IntArray
@@ -130,14 +129,12 @@ def read_manifest(directory: Path, remedy: str = "") -> Manifest:
     return found
 
 
-def verify(directory: Path, remedy: str = "") -> list[Comparison]:
+def verify(directory: Path, remedy: str = "") -> list[PartMatch]:
     """Read a stored dataset, recompute its content hashes and return them beside the manifest's.
 
     Files that differ from the manifest raise `CorruptedFileError`, as in `read`.
     """
-    dataset = read(directory, remedy)
-    parts = read_manifest(directory, remedy).parts
-    return comparison.compare(dataset, {key: (part.triples, part.content_sha256) for key, part in parts.items()})
+    return match_parts(read(directory, remedy), _parts(read_manifest(directory, remedy)))
 
 
 def _describe(dataset: Dataset, files: Mapping[str, bytes]) -> Manifest:
@@ -145,6 +142,7 @@ def _describe(dataset: Dataset, files: Mapping[str, bytes]) -> Manifest:
     is_release = dict(dataset.parameters) == dict(record.parameters)
     holders = {key: f"{key}.parquet" for key in ("train/graph", "valid/targets", "test/graph", "test/targets")}
     holders |= {"train/targets": "", "valid/graph": "train/graph.parquet"}
+    graphs, parts = measure(dataset.valid, dataset.test)
     return Manifest(
         dataset=dataset.name,
         version=dataset.version,
@@ -152,13 +150,9 @@ def _describe(dataset: Dataset, files: Mapping[str, bytes]) -> Manifest:
         builder=record.builder,
         builder_version=__version__,
         parameters=dict(dataset.parameters),
-        graphs={
-            split.name: Graph(split.num_entities, split.num_relations, split.relation_slots)
-            for split in (dataset.train, dataset.test)
-        },
+        graphs=graphs,
         parts={
-            key: StoredPart(triples, sha256, holders[key])
-            for key, (triples, sha256) in comparison.describe(dataset).items()
+            key: StoredPart(part.triples, part.content_sha256, holders[key]) for key, part in all_parts(parts).items()
         },
         files={name: StoredFile(len(data), hashlib.sha256(data).hexdigest()) for name, data in files.items()},
         sources=record.sources if is_release else (),
@@ -191,19 +185,22 @@ def _expect_release(found: Manifest, record: Record, directory: Path, remedy: st
     # A directory that another version of the package made must not pass for today's release.
     if found.version != record.version or dict(found.parameters) != dict(record.parameters):
         return
-    wanted = comparison.released(record)
-    for key, part in found.parts.items():
-        if wanted[key] != (part.triples, part.content_sha256):
+    wanted = all_parts(record.parts)
+    for key, part in _parts(found).items():
+        if wanted[key] != part:
             raise CorruptedFileError(f"{directory / MANIFEST}: {key} is not that of the catalogue's release: {remedy}")
 
 
 def _record(found: Manifest) -> Record:
     if found.builder != manifest.BUILDER:
         return catalog.record(found.record)
-    parts = {key: Part(part.triples, part.content_sha256) for key, part in found.parts.items()}
     return manifest.record(
-        found.record, found.version, found.licence, found.citation, found.parameters, found.graphs, parts
+        found.record, found.version, found.licence, found.citation, found.parameters, found.graphs, _parts(found)
     )
+
+
+def _parts(found: Manifest) -> dict[str, Part]:
+    return {key: Part(part.triples, part.content_sha256) for key, part in found.parts.items()}
 
 
 def _remedy(found: Manifest, record: Record, directory: Path) -> str:

@@ -16,6 +16,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from mtbench.conventions import reading as conventions
+from mtbench.data import catalog
 from mtbench.data.loading import load
 from mtbench.data.splits import Dataset
 from mtbench.data.store import cache_root
@@ -115,7 +116,8 @@ def run(
     data = load(plan.dataset)
     if plan.task_labels and not data.test.tasks:
         raise UsageError(
-            f"{data.name} has no ground-truth tasks to compare with: --task-labels is for metafam and metafam-strict"
+            f"{data.name} has no ground-truth tasks to compare with: --task-labels is for "
+            f"{' and '.join(catalog.generated())}"
         )
     with alone(directory):
         # Another process may have finished there while the dataset was built.

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mtbench.data.splits import Dataset, Split
+from mtbench.data.splits import Dataset, Split, measure
 from mtbench.export.writers import store
-from mtbench.files.hashing import content_hash
 from mtbench.ranking.candidates import PROTOCOLS, SAMPLED, VOCABULARIES, draw
 
 FILE = "record.toml"
@@ -25,23 +24,17 @@ def tables(dataset: Dataset) -> str:
     all that a record says of a dataset beyond what somebody has to write. A dataset whose record has empty
     tables is made by ``mtbench.data.building.derive(NAME)``.
     """
-    splits = {"train": dataset.train, "test": dataset.test}
+    graphs, parts = measure(dataset.valid, dataset.test)
     lines = ["[graphs]"]
-    for name, split in splits.items():
-        counts = f"entities = {split.num_entities}, relations = {split.num_relations}"
-        lines.append(f"{name} = {{ {counts}, relation_slots = {split.relation_slots} }}")
+    for name, graph in graphs.items():
+        counts = f"entities = {graph.entities}, relations = {graph.relations}"
+        lines.append(f"{name} = {{ {counts}, relation_slots = {graph.relation_slots} }}")
     lines += ["", "[parts]"]
-    for split, part in ((dataset.train, "graph"), (dataset.valid, "targets"), (dataset.test, "graph")):
-        lines.append(_part(split, part))
-    lines += [_part(dataset.test, "targets"), "", "[candidates]"]
+    for name, part in parts.items():
+        lines.append(f'"{name}" = {{ triples = {part.triples}, content_sha256 = "{part.content_sha256}" }}')
+    lines += ["", "[candidates]"]
     lines += [line for split in (dataset.valid, dataset.test) for line in _candidates(split)]
     return "\n".join(lines) + "\n"
-
-
-def _part(split: Split, part: str) -> str:
-    triples = split.graph if part == "graph" else split.targets
-    digest = content_hash(split.named(triples))
-    return f'"{split.name}/{part}" = {{ triples = {len(triples)}, content_sha256 = "{digest}" }}'
 
 
 def _candidates(split: Split) -> list[str]:

@@ -9,11 +9,11 @@ from __future__ import annotations
 import dataclasses
 import json
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_type_hints
 
-from mtbench.errors import DatasetError, MtbenchError, UnknownNameError
+from mtbench.errors import DatasetError, UnknownNameError
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -24,18 +24,20 @@ LONGEST = 60
 """Characters of a wrong value that a message repeats."""
 
 
-def read_toml(text: str, kind: type[Kind], where: str, error: type[MtbenchError] = DatasetError) -> Kind:
+def read_toml(
+    text: str | bytes, kind: type[Kind], where: str, error: Callable[[str], Exception] = DatasetError
+) -> Kind:
     """Return what TOML says as a dataclass; ``error`` is raised as in `convert`, also for text that is no TOML."""
     try:
-        table = tomllib.loads(text)
-    except ValueError as wrong:  # also a number of thousands of digits
+        table = tomllib.loads(text if isinstance(text, str) else text.decode())
+    except ValueError as wrong:  # also bytes that are no text, and a number of thousands of digits
         raise error(f"{where}: not valid TOML ({wrong})") from wrong
     except RecursionError as wrong:
         raise error(f"{where}: not valid TOML (nested too deeply)") from wrong
     return convert(table, kind, where, error)
 
 
-def convert(table: object, kind: type[Kind], where: str, error: type[MtbenchError] = DatasetError) -> Kind:
+def convert(table: object, kind: type[Kind], where: str, error: Callable[[str], Exception] = DatasetError) -> Kind:
     """Return a table of texts, numbers, lists and tables as a dataclass, nested ones included.
 
     Nothing is coerced: ``"5"`` is no number and ``true`` is no 1; lists become tuples where the class has tuples.
@@ -50,7 +52,7 @@ def convert(table: object, kind: type[Kind], where: str, error: type[MtbenchErro
         reader: TypeAdapter[Kind] = _reader(declared)
         return reader.validate_json(json.dumps(table, default=str), strict=True, extra="forbid")
     except ValidationError as wrong:
-        raise error(f"{where}: {_told(kind, wrong.errors(include_url=False))}") from wrong
+        raise error(f"{where}: {_told(kind, table, wrong.errors(include_url=False))}") from wrong
 
 
 @cache
@@ -60,7 +62,7 @@ def _reader(kind: Any) -> TypeAdapter[Any]:
     return TypeAdapter(kind)
 
 
-def _told(kind: type, errors: Sequence[ErrorDetails]) -> str:
+def _told(kind: type, table: object, errors: Sequence[ErrorDetails]) -> str:
     """Return what is wrong in one sentence: the unknown key first, then all that are missing, then the first value."""
     by_type: dict[str, list[ErrorDetails]] = {}
     for each in errors:
@@ -70,10 +72,21 @@ def _told(kind: type, errors: Sequence[ErrorDetails]) -> str:
         return f"{_prefix(inside)}{UnknownNameError('key', str(key), _keys(kind, inside))}"
     if missing := by_type.get("missing"):
         return f"missing {', '.join(sorted('.'.join(map(str, each['loc'])) for each in missing))}"
-    first = errors[0]
-    place, given = ".".join(map(str, first["loc"])), repr(first["input"])
-    expected = first["msg"].removeprefix("Value error, ").replace("Input should be", "must be")
-    return f"{place} {expected}, not {given if len(given) <= LONGEST else given[:LONGEST] + '...'}"
+    place, given = _place(table, errors[0]["loc"]), repr(errors[0]["input"])
+    # A value that may be of several kinds has an error for each.
+    kinds = dict.fromkeys(each["msg"] for each in errors if _place(table, each["loc"]) == place)
+    expected = " or ".join(message.removeprefix("Input should be ") for message in kinds)
+    return f"{place or 'it'} must be {expected}, not {given if len(given) <= LONGEST else given[:LONGEST] + '...'}"
+
+
+def _place(table: Any, steps: Sequence[Any]) -> str:
+    """Return the path of a value in the table; steps that name a kind the value may be of are none in the table."""
+    found = []
+    for step in steps:
+        if (isinstance(table, dict) and step in table) or (isinstance(table, list | tuple) and type(step) is int):
+            table = table[step]
+            found.append(str(step))
+    return ".".join(found)
 
 
 def _prefix(place: Sequence[int | str]) -> str:

@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from mtbench.data import graphs
+from mtbench.data import catalog, graphs
 from mtbench.data.graphs import HALF_LINKS, degrees, half_links
 from mtbench.data.splits import Split
 from mtbench.errors import UsageError
@@ -74,8 +74,8 @@ def _distance(split: Split, train: Split | None) -> Labels:
 def _task(split: Split, train: Split | None) -> Labels:
     if not split.tasks:
         raise UsageError(
-            f"{split.dataset} {split.name}: no ground-truth tasks are known; the synthetic datasets (metafam, "
-            f"metafam-strict) have them"
+            f"{split.dataset} {split.name}: no ground-truth tasks are known; the synthetic datasets "
+            f"({', '.join(catalog.generated())}) have them"
         )
     per_relation = [split.tasks.get(name, "no task") for name in split.relations.tolist()]
     names, case = np.unique(per_relation, return_inverse=True)

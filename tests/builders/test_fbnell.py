@@ -92,8 +92,12 @@ def dumps(tmp_path):
     return [folder, tmp_path / "nell.tsv"]
 
 
+def paper(dumps, record, **options):
+    return fbnell.rebuild_paper(dumps, record, {**fbnell.DEFAULTS, "recipe": "paper", **options})
+
+
 def test_the_papers_recipe(dumps, record):
-    data = fbnell.rebuild_paper(dumps, record, seed=3, train_relations=4, test_relations=9, share=0.2)
+    data = paper(dumps, record, seed=3, train_relations=4, test_relations=9, share=0.2)
     rows = fbnell.named_triples(dumps)
     counts = Counter(row[1] for row in rows)
     ranked = [
@@ -112,16 +116,16 @@ def test_the_papers_recipe(dumps, record):
         }
         assert split.relation_slots == len(kept)
     assert data.name == "fbnell[recipe=paper,seed=3,train_relations=4,test_relations=9,share=0.2]"
-    again = fbnell.rebuild_paper(dumps[::-1], record, seed=3, train_relations=4, test_relations=9, share=0.2)
-    other = fbnell.rebuild_paper(dumps, record, seed=4, train_relations=4, test_relations=9, share=0.2)
+    again = paper(dumps[::-1], record, seed=3, train_relations=4, test_relations=9, share=0.2)
+    other = paper(dumps, record, seed=4, train_relations=4, test_relations=9, share=0.2)
     assert again.test.content_sha256 == data.test.content_sha256 != other.test.content_sha256
 
 
 def test_what_the_papers_recipe_cannot_do(dumps, record):
     with pytest.raises(DatasetError, match="needs two dumps"):
-        fbnell.rebuild_paper(dumps[:1], record)
+        paper(dumps[:1], record)
     with pytest.raises(DatasetError, match="no relation type beyond"):
-        fbnell.rebuild_paper(dumps, record, train_relations=50, test_relations=60)
+        paper(dumps, record, train_relations=50, test_relations=60)
     for options in ({"seed": -1}, {"train_relations": 100}, {"share": 1.0}):
         with pytest.raises(UsageError, match="no such recipe"):
-            fbnell.rebuild_paper(dumps, record, **options)
+            paper(dumps, record, **options)

@@ -142,7 +142,7 @@ def test_a_damaged_dataset_says_how_to_make_it_again(dump, file, tmp_path):
     ("old", "new", "message"),
     [
         ("[topics]", "[topic]", "unknown key 'topic': did you mean topics?"),
-        ("[topics]", "[topics", "is not TOML: "),
+        ("[topics]", "[topics", "not valid TOML ("),
         (
             '"books", "films"], test = ["places"]',
             '"boks"], test = ["places"]',
@@ -151,12 +151,12 @@ def test_a_damaged_dataset_says_how_to_make_it_again(dump, file, tmp_path):
         ('["places"]', '["plants"]', 'plants is a topic of old: add version = "old"'),
         ('["places"]', '["taxonomy"]', 'taxonomy is a topic of v1: add version = "v1"'),
         ('["places"]', '["places", "places"]', "test names a topic twice"),
-        ('["places"]', '"places"', "scenarios.mine: test must be a list of topics"),
+        ('["places"]', '"places"', "scenarios.mine.test must be a valid array, not 'places'; a topic is such as art"),
         ('["places"]', "[]", "test must be a list of topics"),
         ('test = ["places"]', 'tests = ["places"]', "scenarios.mine: unknown key 'tests': did you mean test"),
         ('version = "old"', 'version = "odl"', "scenarios.other: unknown version 'odl': did you mean old"),
         ('"P2 P3"', '" "', "topics: films is empty: list its properties"),
-        ('"P2 P3"', "3", "topics: films must be properties in one text"),
+        ('"P2 P3"', "3", "topics.films must be a valid string or an object, not 3; a topic is such as art"),
         ('"P7"', '""', "topics.old: plants is empty"),
         ("mine =", '"../mine" =', "'../mine' is no name"),
         (MINE[MINE.index("[scenarios]") :], "", "scenarios: there is none; add one, such as"),

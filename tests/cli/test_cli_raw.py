@@ -31,10 +31,21 @@ SIZE = ("--set", "entities=60", "--set", "share=0.05")
 def catalogued(monkeypatch):
     """Put small records of FBNELL and WikiTopics into the catalogue, whatever else is there."""
     names = [plan.name for group in wikitopics.GROUPS for plan in wikitopics.plans(group)]
-    made = {name: replace(toys.record(), id=name, parameters=MappingProxyType({})) for name in names}
+    made = {
+        name: replace(
+            toys.record(), id=name, parameters=MappingProxyType({}), raw="mtbench.builders.wikitopics:from_raw"
+        )
+        for name in names
+    }
     graphs = {"train": Graph(4636, 100, 100), "test": Graph(4747, 183, 200)}
     made["fbnell"] = replace(
-        toys.record(), id="fbnell", graphs=graphs, parts=PARTS, parameters=MappingProxyType({}), aliases=()
+        toys.record(),
+        id="fbnell",
+        graphs=graphs,
+        parts=PARTS,
+        parameters=MappingProxyType({}),
+        aliases=(),
+        raw="mtbench.builders.fbnell:from_raw",
     )
     records = MappingProxyType({"metafam": catalog.record("metafam"), "toy": toys.record(), **made})
     monkeypatch.setattr(catalog, "_records", lambda: records)

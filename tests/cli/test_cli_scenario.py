@@ -63,7 +63,7 @@ def test_the_datasets_serve_every_verb(run, here):
         ((*BUILD, "--out", "out"), 1, "mine.toml: a/train: only"),
         ((*BUILD, "--out", "out", "--set", "share=2.0"), 2, "no such sample"),
         ((*BUILD[:-1], "none.toml", *SIZE), 2, "none.toml cannot be read, No such file or directory"),
-        ((*BUILD[:-1], "dump.txt", *SIZE), 2, "dump.txt is not TOML"),
+        ((*BUILD[:-1], "dump.txt", *SIZE), 2, "dump.txt: not valid TOML ("),
     ],
 )
 def test_what_is_typed_wrong_is_told_in_one_line(run, here, arguments, code, message):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pkgutil
 import re
 from collections import Counter
 from pathlib import Path
@@ -11,9 +12,9 @@ import pytest
 import toys
 
 import mtbench
+from mtbench.comparison.clusters import CLUSTERS
 from mtbench.data import catalog, downloads
-from mtbench.data import splits as comparison
-from mtbench.data.building import BUILDERS, RELEASE
+from mtbench.data.building import RELEASE, check
 from mtbench.errors import DatasetError, UnknownNameError
 from mtbench.ranking import candidates
 
@@ -71,7 +72,10 @@ def test_a_record_is_whole(name):
     record = catalog.record(name)
     assert record.id == name
     assert re.fullmatch(r"\d+\.\d+\.\d+", record.version)
-    assert record.builder == RELEASE or record.builder in BUILDERS
+    assert (record.builder == RELEASE) == (record.recipe == "mtbench.builders.release:build")
+    assert record.clusters in CLUSTERS
+    for place in filter(None, (record.recipe, record.raw)):
+        assert callable(pkgutil.resolve_name(place))
     assert record.title
     assert record.summary.endswith(".")
     assert record.licence
@@ -162,9 +166,13 @@ def test_a_misspelt_key_fails_and_is_named(name):
     ("old", "new", "message"),
     [
         ("\nsummary = ", "\n# summary = ", "missing summary"),
-        ("relations = 28", 'relations = "28"', "graphs.train: relations must be int, not '28'"),
-        ("bytes = 454474", "bytes = 454474\nmirrors = [1]", r"sources: mirrors must be addresses, not \[1\]"),
-        ("bytes = 454474", 'bytes = 454474\nmirrors = "https://x"', "sources: mirrors must be addresses"),
+        ("relations = 28", 'relations = "28"', "graphs.train.relations must be a valid integer, not '28'"),
+        ("bytes = 454474", "bytes = 454474\nmirrors = [1]", r"sources.0.mirrors.0 must be a valid string, not 1"),
+        (
+            "bytes = 454474",
+            'bytes = 454474\nmirrors = "https://x"',
+            "sources.0.mirrors must be a valid array, not 'https://x'",
+        ),
     ],
 )
 def test_a_missing_or_mistyped_value_fails(old, new, message):
@@ -206,7 +214,7 @@ def stored(tmp_path_factory, mirror):
 def test_a_release_loads_as_declared(name):
     record = catalog.record(name)
     made = mtbench.load(name)
-    assert all(row.same for row in comparison.compare(made, comparison.released(record)))
+    assert all(row.same for row in check(made))
     read = mtbench.load(name)
     assert read is not made
     toys.assert_same(read, made)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -175,14 +176,14 @@ def test_a_parameter_of_the_wrong_type_is_refused(parameters, message):
     ("text", "value"), [("seed=-3", -3), ("scale=2", 2.0), ("label=a=b", "a=b"), ("loud=True", True), ("label=", "")]
 )
 def test_parameters_are_read_from_text(text, value):
-    key, found = build.parse_parameter(catalog.record("toy"), text)
+    key, found = build.parse_parameter("toy", catalog.record("toy").parameters, text)
     assert (key, found, type(found)) == (text.partition("=")[0], value, type(value))
 
 
 @pytest.mark.parametrize("text", ["seed", "seed=", "seed=1.5", "scale=big", "loud=1", "sed=3"])
 def test_text_that_is_no_parameter_is_refused(text):
     with pytest.raises(UsageError, match=r"sed|seed|scale|loud"):
-        build.parse_parameter(catalog.record("toy"), text)
+        build.parse_parameter("toy", catalog.record("toy").parameters, text)
 
 
 def test_a_build_that_misses_the_release_names_the_part_and_stores_nothing(monkeypatch, cache):
@@ -232,7 +233,7 @@ def test_a_cache_without_its_manifest_is_damaged(cache):
 
 def test_a_failing_rebuild_keeps_the_old_dataset(monkeypatch):
     mtbench.load("toy")
-    monkeypatch.setattr(toys, "make", lambda **_: 1 // 0)
+    monkeypatch.setattr(toys, "make", lambda *_: 1 // 0)
     with pytest.raises(ZeroDivisionError):
         mtbench.build("toy", force=True)
     toys.assert_same(mtbench.load("toy"), toys.dataset())
@@ -244,9 +245,10 @@ def test_a_stored_dataset_loads_where_nothing_can_be_written(monkeypatch):
     toys.assert_same(mtbench.load("toy"), toys.dataset())
 
 
-def test_a_record_with_an_unknown_builder_is_a_broken_record(monkeypatch):
-    monkeypatch.setattr(build, "BUILDERS", {"toi": "toys:make"})
-    with pytest.raises(DatasetError, match="toy: unknown builder 'toy': did you mean toi"):
+@pytest.mark.parametrize("place", ["toys:mkae", "tois:make", "toys", ""])
+def test_a_record_that_names_no_recipe_is_a_broken_record(monkeypatch, place):
+    toys.install(monkeypatch.setattr, replace(toys.record(), recipe=place))
+    with pytest.raises(DatasetError, match=f"^toy: the record names '{place}', which is no function"):
         mtbench.load("toy")
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from ranking_toys import hashed, random_split
 from scipy import stats
 
-from mtbench.builders.metafam.dataset import build
+from mtbench.data.building import derive
 from mtbench.evaluation.tasks import task
 from mtbench.metrics import closed as metrics
 from mtbench.metrics.exact import Side, per_target
@@ -108,7 +108,7 @@ def test_every_target_gets_its_own_figures_whatever_the_others_are():
 
 @pytest.fixture(scope="module")
 def metafam():
-    return build().test
+    return derive("metafam").test
 
 
 @pytest.mark.parametrize("vocabulary", VOCABULARIES)

@@ -154,5 +154,5 @@ def release(address: str, files: dict[str, bytes] | None = None) -> Record:
         f'sha256 = "{hashlib.sha256(data).hexdigest()}"\n\n'
         for part, (path, data) in zip(PARTS, files.items(), strict=True)
     )
-    start = start.replace("sources = []", "").replace('builder = "toy"', 'builder = "release"')
+    start = start.replace("sources = []", "").replace(toys.BUILDER, 'builder = "release"')
     return catalog.parse(f"{start}[parameters]\n\n{sources}{graphs}", "toy.toml")

@@ -12,7 +12,6 @@ from types import MappingProxyType
 
 import numpy as np
 
-from mtbench.data import building as build
 from mtbench.data import catalog
 from mtbench.data.splits import Dataset, Split, encode, vocabulary
 from mtbench.errors import DatasetError
@@ -22,11 +21,13 @@ TRAIN = [("ann", "knows", "bob"), ("bob", "knows", "çelik öz"), ("çelik öz",
 MASKED = [("ann", "knows", "çelik öz")]
 TEST = [("x 1", "eats", "y\u4e2d"), ("y\u4e2d", "eats", "z"), ("z", "hunts [red]", "x 1")]
 MISSING = [("x 1", "hunts [red]", "z"), ("x 1", "eats", "z")]
+BUILDER = 'builder = "toy"\nrecipe = "toys:make"'
 RECORD = """
 id = "toy"
 title = "Toy [bold]"
 version = "2.0.0"
 builder = "toy"
+recipe = "toys:make"
 summary = "A few people."
 licence = "CC0"
 citation = '''
@@ -90,7 +91,7 @@ def vars_of(split):
     return {key: getattr(split, key) for key in Split.__dataclass_fields__}
 
 
-def make(**parameters):
+def make(info, parameters):
     """Build the toy and log it; seed 1 is the release, other seeds drop a training triple, other labels fail."""
     if log := os.environ.get("TOY_LOG"):
         with Path(log).open("a") as stream:
@@ -99,7 +100,7 @@ def make(**parameters):
         raise KeyboardInterrupt
     if parameters["label"] == "fail":
         raise DatasetError("the toy is broken")
-    release = parameters == dict(catalog.record("toy").parameters)
+    release = parameters == dict(info.parameters)
     rows = TRAIN if release else TRAIN[parameters["seed"] % 4 :] + TRAIN[: parameters["seed"] % 4 - 1]
     name = "toy" if release else f"toy[seed={parameters['seed']}]"
     return dataset(name, parameters=parameters, parts=(rows, MASKED, TEST, MISSING))
@@ -118,12 +119,11 @@ def record():
 
 
 def install(setattr_=setattr, toy=None):
-    """Put the toy into the catalogue and among the builders; tests pass ``monkeypatch.setattr``."""
+    """Put the toy into the catalogue; tests pass ``monkeypatch.setattr``."""
     records = MappingProxyType({**catalog._records(), "toy": toy or record()})
     aliases = MappingProxyType({**catalog._aliases(), "toy": records["toy"], "toy_v1": records["toy"]})
     setattr_(catalog, "_records", lambda: records)
     setattr_(catalog, "_aliases", lambda: aliases)
-    setattr_(build, "BUILDERS", {**build.BUILDERS, "toy": f"{__name__}:make"})
 
 
 def python(*arguments, **options):

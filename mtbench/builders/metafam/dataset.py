@@ -13,13 +13,11 @@ import numpy as np
 from mtbench.builders.metafam.masking import Rule, check_maskable, mask, observable
 from mtbench.builders.metafam.ontology import LocalTriple, Ontology, derive, read_ontology
 from mtbench.builders.metafam.trees import Tree, first_names, grow_forest, largest_size
-from mtbench.data import catalog
-from mtbench.data.splits import Dataset, NamedTriple, Split, SplitName, encode, vocabulary
+from mtbench.data.catalog import Parameter, Record
+from mtbench.data.splits import Dataset, NamedTriple, Split, from_named, together
 from mtbench.errors import UsageError
 from mtbench.files.hashing import file_hash
 from mtbench.names import RELATION
-
-__all__ = ["build"]
 
 LEAST = {"seed": 0, "train_trees": 1, "test_trees": 1, "size": 2, "depth": 1, "branching": 1}
 """The options that are whole numbers, and the least each can be."""
@@ -41,17 +39,7 @@ class _Rows:
     masked: list[NamedTriple]
 
 
-def build(
-    *,
-    seed: int = 88564,
-    train_trees: int = 50,
-    test_trees: int = 25,
-    size: int = 26,
-    depth: int = 5,
-    branching: int = 5,
-    ontology: str = "",
-    ontology_sha256: str = "",
-) -> Dataset:
+def build(record: Record, parameters: Mapping[str, Parameter]) -> Dataset:
     """Build MetaFam, or a variant of it, from a seed: no file is read but the ontology.
 
     With its defaults this gives the four released files row by row; any other seed gives a fresh test
@@ -70,20 +58,10 @@ def build(
     Source: Zhou, Bevilacqua and Ribeiro (2023), appendix on datasets, which follows Hohenecker and
     Lukasiewicz, Ontology Reasoning with Deep Neural Networks (JAIR 68, 2020).
     """
-    parameters: dict[str, catalog.Parameter] = {
-        "seed": seed,
-        "train_trees": train_trees,
-        "test_trees": test_trees,
-        "size": size,
-        "depth": depth,
-        "branching": branching,
-        "ontology": ontology,
-        "ontology_sha256": ontology_sha256,
-    }
-    return assemble(catalog.record("metafam"), parameters, split_closure)
+    return assemble(record, parameters, split_closure)
 
 
-def assemble(record: catalog.Record, parameters: Mapping[str, catalog.Parameter], hide: Hide) -> Dataset:
+def assemble(record: Record, parameters: Mapping[str, Parameter], hide: Hide) -> Dataset:
     """Grow the forest, hide triples of each tree and return the dataset; ``hide`` is what variants differ in."""
     _check(parameters)
     seed, train_trees, test_trees, size, depth, branching = (int(parameters[option]) for option in LEAST)
@@ -103,15 +81,15 @@ def assemble(record: catalog.Record, parameters: Mapping[str, catalog.Parameter]
         first_number=sum(len(tree.persons) for tree in forest[:train_trees]),
     )
     name = _variant_name(record.id, parameters, record.parameters)
-    return Dataset(
-        name=name,
-        version=record.version,
-        train=_split(name, "train", _Rows(train.observable, []), program),
-        valid=_split(name, "valid", train, program),
-        test=_split(name, "test", test, program),
-        info=record,
-        parameters=parameters,
+    for split, rows in (("valid", train), ("test", test)):
+        if not rows.masked:
+            raise UsageError(
+                f"{name}: the masking rules hide no triple of the {split} split; ask for more trees or a larger size"
+            )
+    valid, unseen = (
+        from_named(name, "test", rows.observable, rows.masked, program.slots, program.tasks) for rows in (train, test)
     )
+    return together(record, name, valid, unseen, parameters)
 
 
 def split_closure(
@@ -122,16 +100,13 @@ def split_closure(
     return observable(closure, masked), masked
 
 
-def _check(parameters: Mapping[str, catalog.Parameter]) -> None:
+def _check(parameters: Mapping[str, Parameter]) -> None:
     for option, least in LEAST.items():
-        value = parameters[option]
-        if type(value) is not int or value < least:
-            raise UsageError(f"{option} must be a whole number of at least {least}, not {value!r}")
-    if not isinstance(parameters["ontology"], str):
-        raise UsageError(f"ontology must be the path of a file or empty, not {parameters['ontology']!r}")
+        if int(parameters[option]) < least:
+            raise UsageError(f"{option} must be a whole number of at least {least}, not {parameters[option]}")
 
 
-def _hash(parameters: Mapping[str, catalog.Parameter], program: Ontology) -> str:
+def _hash(parameters: Mapping[str, Parameter], program: Ontology) -> str:
     """Return the SHA-256 of the ontology's file, empty for the family ontology."""
     if not parameters["ontology"]:
         return ""
@@ -168,27 +143,7 @@ def _named(triples: Sequence[LocalTriple], entities: Sequence[str], program: Ont
     return [(entities[head], program.relations[relation].name, entities[tail]) for head, relation, tail in triples]
 
 
-def _split(dataset: str, name: SplitName, rows: _Rows, program: Ontology) -> Split:
-    if name != "train" and not rows.masked:
-        raise UsageError(
-            f"{dataset}: the masking rules hide no triple of the {name} split; ask for more trees or a larger size"
-        )
-    entities, relations = vocabulary(rows.observable)
-    return Split(
-        dataset=dataset,
-        name=name,
-        graph=encode(rows.observable, entities, relations, f"{dataset} {name} graph"),
-        targets=encode(rows.masked, entities, relations, f"{dataset} {name} targets"),
-        entities=entities,
-        relations=relations,
-        relation_slots=program.slots,
-        tasks={relation: program.tasks[relation] for relation in relations.tolist()},
-    )
-
-
-def _variant_name(
-    dataset: str, parameters: Mapping[str, catalog.Parameter], released: Mapping[str, catalog.Parameter]
-) -> str:
+def _variant_name(dataset: str, parameters: Mapping[str, Parameter], released: Mapping[str, Parameter]) -> str:
     changed = {key: value for key, value in parameters.items() if value != released[key]}
     if "ontology" in changed:
         changed["ontology"] = Path(str(changed["ontology"])).name
@@ -201,17 +156,7 @@ SIBLINGS = ("sisterOf", "brotherOf")
 CHILDREN = ("sonOf", "daughterOf")
 
 
-def build_strict(
-    *,
-    seed: int = 88564,
-    train_trees: int = 50,
-    test_trees: int = 25,
-    size: int = 26,
-    depth: int = 5,
-    branching: int = 5,
-    ontology: str = "",
-    ontology_sha256: str = "",
-) -> Dataset:
+def build_strict(record: Record, parameters: Mapping[str, Parameter]) -> Dataset:
     """Build the corrected MetaFam from a seed: the trees of ``metafam`` with the same parameters, masked anew.
 
     In the release the inverse of every target is observable and one of the two patterns is absent, so it
@@ -225,18 +170,8 @@ def build_strict(
     The parameters are those of `mtbench.builders.metafam.dataset.build`, and the same errors are raised. Source:
     Zhou, Bevilacqua and Ribeiro (2023), figure of the conflicting patterns and appendix on datasets.
     """
-    parameters: dict[str, catalog.Parameter] = {
-        "seed": seed,
-        "train_trees": train_trees,
-        "test_trees": test_trees,
-        "size": size,
-        "depth": depth,
-        "branching": branching,
-        "ontology": ontology,
-        "ontology_sha256": ontology_sha256,
-    }
-    data = assemble(catalog.record("metafam-strict"), parameters, split_strictly)
-    return replace(data, test=rename_relations(data.test, seed))
+    data = assemble(record, parameters, split_strictly)
+    return replace(data, test=rename_relations(data.test, int(parameters["seed"])))
 
 
 def split_strictly(

@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import hashlib
-import inspect
 import os
 import subprocess
 import sys
 from collections import Counter
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import mtbench
-from mtbench.builders.metafam.dataset import build
 from mtbench.builders.metafam.ontology import PACKAGED
 from mtbench.builders.metafam.trees import grow_forest
-from mtbench.data import catalog
+from mtbench.data.building import derive
 from mtbench.data.splits import Dataset
 from mtbench.errors import UsageError
+
+build = partial(derive, "metafam")
 
 RELEASED = "raw.githubusercontent.com/TownesZhou/InGram/d3200b62dad5c4b0c0ffe69f79049b7a0f634a76/data/Metafam"
 SMALL = {"train_trees": 3, "test_trees": 2}
@@ -84,11 +85,6 @@ def test_tasks_pair_the_two_genders(released: Dataset) -> None:
         assert split.tasks["motherOf"] == split.tasks["fatherOf"] != split.tasks["sonOf"] == split.tasks["daughterOf"]
 
 
-def test_defaults_are_the_parameters_of_the_record() -> None:
-    defaults = {name: option.default for name, option in inspect.signature(build).parameters.items()}
-    assert defaults == dict(catalog.record("metafam").parameters)
-
-
 @pytest.mark.parametrize("seed", range(40))
 def test_entities_of_other_seeds(seed: int) -> None:
     persons = [len(tree.persons) for tree in grow_forest(seed, 75, size=26, depth=5, branching=5)]
@@ -141,8 +137,8 @@ def python(program: str, hash_seed: str) -> str:
 
 def test_rows_do_not_depend_on_hash_order() -> None:
     program = (
-        "from mtbench.builders.metafam.dataset import build\n"
-        "data = build(seed=3, train_trees=2, test_trees=1)\n"
+        "from mtbench.data.building import derive\n"
+        "data = derive('metafam', seed=3, train_trees=2, test_trees=1)\n"
         "splits = [data.valid, data.test]\n"
         "print([split.named(part) for split in splits for part in (split.graph, split.targets)])"
     )
@@ -261,7 +257,7 @@ def test_rules_that_hide_nothing_are_an_error(tmp_path: Path) -> None:
         ("size", 60, "size must be between 2 and 59 when branching=5, not 60"),
         ("depth", 0, "depth must be a whole number of at least 1"),
         ("branching", 0, "branching must be a whole number of at least 1"),
-        ("ontology", 3, "ontology must be the path of a file or empty, not 3"),
+        ("ontology", 3, "metafam: ontology must be text, not 3"),
         ("ontology", "absent.lp", "no ontology file 'absent.lp'"),
     ],
 )
