@@ -185,13 +185,12 @@ def compare(
 
     Example: mtbench compare runs/isdea-* runs/mtdea-* --metric hits@10 --plot intervals.png
     """
-    from mtbench.comparison import findings as show
     from mtbench.comparison import plot as picture
     from mtbench.comparison.comparing import compare
-    from mtbench.files import pictures
+    from mtbench.files import pictures, tables
 
-    if format not in show.FORMATS:
-        raise UnknownNameError("table format", format, show.FORMATS)
+    if format not in tables.FORMATS:
+        raise UnknownNameError("table format", format, tables.FORMATS)
     if as_json and format != "text":
         raise UsageError("give either --format or --json")
     if plot is not None:

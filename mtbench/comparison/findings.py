@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import statistics
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import TypeAlias
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
 
 from mtbench.comparison.clusters import CLUSTERS
-from mtbench.errors import UnknownNameError
 from mtbench.files import tables
+from mtbench.files.tables import Cell
 
 
 @dataclass(frozen=True)
@@ -123,142 +120,105 @@ class Comparison:
         if self.cluster == "none":
             sample = f"{self.targets} targets, taken as independent,"
         sample += f" ({1 - self.level:.2g} level, 80 % power)"
-        needed, unit = [pair.detectable for pair in self.pairs], heading(self.metric)
+        needed, unit = [pair.detectable for pair in self.pairs], tables.heading(self.metric)
         if not needed:
-            worst = number(self.bound, self.metric)
             return (
-                f"{sample} tell apart any two models whose errors are not opposed if they differ by {worst} {unit}, "
-                f"most by less; the spread over seeds comes on top"
+                f"{sample} tell apart any two models whose errors are not opposed if they differ by "
+                f"{self._number(self.bound)} {unit}, most by less; the spread over seeds comes on top"
             )
-        least, typical, most = (
-            number(value, self.metric) for value in (min(needed), statistics.median(needed), max(needed))
-        )
+        least, typical, most = map(self._number, (min(needed), statistics.median(needed), max(needed)))
         over = f" (median of {len(needed)} pairs, {least} to {most})" if len(needed) > 1 else ""
         return f"{sample} and these seeds tell apart models that differ by {typical} {unit}{over}"
 
+    def _number(self, value: float | None) -> str:
+        return "" if value is None else tables.number(self.metric, value)
+
     def table(self, format: str = "text") -> str:  # noqa: A002
-        """Return the models as a table in ``text``, ``markdown``, ``latex`` or ``csv``."""
-        return grid(*model_cells(self, format), format)
+        """Return a row per model, then one per run that was left out, in ``text``, ``markdown``, ``latex`` or ``csv``.
+
+        CSV is for programs and has all digits.
+        """
+        metric = self.metric
+        if format == "csv":
+            names = ["mean", "deviation", "low", "high", "covers", "best_rank", "worst_rank", "group"]
+            headings = ["model", "status", "seeds", *names, "adjusted", "z"]
+            exact: list[list[Cell]] = [
+                [row.model, "ok", len(row.seeds), *map(vars(row).get, names), row.adjusted[metric], row.z[metric]]
+                for row in self.rows
+            ]
+            exact += [[run.model, run.status, *[None] * (len(headings) - 2)] for run in self.unfinished]
+            return tables.lay_out(headings, exact, format)
+        adjusted = "AMRI" if metric == "mr" else f"Adjusted {tables.heading(metric)}"
+        level = f"{100 * self.level:g} % from"
+        headings = [
+            "Model",
+            "Seeds",
+            tables.heading(metric),
+            "SD",
+            level,
+            "to",
+            "Covers",
+            "Rank",
+            "Group",
+            adjusted,
+            "z",
+        ]
+        rows: list[list[Cell]] = [
+            [
+                row.model,
+                len(row.seeds),
+                *map(self._number, (row.mean, row.deviation, row.low, row.high)),
+                row.covers,
+                row.best_rank if row.best_rank == row.worst_rank else f"{row.best_rank}-{row.worst_rank}",
+                row.group,
+                None if (index := row.adjusted[metric]) is None else f"{index:.4f}",
+                None if (z := row.z[metric]) is None else f"{z:.1f}",
+            ]
+            for row in self.rows
+        ]
+        left_out = [f"{run.model} seed {run.seed}: {run.status}" for run in self.unfinished]
+        rows += [[label, *[None] * (len(headings) - 1)] for label in left_out]
+        return tables.lay_out(headings, rows, format)
 
     def pair_table(self, format: str = "text") -> str:  # noqa: A002
-        """Return the differences between models as a table in ``text``, ``markdown``, ``latex`` or ``csv``."""
-        return grid(*pair_cells(self, format), format)
+        """Return the differences between models as a table in the same formats; CSV has all digits."""
+        if format == "csv":
+            exact = [list(vars(pair).values()) for pair in self.pairs]
+            return tables.lay_out([one.name for one in fields(Pair)], exact, format)
+        headings = [
+            "Better",
+            "Worse",
+            "Difference",
+            f"{100 * self.level:g} % from",
+            "to",
+            "p",
+            "p (Holm)",
+            "Detectable",
+        ]
+        rows = [
+            [
+                *(pair.first, pair.second),
+                *map(self._number, (pair.difference, pair.low, pair.high)),
+                *map(_probability, (pair.p_value, pair.corrected)),
+                self._number(pair.detectable),
+            ]
+            for pair in self.pairs
+        ]
+        return tables.lay_out(headings, rows, format, left=2)
 
     def to_dict(self) -> dict[str, object]:
         """Return everything as plain values, ready for JSON."""
         return asdict(self) | {"detectable": self.detectable, "notes": list(self.notes)}
 
     def __str__(self) -> str:
-        sections = [f"{self.task}: {heading(self.metric)}", self.table()]
+        sections = [f"{self.task}: {tables.heading(self.metric)}", self.table()]
         if self.pairs:
             sections.append(self.pair_table())
         return "\n\n".join([*sections, "\n".join(self.notes)])
 
 
-FORMATS = (*(name for name in tables.FORMATS if name != "csv"), "csv")
 SMALLEST = 0.0001
 """P-values below this are shown as such."""
-
-Cells: TypeAlias = tuple[list[str], list[list[str]]]
-
-
-def grid(headings: Sequence[str], rows: Sequence[Sequence[str]], format: str) -> str:  # noqa: A002
-    """Return cells below headings, the first column to the left; raises `UnknownNameError` for another format."""
-    from tabulate import tabulate
-
-    if format not in FORMATS:
-        raise UnknownNameError("table format", format, FORMATS)
-    if format == "csv":
-        page = io.StringIO()
-        csv.writer(page, lineterminator="\n").writerows([headings, *rows])
-        return page.getvalue().rstrip("\n")
-    left = sum(heading in ("Model", "Better", "Worse") for heading in headings)
-    align = ["left"] * left + ["right"] * (len(headings) - left)
-    return tabulate(rows, headings, tables.FORMATS[format], disable_numparse=True, colalign=align if rows else None)
-
-
-def heading(metric: str) -> str:
-    """Return how a metric reads at the head of a column."""
-    return tables.HEADINGS.get(metric, metric.capitalize())
-
-
-def number(value: float, metric: str) -> str:
-    """Return a value of a metric with the decimals its tables have."""
-    return f"{value:.{tables.PLACES.get(metric, 4)}f}"
-
-
-def model_cells(found: Comparison, format: str = "text") -> Cells:  # noqa: A002
-    """Return headings and one row per model, then one per run that was left out; CSV has all digits."""
-    metric = found.metric
-    if format == "csv":
-        names = ["seeds", "mean", "deviation", "low", "high", "covers", "best_rank", "worst_rank", "group"]
-        plain: list[list[object]] = [
-            [row.model, "ok", len(row.seeds)]
-            + [getattr(row, name) for name in names[1:]]
-            + [row.adjusted[metric], row.z[metric]]
-            for row in found.rows
-        ]
-        plain += [[run.model, run.status, *[None] * (len(names) + 2)] for run in found.unfinished]
-        return ["model", "status", *names, "adjusted", "z"], _plain(plain)
-    adjusted = "AMRI" if metric == "mr" else f"Adjusted {heading(metric)}"
-    level = f"{100 * found.level:g} %"
-    headings = [
-        "Model",
-        "Seeds",
-        heading(metric),
-        "SD",
-        f"{level} from",
-        "to",
-        "Covers",
-        "Rank",
-        "Group",
-        adjusted,
-        "z",
-    ]
-    rows = [
-        [
-            row.model,
-            str(len(row.seeds)),
-            number(row.mean, metric),
-            "" if row.deviation is None else number(row.deviation, metric),
-            number(row.low, metric),
-            number(row.high, metric),
-            row.covers,
-            str(row.best_rank) if row.best_rank == row.worst_rank else f"{row.best_rank}-{row.worst_rank}",
-            row.group,
-            "" if (index := row.adjusted[metric]) is None else f"{index:.4f}",
-            "" if (z := row.z[metric]) is None else f"{z:.1f}",
-        ]
-        for row in found.rows
-    ]
-    empty = [""] * (len(headings) - 1)
-    rows += [[f"{run.model} seed {run.seed}: {run.status}", *empty] for run in found.unfinished]
-    return headings, rows
-
-
-def pair_cells(found: Comparison, format: str = "text") -> Cells:  # noqa: A002
-    """Return headings and one row per pair of models; CSV has all digits."""
-    if format == "csv":
-        names = ["first", "second", "difference", "low", "high", "p_value", "corrected", "detectable", "covers"]
-        return names, _plain([[getattr(pair, name) for name in names] for pair in found.pairs])
-    level = f"{100 * found.level:g} %"
-    headings = ["Better", "Worse", "Difference", f"{level} from", "to", "p", "p (Holm)", "Detectable"]
-    rows = [
-        [
-            pair.first,
-            pair.second,
-            *(number(value, found.metric) for value in (pair.difference, pair.low, pair.high)),
-            _probability(pair.p_value),
-            _probability(pair.corrected),
-            number(pair.detectable, found.metric),
-        ]
-        for pair in found.pairs
-    ]
-    return headings, rows
-
-
-def _plain(rows: Sequence[Sequence[object]]) -> list[list[str]]:
-    return [["" if cell is None else str(cell) for cell in row] for row in rows]
 
 
 def _probability(value: float) -> str:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mtbench.comparison.findings import Comparison, heading
+from mtbench.comparison.findings import Comparison
+from mtbench.files import tables
 from mtbench.files.pictures import COLOURS, GREY, page
 
 ROW = 0.42
@@ -45,5 +46,5 @@ def draw(found: Comparison, path: Path) -> None:
         axes.grid(axis="x", color="#dddddd", linewidth=0.6)
         axes.set_axisbelow(True)
         axes.spines[["top", "right", "left"]].set_visible(False)
-        axes.set_xlabel(f"{heading(found.metric)}, {100 * found.level:g} % interval; circles: seeds")
+        axes.set_xlabel(f"{tables.heading(found.metric)}, {100 * found.level:g} % interval; circles: seeds")
         figure.suptitle(found.task, fontweight="bold", fontsize=11)

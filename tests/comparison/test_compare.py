@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 import statistics
 from dataclasses import replace
 
@@ -292,6 +293,20 @@ def test_tables_show_every_model_and_pair(runs, format):  # noqa: A002
     assert f"{found.pairs[0].difference:.4f}" in pairs
     assert "0.0001" in pairs
     assert found.task in str(found)
+
+
+def test_names_of_models_are_escaped_in_every_table():
+    some = [run(name, skill, 0) for name, skill in {"a|b*": 0.9, "c_d%&": 0.3}.items()]
+    broken = replace(task(SPLIT).unfinished("oom"), run=RunInfo(model="e|f", status="oom"))
+    found = compare([*some, broken])
+    for table in (found.table("markdown"), found.pair_table("markdown")):
+        lines = table.splitlines()
+        assert len({len(re.findall(r"(?<!\\)\|", line)) for line in lines}) == 1
+        assert lines[2].startswith(r"| a\|b\* ")
+        assert r"c\_d%&" in table
+    assert r"| e\|f seed 0: oom " in found.table("markdown")
+    for table in (found.table("latex"), found.pair_table("latex")):
+        assert r"c\_d\%\&" in table
 
 
 def test_csv_is_for_programs(runs):
