@@ -38,12 +38,7 @@ LONGEST = 12
 
 
 def audit(
-    name: Annotated[
-        str,
-        typer.Argument(
-            metavar="NAME", autocompletion=options.datasets, help="A dataset, or a directory made by build."
-        ),
-    ],
+    name: options.Dataset,
     threshold: Annotated[
         float, typer.Option(help="Jaccard index from which two relations are inverses or near-duplicates.")
     ] = 0.8,
@@ -61,10 +56,8 @@ def audit(
     from mtbench.auditing import plot as picture
     from mtbench.auditing.report import audit
     from mtbench.data.loading import load
-    from mtbench.files import pictures
 
-    if plot is not None:
-        pictures.check(plot)
+    options.check_output(plot=plot)
     found = audit(load(name), threshold=threshold)
     if plot is not None:
         picture.draw(found, plot)
@@ -188,12 +181,7 @@ def contamination(
             "or a dataset.",
         ),
     ],
-    name: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="NAME", autocompletion=options.datasets, help="A dataset, or a directory made by build."
-        ),
-    ] = None,
+    name: options.DatasetIfAny = None,
     fail_above: Annotated[
         float | None,
         typer.Option(

@@ -1,13 +1,15 @@
-"""What several verbs take: the datasets they are about, and what a shell proposes after Tab."""
+"""What several verbs take: options that are said once, their checks, and what a shell proposes after Tab."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
-from mtbench.errors import UsageError
+from mtbench.errors import UnknownNameError, UsageError
 
 if TYPE_CHECKING:
     from mtbench.data.catalog import Record
@@ -53,6 +55,43 @@ Names: TypeAlias = Annotated[
     typer.Argument(metavar="NAME...", autocompletion=datasets, help="Datasets of the catalogue."),
 ]
 All: TypeAlias = Annotated[bool, typer.Option("--all", help="Every dataset of the catalogue.")]
+
+_DATASET = typer.Argument(metavar="NAME", autocompletion=datasets, help="A dataset, or a directory made by build.")
+Dataset: TypeAlias = Annotated[str, _DATASET]
+DatasetIfAny: TypeAlias = Annotated[str | None, _DATASET]
+
+Vocabularies: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(autocompletion=vocabularies, help="present, slots or all; may be repeated.  [default: present]"),
+]
+Seed: TypeAlias = Annotated[int, typer.Option(min=0, help="Seed of the model's own randomness.")]
+CandidateSeed: TypeAlias = Annotated[int, typer.Option(min=0, help="Which frozen candidates to rank against.")]
+Device: TypeAlias = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
+Settings: TypeAlias = Annotated[
+    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A hyper-parameter; may be repeated.")
+]
+TableFormat: TypeAlias = Annotated[str, typer.Option(help="text, markdown, latex or csv.")]
+
+
+def check_output(format: str = "text", *, alone: bool = False, plot: Path | None = None) -> None:  # noqa: A002
+    """Raise before any work what would keep its outcome from being shown.
+
+    That is a table format that does not exist, one beside ``--json`` (``alone``), or a picture that cannot be drawn.
+    """
+    from mtbench.files import pictures, tables
+
+    if format not in tables.FORMATS:
+        raise UnknownNameError("table format", format, tables.FORMATS)
+    if alone and format != "text":
+        raise UsageError("give either --format or --json")
+    if plot is not None:
+        pictures.check(plot)
+
+
+def look_here_for_modules() -> None:
+    """Have imports find the working directory, as ``python -m mtbench`` does, so that a module beside us has a name."""
+    if (here := str(Path.cwd())) not in sys.path:
+        sys.path.insert(0, here)
 
 
 def chosen(names: list[str] | None, every: bool) -> list[Record]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -37,7 +37,7 @@ def show(
     dataset: Annotated[
         str | None, typer.Option(metavar="DIR", help="For --by: the dataset of runs on one that is not released.")
     ] = None,
-    format: Annotated[str, typer.Option(help="text, markdown, latex or csv.")] = "text",  # noqa: A002
+    format: options.TableFormat = "text",  # noqa: A002
     metric: Annotated[str, typer.Option(help="For several runs --by, and for pictures: mr, mrr, hits@1 ...")] = "mrr",
     plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw into FILE.png or FILE.svg as well.")] = None,
     kind: Annotated[
@@ -55,24 +55,21 @@ def show(
 
     Example: mtbench show runs/a runs/b --plot models.png --kind models
     """
-    from mtbench.files import pictures, tables
     from mtbench.names import METRICS
+    from mtbench.results import overview
 
-    if format not in tables.FORMATS:
-        raise UnknownNameError("table format", format, tables.FORMATS)
+    options.check_output(format, plot=plot)
     if metric not in METRICS:
         raise UnknownNameError("metric", metric, METRICS)
     drawing = _kind(kind, by, plot, len(runs))
     if dataset is not None and by is None:
         raise UsageError("--dataset is for --by STRATUM, which sorts targets by their graph")
-    if plot is not None:
-        pictures.check(plot)
     results = [_load(name) for name in dict.fromkeys(runs)]
     strata = _strata(results, by, dataset) if by is not None else []
     if plot is not None:
         _draw(drawing, results, strata, plot, metric)
     if as_json:
-        say_json(_payload(results, strata))
+        say_json([asdict(row) for row in strata or overview.overview(results)])
     else:
         say(_text(results, strata, format, metric))
         if plot is not None and format == "text":
@@ -146,15 +143,6 @@ def _text(results: Sequence[Result], strata: Sequence[Strata], format: str, metr
     return str(results[0]) if format == "text" else results[0].table(format)
 
 
-def _payload(results: Sequence[Result], strata: Sequence[Strata]) -> object:
-    from mtbench.results import overview
-
-    if strata:
-        return [asdict(found) for found in strata]
-    found: list[Mapping[str, object]] = [asdict(row) for row in overview.overview(results)]
-    return found
-
-
 def compare(
     runs: Annotated[
         list[Path], typer.Argument(metavar="RUN...", help="Run directories, several seeds of a model too.")
@@ -187,14 +175,8 @@ def compare(
     """
     from mtbench.comparison import plot as picture
     from mtbench.comparison.comparing import compare
-    from mtbench.files import pictures, tables
 
-    if format not in tables.FORMATS:
-        raise UnknownNameError("table format", format, tables.FORMATS)
-    if as_json and format != "text":
-        raise UsageError("give either --format or --json")
-    if plot is not None:
-        pictures.check(plot)
+    options.check_output(format, alone=as_json, plot=plot)
     split = None
     if data is not None:
         from mtbench.data.loading import load
@@ -264,22 +246,28 @@ def verify(
 
 
 def _verify_dataset(name: str, *, as_json: bool) -> None:
-    from mtbench.data import store
     from mtbench.data.loading import locate
 
     directory, remedy = locate(name)
-    rows = store.verify(directory, remedy)
-    cells = [(row.part, row.triples, row.sha256, row.same) for row in rows]
-    differing = [row.part for row in rows if not row.same]
+    rows, valid = _stored(directory, remedy)
     if as_json:
-        say_json({"directory": str(directory), "valid": not differing, "parts": records(HEADINGS, cells)})
+        say_json({"directory": str(directory), "valid": valid, "parts": records(HEADINGS, rows)})
     else:
-        say_table(HEADINGS, cells)
-    if differing:
-        fail(f"{directory}: {', '.join(differing)} differ from the manifest: {remedy}")
+        say_table(HEADINGS, rows)
+    if not valid:
         raise typer.Exit(1)
     if not as_json:
         say(f"\n{directory}: every file and every content hash is as recorded")
+
+
+def _stored(directory: Path, remedy: str) -> tuple[list[tuple[Cell, ...]], bool]:
+    """Return a row per part of a stored dataset, and whether all are as recorded; prints an error if not."""
+    from mtbench.data import store
+
+    rows = store.verify(directory, remedy)
+    if differing := [row.part for row in rows if not row.same]:
+        fail(f"{directory}: {', '.join(differing)} differ from the manifest: {remedy}")
+    return [(row.part, row.triples, row.sha256, row.same) for row in rows], not differing
 
 
 def _verify_all(*, as_json: bool) -> None:
@@ -288,14 +276,11 @@ def _verify_all(*, as_json: bool) -> None:
 
     rows: list[tuple[Cell, ...]] = []
     for record in map(catalog.record, catalog.names()):
-        directory, remedy = store.cached(record), store.mend(record.id)
+        directory = store.cached(record)
         stored, valid = not atomic.is_free(directory), None
         if stored:
             try:
-                differing = [row.part for row in store.verify(directory, remedy) if not row.same]
-                if differing:
-                    fail(f"{directory}: {', '.join(differing)} differ from the manifest: {remedy}")
-                valid = not differing
+                _, valid = _stored(directory, store.mend(record.id))
             except MtbenchError as error:
                 fail(str(error))
                 valid = False

@@ -13,7 +13,7 @@ import typer
 
 from mtbench.cli import options
 from mtbench.cli.output import AsJson, say, say_json
-from mtbench.errors import MtbenchError, RunInterrupted, UnknownNameError, UsageError
+from mtbench.errors import MtbenchError, RunInterrupted
 from mtbench.experiments.settings import parse
 
 if TYPE_CHECKING:
@@ -42,18 +42,11 @@ def run(
             "these three; dual-exact. May be repeated.  [default: dual]",
         ),
     ] = None,
-    vocabulary: Annotated[
-        list[str] | None,
-        typer.Option(
-            autocompletion=options.vocabularies, help="present, slots or all; may be repeated.  [default: present]"
-        ),
-    ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the model's own randomness.")] = 0,
-    candidate_seed: Annotated[int, typer.Option(min=0, help="Which frozen candidates to rank against.")] = 0,
-    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
-    settings: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A hyper-parameter; may be repeated.")
-    ] = None,
+    vocabulary: options.Vocabularies = None,
+    seed: options.Seed = 0,
+    candidate_seed: options.CandidateSeed = 0,
+    device: options.Device = "auto",
+    settings: options.Settings = None,
     out: Annotated[Path | None, typer.Option(metavar="DIR", help="The run directory.  [default: below runs/]")] = None,
     paper: Annotated[
         bool,
@@ -92,10 +85,8 @@ def run(
     """
     from mtbench.experiments import costs
     from mtbench.experiments.run import Plan, run
-    from mtbench.results.result import MtbenchWarning
 
-    if (here := str(Path.cwd())) not in sys.path:
-        sys.path.insert(0, here)  # as "python -m mtbench" does, so that a model beside us can be named
+    options.look_here_for_modules()
     plan = Plan(
         model=model,
         dataset=dataset,
@@ -113,12 +104,8 @@ def run(
         paper=paper,
         task_labels=task_labels,
     )
-    with warnings.catch_warnings(), progress_bars() as report:
-        warnings.simplefilter("ignore", MtbenchWarning)
-        try:
-            directory, results = run(plan, report, keep_failures=keep_failed)
-        except KeyboardInterrupt:
-            raise RunInterrupted("interrupted; the same command goes on after the last finished epoch") from None
+    with at_work("the same command goes on after the last finished epoch") as report:
+        directory, results = run(plan, report, keep_failures=keep_failed)
     if as_json:
         fields = ("protocol", "vocabulary", "metrics", "optimistic", "pessimistic")
         say_json(
@@ -140,7 +127,7 @@ def run(
 
 
 def _show(directory: Path, results: Sequence[Result], *, paper: bool, task_labels: bool) -> None:
-    from mtbench.experiments import told as learned
+    from mtbench.experiments import told
     from mtbench.experiments.run import CONVENTIONS_FILE
     from mtbench.files import pictures
 
@@ -148,16 +135,29 @@ def _show(directory: Path, results: Sequence[Result], *, paper: bool, task_label
         say(f"{result}\n")
     if any(result.run.status != "ok" for result in results):
         return
-    lines = learned.summarise(directory)
+    lines = told.summarise(directory)
     for line in lines:
         say(line)
     if task_labels and not lines:
         say(f"{results[0].run.model} sorts no relations into tasks: there is nothing to compare")
-    if (directory / learned.HISTORY_FILE).exists() and not pictures.available():
+    if (directory / told.HISTORY_FILE).exists() and not pictures.available():
         say('no pictures of the training: python -m pip install "mtbench-kg[plots]" draws them')
     if paper:
         say(f"{directory / CONVENTIONS_FILE} holds the model under the conventions of the paper's tables")
     say(f"{directory} holds the result; mtbench verify {directory} recomputes it")
+
+
+@contextmanager
+def at_work(then: str) -> Iterator[Callable[[Progress], None]]:
+    """Show progress and no warnings, which results hold; an interruption is a `RunInterrupted` that says what then."""
+    from mtbench.results.result import MtbenchWarning
+
+    with warnings.catch_warnings(), progress_bars() as report:
+        warnings.simplefilter("ignore", MtbenchWarning)
+        try:
+            yield report
+        except KeyboardInterrupt:
+            raise RunInterrupted(f"interrupted; {then}") from None
 
 
 @contextmanager
@@ -202,17 +202,15 @@ def transfer(
     vocabulary: Annotated[
         str, typer.Option(autocompletion=options.vocabularies, help="present, or slots as in the paper.")
     ] = "present",
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the model's own randomness.")] = 0,
-    candidate_seed: Annotated[int, typer.Option(min=0, help="Which frozen candidates to rank against.")] = 0,
-    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
-    settings: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A hyper-parameter; may be repeated.")
-    ] = None,
+    seed: options.Seed = 0,
+    candidate_seed: options.CandidateSeed = 0,
+    device: options.Device = "auto",
+    settings: options.Settings = None,
     out: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Where the cells are kept.  [default: below transfer/]")
     ] = None,
     plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Also draw it: FILE.png or FILE.svg.")] = None,
-    format: Annotated[str, typer.Option(help="text, markdown, latex or csv.")] = "text",  # noqa: A002
+    format: options.TableFormat = "text",  # noqa: A002
     as_json: AsJson = False,
 ) -> None:
     """Train on each topic, score on all others.
@@ -226,17 +224,9 @@ def transfer(
     from mtbench.experiments.matrix import scenario_table
     from mtbench.experiments.plots import draw
     from mtbench.experiments.transfer import PICTURE_FILE, Plan, topics_of, transfer
-    from mtbench.files import pictures, tables
-    from mtbench.results.result import MtbenchWarning
 
-    if format not in tables.FORMATS:
-        raise UnknownNameError("table format", format, tables.FORMATS)
-    if as_json and format != "text":
-        raise UsageError("give either --format or --json")
-    if plot is not None:
-        pictures.check(plot)
-    if (here := str(Path.cwd())) not in sys.path:
-        sys.path.insert(0, here)  # as "python -m mtbench" does, so that a model beside us can be named
+    options.check_output(format, alone=as_json, plot=plot)
+    options.look_here_for_modules()
     chosen = [name.strip() for name in (topics or "").split(",") if name.strip()]
     name, version, datasets = topics_of(source, chosen)
     plan = Plan(
@@ -252,12 +242,8 @@ def transfer(
         settings=parse(settings or []),
         out=out,
     )
-    with warnings.catch_warnings(), progress_bars() as report:
-        warnings.simplefilter("ignore", MtbenchWarning)
-        try:
-            matrix = transfer(plan, report)
-        except KeyboardInterrupt:
-            raise RunInterrupted("interrupted; the same command goes on with the cells that are missing") from None
+    with at_work("the same command goes on with the cells that are missing") as report:
+        matrix = transfer(plan, report)
     if plot is not None:
         draw(matrix, plot)
     if as_json:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
 
@@ -60,8 +60,7 @@ def check(
     from mtbench.evaluation.check import check
     from mtbench.experiments import models
 
-    if (here := str(Path.cwd())) not in sys.path:
-        sys.path.insert(0, here)  # as "python -m mtbench" does, so that a scorer beside us can be named
+    options.look_here_for_modules()
     expected = "expected package.module:name, importable from here"
     found = models.attribute(scorer, "scorer", expected)
     report = check(found, load(dataset).test if dataset else None)
@@ -106,7 +105,7 @@ def score(
     candidate_seed: Annotated[int | None, typer.Option(min=0, help="Which frozen candidates.  [default: 0]")] = None,
     out: Annotated[Path | None, typer.Option(metavar="DIR", help="Save the result as a run directory.")] = None,
     model: Annotated[str | None, typer.Option(metavar="NAME", help="The model.  [default: the file's name]")] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the model's own randomness.")] = 0,
+    seed: options.Seed = 0,
     regime: Annotated[
         str, typer.Option(help="zero-shot, test-time-adaptation, fine-tuned or supervised.")
     ] = "zero-shot",
@@ -182,9 +181,6 @@ def _show(name: str, result: Result, directory: Path | None, as_json: bool) -> N
         say(f"{directory} holds the result; mtbench verify {directory} recomputes it")
 
 
-ALL = "all"
-
-
 def floors(
     names: Annotated[
         list[str] | None,
@@ -199,14 +195,9 @@ def floors(
             autocompletion=options.protocols, help="dual, entity, relation or all; may be repeated.  [default: dual]"
         ),
     ] = None,
-    vocabulary: Annotated[
-        list[str] | None,
-        typer.Option(
-            autocompletion=options.vocabularies, help="present, slots or all; may be repeated.  [default: present]"
-        ),
-    ] = None,
+    vocabulary: options.Vocabularies = None,
     split: Annotated[str, typer.Option(help="valid or test.")] = "test",
-    candidate_seed: Annotated[int, typer.Option(min=0, help="Which frozen candidates to rank against.")] = 0,
+    candidate_seed: options.CandidateSeed = 0,
     format: Annotated[str, typer.Option(help="text, markdown or latex.")] = "text",  # noqa: A002
     as_json: AsJson = False,
 ) -> None:
@@ -217,21 +208,19 @@ def floors(
     Example: mtbench floors --all --protocol all --vocabulary all --json
     """
     from mtbench.data import catalog
-    from mtbench.errors import UnknownNameError, UsageError
+    from mtbench.errors import UnknownNameError
+    from mtbench.experiments.run import ALL, expand
     from mtbench.files import tables
-    from mtbench.ranking.candidates import PROTOCOLS, VOCABULARIES, protocol_named, vocabulary_named
+    from mtbench.ranking.candidates import PROTOCOLS, VOCABULARIES
 
     if bool(names) == every:
         raise UsageError("give either 'NAME...' or --all (mtbench list shows the names)")
-    if format not in tables.FORMATS:
-        raise UnknownNameError("table format", format, tables.FORMATS)
+    options.check_output(format)
     if split not in ("valid", "test"):
         raise UnknownNameError("split with targets", split, ("valid", "test"))
-    asked = [
-        (one, other)
-        for one in _expand(protocol or ["dual"], PROTOCOLS, protocol_named)
-        for other in _expand(vocabulary or ["present"], VOCABULARIES, vocabulary_named)
-    ]
+    protocols = expand("protocol", protocol or ["dual"], PROTOCOLS, {ALL: tuple(PROTOCOLS)})
+    vocabularies = expand("vocabulary", vocabulary or ["present"], VOCABULARIES, {ALL: tuple(VOCABULARIES)})
+    asked = list(product(protocols, vocabularies))
     found = []
     for name in dict.fromkeys(catalog.names() if every else names or []):
         for task, figures in _measure(name, split, asked, candidate_seed):
@@ -248,13 +237,6 @@ def floors(
         say_json(found)
 
 
-def _expand(given: Sequence[str], known: Iterable[str], check: Callable[[str], object]) -> list[str]:
-    names = list(known) if ALL in given else list(dict.fromkeys(given))
-    for name in names:
-        check(name)
-    return names
-
-
 def _measure(name: str, split: str, asked: list[tuple[str, str]], seed: int) -> Iterator[tuple[Task, Figures]]:
     from mtbench.data.loading import load
     from mtbench.evaluation.tasks import task
@@ -265,14 +247,8 @@ def _measure(name: str, split: str, asked: list[tuple[str, str]], seed: int) -> 
     tasks = [task(data.split(split), *pair, seed, dataset_version=data.version) for pair in asked]
     by_floor = {floor: measure(floor, tasks) for floor in FLOORS}
     for number, chosen in enumerate(tasks):
-        figures = {floor: values[number] for floor, values in by_floor.items()}
-        yield (
-            chosen,
-            {
-                **figures,
-                "chance": chance(chosen.candidates.numbers, chosen.candidates.protocol, chosen.candidates.vocabulary),
-            },
-        )
+        figures, drawn = {floor: values[number] for floor, values in by_floor.items()}, chosen.candidates
+        yield chosen, figures | {"chance": chance(drawn.numbers, drawn.protocol, drawn.vocabulary)}
 
 
 def _described(task: Task, figures: Figures) -> dict[str, object]:
@@ -289,12 +265,7 @@ def _described(task: Task, figures: Figures) -> dict[str, object]:
 
 
 def conventions(
-    name: Annotated[
-        str,
-        typer.Argument(
-            metavar="NAME", autocompletion=options.datasets, help="A dataset, or a directory made by build."
-        ),
-    ],
+    name: options.Dataset,
     scorer: Annotated[
         list[str] | None,
         typer.Option(
@@ -317,8 +288,7 @@ def conventions(
     from mtbench.errors import UnknownNameError
     from mtbench.heuristics.oracles import YARDSTICKS
 
-    if (here := str(Path.cwd())) not in sys.path:
-        sys.path.insert(0, here)  # as "python -m mtbench" does, so that a scorer beside us can be named
+    options.look_here_for_modules()
     if protocol not in STANDARD.lists:
         raise UnknownNameError("protocol", protocol, STANDARD.lists)
     chosen = list(dict.fromkeys(scorer or YARDSTICKS))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import sys
 import time
@@ -9,14 +10,16 @@ import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from mtbench.data.catalog import Parameter
 from mtbench.errors import CorruptedFileError, UsageError
 from mtbench.experiments.models import Progress
-from mtbench.files.atomic import storage_errors
+from mtbench.files.atomic import replace_file
 from mtbench.results.runs import RunInfo, Status
 
 COST_FILE = "cost.json"
+Done = TypeVar("Done")
 
 
 @dataclass(frozen=True)
@@ -49,10 +52,8 @@ class Meter:
         """
         if not self.folder.is_dir():
             return
-        new = self.folder / f"{COST_FILE}.new"
-        with storage_errors(self.folder):
-            new.write_text(json.dumps({"seconds": self.seconds(), "peak": self.peak()}) + "\n", encoding="utf-8")
-            new.replace(self.folder / COST_FILE)
+        kept = json.dumps({"seconds": self.seconds(), "peak": self.peak()})
+        replace_file(self.folder / COST_FILE, f"{kept}\n".encode())
 
     def keeping(self, report: Callable[[Progress], None]) -> Callable[[Progress], None]:
         """Return the function with a `keep` after the last batch of every epoch."""
@@ -135,6 +136,19 @@ def of(error: Exception, *, keep: bool) -> Failure | None:
     if len(text) > LONGEST:
         text = f"{text[:LONGEST]}..."
     return Failure(status, text, "".join(traceback.format_exception(error)))
+
+
+def attempt(work: Callable[[], Done], *, keep: bool) -> Done | Failure:
+    """Return what the work of a model returns, or the failure it ends in if `of` says that it is to be recorded."""
+    try:
+        return work()
+    except Exception as error:
+        failure = of(error, keep=keep)
+        if failure is None:
+            raise
+    # The frames of the error held the model's tensors: what is written next must not want for memory.
+    gc.collect()
+    return failure
 
 
 def is_out_of_memory(error: BaseException) -> bool:

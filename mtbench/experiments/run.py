@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import hashlib
 import json
 import re
@@ -12,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import cast
 
 from filelock import FileLock, Timeout
 
@@ -21,17 +21,15 @@ from mtbench.data.loading import load
 from mtbench.data.splits import Dataset
 from mtbench.data.store import cache_root
 from mtbench.errors import AtWorkError, UnknownNameError, UsageError
-from mtbench.evaluation.tasks import task
-from mtbench.experiments import costs, models
-from mtbench.experiments import costs as meter
-from mtbench.experiments import told as learned
+from mtbench.evaluation.tasks import Task, task
+from mtbench.experiments import costs, models, told
 from mtbench.experiments.costs import FAILURE_FILE, Failure, Meter
 from mtbench.experiments.models import Context, Model, Progress, TellsMemory
-from mtbench.files.atomic import is_free, storage_errors
+from mtbench.files.atomic import is_free, replace_file, storage_errors
 from mtbench.names import Scorer
 from mtbench.ranking import candidates
 from mtbench.results.result import Result
-from mtbench.results.runs import RANKS_FILE, RESULT_FILE, RunInfo, Status
+from mtbench.results.runs import RANKS_FILE, RESULT_FILE, RunInfo
 
 CHECKPOINTS = "checkpoints"
 CONVENTIONS_FILE = "conventions.json"
@@ -77,19 +75,61 @@ class Plan:
 
     def tasks(self) -> list[tuple[str, str]]:
         """Return the protocols and vocabularies to score, the headline first."""
-        protocols = _expand("protocol", self.protocols, candidates.PROTOCOLS, GROUPS)
-        vocabularies = _expand(
+        protocols = expand("protocol", self.protocols, candidates.PROTOCOLS, GROUPS)
+        vocabularies = expand(
             "vocabulary", self.vocabularies, candidates.VOCABULARIES, {ALL: tuple(candidates.VOCABULARIES)}
         )
         return [(protocol, vocabulary) for protocol in protocols for vocabulary in vocabularies]
 
     def directory(self) -> Path:
         """Return the run directory: ``out``, or one below ``runs`` named by model, dataset, settings and seed."""
-        settings = [f"{key}={value}" for key, value in sorted(self.settings.items())]
         given = Path(self.dataset).expanduser()
         dataset = given.resolve().name if given.is_dir() else self.dataset
-        name = "-".join([self.model, dataset, *settings, f"seed{self.seed}"])
-        return self.out or Path("runs") / re.sub(r"[^\w.,=+-]+", "-", name)
+        return self.out or Path("runs") / folder_name((self.model, dataset), self.settings, self.seed)
+
+
+def folder_name(parts: Sequence[str], settings: Mapping[str, str], seed: int) -> str:
+    """Return what a directory of runs is called: names, settings and seed, less what a path should not hold."""
+    words = [*parts, *(f"{key}={value}" for key, value in sorted(settings.items())), f"seed{seed}"]
+    return re.sub(r"[^\w.,=+-]+", "-", "-".join(words))
+
+
+@dataclass
+class Trainee:
+    """A model on its way from a dataset to results: what it is told, what it costs, and itself once it is made."""
+
+    name: str
+    context: Context
+    cost: Meter
+    model: Model | None = None
+
+    def train(self, make: models.Factory, data: Dataset) -> Model:
+        """Make the model and train it."""
+        self.model = make(self.context)
+        self.model.fit(data.train, data.valid)
+        return self.model
+
+    def describe(self, result: Result) -> Result:
+        """Return a result that says how it came about; a model that was never made is described by what was asked."""
+        model, told_of, context = self.model, cast("object", self.model), self.context
+        on_device = told_of.peak_memory() if isinstance(told_of, TellsMemory) else None
+        info = RunInfo(
+            model=model.name if model else self.name,
+            seed=context.seed,
+            regime=model.regime if model else "zero-shot",
+            hyperparameters=model.hyperparameters if model else context.settings,
+            pretraining_graphs=(f"{context.dataset}/train",),
+            device=model.device if model else context.device,
+            wall_seconds=self.cost.seconds(),
+            peak_memory_bytes=on_device or self.cost.peak(),
+            status=result.run.status,
+        )
+        return replace(result, run=info)
+
+
+def unscored(chosen: Task, failure: Failure) -> Result:
+    """Return the result of a task that a model failed before, or at."""
+    return replace(chosen.unfinished(failure.status), warnings=(failure.sentence,))
 
 
 def run(
@@ -126,10 +166,11 @@ def run(
         _clear(partial, restart=plan.restart)
         if plan.start is not None:
             _copy_checkpoints(plan.start, partial / CHECKPOINTS)
-        cost = meter.resumed(partial / CHECKPOINTS, started)
+        cost = costs.resumed(partial / CHECKPOINTS, started)
         context = Context(data.name, plan.seed, plan.device, cost.folder, plan.settings, cost.keeping(report))
+        trainee = Trainee(plan.model, context, cost)
         try:
-            results = _results(plan, make, context, data, partial, cost, keep_failures=keep_failures)
+            results = _results(plan, trainee, make, data, partial, keep_failures=keep_failures)
         finally:
             cost.keep()
         _put_in_place(partial, directory)
@@ -137,72 +178,35 @@ def run(
 
 
 def _results(
-    plan: Plan,
-    make: models.Factory,
-    context: Context,
-    data: Dataset,
-    partial: Path,
-    cost: Meter,
-    *,
-    keep_failures: bool,
+    plan: Plan, trainee: Trainee, make: models.Factory, data: Dataset, partial: Path, *, keep_failures: bool
 ) -> list[Result]:
     """Train, score every task and save each result; what could not be scored has a result that says why."""
     pairs, results = plan.tasks(), list[Result]()
-    model: Model | None = None
-    score: Scorer | None = None
 
-    def keep(result: Result, status: Status = "ok") -> None:
-        info = describe(model, plan.model, context, cost, data.name, status)
-        result = replace(result, run=info)
+    def task_of(pair: tuple[str, str]) -> Task:
+        return task(data.test, *pair, plan.candidate_seed, dataset_version=data.version)
+
+    def keep(result: Result) -> None:
+        described = trainee.describe(result)
         place = partial / ("-".join(pairs[len(results)]) if results else ".")
-        result.save(place, force=True, with_names=plan.with_names)
-        results.append(result)
+        described.save(place, force=True, with_names=plan.with_names)
+        results.append(described)
 
-    failure: Failure | None = None
-    try:
-        model = make(context)
-        model.fit(data.train, data.valid)
+    def work() -> None:
+        model = trainee.train(make, data)
         score = model.scorer(data.test.observable())
         for pair in pairs:
-            keep(task(data.test, *pair, plan.candidate_seed, dataset_version=data.version).run(score))
-        learned.write(model, data, partial, with_names=plan.with_names)
+            keep(task_of(pair).run(score))
+        told.write(model, data, partial, with_names=plan.with_names)
         if plan.paper:
             read = _conventions(plan, model.name, score, data)
-            with storage_errors(partial):
-                (partial / CONVENTIONS_FILE).write_text(json.dumps(read, indent=2) + "\n", encoding="utf-8")
-    except Exception as error:
-        failure = costs.of(error, keep=keep_failures)
-        if failure is None:
-            raise
-    if failure is not None:
-        # The frames of the error held the model's tensors: what is written next must not want for memory.
-        score = None
-        gc.collect()
+            replace_file(partial / CONVENTIONS_FILE, f"{json.dumps(read, indent=2)}\n".encode())
+
+    if (failure := costs.attempt(work, keep=keep_failures)) is not None:
         for pair in pairs[len(results) :]:
-            unscored = task(data.test, *pair, plan.candidate_seed, dataset_version=data.version)
-            keep(replace(unscored.unfinished(failure.status), warnings=(failure.sentence,)), failure.status)
-        with storage_errors(partial):
-            (partial / FAILURE_FILE).write_text(failure.trace, encoding="utf-8")
+            keep(unscored(task_of(pair), failure))
+        replace_file(partial / FAILURE_FILE, failure.trace.encode())
     return results
-
-
-def describe(
-    model: Model | None, name: str, context: Context, cost: Meter, trained_on: str, status: Status = "ok"
-) -> RunInfo:
-    """Return how a result came about; a model that could not even be made is described by what was asked for."""
-    told: object = model
-    on_device = told.peak_memory() if isinstance(told, TellsMemory) else None
-    return RunInfo(
-        model=model.name if model else name,
-        seed=context.seed,
-        regime=model.regime if model else "zero-shot",
-        hyperparameters=model.hyperparameters if model else context.settings,
-        pretraining_graphs=(f"{trained_on}/train",),
-        device=model.device if model else context.device,
-        wall_seconds=cost.seconds(),
-        peak_memory_bytes=on_device or cost.peak(),
-        status=status,
-    )
 
 
 def _conventions(plan: Plan, model: str, score: Scorer, data: Dataset) -> dict[str, object]:
@@ -222,7 +226,7 @@ def _conventions(plan: Plan, model: str, score: Scorer, data: Dataset) -> dict[s
     }
 
 
-def _expand(
+def expand(
     kind: str, chosen: Sequence[str], known: Mapping[str, object], groups: Mapping[str, Sequence[str]]
 ) -> list[str]:
     """Return the names chosen, groups by their members and each once; an unknown one raises `UnknownNameError`."""
@@ -239,7 +243,7 @@ def _expect_replaceable(directory: Path, *, force: bool) -> None:
         return
     if not force:
         raise UsageError(f"{directory} exists already: name another with --out DIR, or replace it with --force")
-    ours = {RESULT_FILE, RANKS_FILE, CHECKPOINTS, CONVENTIONS_FILE, FAILURE_FILE, *learned.FILES}
+    ours = {RESULT_FILE, RANKS_FILE, CHECKPOINTS, CONVENTIONS_FILE, FAILURE_FILE, *told.FILES}
     ours |= {f"{protocol}-{vocabulary}" for protocol in candidates.PROTOCOLS for vocabulary in candidates.VOCABULARIES}
     others = sorted({path.name for path in directory.iterdir()} - ours) if directory.is_dir() else [directory.name]
     if others:

@@ -12,7 +12,7 @@ import numpy as np
 from mtbench.data.splits import Dataset, Split
 from mtbench.experiments.models import Assignment, Model, TellsAssignments, TellsHistory
 from mtbench.files import pictures
-from mtbench.files.atomic import storage_errors
+from mtbench.files.atomic import replace_file
 from mtbench.names import FloatArray, IntArray
 
 _NOTHING = 1e-12
@@ -147,5 +147,4 @@ def summarise(directory: Path) -> list[str]:
 
 
 def _write(path: Path, payload: Mapping[str, object]) -> None:
-    with storage_errors(path):
-        path.write_text(json.dumps(payload, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+    replace_file(path, f"{json.dumps(payload, ensure_ascii=False, indent=1)}\n".encode())

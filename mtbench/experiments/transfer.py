@@ -6,17 +6,14 @@ The matrix of ISDEA over the eleven topics of WikiTopics is where the paper's sc
 
 from __future__ import annotations
 
-import gc
 import json
 import math
-import re
 import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
 
 import numpy as np
 
@@ -26,11 +23,10 @@ from mtbench.data.splits import Dataset
 from mtbench.errors import UnknownNameError, UsageError
 from mtbench.evaluation.tasks import Task, task
 from mtbench.experiments import costs, models
-from mtbench.experiments import costs as meter
 from mtbench.experiments.costs import Failure
 from mtbench.experiments.matrix import Matrix, scenario_file
 from mtbench.experiments.models import Context, Model, Progress
-from mtbench.experiments.run import alone, describe
+from mtbench.experiments.run import CHECKPOINTS, Trainee, alone, folder_name, unscored
 from mtbench.files import atomic, pictures
 from mtbench.results import result as results
 from mtbench.results.result import Result
@@ -38,9 +34,7 @@ from mtbench.results.runs import RESULT_FILE
 
 VERSIONS = {"v1": "wikitopics-v1", "v2": "wikitopics-v2"}
 PLAN_FILE, MATRIX_FILE, SCENARIO_FILE, PICTURE_FILE = "plan.json", "matrix", "scenarios.toml", "heatmap.png"
-CELLS, CHECKPOINTS, TRAINED_FILE = "cells", "checkpoints", "trained.json"
-
-Done = TypeVar("Done")
+CELLS, TRAINED_FILE = "cells", "trained.json"
 
 
 @dataclass(frozen=True)
@@ -65,9 +59,7 @@ class Plan:
 
     def directory(self) -> Path:
         """Return ``out``, or a directory below ``transfer`` named by topics, model, settings and seed."""
-        settings = [f"{key}={value}" for key, value in sorted(self.settings.items())]
-        name = "-".join([self.name, self.model, *settings, f"seed{self.seed}"])
-        return self.out or Path("transfer") / re.sub(r"[^\w.,=+-]+", "-", name)
+        return self.out or Path("transfer") / folder_name((self.name, self.model), self.settings, self.seed)
 
     def identity(self) -> dict[str, object]:
         """Return what all cells of a directory have in common; topics may be added later."""
@@ -144,57 +136,32 @@ def _row(
     report: Callable[[Progress], None],
 ) -> None:
     """Train on a topic and score the pending test topics, saving each."""
-    folder = directory / CHECKPOINTS / topic
-    cost = meter.resumed(folder, time.perf_counter())
+    own, folder = data[topic], directory / CHECKPOINTS / topic
+    cost = costs.resumed(folder, time.perf_counter())
 
     def labelled(progress: Progress) -> None:
         report(replace(progress, stage=f"{topic}: {progress.stage}"))
 
-    own = data[topic]
     context = Context(own.name, plan.seed, plan.device, folder, plan.settings, cost.keeping(labelled))
-    made: list[Model] = []
-
-    def train() -> Model:
-        made.append(make(context))
-        made[0].fit(own.train, own.valid)
-        return made[0]
+    trainee = Trainee(plan.model, context, cost)
 
     def score(model: Model, other: str) -> Result:
         return tasks[other].run(model.scorer(data[other].test.observable()))
 
-    def keep(other: str, found: Result | Failure) -> None:
-        result = _unscored(tasks[other], found) if isinstance(found, Failure) else found
-        cell = _cell(directory, topic, other)
-        shutil.rmtree(cell, ignore_errors=True)
-        model = made[0] if made else None
-        result.save(cell, describe(model, plan.model, context, cost, own.name, result.run.status))
-
     try:
         _forget(folder)
-        model = _attempt(train)
+        model = costs.attempt(partial(trainee.train, make, own), keep=False)
         if not isinstance(model, Failure):
             _remember(folder)
         for other in pending:
-            keep(other, model if isinstance(model, Failure) else _attempt(partial(score, model, other)))
+            found = model if isinstance(model, Failure) else costs.attempt(partial(score, model, other), keep=False)
+            result = unscored(tasks[other], found) if isinstance(found, Failure) else found
+            cell = _cell(directory, topic, other)
+            shutil.rmtree(cell, ignore_errors=True)
+            trainee.describe(result).save(cell)
             _forget(folder)
     finally:
         cost.keep()
-
-
-def _attempt(work: Callable[[], Done]) -> Done | Failure:
-    """Return what the work returns, or the failure it ends in if that is to be recorded."""
-    try:
-        return work()
-    except Exception as error:
-        failure = costs.of(error, keep=False)
-        if failure is None:
-            raise
-    gc.collect()
-    return failure
-
-
-def _unscored(chosen: Task, failure: Failure) -> Result:
-    return replace(chosen.unfinished(failure.status), warnings=(failure.sentence,))
 
 
 def _remember(folder: Path) -> None:
@@ -208,7 +175,7 @@ def _forget(folder: Path) -> None:
     """Remove what a model kept while it adapted to one test graph: the next must not take it for its own."""
     if not (folder / TRAINED_FILE).exists():
         return
-    kept = {*json.loads((folder / TRAINED_FILE).read_text(encoding="utf-8")), TRAINED_FILE, meter.COST_FILE}
+    kept = {*json.loads((folder / TRAINED_FILE).read_text(encoding="utf-8")), TRAINED_FILE, costs.COST_FILE}
     for path in folder.iterdir():
         if path.name not in kept:
             shutil.rmtree(path) if path.is_dir() else path.unlink()
