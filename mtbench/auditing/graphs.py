@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Set
 from dataclasses import dataclass
 
 import numpy as np
 
 from mtbench.data.graphs import degrees, repeated
-from mtbench.data.splits import Dataset, Split
-from mtbench.names import HEAD, RELATION, TAIL, IntArray, NameArray
+from mtbench.data.splits import Dataset, NamedTriple, Split
+from mtbench.names import HEAD, RELATION, TAIL
 
 MOST = 0.99
 """The share of the triples that ``relations_of_most`` relation types hold."""
@@ -97,45 +97,29 @@ class Overlap:
 
 def audit_overlap(data: Dataset) -> Overlap:
     """Return what train and test share by name."""
-    train, test = data.valid, data.test
-    triples = np.concatenate((train.graph, train.targets))
-    everything = np.concatenate((test.graph, test.targets))
-    used = np.unique(triples[:, RELATION])
-    shared = np.intersect1d(train.relations[used], test.relations[np.unique(everything[:, RELATION])])
-    known = _shared_triples(train, test, triples, test.targets)
+    train, test = (_everything(split) for split in (data.valid, data.test))
+    targets = data.test.named(data.test.targets)
+    relations = train.relations & test.relations
     return Overlap(
-        entities=len(np.intersect1d(_entities(train, triples), _entities(test, everything))),
-        relations=tuple(shared.tolist()),
-        triples=len(np.unique(_shared_triples(train, test, triples, everything), axis=0)),
-        targets=len(test.targets),
-        targets_on_training_relations=int(np.isin(test.relations[test.targets[:, RELATION]], shared).sum()),
-        targets_in_training=len(known),
+        entities=len(train.entities & test.entities),
+        relations=tuple(sorted(relations)),
+        triples=len(train.triples & test.triples),
+        targets=len(targets),
+        targets_on_training_relations=sum(relation in relations for _, relation, _ in targets),
+        targets_in_training=sum(target in train.triples for target in targets),
     )
 
 
-def _entities(split: Split, triples: IntArray) -> NameArray:
-    return split.entities[np.unique(triples[:, (HEAD, TAIL)])]
+@dataclass(frozen=True)
+class _Named:
+    """The distinct triples of a graph and its targets, and what occurs in them, by name."""
+
+    triples: Set[NamedTriple]
+    entities: Set[str]
+    relations: Set[str]
 
 
-def _shared_triples(train: Split, test: Split, triples: IntArray, rows: IntArray) -> IntArray:
-    """Return the rows of the test vocabulary that are among the training triples, ``(k, 3)``."""
-    entity = _position(train.entities, test.entities)
-    relation = _position(train.relations, test.relations)
-    translated = np.stack((entity[rows[:, HEAD]], relation[rows[:, RELATION]], entity[rows[:, TAIL]]), axis=1)
-    known = (translated >= 0).all(axis=1)
-    size = train.num_entities, max(train.num_relations, 1)
-    same = np.isin(_keys(translated, size), _keys(triples, size))
-    return rows[known & same]
-
-
-def _position(names: NameArray, wanted: NameArray) -> IntArray:
-    """Return the id of each wanted name among sorted names, -1 where there is none."""
-    if not len(names):
-        return np.full(len(wanted), -1, dtype=np.int64)
-    place = np.minimum(np.searchsorted(names, wanted), len(names) - 1)
-    return np.where(names[place] == wanted, place, -1).astype(np.int64)
-
-
-def _keys(triples: IntArray, size: tuple[int, int]) -> IntArray:
-    entities, relations = size
-    return (triples[:, HEAD] * entities + triples[:, TAIL]) * relations + triples[:, RELATION]
+def _everything(split: Split) -> _Named:
+    triples = frozenset(split.named(np.concatenate((split.graph, split.targets))))
+    entities = frozenset(name for head, _, tail in triples for name in (head, tail))
+    return _Named(triples, entities, frozenset(relation for _, relation, _ in triples))

@@ -11,6 +11,7 @@ from mtbench.data.graphs import HALF_LINKS, degrees, half_links, repeated
 from mtbench.data.splits import Split
 from mtbench.names import HEAD, RELATION, TAIL, IntArray
 from mtbench.ranking.candidates import PROTOCOLS, SAMPLED
+from mtbench.ranking.filtered import filter_side
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,10 @@ def audit_targets(split: Split) -> TargetAudit:
     between = np.searchsorted(distinct, forward, side="right") - np.searchsorted(distinct, forward, side="left")
     cases = half_links(split)
     asked = {name: number for name in SAMPLED if (number := PROTOCOLS[name].number("relation"))}
-    available = _relation_candidates(split)
+    available: IntArray = np.zeros(0, dtype=np.int64)
+    if len(targets):
+        pool = filter_side(split, "relation", empty_slots=False)
+        available = pool.numbers[pool.row]
     lonely = degrees(split) == 0
     return TargetAudit(
         targets=len(targets),
@@ -77,15 +81,3 @@ def audit_targets(split: Split) -> TargetAudit:
 
 def _by_case(cases: IntArray) -> dict[str, int]:
     return dict(zip(HALF_LINKS, np.bincount(cases, minlength=len(HALF_LINKS)).tolist(), strict=True))
-
-
-def _relation_candidates(split: Split) -> IntArray:
-    """Return for each target how many present relation types are no known relation of its pair, ``(m,)``."""
-    present = np.unique(split.graph[:, RELATION])
-    known = np.concatenate((split.graph, split.targets))
-    known = known[np.isin(known[:, RELATION], present)]
-    pairs = known[:, HEAD] * split.num_entities + known[:, TAIL]
-    distinct = np.unique(pairs * split.relation_slots + known[:, RELATION]) // split.relation_slots
-    asked = split.targets[:, HEAD] * split.num_entities + split.targets[:, TAIL]
-    taken = np.searchsorted(distinct, asked, side="right") - np.searchsorted(distinct, asked, side="left")
-    return (len(present) - taken).astype(np.int64)
