@@ -8,12 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from mtbench.data.splits import Split
-from mtbench.metrics import closed as metrics
-from mtbench.names import COLUMN, Side
-from mtbench.ranking.candidates import VOCABULARIES, Candidates, draw, is_known, protocol_named
+from mtbench.metrics import closed
+from mtbench.names import COLUMN
+from mtbench.ranking.candidates import SAMPLED, VOCABULARIES, Candidates, draw, is_known, protocol_named
 
-PROTOCOLS = ("dual", "entity", "relation")
-"""The protocols that draw a sample; the others rank against all there is."""
 SEEDS = (0, 1, 2)
 """The published candidate seeds."""
 
@@ -49,7 +47,7 @@ def audit_candidates(split: Split) -> tuple[CandidateAudit, ...]:
         return ()
     return tuple(
         examine(split, draw(split, protocol, vocabulary, seed))
-        for protocol in PROTOCOLS
+        for protocol in SAMPLED
         for vocabulary in VOCABULARIES
         for seed in SEEDS
     )
@@ -65,10 +63,11 @@ def examine(split: Split, candidates: Candidates) -> CandidateAudit:
     for side in protocol.sides:
         ids, valid = candidates.side(side)
         drawn[side] = float(valid.sum(axis=1).mean())
-        distinct[side] = _distinct(candidates, side)
         short |= valid.sum(axis=1) < protocol.number(side)
-        corrupted = np.repeat(split.targets, valid.sum(axis=1), axis=0)
-        corrupted[:, COLUMN[side]] = ids[valid]
+        owner, found = np.nonzero(valid)[0], ids[valid]
+        distinct[side] = len(np.unique(owner * (found.max(initial=0) + 1) + found)) / len(split.targets)
+        corrupted = split.targets[owner]
+        corrupted[:, COLUMN[side]] = found
         false_negatives += int(is_known(split, corrupted).sum())
     return CandidateAudit(
         protocol=candidates.protocol,
@@ -80,14 +79,6 @@ def examine(split: Split, candidates: Candidates) -> CandidateAudit:
         short=float(short.mean()),
         without=int((candidates.counts == 0).sum()),
         false_negatives=false_negatives,
-        chance=metrics.chance(candidates.counts),
+        chance=closed.chance(candidates.counts),
         sha256=candidates.sha256,
     )
-
-
-def _distinct(candidates: Candidates, side: Side) -> float:
-    ids, valid = candidates.side(side)
-    ordered = np.sort(np.where(valid, ids, -1), axis=1)
-    new = ordered >= 0
-    new[:, 1:] &= ordered[:, 1:] != ordered[:, :-1]
-    return float(new.sum(axis=1).mean())

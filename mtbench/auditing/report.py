@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass
+from itertools import groupby, islice
 
 from mtbench.auditing.candidates import CandidateAudit, audit_candidates
 from mtbench.auditing.findings import describe
@@ -85,8 +86,5 @@ def audit(data: Dataset, *, threshold: float = 0.8, groups: Mapping[str, Collect
 
 
 def _best(patterns: tuple[Pattern, ...]) -> tuple[Pattern, ...]:
-    kept: list[Pattern] = []
-    for pattern in patterns:
-        if len(kept) < PATTERNS or any(row.relation != pattern.relation for row in kept[-PATTERNS:]):
-            kept.append(pattern)
-    return tuple(kept)
+    by_relation = groupby(patterns, key=lambda pattern: pattern.relation)
+    return tuple(pattern for _, rows in by_relation for pattern in islice(rows, PATTERNS))

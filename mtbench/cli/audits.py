@@ -53,14 +53,14 @@ def audit(
 
     Example: mtbench audit metafam --plot metafam.png
     """
-    from mtbench.auditing import plot as picture
+    from mtbench.auditing.plot import draw
     from mtbench.auditing.report import audit
     from mtbench.data.loading import load
 
     options.check_output(plot=plot)
     found = audit(load(name), threshold=threshold)
     if plot is not None:
-        picture.draw(found, plot)
+        draw(found, plot)
     if as_json:
         say_json(found.to_dict())
         return
@@ -202,7 +202,7 @@ def contamination(
     Example: mtbench contamination --against mine.tsv --fingerprints mine.parquet
     """
     from mtbench.data.loading import load
-    from mtbench.leakage import files as fingerprint_files
+    from mtbench.leakage import files
     from mtbench.leakage.exposure import compare, parts_of
     from mtbench.leakage.fingerprints import collect
 
@@ -211,12 +211,12 @@ def contamination(
     if name is None and fail_above is not None:
         raise UsageError("--fail-above checks a dataset: give its NAME")
     if fingerprints is not None:
-        fingerprint_files.expect_free(fingerprints, force=force)
+        files.expect_free(fingerprints, force=force)
     data = None if name is None else load(name)
     parts = parts_of(against)
     if fingerprints is not None:
         collected = collect(parts)
-        fingerprint_files.write(collected, fingerprints, force=force)
+        files.write(collected, fingerprints, force=force)
         parts = parts_of(collected)
         if not as_json:
             say(f"{fingerprints} holds the fingerprints of {collected.lines:,} triples")

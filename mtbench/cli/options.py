@@ -24,11 +24,9 @@ def datasets(incomplete: str) -> list[str]:
 
 def models(incomplete: str) -> list[str]:
     """Return the installed models whose names begin so."""
-    from importlib.metadata import entry_points
+    from mtbench.experiments.models import names
 
-    from mtbench.experiments.models import GROUP
-
-    return _beginning(incomplete, sorted(point.name for point in entry_points(group=GROUP)))
+    return _beginning(incomplete, names())
 
 
 def protocols(incomplete: str) -> list[str]:

@@ -118,14 +118,14 @@ def _strata(results: Sequence[Result], by: str, dataset: str | None) -> list[Str
 
 
 def _draw(kind: str, results: Sequence[Result], strata: Sequence[Strata], path: Path, metric: str) -> None:
-    from mtbench.results import plot as plots
+    from mtbench.results.plot import draw_models, draw_ranks, draw_strata
 
     if kind == "ranks":
-        plots.draw_ranks(results, path)
+        draw_ranks(results, path)
     elif kind == "models":
-        plots.draw_models(results[0], results[1], path, metric)
+        draw_models(results[0], results[1], path, metric)
     elif len(strata) == 1:
-        plots.draw_strata(strata[0], path, metric)
+        draw_strata(strata[0], path, metric)
     else:
         raise UsageError(f"--kind strata draws one run, not {len(strata)}: draw each, or print them side by side")
 
@@ -173,8 +173,8 @@ def compare(
 
     Example: mtbench compare runs/isdea-* runs/mtdea-* --metric hits@10 --plot intervals.png
     """
-    from mtbench.comparison import plot as picture
     from mtbench.comparison.comparing import compare
+    from mtbench.comparison.plot import draw
 
     options.check_output(format, alone=as_json, plot=plot)
     split = None
@@ -185,7 +185,7 @@ def compare(
         split = load(data).split(results.load(runs[0]).split)
     found = compare(runs, metric, draws=draws, seed=seed, level=level, cluster=cluster, split=split)
     if plot is not None:
-        picture.draw(found, plot)
+        draw(found, plot)
     if as_json:
         say_json(found.to_dict())
         return

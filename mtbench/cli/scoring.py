@@ -124,7 +124,7 @@ def score(
 
     Example: mtbench score scores.parquet --task metafam/dual/present/0 --out runs/mine --model mine
     """
-    from mtbench.evaluation import named as tasks
+    from mtbench.evaluation.named import named
     from mtbench.results.result import MtbenchWarning
     from mtbench.results.runs import RunInfo
 
@@ -139,7 +139,7 @@ def score(
         commit=commit,
         device=device,
     )
-    chosen = tasks.named(
+    chosen = named(
         task,
         split=split,
         protocol=protocol,

@@ -13,8 +13,7 @@ import numpy as np
 from mtbench.errors import ResultError, UsageError
 from mtbench.names import FloatArray, IntArray
 from mtbench.ranking.ranks import Ranks
-from mtbench.results import result as results
-from mtbench.results.result import Result
+from mtbench.results.result import Result, load
 from mtbench.results.runs import RESULT_FILE
 
 IDENTITY: Mapping[str, str] = {
@@ -73,7 +72,7 @@ def _read(path: Path) -> Entry:
         raise UsageError(
             f"{directory} is no run directory but holds {len(inside)}: name those to compare, as in {inside[0].parent}"
         )
-    return Entry(str(directory), results.load(directory))
+    return Entry(str(directory), load(directory))
 
 
 def same_task(entries: Sequence[Entry]) -> None:

@@ -19,7 +19,7 @@ from mtbench.conventions.records import CONVENTIONS, STANDARD, Convention, Lists
 from mtbench.data.splits import Split
 from mtbench.evaluation.tasks import BATCH_SIZE, Task
 from mtbench.files import tables
-from mtbench.metrics import closed as metrics
+from mtbench.metrics import closed
 from mtbench.names import FloatArray, IntArray, InverseScorer, Scorer, Side
 from mtbench.ranking.candidates import Candidates
 from mtbench.ranking.scorers import Progress
@@ -112,12 +112,12 @@ def read(
     negatives = sum(lists.protocol.number(side) for side in lists.groups[0]) + lists.invented
     below = greater + equal + added
     if chosen.ties == "expected":
-        found = metrics.expected(greater, equal)
+        found = closed.expected(greater, equal)
     else:
-        found = metrics.expected(below, np.zeros_like(below))
+        found = closed.expected(below, np.zeros_like(below))
     expected = found
     if lists.invented:
-        expected = metrics.expected(greater + equal, np.full_like(added, lists.invented))
+        expected = closed.expected(greater + equal, np.full_like(added, lists.invented))
     if chosen.sampled_hits:
         found = found | _means(sampled_hits(below, negatives))
         expected = expected | _means(sampled_hits(greater + equal, negatives, lists.invented))
@@ -179,12 +179,12 @@ def sampled_hits(below: IntArray, negatives: int, invented: int = 0) -> dict[str
     """
     trials = HITS_SAMPLE - 1
     chance = np.minimum(np.arange(int(below.max(initial=0)) + invented + 1) / negatives, 1.0)
-    successes = np.arange(max(metrics.HITS))
+    successes = np.arange(max(closed.HITS))
     ways = np.array([math.comb(trials, number) for number in successes.tolist()], dtype=np.float64)
     weights = ways * chance[:, None] ** successes * (1 - chance[:, None]) ** (trials - successes)
     at_most = np.cumsum(weights, axis=1)
     window = below[:, None] + np.arange(invented + 1)
-    return {f"hits@{k}": at_most[window, k - 1].mean(axis=1) for k in metrics.HITS}
+    return {f"hits@{k}": at_most[window, k - 1].mean(axis=1) for k in closed.HITS}
 
 
 def _counts(

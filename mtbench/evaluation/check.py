@@ -18,7 +18,7 @@ from mtbench.data.splits import Split
 from mtbench.errors import NotFiniteError, ScoreError
 from mtbench.evaluation.subjects import Factory, factory, function, synthetic
 from mtbench.evaluation.tasks import Task, task
-from mtbench.metrics import closed as metrics
+from mtbench.metrics import closed
 from mtbench.names import HEAD, RELATION, TAIL, FloatArray, IntArray, ScoreArray, ScoreFunction
 from mtbench.ranking.ranks import accept
 from mtbench.results.result import MtbenchWarning
@@ -92,7 +92,7 @@ class _Subject:
     def reciprocal(self, scores: ScoreArray) -> FloatArray:
         """Return the expected reciprocal rank of every target ``(m,)``."""
         ranks = self.task.rank(scores)
-        return metrics.per_target(ranks.greater, ranks.equal)["mrr"]
+        return closed.per_target(ranks.greater, ranks.equal)["mrr"]
 
 
 _Other: TypeAlias = Callable[[_Subject, Factory, int], ScoreArray]

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from mtbench.data.splits import Split
 from mtbench.names import IntArray
+from mtbench.ranking.ranks import SHOWN
 
 
 @dataclass(frozen=True, eq=False)
@@ -16,3 +17,13 @@ class Questions:
     split: Split
     triples: IntArray
     candidates_sha256: str
+
+    @property
+    def where(self) -> str:
+        """Dataset and split, as messages begin."""
+        return f"{self.split.dataset} {self.split.name}"
+
+    def shown(self, rows: IntArray) -> str:
+        """Return the first few of the triples in some rows by name, and how many more there are."""
+        names = "; ".join(f"({', '.join(name)})" for name in self.split.named(self.triples[rows[:SHOWN]]))
+        return names + (f"; and {len(rows) - SHOWN} more" if len(rows) > SHOWN else "")

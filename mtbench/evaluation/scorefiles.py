@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from mtbench.data.splits import Split
 from mtbench.errors import ScoreError, UsageError, nearest
 from mtbench.evaluation.questions import Questions
-from mtbench.files import formats as tabular
+from mtbench.files import formats
 from mtbench.names import COLUMNS, HEAD, RELATION, TAIL, BoolArray, IntArray, ScoreArray
 from mtbench.ranking.ranks import SHOWN, accept
 
@@ -56,7 +56,7 @@ def write_triples(asked: Questions, path: Path, *, force: bool = False) -> Path:
     }
     columns |= {name: pa.array(triples[:, column]) for column, name in enumerate(ID_COLUMNS)}
     about = {TASK: asked.name} | _hashes(asked)
-    tabular.write(path, pa.table(columns).replace_schema_metadata(about), force=force)
+    formats.write(path, pa.table(columns).replace_schema_metadata(about), force=force)
     return path
 
 
@@ -69,7 +69,7 @@ def read(asked: Questions, path: Path) -> Scores:
     `ScoreError` that names the file for everything else, and `UsageError` where there is none.
     """
     try:
-        stored = tabular.read(path, COLUMNS, SCORE)
+        stored = formats.read(path, COLUMNS, SCORE)
         _check_hashes(stored.metadata, asked)
         return _aligned(stored.table, asked, text=stored.text)
     except ScoreError as error:
@@ -83,7 +83,7 @@ def from_frame(asked: Questions, frame: pd.DataFrame) -> Scores:
     if not isinstance(frame, pd.DataFrame):
         raise UsageError(f"{type(frame).__name__} is no pandas frame: convert it, or write it to a Parquet file")
     wanted = (*COLUMNS, SCORE)
-    tabular.expect_columns([str(name) for name in frame.columns], wanted)
+    formats.expect_columns([str(name) for name in frame.columns], wanted)
     try:
         table = pa.Table.from_pandas(frame[list(wanted)], preserve_index=False)
     except (pa.ArrowException, TypeError, ValueError) as error:
@@ -108,19 +108,19 @@ def _check_hashes(metadata: Mapping[str, str], asked: Questions) -> None:
 
 
 def _aligned(table: pa.Table, asked: Questions, *, text: bool) -> Scores:
-    where, split, triples = f"{asked.split.dataset} {asked.split.name}", asked.split, asked.triples
+    where, split, triples = asked.where, asked.split, asked.triples
     ids, values, empty = _ids(table, split, where, text), *_numbers(table.column(SCORE), where)
     keys, expected = _keys(ids, split), _keys(triples, split)
     rows = np.searchsorted(expected, keys)
     wanted = expected[np.minimum(rows, len(expected) - 1)] == keys
     rows, values, empty = rows[wanted], values[wanted], empty[wanted]
     extra = len(keys) - len(rows)
-    if problems := [*_missing(rows, extra, triples, split), *_repeated(rows, values, triples, split)]:
+    if problems := [*_missing(rows, extra, asked), *_repeated(rows, values, asked)]:
         raise ScoreError(f"{where}: {' '.join(problems)}")
     if empty.any():
         raise ScoreError(
             f"{where}: {int(empty.sum())} of {len(rows)} scores are empty (null or NaN): "
-            f"{_shown(np.sort(rows[empty]), triples, split)}. Such a score has no rank"
+            f"{asked.shown(np.sort(rows[empty]))}. Such a score has no rank"
         )
     aligned = np.empty(len(triples), dtype=values.dtype)
     aligned[rows] = values
@@ -129,19 +129,19 @@ def _aligned(table: pa.Table, asked: Questions, *, text: bool) -> Scores:
     return Scores(accepted, kind, (note,) if extra else ())
 
 
-def _missing(rows: IntArray, extra: int, triples: IntArray, split: Split) -> Iterator[str]:
-    missing = np.bincount(rows, minlength=len(triples)) == 0
+def _missing(rows: IntArray, extra: int, asked: Questions) -> Iterator[str]:
+    missing = np.bincount(rows, minlength=len(asked.triples)) == 0
     if missing.any():
         other = f" {extra} rows score triples the task does not ask for: is it another task's file?" if extra else ""
         yield (
-            f"{int(missing.sum())} of {len(triples)} triples have no score: "
-            f"{_shown(np.flatnonzero(missing), triples, split)}. Score every one of task.triples, which "
+            f"{int(missing.sum())} of {len(asked.triples)} triples have no score: "
+            f"{asked.shown(np.flatnonzero(missing))}. Score every one of task.triples, which "
             f"mtbench score --template FILE writes to a file.{other}"
         )
 
 
-def _repeated(rows: IntArray, values: ScoreArray, triples: IntArray, split: Split) -> Iterator[str]:
-    if not (np.bincount(rows, minlength=len(triples)) > 1).any():
+def _repeated(rows: IntArray, values: ScoreArray, asked: Questions) -> Iterator[str]:
+    if len(np.unique(rows)) == len(rows):
         return
     order = np.argsort(rows, kind="stable")
     rows, values = rows[order], values[order]
@@ -150,18 +150,13 @@ def _repeated(rows: IntArray, values: ScoreArray, triples: IntArray, split: Spli
     first = np.concatenate((differing, np.setdiff1d(repeated, differing)))[:SHOWN]
     shown = "; ".join(
         f"({', '.join(name)}) scored {' and '.join(map(str, values[rows == row][:SHOWN].tolist()))}"
-        for row, name in zip(first.tolist(), split.named(triples[first]), strict=True)
+        for row, name in zip(first.tolist(), asked.split.named(asked.triples[first]), strict=True)
     )
     rest = f"; and {len(repeated) - len(first)} more" if len(repeated) > len(first) else ""
     yield (
         f"{len(repeated)} triples are scored more than once, {len(differing)} of them with different scores: "
         f"{shown}{rest}. Keep one row per triple: repeats, equal ones too, are the mark of files joined by mistake."
     )
-
-
-def _shown(rows: IntArray, triples: IntArray, split: Split) -> str:
-    names = "; ".join(f"({', '.join(name)})" for name in split.named(triples[rows[:SHOWN]]))
-    return names + (f"; and {len(rows) - SHOWN} more" if len(rows) > SHOWN else "")
 
 
 def _keys(triples: IntArray, split: Split) -> IntArray:

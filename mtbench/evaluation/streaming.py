@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from mtbench.errors import ScoreError, UsageError
 from mtbench.evaluation.questions import Questions
 from mtbench.names import IntArray, ScoreArray
-from mtbench.ranking.ranks import SHOWN, _as_array, accept
+from mtbench.ranking.ranks import _as_array, accept
 from mtbench.results.result import Result
 
 Index: TypeAlias = slice | ArrayLike
@@ -26,11 +26,10 @@ class Evaluator:
     """
 
     def __init__(self, asked: Questions, finish: Callable[[ScoreArray, str], Result]) -> None:
-        self._split, self._finish = asked.split, finish
-        self._triples = asked.triples
+        self._asked, self._finish = asked, finish
         self._scores: ScoreArray = np.empty(0, dtype=np.float64)
         self._kind = ""
-        self._scored = np.zeros(len(self._triples), dtype=np.bool_)
+        self._scored = np.zeros(len(asked.triples), dtype=np.bool_)
 
     @property
     def remaining(self) -> int:
@@ -45,20 +44,21 @@ class Evaluator:
         are not finite or of a wrong shape, of another type than before, or for a triple scored already.
         """
         rows = self._rows(index)
-        part, kind = accept(scores, self._triples[rows], self._split, len(self._triples))
+        triples = self._asked.triples
+        part, kind = accept(scores, triples[rows], self._asked.split, len(triples))
         self._refuse(self._scored[rows], rows, "are scored already")
         if len(distinct := np.unique(rows)) < len(rows):
-            numbers = np.bincount(rows, minlength=len(self._triples))
+            numbers = np.bincount(rows, minlength=len(triples))
             self._refuse(numbers[distinct] > 1, distinct, "are in this batch more than once")
         if not len(rows):
             return
         if self._kind and kind != self._kind:
             raise ScoreError(
-                f"{self._where}: scores have the type {self._kind} before and {kind} in this batch: different "
+                f"{self._asked.where}: scores have the type {self._kind} before and {kind} in this batch: different "
                 f"precisions do not compare; give one type"
             )
         if not self._kind:
-            self._scores = cast("ScoreArray", np.empty(len(self._triples), dtype=part.dtype))
+            self._scores = cast("ScoreArray", np.empty(len(triples), dtype=part.dtype))
             self._kind = kind
         self._scores[rows] = part
         self._scored[rows] = True
@@ -68,12 +68,8 @@ class Evaluator:
         self._refuse(~self._scored, np.arange(len(self._scored)), f"of {len(self._scored)} have no score")
         return self._finish(self._scores, self._kind)
 
-    @property
-    def _where(self) -> str:
-        return f"{self._split.dataset} {self._split.name}"
-
     def _rows(self, index: Index) -> IntArray:
-        total = len(self._triples)
+        total = len(self._scored)
         if isinstance(index, slice):
             return np.arange(total)[index]
         try:
@@ -96,9 +92,8 @@ class Evaluator:
         return rows.astype(np.int64)
 
     def _refuse(self, wrong: NDArray[np.bool_], rows: IntArray, what: str) -> None:
-        if not wrong.any():
-            return
-        number, names = int(np.count_nonzero(wrong)), self._split.named(self._triples[rows[wrong][:SHOWN]])
-        shown = "; ".join(f"({', '.join(name)})" for name in names)
-        rest = f"; and {number - SHOWN} more" if number > SHOWN else ""
-        raise ScoreError(f"{self._where}: {number} triples {what}: {shown}{rest}; score each row of task.triples once")
+        if wrong.any():
+            raise ScoreError(
+                f"{self._asked.where}: {int(np.count_nonzero(wrong))} triples {what}: "
+                f"{self._asked.shown(rows[wrong])}; score each row of task.triples once"
+            )

@@ -22,10 +22,9 @@ from mtbench.errors import DatasetError, UsageError
 from mtbench.evaluation.questions import Questions
 from mtbench.evaluation.streaming import Evaluator
 from mtbench.heuristics.figures import Floors
-from mtbench.metrics import closed as metrics
-from mtbench.metrics import summary
+from mtbench.metrics import closed, summary
 from mtbench.names import COLUMN, HEAD, RELATION, TAIL, BoolArray, IntArray, ScoreArray, Scorer, Side
-from mtbench.ranking import candidates as candidates_module
+from mtbench.ranking import candidates
 from mtbench.ranking.candidates import Candidates
 from mtbench.ranking.filtered import Filtered, filter_side
 from mtbench.ranking.full import RankedSide, rank_all
@@ -113,13 +112,13 @@ class Task:
         if number > LISTED:
             raise UsageError(
                 f"{self.name}: {number:,} candidates are too many to list; pass a scorer to run or evaluate, which is "
-                f"asked for them in batches, or use a sampled protocol: {', '.join(candidates_module.SAMPLED)}"
+                f"asked for them in batches, or use a sampled protocol: {', '.join(candidates.SAMPLED)}"
             )
         return {side: filtered.listed() for side, filtered in self._filtered.items()}
 
     @property
     def _filtered(self) -> Mapping[Side, Filtered]:
-        pool = candidates_module.vocabulary_named(self.candidates.vocabulary)
+        pool = candidates.vocabulary_named(self.candidates.vocabulary)
         return {side: filter_side(self.split, side, empty_slots=pool.empty_slots) for side in self.sides}
 
     @property
@@ -245,7 +244,7 @@ class Task:
             optimistic=found.get("optimistic", {}),
             pessimistic=found.get("pessimistic", {}),
             chance=summary.chance(drawn.numbers, drawn.protocol, drawn.vocabulary),
-            tie_rate=metrics.tie_rate(ranks.equal),
+            tie_rate=closed.tie_rate(ranks.equal),
             floors=self.floors,
             ranks=ranks,
             warnings=sentences,
@@ -274,9 +273,9 @@ def task(
     split and ``unversioned`` for any other. Raises `UnknownNameError` for a protocol or vocabulary that
     does not exist, and `UsageError` for a split without targets.
     """
-    drawn = candidates_module.draw(split, protocol, vocabulary, seed)
+    drawn = candidates.draw(split, protocol, vocabulary, seed)
     if dataset_version is None:
-        record = candidates_module.released(split)
+        record = candidates.released(split)
         dataset_version = record.version if record else UNVERSIONED
     return Task(split, drawn, dataset_version)
 
@@ -317,7 +316,7 @@ def _warnings(
         yield f"{alone} of {len(ranks)} targets have no candidate (all are known triples) and rank first for free"
     share = f"{np.count_nonzero(ranks.equal)} of {len(ranks)} targets"
     best, worst = found["optimistic"], found["pessimistic"]
-    if metrics.spread(best, worst) > FLAG_SPREAD:
+    if closed.spread(best, worst) > FLAG_SPREAD:
         yield (
             f"{share} tie with a candidate, and the MRR is {best['mrr']:.4f} or {worst['mrr']:.4f} as ties are "
             f"broken; the expected value is the one to report, with both bounds"

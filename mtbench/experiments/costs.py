@@ -23,7 +23,7 @@ Done = TypeVar("Done")
 
 
 @dataclass(frozen=True)
-class Meter:
+class Cost:
     """The cost of a run: that of the processes before, and that of this one since ``started``.
 
     ``started`` is a reading of `time.perf_counter`. What earlier processes took stands beside the checkpoints
@@ -66,18 +66,18 @@ class Meter:
         return reported
 
 
-def resumed(folder: Path, started: float) -> Meter:
-    """Return the meter that goes on from a folder of checkpoints, or from nothing where there are none.
+def resumed(folder: Path, started: float) -> Cost:
+    """Return the cost that goes on from a folder of checkpoints, or from nothing where there are none.
 
     Raises `CorruptedFileError` for a cost that somebody edited.
     """
     file = folder / COST_FILE
     if not file.exists():
-        return Meter(folder, started)
+        return Cost(folder, started)
     try:
         kept = json.loads(file.read_text(encoding="utf-8"))
         seconds, peak = float(kept["seconds"]), kept["peak"]
-        return Meter(folder, started, seconds, None if peak is None else int(peak))
+        return Cost(folder, started, seconds, None if peak is None else int(peak))
     except (ValueError, KeyError, TypeError) as error:
         raise CorruptedFileError(
             f"{file}: not the cost of a run ({error!r}); begin the run anew with --restart"

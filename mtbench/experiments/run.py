@@ -15,7 +15,7 @@ from typing import cast
 
 from filelock import FileLock, Timeout
 
-from mtbench.conventions import reading as conventions
+from mtbench.conventions import reading
 from mtbench.data import catalog
 from mtbench.data.loading import load
 from mtbench.data.splits import Dataset
@@ -23,7 +23,7 @@ from mtbench.data.store import cache_root
 from mtbench.errors import AtWorkError, UnknownNameError, UsageError
 from mtbench.evaluation.tasks import Task, task
 from mtbench.experiments import costs, models, told
-from mtbench.experiments.costs import FAILURE_FILE, Failure, Meter
+from mtbench.experiments.costs import FAILURE_FILE, Cost, Failure
 from mtbench.experiments.models import Context, Model, Progress, TellsMemory
 from mtbench.files.atomic import is_free, replace_file, storage_errors
 from mtbench.names import Scorer
@@ -100,7 +100,7 @@ class Trainee:
 
     name: str
     context: Context
-    cost: Meter
+    cost: Cost
     model: Model | None = None
 
     def train(self, make: models.Factory, data: Dataset) -> Model:
@@ -212,9 +212,9 @@ def _results(
 def _conventions(plan: Plan, model: str, score: Scorer, data: Dataset) -> dict[str, object]:
     """Return what one scorer gets under the standard and each convention of the paper, per protocol asked for."""
     protocols = [
-        name for name in dict.fromkeys(protocol for protocol, _ in plan.tasks()) if name in conventions.STANDARD.lists
+        name for name in dict.fromkeys(protocol for protocol, _ in plan.tasks()) if name in reading.STANDARD.lists
     ]
-    read = {name: conventions.compare_conventions(score, data.test, name, plan.candidate_seed) for name in protocols}
+    read = {name: reading.compare_conventions(score, data.test, name, plan.candidate_seed) for name in protocols}
     return {
         "dataset": data.name,
         "dataset_version": data.version,

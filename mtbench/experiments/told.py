@@ -88,7 +88,7 @@ def write(model: Model, data: Dataset, directory: Path, *, with_names: bool = Tr
 
             draw_training(history, title, directory / TRAINING_PICTURE)
     if assignments:
-        told = {name: compare(found, splits[name]) for name, found in assignments.items()}
+        told = {name: agreement(found, splits[name]) for name, found in assignments.items()}
         _write(directory / TASKS_FILE, {"dataset": data.name, "model": model.name, "graphs": told})
         if draws:
             from mtbench.experiments.plots import draw_assignments
@@ -96,7 +96,7 @@ def write(model: Model, data: Dataset, directory: Path, *, with_names: bool = Tr
             draw_assignments(assignments, splits, title, directory / ALPHA_PICTURE)
 
 
-def compare(assignment: Assignment, split: Split) -> Report:
+def agreement(assignment: Assignment, split: Split) -> Report:
     """Return an assignment of relations to tasks, and how well it agrees with the ground truth of a split.
 
     ``hard`` is the task with the largest share of each relation, ``soft`` the shares themselves; both are null

@@ -37,7 +37,7 @@ def assignment(relations, rows):
 
 
 def test_the_agreement_with_the_ground_truth_leaves_out_what_has_none(split):
-    found = learned.compare(
+    found = learned.agreement(
         assignment(
             ["<empty slot 5>", "knows", "likes", "eats", "hunts [red]", "sees", "knows (inverse)"],
             [[0.1, 0.9], [0.9, 0.1], [0.8, 0.2], [0.3, 0.7], [0.1, 0.9], [0.0, 1.0], [1.0, 0.0]],
@@ -54,7 +54,7 @@ def test_the_agreement_with_the_ground_truth_leaves_out_what_has_none(split):
 
 
 def test_without_ground_truth_there_is_nothing_to_agree_with(split):
-    found = learned.compare(assignment(["knows", "eats"], [[1, 0], [1, 0]]), replace(split, tasks={}))
+    found = learned.agreement(assignment(["knows", "eats"], [[1, 0], [1, 0]]), replace(split, tasks={}))
     assert (found["hard"], found["soft"], found["compared"], found["tasks_used"]) == (None, None, 0, 1)
 
 
@@ -108,7 +108,7 @@ def test_a_run_without_names_names_no_relation(telling, monkeypatch):
 
 
 def test_a_line_per_graph_says_how_the_tasks_agree(split, tmp_path):
-    told = {"test": learned.compare(assignment(list(TRUTH), np.eye(2)[[0, 0, 1, 1, 1]]), split)}
+    told = {"test": learned.agreement(assignment(list(TRUTH), np.eye(2)[[0, 0, 1, 1, 1]]), split)}
     (tmp_path / "tasks.json").write_text(json.dumps({"graphs": told}), encoding="utf-8")
     assert learned.summarise(tmp_path) == [
         "test graph: 2 of 2 tasks used, 2 patterns in the ground truth; ARI 1.000 (soft 1.000), "
