@@ -110,10 +110,9 @@ def two_hop_patterns(split: Split) -> tuple[Pattern, ...]:
 
 
 def _labels(split: Split) -> tuple[list[str], IntArray]:
-    names = [split.tasks.get(name, name) for name in split.relations.tolist()]
-    labels = sorted(set(names))
-    numbers = {label: number for number, label in enumerate(labels)}
-    return labels, np.array([numbers[name] for name in names], dtype=np.int64)
+    names = np.array([split.tasks.get(name, name) for name in split.relations.tolist()], dtype=np.str_)
+    labels, numbers = np.unique(names, return_inverse=True)
+    return labels.tolist(), numbers
 
 
 def _paths(split: Split, label_of: IntArray) -> tuple[IntArray, IntArray, IntArray]:

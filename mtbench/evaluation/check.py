@@ -9,7 +9,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -254,10 +254,11 @@ def _distributed(name: str, ours: FloatArray, theirs: FloatArray) -> Finding:
     return Finding(name, "pass", f"the same in distribution: {words}")
 
 
-def _renamed(subject: _Subject, build: Factory, seed: int, columns: tuple[int, ...], number: int) -> ScoreArray:
-    """Score the same triples on a split where ids of some columns are permuted."""
-    new = np.random.default_rng(seed + 1).permutation(number)
+def _renamed(subject: _Subject, build: Factory, seed: int, columns: tuple[int, ...]) -> ScoreArray:
+    """Score the same triples on a split where the ids of the relation column, or of both others, are permuted."""
     split = subject.task.split.observable()
+    number = split.num_relations if RELATION in columns else split.num_entities
+    new = np.random.default_rng(seed + 1).permutation(number)
 
     def rename(triples: IntArray) -> IntArray:
         renamed = triples.copy()
@@ -268,21 +269,13 @@ def _renamed(subject: _Subject, build: Factory, seed: int, columns: tuple[int, .
     return subject.read(build(replace(split, graph=rename(split.graph)), seed), rename(subject.triples))
 
 
-def _with_entities_renamed(subject: _Subject, build: Factory, seed: int) -> ScoreArray:
-    return _renamed(subject, build, seed, (HEAD, TAIL), subject.task.split.num_entities)
-
-
-def _with_relations_renamed(subject: _Subject, build: Factory, seed: int) -> ScoreArray:
-    return _renamed(subject, build, seed, (RELATION,), subject.task.split.num_relations)
-
-
 def _with_targets(subject: _Subject, build: Factory, seed: int) -> ScoreArray:
     return subject.read(build(subject.task.split, seed), subject.triples)
 
 
 REBUILT: Mapping[str, _Other] = {
-    "entity names": _with_entities_renamed,
-    "relation names": _with_relations_renamed,
+    "entity names": partial(_renamed, columns=(HEAD, TAIL)),
+    "relation names": partial(_renamed, columns=(RELATION,)),
     "targets": _with_targets,
 }
 

@@ -305,7 +305,7 @@ def evaluate(
     of Zhou et al. 2023, section 5; ``dual-exact`` is the expectation of its ``dual`` over the draw.
     """
     chosen = task(split, protocol, vocabulary, seed, dataset_version=dataset_version)
-    return chosen._finish(chosen._ranked(score, batch_size, progress))
+    return chosen.run(score, batch_size=batch_size, progress=progress)
 
 
 def _warnings(
