@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, fields
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields
 from pathlib import Path
-from urllib.parse import urlsplit
+from typing import Annotated
 
-from mtbench.errors import MtbenchError, UnknownNameError
-from mtbench.results.runs import REGIMES, Regime
+from pydantic import Field
+
+from mtbench.errors import MtbenchError
+from mtbench.files import schema
+from mtbench.results.runs import Regime
+from mtbench.results.saved import is_address
 
 LONGEST_REMARK = 600
 """Characters of a sentence: what it quotes may be a megabyte long."""
@@ -86,7 +90,7 @@ class Card:
     regime: Regime
     hardware: str
     pretraining_graphs: tuple[str, ...] = ()
-    parameters: int | None = None
+    parameters: Annotated[int, Field(ge=0, le=MOST_PARAMETERS)] | None = None
     summary: str = ""
     citation: str = ""
 
@@ -100,12 +104,8 @@ class Card:
             value = getattr(self, needed)
             if not value or (isinstance(value, tuple) and "" in value):
                 raise SubmissionError(f"{needed} must not be empty")
-        if self.regime not in REGIMES:
-            raise SubmissionError(str(UnknownNameError("regime", self.regime, REGIMES)))
         if not is_address(self.url):
             raise SubmissionError(f"url must be an address that begins with https://, not {self.url!r}")
-        if self.parameters is not None and not 0 <= self.parameters <= MOST_PARAMETERS:
-            raise SubmissionError("parameters must be the number of trained ones, from 0 to 10^15")
 
 
 def read(path: Path) -> Card:
@@ -136,38 +136,7 @@ def read_table(path: Path) -> dict[str, object]:
 
 def parse(table: Mapping[str, object]) -> Card:
     """Return the card of a table; raises `SubmissionError` for a field that is missing, unknown or of another type."""
-    declared = {one.name: one for one in fields(Card)}
-    for key in table:
-        if key not in declared:
-            raise SubmissionError(str(UnknownNameError("field of a card", key, declared)))
-    needed = [name for name, one in declared.items() if one.default is MISSING]
-    if missing := [name for name in needed if name not in table]:
-        raise SubmissionError(f"the card lacks {', '.join(missing)}")
-    values: dict[str, object] = {}
-    for key, value in table.items():
-        kind = str(declared[key].type)
-        if "tuple" in kind:
-            good = isinstance(value, list) and all(isinstance(one, str) for one in value)
-            values[key] = tuple(value) if isinstance(value, list) else value
-        elif "int" in kind:
-            good = isinstance(value, int) and not isinstance(value, bool)
-            values[key] = value
-        else:
-            good = isinstance(value, str)
-            values[key] = value
-        if not good:
-            wanted = "a list of texts" if "tuple" in kind else "a whole number" if "int" in kind else "a text"
-            raise SubmissionError(f"{key} must be {wanted}, not {repr(value)[:60]}")
-    return Card(**values)  # type: ignore[arg-type]
-
-
-def is_address(text: str) -> bool:
-    """Tell whether a text is an address a page may link to: http or https, with a host."""
-    try:
-        parts = urlsplit(text)
-        return parts.scheme in ("http", "https") and bool(parts.hostname) and " " not in text
-    except ValueError:
-        return False
+    return schema.convert(table, Card, "the card", SubmissionError)
 
 
 def expect_plain(name: str, text: str, *, lines: bool = False) -> None:
@@ -180,3 +149,26 @@ def expect_plain(name: str, text: str, *, lines: bool = False) -> None:
     for character in text:
         if character in "<>" or not (character.isprintable() or (lines and character == "\n")):
             raise SubmissionError(f"{name} must be plain text, without {character!r}: {text[:60]!r}")
+
+
+def texts(value: object, where: str = "") -> Iterator[tuple[str, str]]:
+    """Return every text in a value that was read as JSON, keys too, with the keys that lead there."""
+    if isinstance(value, str):
+        yield where, value
+    elif isinstance(value, dict):
+        for key, inner in value.items():
+            yield f"a key of {where}" if where else "a key", key
+            yield from texts(inner, f"{where} {key}".strip()[:80])
+    elif isinstance(value, list):
+        for inner in value:
+            yield from texts(inner, where)
+
+
+def unplain(value: object) -> str | None:
+    """Return what is wrong with the first text in a value that no page should show, None where all are plain."""
+    for where, text in texts(value):
+        try:
+            expect_plain(where, text)
+        except SubmissionError as error:
+            return str(error)
+    return None

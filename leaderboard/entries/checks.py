@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import permutations
 from pathlib import Path
-from typing import Any
 
 from leaderboard.entries import run_checks
 from leaderboard.entries.cards import CARD_FILE, SLUG, TRAIN, Card, Problem, SubmissionError, quote
@@ -36,9 +35,11 @@ class Examined:
     runs: tuple[RunRead, ...] = ()
 
     def prints(self) -> Iterator[tuple[tuple[str, Task, str], RunRead]]:
-        """Return the fingerprints of all ranks, by dataset and task, with their runs."""
+        """Return the fingerprints of ranks that no other model has by chance, by dataset and task, with their runs."""
         for run in self.runs:
-            yield from (((run.headline["dataset"], task, one), run) for task, one in run.prints.items())
+            for task, ranks in run.ranks.items():
+                if one := run_checks.fingerprint(ranks):
+                    yield (run.headline.dataset, task, one), run
 
 
 def check(directory: Path, others: Iterable[Path] = ()) -> list[Problem]:
@@ -90,7 +91,7 @@ def _sentences(entries: Iterable[Examined]) -> dict[str, tuple[str, ...]]:
 
 def folders(root: Path) -> list[Path]:
     """Return every folder below ``root`` that is or should be an entry, sorted; raises `SubmissionError` for none."""
-    found = sorted(path for path in root.iterdir() if path.is_dir() and path.name[0] != ".") if root.is_dir() else []
+    found = _below(root)
     if not found:
         raise SubmissionError(
             f"{root} holds no entries (a folder with {CARD_FILE} each): name the folder of a leaderboard with "
@@ -99,10 +100,15 @@ def folders(root: Path) -> list[Path]:
     return found
 
 
+def _below(root: Path) -> list[Path]:
+    # What is hidden is the torso that a killed process left.
+    return sorted(path for path in root.iterdir() if path.is_dir() and path.name[0] != ".") if root.is_dir() else []
+
+
 def siblings(directory: Path, root: Path) -> list[Path]:
     """Return the other entries below ``root``."""
     own = directory.resolve()
-    return [path for path in folders(root) if path.resolve() != own] if root.is_dir() else []
+    return [path for path in _below(root) if path.resolve() != own]
 
 
 def named(root: Path, name: str) -> Path:
@@ -148,22 +154,22 @@ def examine(directory: Path) -> Examined:
     for folder in sorted({"/".join(name.split("/")[:2]) for name in inside.files if name.count("/") >= 2}):
         run, found = run_checks.read(directory, folder, inside.files)
         problems += found
-        read += [run] if run.payloads else []
+        read += [run] if run.saved else []
     if not read:
         problems.append(Problem("empty", slug, "holds no runs: mtbench submit RUN... --to DIR lays them out"))
     readable = not problems
     for run in read:
         problems += run_checks.held(directory, run)
-    problems += _layout(read)
-    problems += _seeds(slug, read)
     if card is not None and read:
         problems += _claims(slug, card, read)
+    problems += _layout(read)
+    problems += _seeds(slug, read)
     return Examined(slug, tuple(problems), readable, tuple(read))
 
 
 def _layout(read: Sequence[RunRead]) -> Iterator[Problem]:
     for run in read:
-        name, seed = run.headline["dataset"], run.headline["seed"]
+        name, seed = run.headline.dataset, run.headline.seed
         folder = f"{name.replace('/', '-')}/seed{seed}"
         if run.where.partition("/")[2] != folder:
             yield Problem("folder", run.where, f"holds {name}, seed {seed}: it belongs into {folder}")
@@ -173,18 +179,18 @@ def _seeds(slug: str, read: Sequence[RunRead]) -> Iterator[Problem]:
     """Check that the runs on a dataset are seeds of one model: the same settings, and no seed twice."""
     by_dataset: dict[str, list[RunRead]] = defaultdict(list)
     for run in read:
-        by_dataset[run.headline["dataset"]].append(run)
+        by_dataset[run.headline.dataset].append(run)
     for name, some in by_dataset.items():
-        seeds = [run.headline["seed"] for run in some]
+        seeds = [run.headline.seed for run in some]
         for seed in sorted({seed for seed in seeds if seeds.count(seed) > 1}):
             yield Problem("seed", slug, f"seed {seed} of {name} is there {seeds.count(seed)} times: keep one run of it")
-        finished = [run for run in some if run.headline["status"] == "ok"]
+        finished = [run for run in some if run.headline.status == "ok"]
         for run in finished[1:]:
             yield from _settings(finished[0], run)
 
 
 def _settings(first: RunRead, run: RunRead) -> Iterator[Problem]:
-    one, other = first.headline["hyperparameters"], run.headline["hyperparameters"]
+    one, other = first.headline.hyperparameters, run.headline.hyperparameters
     for key in sorted(one.keys() & other.keys()):
         if one[key] != other[key]:
             message = f"{key} is {quote(other[key])}, in {first.where} {quote(one[key])}: submit them as two entries"
@@ -198,13 +204,11 @@ def _claims(slug: str, card: Card, read: Sequence[RunRead]) -> Iterator[Problem]
     """Compare what the card says with what the runs say; a run that never began knows no more than its name."""
     for run in read:
         info = run.headline
-        if info["model"] != card.model:
-            yield Problem(
-                "model", run.where, f"is of {quote(info['model'])}, the card says {quote(card.model)}: {_MEND}"
-            )
-        if info["regime"] != card.regime and info["status"] == "ok":
-            yield Problem("regime", run.where, f"is {info['regime']}, the card says {card.regime}: {_MEND}")
-    graphs = {graph for run in read for graph in _foreign(run.headline)}
+        if info.model != card.model:
+            yield Problem("model", run.where, f"is of {quote(info.model)}, the card says {quote(card.model)}: {_MEND}")
+        if info.regime != card.regime and info.status == "ok":
+            yield Problem("regime", run.where, f"is {info.regime}, the card says {card.regime}: {_MEND}")
+    graphs = foreign((run.headline.dataset, run.headline.pretraining_graphs) for run in read)
     for graph in sorted(graphs - set(card.pretraining_graphs)):
         yield Problem("pretraining", slug, f"the runs learned from {quote(graph)}, the card lacks it: {_MEND}")
     for graph in sorted(set(card.pretraining_graphs) - graphs):
@@ -214,9 +218,9 @@ def _claims(slug: str, card: Card, read: Sequence[RunRead]) -> Iterator[Problem]
 _MEND = f"mend {CARD_FILE}, or submit the right runs"
 
 
-def _foreign(info: Mapping[str, Any]) -> set[str]:
-    """Return the graphs a run learned from besides the training graph of its own dataset."""
-    return set(info["pretraining_graphs"]) - {f"{info['dataset']}{TRAIN}"}
+def foreign(learned: Iterable[tuple[str, Iterable[str]]]) -> set[str]:
+    """Return the graphs that runs on datasets learned from besides the training graph of each dataset."""
+    return {graph for dataset, graphs in learned for graph in graphs if graph != f"{dataset}{TRAIN}"}
 
 
 def _compared(entries: Sequence[Examined]) -> dict[str, list[Problem]]:
@@ -249,8 +253,8 @@ def _usual_floors(entries: Sequence[Examined]) -> dict[tuple[str, ...], dict[str
     gathered: dict[tuple[str, ...], dict[str, Metrics]] = defaultdict(dict)
     for entry in entries:
         for run in entry.runs:
-            for task, floors in run.floors.items():
-                for name, values in floors.items():
+            for task, found in run.saved.items():
+                for name, values in found.floors.items():
                     gathered[(*_identity(run, task), name)].setdefault(entry.slug, values)
     return {
         key: {metric: statistics.median(one[metric] for one in some.values()) for metric in METRICS}
@@ -259,14 +263,14 @@ def _usual_floors(entries: Sequence[Examined]) -> dict[tuple[str, ...], dict[str
 
 
 def _identity(run: RunRead, task: Task) -> tuple[str, ...]:
-    payload = run.payloads[task]
-    return payload["dataset"], payload["dataset_version"], payload["candidates_sha256"]
+    found = run.saved[task]
+    return found.dataset, found.dataset_version, found.candidates_sha256
 
 
 def _floors(run: RunRead, usual: Mapping[tuple[str, ...], Mapping[str, float]]) -> Iterator[Problem]:
     """Compare the floors of a run with what most entries have on the same candidates."""
-    for task, floors in run.floors.items():
-        for name, values in floors.items():
+    for task, found in run.saved.items():
+        for name, values in found.floors.items():
             middle = usual[(*_identity(run, task), name)]
             for metric, value in values.items():
                 if abs(value - middle[metric]) > FLOOR_TOLERANCE * max(1, middle[metric]):

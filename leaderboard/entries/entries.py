@@ -8,7 +8,7 @@ from pathlib import Path
 
 from leaderboard.entries.cards import CARD_FILE, SLUG, Card, SubmissionError, read
 from mtbench.ranking.candidates import SAMPLED, VOCABULARIES
-from mtbench.results import result as results
+from mtbench.results import result
 from mtbench.results.result import Result
 from mtbench.results.runs import RESULT_FILE
 
@@ -49,18 +49,6 @@ class Entry:
         return self.directory.name
 
 
-def folders(root: Path) -> list[Path]:
-    """Return the folders of entries below ``root``, sorted; raises `SubmissionError` where there are none."""
-    found = sorted(path.parent for path in root.glob(f"*/{CARD_FILE}")) if root.is_dir() else []
-    found = [path for path in found if not path.name.startswith(".")]  # the torso a killed process left
-    if not found:
-        raise SubmissionError(
-            f"{root} holds no entries (a folder with {CARD_FILE} each): name the folder of a leaderboard with "
-            "--entries DIR, or make an entry with mtbench submit RUN... --to DIR"
-        )
-    return found
-
-
 def load(directory: Path) -> Entry:
     """Read one entry.
 
@@ -73,7 +61,7 @@ def load(directory: Path) -> Entry:
         )
     card = read(directory / CARD_FILE)
     runs: dict[str, list[Run]] = {}
-    for folder in run_folders(directory):
+    for folder in sorted(path.parent for path in directory.glob(f"*/*/{RESULT_FILE}")):
         run = Run(folder, dict(_results(folder)))
         runs.setdefault(run.headline.dataset, []).append(run)
     if not runs:
@@ -82,12 +70,7 @@ def load(directory: Path) -> Entry:
     return Entry(directory, card, {name: tuple(some) for name, some in by_seed.items()})
 
 
-def run_folders(directory: Path) -> list[Path]:
-    """Return the run directories of an entry, ``DATASET/seedK``, sorted."""
-    return sorted(path.parent for path in directory.glob(f"*/*/{RESULT_FILE}"))
-
-
 def _results(folder: Path) -> Iterator[tuple[tuple[str, str], Result]]:
     for path in [folder / RESULT_FILE, *sorted(folder.glob(f"*/{RESULT_FILE}"))]:
-        result = results.load(path.parent)
-        yield (result.protocol, result.vocabulary), result
+        found = result.load(path.parent)
+        yield (found.protocol, found.vocabulary), found

@@ -14,6 +14,7 @@ from leaderboard.entries.cards import CARD_BYTES, CARD_FILE, Problem
 from mtbench.experiments.run import CHECKPOINTS, CONVENTIONS_FILE
 from mtbench.experiments.told import HISTORY_FILE, TASKS_FILE
 from mtbench.ranking.candidates import PROTOCOLS, VOCABULARIES
+from mtbench.results import runs
 from mtbench.results.runs import RANKS_FILE, RESULT_FILE
 
 KIB, MIB = 1024, 1024 * 1024
@@ -21,7 +22,7 @@ MOST_BYTES = 64 * MIB
 MOST_FILES = 5_000
 SIZES = {
     CARD_FILE: CARD_BYTES,
-    RESULT_FILE: 256 * KIB,
+    RESULT_FILE: runs.MOST_BYTES,
     RANKS_FILE: 8 * MIB,
     CONVENTIONS_FILE: 256 * KIB,
     HISTORY_FILE: 4 * MIB,

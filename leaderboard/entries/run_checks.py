@@ -4,39 +4,28 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from leaderboard.entries.cards import Problem, quote
+from leaderboard.entries.cards import Problem, quote, unplain
 from leaderboard.entries.entries import TASKS
 from leaderboard.entries.files import RUN_FILES, SIZES
-from leaderboard.entries.reading import expect_ranks, read_json, unplain
-from leaderboard.entries.shapes import (
-    HEADER,
-    bounds,
-    conventions_shape,
-    history_shape,
-    result_shape,
-    tasks_shape,
-    without_slots,
-)
+from leaderboard.entries.shapes import BESIDE, HEADER, Conventions, Shown, bounds, shaped, without_slots
 from mtbench.conventions.reading import STANDARD
 from mtbench.data import catalog
 from mtbench.errors import ResultError
-from mtbench.experiments.run import CONVENTIONS_FILE
-from mtbench.experiments.told import HISTORY_FILE, TASKS_FILE
+from mtbench.experiments.told import TASKS_FILE
 from mtbench.heuristics.figures import FLOORS
 from mtbench.names import METRICS
 from mtbench.ranking.ranks import Ranks
-from mtbench.results import result as results
-from mtbench.results import runs
+from mtbench.results import result
 from mtbench.results.rescoring import FORGIVEN
-from mtbench.results.result import EVALUATOR_VERSION, TOLERANCE, Metrics
-from mtbench.results.runs import RANKS_FILE, RESULT_FILE
+from mtbench.results.result import EVALUATOR_VERSION, TOLERANCE
+from mtbench.results.runs import RANKS_FILE, RESULT_FILE, read_json
+from mtbench.results.saved import Limits, Saved, read_ranks
 
 TELLING = 8
 """Different counts that ranks must have before two models cannot have them by chance."""
@@ -46,23 +35,20 @@ Task = tuple[str, str]
 
 @dataclass
 class RunRead:
-    """One run as it was read: its results by task, of which the first is the headline, and what tells it from others.
+    """One run as it was read: its results by task, of which the first is the headline, and their ranks.
 
-    ``places`` are the folders of the results within the run; ``prints`` fingerprints of its ranks by task, of those
-    that no other model has by chance; ``floors`` what scorers that learn nothing reach on each task, which cannot
-    be recomputed from counts.
+    ``places`` are the folders of the results within the run.
     """
 
     where: str
-    payloads: dict[Task, dict[str, Any]] = field(default_factory=dict)
+    saved: dict[Task, Saved] = field(default_factory=dict)
     places: dict[Task, str] = field(default_factory=dict)
-    prints: dict[Task, str] = field(default_factory=dict)
-    floors: dict[Task, Mapping[str, Metrics]] = field(default_factory=dict)
+    ranks: dict[Task, Ranks] = field(default_factory=dict)
 
     @property
-    def headline(self) -> Mapping[str, Any]:
+    def headline(self) -> Saved:
         """What ``result.json`` of the run itself holds."""
-        return next(iter(self.payloads.values()))
+        return next(iter(self.saved.values()))
 
 
 def may_name_targets(dataset: str) -> bool:
@@ -90,57 +76,65 @@ def read(directory: Path, folder: str, files: Collection[str]) -> tuple[RunRead,
         return run, [Problem("missing", run.where, f"there is no {RESULT_FILE} in it: submit the whole run")]
     for place in sorted(places):
         where = f"{run.where}/{place}".rstrip("/")
-        ranks = f"{place}/{RANKS_FILE}".lstrip("/")
-        payload, found = _result(directory / folder / place, where, ranks in inside)
-        problems += found
-        if payload is None:
+        try:
+            found, ranks = _result(directory / folder / place, f"{place}/{RANKS_FILE}".lstrip("/") in inside)
+        except _Unreadable as error:
+            problems.append(Problem(error.name, f"{where}/{error.file}", error.message))
             continue
-        task = (payload["protocol"], payload["vocabulary"])
+        task = (found.protocol, found.vocabulary)
         if place not in ("", "-".join(task)):
             problems.append(Problem("folder", where, f"holds {quote('-'.join(task))}: name the folder after it"))
-        if task in run.payloads:
+        if task in run.saved:
             problems.append(Problem("duplicate", where, f"{quote('-'.join(task))} is there twice: keep one"))
             continue
-        run.payloads[task], run.places[task] = payload, place
-        if payload["floors"]:
-            run.floors[task] = payload["floors"]
+        run.saved[task], run.places[task] = found, place
+        if ranks is not None:
+            run.ranks[task] = ranks
     for name in RUN_FILES[2:]:
         if name in inside:
             problems += _beside(directory / folder / name, run)
     return run, problems
 
 
-def _result(folder: Path, where: str, has_ranks: bool) -> tuple[dict[str, Any] | None, list[Problem]]:
-    """Read one result, and make sure of its ranks before anything else opens them."""
+@dataclass(eq=False)
+class _Unreadable(Exception):  # noqa: N818
+    """Why a result is left out."""
+
+    name: str
+    message: str
+    file: str = RESULT_FILE
+
+
+def _result(folder: Path, has_ranks: bool) -> tuple[Saved, Ranks | None]:
+    """Read one result with its ranks, which are made sure of before anything else opens them."""
     try:
         payload = read_json(folder / RESULT_FILE, SIZES[RESULT_FILE])
     except ResultError as error:
-        return None, [Problem("json", f"{where}/{RESULT_FILE}", f"{error}: evaluate again")]
-    problems = [
-        Problem("shape", f"{where}/{RESULT_FILE}", f"{message}: evaluate again") for message in result_shape(payload)
-    ]
+        raise _Unreadable("json", f"{error}: evaluate again") from error
     if wrong := unplain(payload):
-        problems.append(Problem("text", f"{where}/{RESULT_FILE}", f"{wrong}; a page shows it: run again without it"))
-    if problems or not isinstance(payload, dict):
-        return None, problems
-    name = payload["dataset"]
-    if name not in catalog.names():
-        message = f"{quote(name)} is no released dataset (mtbench list): only these can be compared"
-        return None, [Problem("dataset", f"{where}/{RESULT_FILE}", message)]
-    if has_ranks:
-        record = catalog.record(name)
-        graph = record.graphs["test"]
-        most = max(graph.entities, graph.relation_slots, 50)
-        try:
-            expect_ranks(folder / RANKS_FILE, record.parts["test/targets"].triples, most)
-        except ResultError as error:
-            return None, [Problem("ranks", f"{where}/{RANKS_FILE}", f"{error}: evaluate again")]
-    elif payload["ranks_sha256"] is not None:
+        raise _Unreadable("text", f"{wrong}; a page shows it: run again without it")
+    try:
+        found = shaped(payload, Shown)
+    except ResultError as error:
+        raise _Unreadable("shape", f"{error}: evaluate again") from error
+    if found.dataset not in catalog.names():
+        message = f"{quote(found.dataset)} is no released dataset (mtbench list): only these can be compared"
+        raise _Unreadable("dataset", message)
+    if has_ranks and found.ranks_sha256 is None:
+        raise _Unreadable("ranks", f"{RESULT_FILE} knows of no ranks: delete it", RANKS_FILE)
+    if found.ranks_sha256 is None:
+        return found, None
+    if not has_ranks:
         message = f"is missing, and {RESULT_FILE} names its hash: submit the whole run"
-        return None, [Problem("missing", f"{where}/{RANKS_FILE}", message)]
-    if has_ranks and payload["ranks_sha256"] is None:
-        return None, [Problem("ranks", f"{where}/{RANKS_FILE}", f"{RESULT_FILE} knows of no ranks: delete it")]
-    return payload, []
+        raise _Unreadable("missing", message, RANKS_FILE)
+    record = catalog.record(found.dataset)
+    graph = record.graphs["test"]
+    limits = Limits(record.parts["test/targets"].triples, max(graph.entities, graph.relation_slots, 50))
+    try:
+        return found, read_ranks(folder / RANKS_FILE, limits)
+    except ResultError as error:
+        message = str(error).removeprefix(f"{folder / RANKS_FILE}: ")
+        raise _Unreadable("ranks", message, RANKS_FILE) from error
 
 
 def _beside(path: Path, run: RunRead) -> Iterator[Problem]:
@@ -151,91 +145,77 @@ def _beside(path: Path, run: RunRead) -> Iterator[Problem]:
     except ResultError as error:
         yield Problem("json", where, f"{error}: delete it, or run again")
         return
-    shown = without_slots(payload) if path.name == TASKS_FILE else payload
-    if wrong := unplain(shown):
+    if wrong := unplain(without_slots(payload) if path.name == TASKS_FILE else payload):
         yield Problem("text", where, f"{wrong}; a page shows it: delete the file, or run again")
-    shapes = {HISTORY_FILE: history_shape, TASKS_FILE: tasks_shape, CONVENTIONS_FILE: conventions_shape}
-    if wrong := shapes[path.name](payload):
-        yield Problem("shape", where, f"{wrong}: delete it, or run again")
-    elif path.name == CONVENTIONS_FILE and run.payloads and isinstance(payload, dict):
-        for message in _unlike(payload, run):
+    try:
+        found = shaped(payload, BESIDE[path.name])
+        for message in _unlike(found, run) if run.saved and isinstance(found, Conventions) else ():
             yield Problem("conventions", where, f"{message}: delete it, or run again with --paper")
-    if path.name == TASKS_FILE and run.payloads and not may_name_targets(run.headline["dataset"]):
+    except ResultError as error:
+        yield Problem("shape", where, f"{error}: delete it, or run again")
+    if path.name == TASKS_FILE and run.saved and not may_name_targets(run.headline.dataset):
         yield Problem("names", where, "names relations of data that may not be passed on: delete it")
 
 
 def held(directory: Path, run: RunRead) -> Iterator[Problem]:
     """Check a run that could be read: figures from counts, hashes of the release, versions, completeness."""
-    for task, payload in run.payloads.items():
+    for task, found in run.saved.items():
         where = f"{run.where}/{run.places[task]}".rstrip("/")
-        folder = directory.parent / where
-        yield from _figures(folder, where, payload)
-        yield from _released(where, payload)
-        yield from _ranks(folder, where, task, payload, run)
+        yield from _figures(directory.parent / where, where, found)
+        yield from _released(where, found)
+        if task in run.ranks and run.ranks[task].named and not may_name_targets(found.dataset):
+            message = "names targets of data that may not be passed on: submit the run again, which leaves them out"
+            yield Problem("names", f"{where}/{RANKS_FILE}", message)
     first = run.headline
-    for task, payload in run.payloads.items():
+    for task, found in run.saved.items():
         for key in ("dataset", "dataset_version", "model", "seed", "regime", "pretraining_graphs", "hyperparameters"):
-            if payload["status"] == first["status"] and payload[key] != first[key]:
-                message = f"{key} of {'-'.join(task)} is not that of the run: {quote(payload[key])}"
+            if found.status == first.status and getattr(found, key) != getattr(first, key):
+                message = f"{key} of {'-'.join(task)} is not that of the run: {quote(getattr(found, key))}"
                 yield Problem("run", run.where, f"{message}; put the results of one run together")
-    if first["status"] != "ok":
-        yield Problem("unfinished", run.where, f"{first['status']}: shown, not ranked", remark=True)
-    elif missing := [task for task in TASKS if task not in run.payloads]:
+    if first.status != "ok":
+        yield Problem("unfinished", run.where, f"{first.status}: shown, not ranked", remark=True)
+    elif missing := [task for task in TASKS if task not in run.saved]:
         message = f"lacks {', '.join(map('-'.join, missing))}: shown, not ranked; run --protocol all --vocabulary all"
         yield Problem("incomplete", run.where, message, remark=True)
 
 
-def _figures(folder: Path, where: str, payload: Mapping[str, Any]) -> Iterator[Problem]:
+def _figures(folder: Path, where: str, found: Saved) -> Iterator[Problem]:
     """Compare a result with its counts; one of an earlier evaluator may have other figures and is not ranked."""
-    version = payload["evaluator_version"]
+    version = found.evaluator_version
     earlier = version.isdecimal() and version.isascii() and int(version) < int(EVALUATOR_VERSION)
     if earlier:
         message = f"evaluator version {version}, now {EVALUATOR_VERSION}: shown, not ranked; mtbench verify --rescore"
         yield Problem("outdated", where, message, remark=True)
-    for problem in results.verify(folder).problems:
-        if earlier and problem.name in FORGIVEN:
-            continue
-        message = problem.message
-        for name in (RESULT_FILE, RANKS_FILE):
-            message = message.removeprefix(f"{folder / name}: ")
-        yield Problem(problem.name, where, f"{message}; evaluate again and submit that")
-    if not earlier and set(payload["floors"]) != set(FLOORS):
-        yield Problem("floors", where, f"floors must be exactly {', '.join(FLOORS)}; evaluate again and submit that")
-    for message in bounds(payload):
-        yield Problem("bounds", where, f"{message}; evaluate again and submit that")
-    if payload["ranks_sha256"] is None and any(payload[name] for name in ("metrics", "optimistic", "pessimistic")):
+    wrong = [
+        (one.name, one.message) for one in result.verify(folder).problems if not earlier or one.name not in FORGIVEN
+    ]
+    if not earlier and set(found.floors) != set(FLOORS):
+        wrong.append(("floors", f"floors must be exactly {', '.join(FLOORS)}"))
+    wrong += [("bounds", message) for message in bounds(found)]
+    for name, message in wrong:
+        for file in (RESULT_FILE, RANKS_FILE):
+            message = message.removeprefix(f"{folder / file}: ")
+        yield Problem(name, where, f"{message}; evaluate again and submit that")
+    if found.ranks_sha256 is None and (found.metrics or found.optimistic or found.pessimistic):
         yield Problem("metrics", where, "figures without ranks: only what follows from counts is shown")
 
 
-def _released(where: str, payload: Mapping[str, Any]) -> Iterator[Problem]:
+def _released(where: str, found: Saved) -> Iterator[Problem]:
     """Compare what was scored with the catalogue."""
-    name, record = payload["dataset"], catalog.record(payload["dataset"])
-    if payload["split"] != "test":
-        yield Problem("split", where, f"scored on {quote(payload['split'])}: a leaderboard compares on test")
-    if payload["candidate_seed"] != 0:
-        yield Problem("candidate_seed", where, f"candidates {payload['candidate_seed']}: run with --candidate-seed 0")
-    if payload["dataset_version"] != record.version:
-        message = f"dataset version {quote(payload['dataset_version'])}, now {record.version}: shown, not ranked"
+    name, record = found.dataset, catalog.record(found.dataset)
+    if found.split != "test":
+        yield Problem("split", where, f"scored on {quote(found.split)}: a leaderboard compares on test")
+    if found.candidate_seed != 0:
+        yield Problem("candidate_seed", where, f"candidates {found.candidate_seed}: run with --candidate-seed 0")
+    if found.dataset_version != record.version:
+        message = f"dataset version {quote(found.dataset_version)}, now {record.version}: shown, not ranked"
         yield Problem("outdated", where, message, remark=True)
         return
-    if payload["content_sha256"] != content_sha256(name):
+    if found.content_sha256 != content_sha256(name):
         message = f"made on other data than {name} {record.version}: mtbench fetch {name}, and evaluate again"
         yield Problem("content_sha256", where, message)
-    if payload["targets"] not in (0, record.parts["test/targets"].triples):
-        yield Problem(
-            "targets", where, f"{payload['targets']} targets, {name} has {record.parts['test/targets'].triples}"
-        )
-
-
-def _ranks(folder: Path, where: str, task: Task, payload: Mapping[str, Any], run: RunRead) -> Iterator[Problem]:
-    if payload["ranks_sha256"] is None:
-        return
-    ranks = runs.read_ranks(folder / RANKS_FILE)
-    if ranks.named and not may_name_targets(payload["dataset"]):
-        message = "names targets of data that may not be passed on: submit the run again, which leaves them out"
-        yield Problem("names", f"{where}/{RANKS_FILE}", message)
-    if print_ := fingerprint(ranks):
-        run.prints[task] = print_
+    if found.targets not in (0, record.parts["test/targets"].triples):
+        yield Problem("targets", where, f"{found.targets} targets, {name} has {record.parts['test/targets'].triples}")
 
 
 def fingerprint(ranks: Ranks) -> str | None:
@@ -254,20 +234,19 @@ def fingerprint(ranks: Ranks) -> str | None:
     return hashlib.sha256(np.column_stack((rows, numbers)).astype("<i8").tobytes()).hexdigest()
 
 
-def _unlike(payload: Mapping[str, Any], run: RunRead) -> Iterator[str]:
+def _unlike(told: Conventions, run: RunRead) -> Iterator[str]:
     """Say where the conventions of a run are not about that run: another header, or other standard figures."""
     for key in sorted(HEADER):
-        if payload[key] != run.headline[key]:
-            yield f"{key} is {quote(payload[key])}, {RESULT_FILE} has {quote(run.headline[key])}"
-    for protocol, found in payload["protocols"].items():
-        result = run.payloads.get((protocol, STANDARD.relations.name))
-        if result is None or not result["metrics"]:
+        if (theirs := getattr(told, key)) != (ours := getattr(run.headline, key)):
+            yield f"{key} is {quote(theirs)}, {RESULT_FILE} has {quote(ours)}"
+    for protocol, read_ in told.protocols.items():
+        found = run.saved.get((protocol, STANDARD.relations.name))
+        if found is None or not found.metrics:
             continue
-        standard = found[0]
-        if standard["candidates_sha256"] != result["candidates_sha256"]:
+        standard = read_[0]
+        if standard.candidates_sha256 != found.candidates_sha256:
             yield f"the standard of {protocol} was read on other candidates"
-        for key in ("metrics", "expected"):
+        for values in (standard.metrics, standard.expected):
             for name in METRICS:
-                ours, theirs = standard[key][name], result["metrics"][name]
-                if not math.isclose(ours, theirs, rel_tol=TOLERANCE, abs_tol=TOLERANCE):
-                    yield f"the standard of {protocol} has {name} {ours}, the result {theirs}"
+                if not math.isclose(values[name], found.metrics[name], rel_tol=TOLERANCE, abs_tol=TOLERANCE):
+                    yield f"the standard of {protocol} has {name} {values[name]}, the result {found.metrics[name]}"

@@ -1,4 +1,4 @@
-"""The shape of ``result.json`` and of the files beside it: which keys, what kind of values, which numbers are possible.
+"""What may be shown of a run: figures within their bounds, and the shape of the files beside ``result.json``.
 
 What has this shape can be loaded and shown; whether it is true is for `leaderboard.entries.run_checks` to say.
 """
@@ -6,185 +6,163 @@ What has this shape can be loaded and shown; whether it is true is for `leaderbo
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Annotated, Any, Literal, TypeVar
 
-from leaderboard.entries.cards import is_address, quote
+from pydantic import Field
+
 from mtbench.conventions.reading import CONVENTIONS, STANDARD
+from mtbench.errors import ResultError
+from mtbench.experiments.run import CONVENTIONS_FILE
+from mtbench.experiments.told import HISTORY_FILE, TASKS_FILE
+from mtbench.files import schema
 from mtbench.names import METRICS
-from mtbench.ranking.candidates import SAMPLED
-from mtbench.results.rescoring import REPLACED
-from mtbench.results.result import KEYS, TOLERANCE
-from mtbench.results.runs import REGIMES, STATUSES
+from mtbench.results.result import TOLERANCE
+from mtbench.results.saved import Hash, Saved, Scalar, Whole, expected
 
-Kind = tuple[Callable[[object], bool], str]
-SHA256 = re.compile(r"[0-9a-f]{64}")
+Kind = TypeVar("Kind")
 EMPTY_SLOT = re.compile(r"<empty slot [0-9]+>")
 """What the package calls a relation that has no name; the one text with angle brackets that is its own."""
 
-
-def is_number(value: object) -> bool:
-    """Tell whether a value read as JSON is a number: True and False are not."""
-    return isinstance(value, int | float) and not isinstance(value, bool)
+BOUNDS = f"{', '.join(METRICS)}, MR from 1 and the others from 0 to 1"
 
 
-def is_whole(value: object) -> bool:
-    """Tell whether a value read as JSON is a whole number from 0."""
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+def _within(values: Mapping[str, float]) -> bool:
+    """Tell whether figures are what a scorer may reach: every metric, within its bounds."""
+    shares = [number for name, number in values.items() if name != "mr"]
+    held = set(values) == set(METRICS) and values["mr"] >= 1 - TOLERANCE
+    return held and all(-TOLERANCE <= share <= 1 + TOLERANCE for share in shares)
 
 
-def is_figures(value: object) -> bool:
-    """Tell whether a value read as JSON is what a scorer may reach: every metric, within its bounds."""
-    if not isinstance(value, dict) or set(value) != set(METRICS) or not all(map(is_number, value.values())):
-        return False
-    shares = [number for name, number in value.items() if name != "mr"]
-    return value["mr"] >= 1 - TOLERANCE and all(-TOLERANCE <= share <= 1 + TOLERANCE for share in shares)
+Figures = Annotated[Mapping[str, float], expected(_within, BOUNDS)]
+MaybeFigures = Annotated[Mapping[str, float], expected(lambda found: not found or _within(found), BOUNDS)]
 
 
-def _maybe(kind: Callable[[object], bool]) -> Callable[[object], bool]:
-    return lambda value: value is None or kind(value)
+@dataclass(frozen=True)
+class Shown(Saved):
+    """``result.json`` of an entry: figures are those of this evaluator, or none."""
+
+    metrics: MaybeFigures
+    optimistic: MaybeFigures
+    pessimistic: MaybeFigures
+    chance: MaybeFigures
+    floors: Annotated[
+        Mapping[str, Mapping[str, float]],
+        expected(lambda floors: all(map(_within, floors.values())), f"by name {BOUNDS}"),
+    ]
 
 
-def _text(value: object) -> bool:
-    return isinstance(value, str)
+@dataclass(frozen=True)
+class History:
+    """``history.json``: stages, each a list of records of numbers and short texts."""
+
+    stages: Mapping[str, Sequence[Mapping[str, Scalar | None]]]
 
 
-def _texts(value: object) -> bool:
-    return isinstance(value, list) and all(map(_text, value))
+@dataclass(frozen=True)
+class Agreement:
+    """How well tasks agree with the ground truth."""
+
+    ari: float
+    nmi: float
 
 
-def _mapping(kind: Callable[[object], bool]) -> Callable[[object], bool]:
-    return lambda value: isinstance(value, dict) and all(map(kind, value.values()))
+@dataclass(frozen=True)
+class Relation:
+    """The true pattern of a relation, the task it was given to, and its share of each."""
+
+    truth: str | None
+    task: Whole
+    alpha: Sequence[Annotated[float, Field(ge=0, le=1)]]
 
 
-def _scalar(value: object) -> bool:
-    return isinstance(value, str | int | float)
+@dataclass(frozen=True)
+class Graph:
+    """The tasks of the relations of one graph."""
+
+    tasks: Whole
+    tasks_used: Whole
+    patterns: Whole
+    compared: Whole
+    without_truth: Sequence[str]
+    hard: Agreement | None
+    soft: Agreement | None
+    relations: Mapping[str, Relation]
 
 
-def _hash(value: object) -> bool:
-    return isinstance(value, str) and bool(SHA256.fullmatch(value))
+@dataclass(frozen=True)
+class Tasks:
+    """``tasks.json``: for each graph how many tasks, and the task of each relation."""
+
+    dataset: str
+    model: str
+    graphs: Mapping[Literal["train", "test"], Graph]
 
 
-def _maybe_figures(value: object) -> bool:
-    return value == {} or is_figures(value)
+@dataclass(frozen=True)
+class Read:
+    """A scorer under one convention of the paper."""
+
+    convention: str
+    rows: Sequence[str]
+    source: str
+    differs: Sequence[str]
+    protocol: str
+    seed: Literal[0]
+    candidates_sha256: Hash
+    candidates: float
+    metrics: Figures
+    expected: Figures
 
 
-TEXT: Kind = (_text, "a text")
-WHOLE: Kind = (is_whole, "a whole number from 0")
-HASH: Kind = (_hash, "a SHA-256 in hexadecimal")
-FIGURES: Kind = (_maybe_figures, f"{', '.join(METRICS)}, MR from 1 and the others from 0 to 1")
-AMOUNT: Kind = (_maybe(lambda value: is_number(value) and 0 <= value < 1e15), "a number from 0, or null")  # type: ignore[operator]
-SHAPES: Mapping[str, Kind] = {
-    **dict.fromkeys(("dataset", "dataset_version", "split", "protocol", "vocabulary"), TEXT),
-    **dict.fromkeys(("evaluator_version", "model", "commit", "device"), TEXT),
-    **dict.fromkeys(("content_sha256", "candidates_sha256"), HASH),
-    **dict.fromkeys(("schema", "candidate_seed", "candidates_version", "targets", "seed"), WHOLE),
-    **dict.fromkeys(("metrics", "optimistic", "pessimistic", "chance"), FIGURES),
-    **dict.fromkeys(("wall_seconds", "peak_memory_bytes"), AMOUNT),
-    "tie_rate": (_maybe(lambda value: is_number(value) and 0 <= value <= 1), "from 0 to 1, or null"),  # type: ignore[operator]
-    "floors": (_mapping(is_figures), f"by name {FIGURES[1]}"),
-    "warnings": (_texts, "a list of texts"),
-    "pretraining_graphs": (_texts, "a list of texts"),
-    "regime": (lambda value: value in REGIMES, f"one of {', '.join(REGIMES)}"),
-    "status": (lambda value: value in STATUSES, f"one of {', '.join(STATUSES)}"),
-    "hyperparameters": (_mapping(_scalar), "names with texts, numbers, true or false"),
-    "environment": (_mapping(_text), "names with texts"),
-    "url": (lambda value: value == "" or (isinstance(value, str) and is_address(value)), "empty or https://..."),
-    "ranks_sha256": (_maybe(_hash), f"{HASH[1]}, or null"),
-}
+def _complete(protocols: Mapping[str, Sequence[Read]]) -> bool:
+    for protocol, found in protocols.items():
+        names = [one.convention for one in found]
+        ordered = [name for name in (STANDARD.name, *CONVENTIONS) if name in names]
+        if names != ordered or STANDARD.name not in names or any(one.protocol != protocol for one in found):
+            return False
+    return True
 
 
-def result_shape(payload: object) -> Iterator[str]:
-    """Say what of ``result.json`` is not as every run has it: keys, kinds of values, bounds."""
-    if not isinstance(payload, dict):
-        yield "holds no object"
-        return
-    if missing := [name for name in KEYS if name not in payload]:
-        yield f"the keys {', '.join(missing)} are missing"
-        return
-    if extra := [name for name in payload if name not in KEYS and name != REPLACED]:
-        yield f"the key {quote(extra[0])} is none of a result"
-    for name, (good, wanted) in SHAPES.items():
-        if not good(payload[name]):
-            yield f"{name} must be {wanted}, not {quote(payload[name])}"
+@dataclass(frozen=True)
+class Conventions:
+    """``conventions.json`` as `mtbench run --paper` writes it; all keys but the last are those of the result."""
+
+    dataset: str
+    dataset_version: str
+    split: str
+    content_sha256: str
+    model: str
+    seed: Whole
+    protocols: Annotated[
+        Mapping[Literal["dual", "entity", "relation"], Sequence[Read]],
+        expected(_complete, "by protocol each convention of that protocol once, the standard first"),
+    ]
 
 
-def bounds(payload: Mapping[str, Mapping[str, float]]) -> Iterator[str]:
-    """Say which metrics lie outside their own bounds over the orders of ties; the shape must be right."""
-    best, found, worst = payload["optimistic"], payload["metrics"], payload["pessimistic"]
-    if not set(best) == set(found) == set(worst):
+HEADER = tuple(declared.name for declared in fields(Conventions) if declared.name != "protocols")
+BESIDE: Mapping[str, Any] = {HISTORY_FILE: History, TASKS_FILE: Tasks, CONVENTIONS_FILE: Conventions}
+
+
+def shaped(payload: object, kind: type[Kind]) -> Kind:
+    """Return what was read as JSON as one of these; raises `ResultError`, without the path, for another shape."""
+    try:
+        return schema.convert({"stages": payload} if kind is History else payload, kind, "", ResultError)
+    except ResultError as error:
+        raise ResultError(str(error).removeprefix(": ").strip()) from error
+
+
+def bounds(found: Saved) -> Iterator[str]:
+    """Say which metrics lie outside their own bounds over the orders of ties."""
+    best, worst = found.optimistic, found.pessimistic
+    if not set(best) == set(found.metrics) == set(worst):
         yield "metrics, optimistic and pessimistic must have the same figures"
         return
-    for name in found:
+    for name, value in found.metrics.items():
         low, high = (best[name], worst[name]) if name == "mr" else (worst[name], best[name])
-        if not low - TOLERANCE <= found[name] <= high + TOLERANCE:
-            yield f"{name} is {found[name]}, outside of its own bounds from {low} to {high}"
-
-
-def history_shape(payload: object) -> str | None:
-    """Return what is wrong with ``history.json``: stages, each a list of records of numbers and short texts."""
-    if not isinstance(payload, dict):
-        return "holds no object"
-    for stage, records in payload.items():
-        if not isinstance(records, list) or not all(map(_mapping(_maybe(_scalar)), records)):
-            return f"the stage {quote(stage)} must be a list of records of numbers"
-    return None
-
-
-def tasks_shape(payload: object) -> str | None:
-    """Return what is wrong with ``tasks.json``: for each graph how many tasks, and the task of each relation."""
-    if not isinstance(payload, dict) or set(payload) != {"dataset", "model", "graphs"}:
-        return "must hold dataset, model and graphs"
-    graphs = payload["graphs"]
-    if not isinstance(graphs, dict) or not set(graphs) <= {"train", "test"}:
-        return "graphs must hold train or test"
-    for name, told in graphs.items():
-        if not isinstance(told, dict) or set(told) != _TOLD:
-            return f"{name} must hold {', '.join(sorted(_TOLD))}"
-        if not all(is_whole(told[key]) for key in ("tasks", "tasks_used", "patterns", "compared")):
-            return f"{name}: tasks, tasks_used, patterns and compared must be whole numbers"
-        agreement = [told["hard"], told["soft"]]
-        if not all(one is None or (_mapping(is_number)(one) and set(one) == {"ari", "nmi"}) for one in agreement):
-            return f"{name}: hard and soft must hold ari and nmi, or be null"
-        if not _texts(told["without_truth"]) or not _mapping(_is_relation)(told["relations"]):
-            return f"{name}: every relation must have truth, task and alpha"
-    return None
-
-
-_TOLD = {"tasks", "tasks_used", "patterns", "compared", "without_truth", "hard", "soft", "relations"}
-
-
-def _is_relation(value: object) -> bool:
-    if not isinstance(value, dict) or set(value) != {"truth", "task", "alpha"}:
-        return False
-    shares = value["alpha"]
-    good = isinstance(shares, list) and all(is_number(share) and 0 <= share <= 1 for share in shares)
-    return good and _maybe(_text)(value["truth"]) and is_whole(value["task"])
-
-
-def conventions_shape(payload: object) -> str | None:
-    """Return what is wrong with ``conventions.json``, None where it is as `mtbench run --paper` writes it."""
-    if not isinstance(payload, dict) or set(payload) != HEADER | {"protocols"}:
-        return f"must hold {', '.join(sorted(HEADER))} and protocols"
-    protocols = payload["protocols"]
-    if not isinstance(protocols, dict) or not set(protocols) <= set(SAMPLED):
-        return f"protocols must be some of {', '.join(SAMPLED)}"
-    for protocol, found in protocols.items():
-        if not isinstance(found, list) or not all(isinstance(one, dict) and set(one) == _READ for one in found):
-            return f"{protocol} must be a list with {', '.join(sorted(_READ))}"
-        names = [one["convention"] for one in found]
-        if names != [name for name in (STANDARD.name, *CONVENTIONS) if name in names] or STANDARD.name not in names:
-            return f"{protocol} must have each convention once, the standard first"
-        for one in found:
-            if not is_figures(one["metrics"]) or not is_figures(one["expected"]):
-                return f"{protocol}: metrics of {one['convention']} are not within their bounds"
-            if one["protocol"] != protocol or one["seed"] != 0 or not is_number(one["candidates"]):
-                return f"{protocol}: {one['convention']} is of another protocol or seed"
-    return None
-
-
-HEADER = {"dataset", "dataset_version", "split", "content_sha256", "model", "seed"}
-_READ = {"convention", "rows", "source", "differs", "protocol", "seed", "candidates_sha256", "candidates"}
-_READ |= {"metrics", "expected"}
+        if not low - TOLERANCE <= value <= high + TOLERANCE:
+            yield f"{name} is {value}, outside of its own bounds from {low} to {high}"
 
 
 def without_slots(value: object) -> object:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -11,19 +12,17 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
 from leaderboard.entries import cards, checks
-from leaderboard.entries.cards import CARD_FILE, SLUG, TRAIN, Card, Problem, SubmissionError, plain
-from leaderboard.entries.files import RUN_FILES, SIZES, TASK_FOLDERS, account
-from leaderboard.entries.reading import read_json
-from leaderboard.entries.run_checks import content_sha256, may_name_targets
-from leaderboard.entries.shapes import result_shape
+from leaderboard.entries.cards import CARD_FILE, SLUG, Card, Problem, SubmissionError, plain
+from leaderboard.entries.files import RUN_FILES, TASK_FOLDERS, account
+from leaderboard.entries.run_checks import may_name_targets
 from mtbench.data import catalog
 from mtbench.errors import ResultError
 from mtbench.experiments.told import TASKS_FILE
 from mtbench.files import atomic
-from mtbench.results import result as results
+from mtbench.results import result
 from mtbench.results.rescoring import FORGIVEN
 from mtbench.results.result import Result
-from mtbench.results.runs import RANKS_FILE, RESULT_FILE
+from mtbench.results.runs import RANKS_FILE, RESULT_FILE, RunInfo
 
 SHOWN = 3
 """Of the problems of one submission: the first ones usually explain the others."""
@@ -85,9 +84,14 @@ def submit(
     entry that exists.
     """
     runs = [_read(directory) for directory in find(given)]
-    _expect_one_model(runs)
+    _expect_apart(runs)
     filled = fill(card or {}, runs)
-    slug = _slug(slug or re.sub(r"[^a-z0-9._-]+", "-", filled.model.lower()).strip("-._"))
+    slug = slug or re.sub(r"[^a-z0-9._-]+", "-", filled.model.lower()).strip("-._")
+    if not SLUG.fullmatch(slug):
+        raise SubmissionError(
+            f"an entry cannot be named {slug!r}: give --name with small letters, digits, dots, hyphens and "
+            "underscores, 64 at most"
+        )
     target = to / slug
     _expect_replaceable(target, force=force)
     with tempfile.TemporaryDirectory(prefix="mtbench-") as temporary, atomic.storage_errors(to):
@@ -95,15 +99,15 @@ def submit(
         for run in runs:
             _copy(run, entry / run.folder)
         (entry / CARD_FILE).write_text(as_toml(filled), encoding="utf-8")
-        others = [path for path in _siblings(to) if path.name != slug]
-        found = checks.check(entry, others)
-        if wrong := [str(problem) for problem in found if not problem.remark]:
+        found = checks.check(entry, checks.siblings(target, to))
+        # What is outdated is shown and not ranked, which nobody submits a run for.
+        if wrong := [_told(one, slug, runs) for one in found if not one.remark or one.name == "outdated"]:
             more = f"; and {len(wrong) - SHOWN} more" if len(wrong) > SHOWN else ""
             raise SubmissionError(f"nothing was submitted: {'; '.join(wrong[:SHOWN])}{more}")
-        files = {str(path.relative_to(entry)): path.read_bytes() for path in _files(entry)}
+        paths = sorted(path for path in entry.rglob("*") if path.is_file())
         with atomic.locked(target):
             _expect_replaceable(target, force=force)  # another process may have been here
-            atomic.replace_directory(target, files)
+            atomic.replace_directory(target, {str(path.relative_to(entry)): path.read_bytes() for path in paths})
     seeds: dict[str, tuple[int, ...]] = {}
     for run in sorted(runs, key=lambda run: (run.headline.dataset, run.headline.run.seed)):
         seeds[run.headline.dataset] = (*seeds.get(run.headline.dataset, ()), run.headline.run.seed)
@@ -137,17 +141,12 @@ def fill(given: Mapping[str, object], runs: Sequence[_Run]) -> Card:
     """
     infos = [run.headline.run for run in runs]
     finished = [info for info in infos if info.status == "ok"] or infos
-    graphs = {
-        graph
-        for run in runs
-        for graph in run.headline.run.pretraining_graphs
-        if graph != f"{run.headline.dataset}{TRAIN}"
-    }
+    graphs = checks.foreign((run.headline.dataset, run.headline.run.pretraining_graphs) for run in runs)
     told: dict[str, object] = {
         "name": infos[0].model,
         "model": infos[0].model,
         "regime": finished[0].regime,
-        "hardware": "; ".join(sorted({text for run in runs if (text := _hardware(run.headline))})),
+        "hardware": "; ".join(sorted({text for run in runs if (text := _hardware(run.headline.run))})),
         "pretraining_graphs": sorted(graphs),
     }
     addresses = {info.url for info in infos}
@@ -165,22 +164,11 @@ def fill(given: Mapping[str, object], runs: Sequence[_Run]) -> Card:
 
 def as_toml(card: Card) -> str:
     """Return a card as the text of ``card.toml``, without the fields that say nothing."""
-    lines = []
-    for declared in fields(Card):
-        value = getattr(card, declared.name)
-        if value in (None, "", ()):
-            continue
-        if isinstance(value, tuple):
-            shown = f"[{', '.join(map(_quoted, value))}]"
-        else:
-            shown = str(value) if isinstance(value, int) else _quoted(value)
-        lines.append(f"{declared.name} = {shown}\n")
-    return "".join(lines)
-
-
-def _quoted(text: str) -> str:
-    # Cards hold no control characters but the end of a line.
-    return '"' + text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
+    told = ((declared.name, getattr(card, declared.name)) for declared in fields(Card))
+    # Texts and lists are written alike in JSON and TOML: cards hold no control characters but the end of a line.
+    return "".join(
+        f"{name} = {json.dumps(value, ensure_ascii=False)}\n" for name, value in told if value not in (None, "", ())
+    )
 
 
 def _runs_below(start: Path) -> Iterable[Path]:
@@ -198,92 +186,38 @@ def _runs_below(start: Path) -> Iterable[Path]:
 
 
 def _read(directory: Path) -> _Run:
-    """Read a run with all its results; raises `SubmissionError` for one that does not hold."""
+    """Read a run with all its results; raises `SubmissionError` for one that cannot be read, or be compared at all."""
     places = ["", *sorted(name for name in TASK_FOLDERS if (directory / name / RESULT_FILE).exists())]
-    read: dict[str, Result] = {}
-    for place in places:
-        folder = directory / place
-        _expect_shape(folder / RESULT_FILE)
-        if problems := results.verify(folder).problems:
-            remedy = "run it again"
-            names = {problem.name for problem in problems}
-            if "evaluator_version" in names and names <= set(FORGIVEN):
-                remedy = f"mtbench verify {folder} --rescore"
-            raise SubmissionError(f"{folder} does not hold: {'; '.join(p.message for p in problems)}; {remedy}")
-        try:
-            read[place] = results.load(folder)
-        except ResultError as error:
-            raise SubmissionError(str(error)) from error
-        _expect_released(folder, read[place])
+    try:
+        read = {place: result.load(directory / place) for place in places}
+    except ResultError as error:
+        raise SubmissionError(str(error)) from error
+    for place, one in read.items():
+        if one.dataset not in catalog.names():
+            raise SubmissionError(
+                f"{directory / place}: {one.dataset!r} is no released dataset, and only these can be compared: "
+                "mtbench list"
+            )
     return _Run(directory, read)
 
 
-def _expect_shape(path: Path) -> None:
-    try:
-        wrong = list(result_shape(read_json(path, SIZES[RESULT_FILE])))
-    except ResultError as error:
-        raise SubmissionError(f"{path}: {error}; run it again") from error
-    if wrong:
-        raise SubmissionError(f"{path}: {'; '.join(wrong[:SHOWN])}; run it again")
-
-
-def _expect_released(folder: Path, result: Result) -> None:
-    name = result.dataset
-    if name not in catalog.names():
-        raise SubmissionError(
-            f"{folder}: {name!r} is no released dataset, and only these can be compared: mtbench list"
-        )
-    version = catalog.record(name).version
-    if result.dataset_version != version:
-        raise SubmissionError(f"{folder}: {name} {result.dataset_version}, the release is {version}: run it again")
-    if result.split == "test" and result.content_sha256 != content_sha256(name):
-        raise SubmissionError(
-            f"{folder} was made on other data than {name} {version} (content {result.content_sha256[:12]}, released "
-            f"{content_sha256(name)[:12]}): run on the released dataset, mtbench run MODEL --dataset {name}"
-        )
-
-
-def _expect_one_model(runs: Sequence[_Run]) -> None:
-    """Raise `SubmissionError` for runs of different models, regimes or settings, or two of a dataset and seed."""
-    model = runs[0].headline.run.model
-    if other := next((run for run in runs if run.headline.run.model != model), None):
-        raise SubmissionError(
-            f"{runs[0].directory} is of {model}, {other.directory} of {other.headline.run.model}: an entry is one "
-            "model, submit them one after the other"
-        )
+def _expect_apart(runs: Sequence[_Run]) -> None:
+    """Raise `SubmissionError` for two runs of a dataset and seed, which would lie in one folder."""
     taken: dict[str, _Run] = {}
     for run in runs:
         before = taken.setdefault(run.folder, run)
         if before is not run:
             what = f"{run.headline.dataset}, seed {run.headline.run.seed}"
             raise SubmissionError(f"{before.directory} and {run.directory} are both {what}: give one of them")
-    # What was never made is described by what was asked for, so that only finished runs are compared.
-    finished = [run for run in runs if run.headline.run.status == "ok"]
-    first: dict[str, _Run] = {}
-    for run in finished:
-        start, info = finished[0], run.headline.run
-        if info.regime != start.headline.run.regime:
-            raise SubmissionError(
-                f"{start.directory} is {start.headline.run.regime}, {run.directory} {info.regime}: an entry is one "
-                "regime, submit them one after the other under two names (--name)"
-            )
-        beside = first.setdefault(run.headline.dataset, run)
-        ours, theirs = info.hyperparameters, beside.headline.run.hyperparameters
-        if differing := [key for key in ours if key in theirs and ours[key] != theirs[key]]:
-            key = differing[0]
-            raise SubmissionError(
-                f"{key} is {theirs[key]!r} in {beside.directory} and {ours[key]!r} in {run.directory}: seeds of an "
-                "entry have the same settings, submit the others under another name (--name)"
-            )
 
 
-def _slug(slug: str) -> str:
-    if not SLUG.fullmatch(slug):
-        raise SubmissionError(
-            f"an entry cannot be named {slug!r}: give --name with small letters, digits, dots, hyphens and "
-            "underscores, 64 at most"
-        )
-    return slug
+def _told(problem: Problem, slug: str, runs: Iterable[_Run]) -> str:
+    """Return what is wrong with an entry in terms of the runs it was made of."""
+    text = str(problem)
+    for run in runs:
+        inside = rf"(?<![\w.-]){re.escape(f'{slug}/{run.folder}')}(?!\d)"
+        text = re.sub(inside, str(run.directory).replace("\\", r"\\"), text)
+    return text
 
 
 def _expect_replaceable(target: Path, *, force: bool) -> None:
@@ -295,8 +229,7 @@ def _expect_replaceable(target: Path, *, force: bool) -> None:
         raise SubmissionError(f"{target} holds other things than an entry, which --force would delete: choose another")
 
 
-def _hardware(result: Result) -> str:
-    info = result.run
+def _hardware(info: RunInfo) -> str:
     threads = info.environment.get("threads", "")
     parts = (
         info.device,
@@ -315,27 +248,24 @@ def _withholds(run: _Run) -> bool:
 def _copy(run: _Run, folder: Path) -> None:
     """Write what an entry keeps of a run, and nothing else of it."""
     open_ = may_name_targets(run.headline.dataset)
-    for place, result in run.results.items():
+    for place, one in run.results.items():
         into = folder / place
-        if result.run.status != "ok":
+        if one.run.status != "ok":
             # The message of an error: it may quote triples, and has the markup of Python's representations.
-            kept = tuple(plain(text if open_ else text.partition(":")[0]) for text in result.warnings)
-            replace(result, warnings=kept).save(into, with_names=open_)
-        elif open_ or not result.ranks.named:
+            kept = tuple(plain(text if open_ else text.partition(":")[0]) for text in one.warnings)
+            replace(one, warnings=kept).save(into, with_names=open_)
+        elif open_ or not one.ranks.named:
             into.mkdir(parents=True, exist_ok=True)
-            for name in (RESULT_FILE, RANKS_FILE):
-                shutil.copyfile(run.directory / place / name, into / name)
+            for source in (run.directory / place / name for name in (RESULT_FILE, RANKS_FILE)):
+                if source.is_file():
+                    shutil.copyfile(source, into / source.name)
         else:
-            result.save(into, with_names=False)
+            # With the names goes what tells whose targets these are.
+            wrong = [found for found in result.verify(run.directory / place).problems if found.name not in FORGIVEN]
+            if wrong:
+                raise SubmissionError(f"{wrong[0].message}; run it again")
+            one.save(into, with_names=False)
     for name in RUN_FILES[2:]:
         source = run.directory / name
         if source.is_file() and not source.is_symlink() and (open_ or name != TASKS_FILE):
             shutil.copyfile(source, folder / name)
-
-
-def _siblings(to: Path) -> list[Path]:
-    return sorted(path.parent for path in to.glob(f"*/{CARD_FILE}") if not path.parent.name.startswith("."))
-
-
-def _files(entry: Path) -> list[Path]:
-    return sorted(path for path in entry.rglob("*") if path.is_file())

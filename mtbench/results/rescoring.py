@@ -50,6 +50,8 @@ def rescore(directory: Path | str) -> Rescored:
     otherwise, or newer than this package, and `MtbenchError` for a place that cannot be written; the old
     file is then as it was.
     """
+    from mtbench.results.saved import read_ranks
+
     directory = Path(directory)
     path = directory / RESULT_FILE
     verification = results.verify(directory)
@@ -65,7 +67,7 @@ def rescore(directory: Path | str) -> Rescored:
         return Rescored(directory, old, EVALUATOR_VERSION, {})
     if payload["ranks_sha256"] is None:
         raise ResultError(f"{directory} cannot be rescored: the run is {payload['status']} and has no ranks")
-    ranks = runs.read_ranks(directory / RANKS_FILE)
+    ranks = read_ranks(directory / RANKS_FILE)
     new = {
         **summary.figures(ranks, payload["protocol"], payload["vocabulary"]),
         "tie_rate": metrics.tie_rate(ranks.equal),

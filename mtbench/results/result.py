@@ -145,24 +145,25 @@ def load(directory: Path | str) -> Result:
     The ranks must be those ``result.json`` was written with; whether its figures follow from them is
     for `verify` to say.
     """
+    from mtbench.files import schema
+    from mtbench.results import saved
+
     path = Path(directory) / RESULT_FILE
     payload = runs.read_payload(path)
     if missing := _missing(payload):
         raise ResultError(f"{path}: the keys {missing} are missing; evaluate again")
-    ranks = Ranks.empty()
-    if payload["ranks_sha256"] is not None:
-        ranks = runs.read_ranks(path.with_name(RANKS_FILE))
-        if file_hash(path.with_name(RANKS_FILE)) != payload["ranks_sha256"]:
-            raise ResultError(f"{path.with_name(RANKS_FILE)}: not the file that {RESULT_FILE} was written with")
-    own, run = ({name: payload[name] for name in names} for names in (_OWN_KEYS, _RUN_KEYS))
     try:
-        own |= {"tie_rate": math.nan if own["tie_rate"] is None else own["tie_rate"]}
-        own |= {"warnings": tuple(own["warnings"])}
-        run |= {"pretraining_graphs": tuple(run["pretraining_graphs"])}
-        info = RunInfo(**run)
-    except (TypeError, UsageError) as error:
-        raise ResultError(f"{path}: {error}; the file was edited: evaluate again") from error
-    return Result(**own, ranks=ranks, run=info)
+        found = schema.convert(payload, saved.Saved, str(path), ResultError)
+    except ResultError as error:
+        raise ResultError(f"{error}; the file was edited: evaluate again") from error
+    ranks = Ranks.empty()
+    if found.ranks_sha256 is not None:
+        ranks = saved.read_ranks(path.with_name(RANKS_FILE))
+        if file_hash(path.with_name(RANKS_FILE)) != found.ranks_sha256:
+            raise ResultError(f"{path.with_name(RANKS_FILE)}: not the file that {RESULT_FILE} was written with")
+    own, run = ({name: getattr(found, name) for name in names} for names in (_OWN_KEYS, _RUN_KEYS))
+    own |= {"tie_rate": math.nan if found.tie_rate is None else found.tie_rate}
+    return Result(**own, ranks=ranks, run=RunInfo(**run))
 
 
 @dataclass(frozen=True)
@@ -204,6 +205,8 @@ def verify(directory: Path | str) -> Verification:
 
 
 def _problems(directory: Path) -> Iterator[tuple[str, str]]:
+    from mtbench.results.saved import read_ranks
+
     path, ranks_path = directory / RESULT_FILE, directory / RANKS_FILE
     try:
         payload = runs.read_payload(path)
@@ -218,7 +221,7 @@ def _problems(directory: Path) -> Iterator[tuple[str, str]]:
     if payload["status"] != "ok" and payload["ranks_sha256"] is None:
         return
     try:
-        ranks = runs.read_ranks(ranks_path)
+        ranks = read_ranks(ranks_path)
     except ResultError as error:
         yield RANKS_FILE, str(error)
         return

@@ -7,6 +7,7 @@ is put in place last and names the hash of the first, so a directory that has it
 from __future__ import annotations
 
 import json
+import math
 import os
 import platform
 import sys
@@ -23,10 +24,15 @@ from mtbench.data.catalog import Parameter
 from mtbench.errors import ResultError, UnknownNameError, UsageError
 from mtbench.files.atomic import storage_errors
 from mtbench.files.hashing import file_hash
-from mtbench.names import COLUMNS, SIDES
-from mtbench.ranking.ranks import COUNTS, Counts, Ranks
+from mtbench.names import COLUMNS
+from mtbench.ranking.ranks import COUNTS, Ranks
 
 RESULT_FILE, RANKS_FILE = "result.json", "ranks.parquet"
+MOST_BYTES = 256 * 1024
+"""Of ``result.json``: it holds figures and settings, and nothing that grows with the data."""
+
+DIGITS = 20
+"""Of a whole number in JSON; none of 64 bits has more."""
 
 Regime: TypeAlias = Literal["zero-shot", "test-time-adaptation", "fine-tuned", "supervised"]
 Status: TypeAlias = Literal["ok", "oom", "failed"]
@@ -137,46 +143,64 @@ def replace_payload(directory: Path, payload: Mapping[str, object]) -> None:
 def read_payload(path: Path) -> dict[str, Any]:
     """Read ``result.json``; raises `ResultError` naming the file when it is missing, cut short or no object."""
     try:
-        payload = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ResultError(f"{path}: cannot be read ({error.strerror}); is this a run directory?") from error
-    except ValueError as error:
-        raise ResultError(
-            f"{path}: not valid JSON ({error}); the file is truncated or edited: evaluate again"
-        ) from error
-    except RecursionError as error:
-        raise ResultError(f"{path}: not valid JSON (nested too deeply); evaluate again") from error
+        payload = read_json(path, MOST_BYTES)
+    except ResultError as error:
+        raise ResultError(f"{path}: {error}; evaluate again") from error
     if not isinstance(payload, dict):
         raise ResultError(f"{path}: holds a {type(payload).__name__}, expected an object; evaluate again")
     return payload
 
 
-def read_ranks(path: Path) -> Ranks:
-    """Read ``ranks.parquet``; raises `ResultError` naming the file when it is missing, truncated or lacks a column."""
-    import pyarrow as pa
-    from pyarrow import parquet
+def read_json(path: Path, most: int) -> object:
+    """Read JSON strictly: no key twice, no NaN, no number beyond 64 bits, at most ``most`` bytes.
 
+    Readers disagree about what is outside of that, so that one would check what another does not show. Raises
+    `ResultError` saying what is wrong, without the path.
+    """
     try:
-        with parquet.ParquetFile(path) as file:
-            table = file.read()
-    except (OSError, pa.ArrowException) as error:
-        raise ResultError(f"{path}: cannot be read as Parquet ({error}); evaluate again") from error
-    sides = [side for side in SIDES if any(f"{side}_{name}" in table.column_names for name in COUNTS)]
-    named = [name for name in COLUMNS if any(column in table.column_names for column in COLUMNS)]
-    expected = [*named, *(f"{side}_{name}" for side in sides for name in COUNTS)]
-    if missing := [name for name in expected if name not in table.column_names]:
-        raise ResultError(f"{path}: the columns {', '.join(missing)} are missing; evaluate again")
-    for name in expected:
-        column = table.column(name)
-        if column.null_count or not (pa.types.is_string if name in COLUMNS else pa.types.is_integer)(column.type):
-            raise ResultError(f"{path}: column {name} has the type {column.type} with {column.null_count} nulls")
-    counts = {
-        side: Counts(*(table.column(f"{side}_{name}").to_numpy().astype(np.int64) for name in COUNTS)) for side in sides
-    }
-    if not named:
-        return Ranks.unnamed(counts)
-    heads, relations, tails = (np.array(table.column(name).to_pylist(), dtype=np.str_) for name in COLUMNS)
-    return Ranks(heads, relations, tails, counts)
+        with path.open("rb") as stream:
+            data = stream.read(most + 1)
+        if len(data) > most:
+            raise ResultError(f"more than {most:,} bytes")
+        return json.loads(
+            data.decode("utf-8"),
+            object_pairs_hook=_object,
+            parse_constant=_constant,
+            parse_float=_real,
+            parse_int=_whole,
+        )
+    except OSError as error:
+        raise ResultError(f"cannot be read ({error.strerror})") from error
+    except RecursionError as error:
+        raise ResultError("not valid JSON (nested too deeply)") from error
+    except ValueError as error:
+        raise ResultError(f"not valid JSON ({error})") from error
+
+
+def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    found: dict[str, object] = {}
+    for key, value in pairs:
+        if key in found:
+            raise ValueError(f"the key {key[:60]!r} is there twice")
+        found[key] = value
+    return found
+
+
+def _constant(text: str) -> float:
+    raise ValueError(f"{text} is not a number")
+
+
+def _real(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError(f"{text[:20]} is beyond any number")
+    return value
+
+
+def _whole(text: str) -> int:
+    if len(text.removeprefix("-")) > DIGITS:
+        raise ValueError(f"a whole number of {len(text)} digits")
+    return int(text)
 
 
 def _write_ranks(ranks: Ranks, path: Path, with_names: bool) -> str:

@@ -12,7 +12,7 @@ import pytest
 
 from leaderboard.board.board import Board
 from leaderboard.board.ranking import overlap, rank
-from leaderboard.entries import entries
+from leaderboard.entries import checks, entries
 
 PUBLISHED = Path(__file__).resolve().parents[2] / "leaderboard" / "results"
 HOSTILE = 'O\'Neill & "onload="alert(1)" {{ 7 * 7 }} $x_1$ | **bold**'
@@ -71,7 +71,7 @@ def make(folder: Path) -> Path:
 
 def board(folder: Path) -> Board:
     """Return the board of a folder; a few draws are enough for tests, and one entry has a problem."""
-    found = [entries.load(one) for one in entries.folders(folder)]
+    found = [entries.load(one) for one in checks.folders(folder)]
     return rank(found, {"unreadable": [f"result.json is not JSON {SCRIPT}"]}, draws=100)
 
 

@@ -11,7 +11,7 @@ from site_toys import HOSTILE, PUBLISHED
 
 from leaderboard.board import tables
 from leaderboard.board.ranking import rank
-from leaderboard.entries import entries
+from leaderboard.entries import checks, entries
 from mtbench.files.tables import MARKDOWN
 
 
@@ -100,7 +100,7 @@ def test_every_entry_of_a_model_of_the_paper_stands_beside_its_row(tmp_path):
     for slug in ("isdea", "isdea-variant"):
         shutil.copytree(PUBLISHED / "isdea" / "metafam" / "seed0", tmp_path / slug / "metafam" / "seed0")
         shutil.copy(PUBLISHED / "isdea" / "card.toml", tmp_path / slug)
-    found = rank([entries.load(folder) for folder in entries.folders(tmp_path)], draws=100)
+    found = rank([entries.load(folder) for folder in checks.folders(tmp_path)], draws=100)
     (part,) = (one for one in found.datasets if one.name == "metafam")
     assert [line.own for line in part.lines] == ["isdea", "isdea"]
     own, variant = (line.reported for line in sorted(part.lines, key=lambda line: line.entry.slug))

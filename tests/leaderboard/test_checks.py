@@ -20,14 +20,15 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 
 from leaderboard.board import ranking
-from leaderboard.entries import checks, entries
-from leaderboard.entries.cards import SubmissionError, plain
+from leaderboard.entries import checks
+from leaderboard.entries.cards import SubmissionError, plain, unplain
 from leaderboard.entries.checks import Problem, board_problems, check, check_all, gather
 from leaderboard.entries.files import MOST_FILES
-from leaderboard.entries.reading import _pages, read_json, unpacked_bytes, unplain
 from leaderboard.entries.run_checks import content_sha256, fingerprint
 from mtbench.errors import ResultError
 from mtbench.results import result as results
+from mtbench.results.runs import read_json
+from mtbench.results.saved import _pages, unpacked_bytes
 
 SCRIPT = "<script>alert(1)</script>"
 
@@ -362,14 +363,18 @@ def test_an_address_that_is_none(entry, run, url):
     [
         ('name = "ISDEA"', f'name = "{SCRIPT}"', "name must be plain text, without"),
         ('name = "ISDEA"', 'name = "IS\\nDEA"', "name must be plain text"),
-        ('name = "ISDEA"', 'nmae = "ISDEA"', "unknown field of a card 'nmae': did you mean name"),
-        ('name = "ISDEA"', "", "the card lacks name"),
-        ('name = "ISDEA"', "name = 1", "name must be a text"),
+        ('name = "ISDEA"', 'nmae = "ISDEA"', "unknown key 'nmae': did you mean name"),
+        ('name = "ISDEA"', "", "the card: missing name"),
+        ('name = "ISDEA"', "name = 1", "name must be a valid string, not 1"),
         ('name = "ISDEA"', "name = " + "[" * 20_000, "not valid TOML (nested too deeply)"),
         ("parameters = 13061", f"parameters = {'1' * 5000}", "not valid TOML"),
         ("parameters = 13061", f"parameters = {10**16}", "parameters must be"),
-        ("parameters = 13061", "parameters = true", "parameters must be a whole number"),
-        ('regime = "zero-shot"', 'regime = "zeroshot"', "unknown regime 'zeroshot': did you mean zero-shot"),
+        ("parameters = 13061", "parameters = true", "parameters must be a valid integer, not True"),
+        (
+            'regime = "zero-shot"',
+            'regime = "zeroshot"',
+            "must be 'zero-shot', 'test-time-adaptation', 'fine-tuned' or 'supervised', not 'zeroshot'",
+        ),
         ('authors = ["Jianfei Gao"', 'authors = [""', "authors must not be empty"),
         ('name = "ISDEA"', 'name = "ISDEA', "not valid TOML"),
     ],
@@ -712,7 +717,7 @@ def test_a_board_shows_what_can_be_read_and_ranks_what_holds(tmp_path, entry, ru
     assert set(broken) == {"isdea", "ingram"}
     assert "tie_rate is 0.0, the counts give 1.0" in broken["isdea"][0]
     assert broken == board_problems(tmp_path / "entries")
-    assert [path.name for path in entries.folders(tmp_path / "entries")] == ["ingram", "isdea", "mtdea-k4"]
+    assert [path.name for path in checks.folders(tmp_path / "entries")] == ["ingram", "isdea", "mtdea-k4"]
 
 
 @pytest.mark.parametrize("shown", [SCRIPT, "\x1b[31mred", "a\nb", "\u202e", "x" * 5000])
