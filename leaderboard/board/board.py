@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from leaderboard.board.reported import Cell
+from leaderboard.board import reported
 from leaderboard.entries.entries import Entry
 from mtbench.data.catalog import Record
 from mtbench.results.result import Metrics
@@ -14,11 +14,44 @@ from mtbench.results.runs import Regime
 
 
 @dataclass(frozen=True)
+class Reading:
+    """One way to read every figure; ``key`` stands in ids and classes."""
+
+    key: str
+    label: str
+    note: str
+
+
+STANDARD = Reading(
+    "standard", "Standard", "Expected value over the order of ties, ranked among relation types that are present."
+)
+SLOTS = Reading(
+    "slots",
+    "Slots",
+    "Expected value over ties, candidates drawn from all slots of the relation dictionary, empty ones included.",
+)
+PESSIMISTIC = Reading("pessimistic", "Pessimistic", "Every tie counts against the target; relation types are present.")
+OPTIMISTIC = Reading("optimistic", "Optimistic", "Every tie counts for the target; relation types are present.")
+PAPER = Reading(
+    "paper",
+    "The paper's",
+    "Each row under the convention its row of the paper was made by: as reported, and re-evaluated here.",
+)
+READINGS = (STANDARD, SLOTS, PESSIMISTIC, PAPER)
+"""Those a page offers."""
+
+
+@dataclass(frozen=True)
 class Figure:
-    """A mean over seeds with its sample standard deviation, None for a single seed."""
+    """A mean over seeds with its sample standard deviation, None for a single seed.
+
+    ``low`` and ``high`` are the means under the worst and the best order of ties, None where a reading has none.
+    """
 
     mean: float
     deviation: float | None = None
+    low: float | None = None
+    high: float | None = None
 
     def __str__(self) -> str:
         return f"{self.mean:.3f}" if self.deviation is None else f"{self.mean:.3f} ({self.deviation:.3f})"
@@ -28,16 +61,16 @@ Figures = Mapping[str, Figure]
 """By metric."""
 
 
+def over_seeds(values: Iterable[float]) -> Figure:
+    """Return the mean and deviation of what the seeds have; raises `ValueError` for no seeds."""
+    seeds = list(values)
+    return Figure(statistics.fmean(seeds), statistics.stdev(seeds) if len(seeds) > 1 else None)
+
+
 def figures(some: Iterable[Metrics]) -> Figures:
-    """Return the mean and deviation of every metric that all of some seeds have; empty for no seeds."""
+    """Return the mean and deviation of every metric of some seeds, which have the same; empty for no seeds."""
     seeds = list(some)
-    if not seeds:
-        return {}
-    found = {}
-    for metric in seeds[0]:
-        values = [seed[metric] for seed in seeds]
-        found[metric] = Figure(statistics.fmean(values), statistics.stdev(values) if len(values) > 1 else None)
-    return found
+    return {metric: over_seeds(seed[metric] for seed in seeds) for metric in (seeds[0] if seeds else ())}
 
 
 @dataclass(frozen=True)
@@ -74,23 +107,18 @@ class Overlap:
 class Line:
     """One entry on one dataset.
 
-    ``figures`` are expected values by protocol and vocabulary, ``optimistic`` and ``pessimistic`` the bounds of the
-    headline over the orders of ties. ``conventions`` holds, by convention and protocol, what the same scores give
-    under each convention of the paper; ``own`` is that of the paper's row of this name. A line is ranked exactly if
-    it has a ``place``; otherwise ``remarks`` say why not. ``lift`` is the headline MRR less that of the best floor.
+    ``figures`` are by reading and protocol: those of the paper by the convention ``own``, that of the paper's row of
+    this name. A line is ranked exactly if it has a ``place``; otherwise ``remarks`` say why not.
     """
 
     entry: Entry
     dataset: str
     seeds: tuple[int, ...]
     unfinished: Mapping[int, str]
-    figures: Mapping[tuple[str, str], Figures]
-    optimistic: Figures
-    pessimistic: Figures
+    figures: Mapping[tuple[Reading, str], Figures]
     tie_rate: float | None
-    conventions: Mapping[str, Mapping[str, Figures]]
     own: str | None
-    reported: Mapping[tuple[str, str], Cell]
+    reported: Mapping[tuple[str, str], reported.Cell]
     best_floor: tuple[str, float] | None
     overlaps: tuple[Overlap, ...]
     seconds: float | None
@@ -100,26 +128,41 @@ class Line:
     remarks: tuple[str, ...] = ()
 
     @property
+    def name(self) -> str:
+        """The name of the entry as it is shown."""
+        return self.entry.card.name
+
+    @property
     def regime(self) -> Regime:
         """The regime the entry declares."""
         return self.entry.card.regime
 
-    def figure(self, metric: str = "mrr", protocol: str = "dual", vocabulary: str = "present") -> Figure | None:
-        """Return one figure, None where the entry was not scored on that task."""
-        return self.figures.get((protocol, vocabulary), {}).get(metric)
+    @property
+    def failed(self) -> str:
+        """The status of the runs that did not finish, as a table shows it; empty for none."""
+        return ", ".join(sorted(set(self.unfinished.values()))).upper()
+
+    def read(self, reading: Reading, protocol: str = "dual") -> Figures:
+        """Return the figures of a reading and a protocol by metric, empty where the entry was not scored so."""
+        return self.figures.get((reading, protocol), {})
+
+    def figure(self, reading: Reading = STANDARD, protocol: str = "dual") -> Figure | None:
+        """Return the MRR of a reading and a protocol: the headline unless said otherwise."""
+        return self.read(reading, protocol).get("mrr")
 
     @property
     def lift(self) -> float | None:
-        """How far the headline MRR lies above the best floor."""
+        """How far the headline lies above the best floor."""
         headline = self.figure()
         return None if headline is None or self.best_floor is None else headline.mean - self.best_floor[1]
 
     @property
     def tie_spread(self) -> float | None:
-        """How far the bounds of the headline MRR lie apart: the part of it that ties decide."""
-        if "mrr" not in self.optimistic:
-            return None
-        return self.optimistic["mrr"].mean - self.pessimistic["mrr"].mean
+        """How far the bounds of the headline lie apart: the part of it that ties decide."""
+        headline = self.figure()
+        return (
+            None if headline is None or headline.low is None or headline.high is None else headline.high - headline.low
+        )
 
 
 @dataclass(frozen=True)
@@ -127,11 +170,10 @@ class DatasetBoard:
     """Everything shown of one dataset; ``lines`` are sorted: ranked ones first, by the headline, best first."""
 
     record: Record
-    targets: int
     lines: tuple[Line, ...]
     floors: Mapping[tuple[str, str], Mapping[str, Metrics]]
     chance: Mapping[tuple[str, str], Metrics]
-    reported: Mapping[str, Mapping[tuple[str, str], Cell]]
+    reported: Mapping[str, Mapping[tuple[str, str], reported.Cell]]
     remarks: tuple[str, ...] = ()
 
     @property
@@ -143,13 +185,25 @@ class DatasetBoard:
         """Return the lines of one regime, in their order."""
         return tuple(line for line in self.lines if line.regime == regime)
 
+    def line(self, entry: Entry) -> Line | None:
+        """Return the line of an entry, None where it has no runs on this dataset."""
+        return next((line for line in self.lines if line.entry.slug == entry.slug), None)
+
+    def best(self, regime: Regime, reading: Reading = STANDARD) -> float | None:
+        """Return the best mean of the ranked lines of a regime under a reading."""
+        means = (line.figure(reading) for line in self.of(regime) if line.place is not None)
+        return max((figure.mean for figure in means if figure is not None), default=None)
+
+    def paper(self, model: str, protocol: str = "dual") -> reported.Cell | None:
+        """Return the MRR the paper reports of a model."""
+        return self.reported.get(model, {}).get((protocol, "mrr"))
+
 
 @dataclass(frozen=True)
 class Overall:
     """One entry over all datasets of the suite; ``mean`` and ``rank`` are None for an entry that lacks some of them."""
 
     entry: Entry
-    by_dataset: Mapping[str, Line]
     mean: float | None
     rank: int | None
     missing: tuple[str, ...]
@@ -167,4 +221,10 @@ class Board:
 
     def lines(self, slug: str) -> tuple[Line, ...]:
         """Return the lines of one entry, by dataset."""
-        return tuple(line for board in self.datasets for line in board.lines if line.entry.slug == slug)
+        return tuple(line for part in self.datasets for line in part.lines if line.entry.slug == slug)
+
+    @property
+    def unread(self) -> dict[str, str]:
+        """What is wrong with the entries that could not be read, by their slug."""
+        known = {entry.slug for entry in self.entries}
+        return {slug: "; ".join(found) for slug, found in self.problems.items() if slug not in known}

@@ -10,7 +10,22 @@ from dataclasses import replace
 from functools import cache
 
 from leaderboard.board import reported
-from leaderboard.board.board import Board, DatasetBoard, Figures, Line, Overall, Overlap, Place, figures
+from leaderboard.board.board import (
+    OPTIMISTIC,
+    PAPER,
+    PESSIMISTIC,
+    SLOTS,
+    STANDARD,
+    Board,
+    DatasetBoard,
+    Figures,
+    Line,
+    Overall,
+    Overlap,
+    Place,
+    Reading,
+    figures,
+)
 from leaderboard.entries.cards import TRAIN
 from leaderboard.entries.entries import HEADLINE, Entry, Run
 from mtbench.comparison.comparing import compare
@@ -20,7 +35,7 @@ from mtbench.data.loading import load
 from mtbench.errors import DownloadError, MtbenchError
 from mtbench.experiments.run import CONVENTIONS_FILE
 from mtbench.leakage.exposure import contamination
-from mtbench.results.result import EVALUATOR_VERSION, Result
+from mtbench.results.result import EVALUATOR_VERSION, Metrics, Result
 from mtbench.results.runs import REGIMES, Regime
 
 
@@ -46,6 +61,8 @@ def overlap(dataset: str, graph: str) -> Overlap:
 
 
 DRAWS = 2000
+VOCABULARIES = {"present": STANDARD, "slots": SLOTS}
+"""The reading that shows what is expected over ties under a vocabulary."""
 
 
 def rank(entries: Sequence[Entry], problems: Mapping[str, Sequence[str]] | None = None, *, draws: int = DRAWS) -> Board:
@@ -81,20 +98,21 @@ def _dataset(name: str, entries: Sequence[Entry], broken: Mapping[str, Sequence[
         ranked = [replace(line, place=places[line.entry.slug]) for line in ranked]
         others = [line for line in lines if line.regime == regime and line.remarks]
         found += sorted(ranked, key=_headline) + sorted(others, key=_headline)
-    tasks = {task: result for entry in entries for run in entry.runs.get(name, ()) for task, result in _ok(run)}
+    tasks = {
+        task: result
+        for entry in entries
+        for run in entry.runs.get(name, ())
+        for task, result in run.results.items()
+        if result.run.status == "ok"
+    }
     return DatasetBoard(
         record=record,
-        targets=record.parts["test/targets"].triples,
         lines=tuple(found),
         floors={task: result.floors for task, result in tasks.items()},
         chance={task: result.chance for task, result in tasks.items()},
         reported={model: reported.of(name, model) for model in reported.models() if reported.of(name, model)},
         remarks=tuple(remarks),
     )
-
-
-def _ok(run: Run) -> Iterator[tuple[tuple[str, str], Result]]:
-    yield from ((task, result) for task, result in run.results.items() if result.run.status == "ok")
 
 
 def _headline(line: Line) -> tuple[float, str]:
@@ -105,35 +123,62 @@ def _headline(line: Line) -> tuple[float, str]:
 def _line(entry: Entry, dataset: str, problems: Sequence[str]) -> Line:
     runs = entry.runs[dataset]
     finished = [run for run in runs if run.headline.run.status == "ok"]
-    by_task: dict[tuple[str, str], list[Result]] = defaultdict(list)
-    for run in finished:
-        for task, result in _ok(run):
-            by_task[task].append(result)
-    headline = by_task.get(HEADLINE, [])
+    headline = [run.results[HEADLINE] for run in finished if HEADLINE in run.results]
     infos = [run.headline.run for run in runs]
     floors = headline[0].floors if headline else {}
-    best = max(((name, values["mrr"]) for name, values in floors.items()), key=lambda one: one[1], default=None)
     graphs = sorted({graph for info in infos for graph in info.pretraining_graphs} | set(entry.card.pretraining_graphs))
     seconds = [info.wall_seconds for info in infos if info.wall_seconds is not None]
+    own = next((name for name, one in CONVENTIONS.items() if entry.card.model.partition("-k")[0] in one.rows), None)
     return Line(
         entry=entry,
         dataset=dataset,
         seeds=tuple(run.headline.run.seed for run in finished),
         unfinished={info.seed: info.status for info in infos if info.status != "ok"},
-        figures={task: figures(result.metrics for result in some) for task, some in by_task.items()},
-        optimistic=figures(result.optimistic for result in headline),
-        pessimistic=figures(result.pessimistic for result in headline),
+        figures=_figures(finished) | _by_convention(finished, own),
         tie_rate=statistics.fmean(result.tie_rate for result in headline) if headline else None,
-        conventions=_conventions(finished),
-        own=next((name for name, one in CONVENTIONS.items() if entry.card.model.partition("-k")[0] in one.rows), None),
+        own=own,
         reported=reported.of(dataset, entry.card.model),
-        best_floor=best,
+        best_floor=max(
+            ((name, values["mrr"]) for name, values in floors.items()), key=lambda one: one[1], default=None
+        ),
         overlaps=tuple(overlap(dataset, graph) for graph in graphs),
         seconds=statistics.fmean(seconds) if seconds else None,
         memory=max((info.peak_memory_bytes for info in infos if info.peak_memory_bytes), default=None),
         device=", ".join(sorted({info.device for info in infos if info.device})),
         remarks=tuple(dict.fromkeys([*problems, *_remarks(runs)])),
     )
+
+
+def _figures(runs: Sequence[Run]) -> dict[tuple[Reading, str], Figures]:
+    """Return the means over the seeds of finished runs, by reading and protocol."""
+    seeds: dict[tuple[str, str], list[Result]] = defaultdict(list)
+    for run in runs:
+        for task, result in run.results.items():
+            if result.run.status == "ok" and task[1] in VOCABULARIES:
+                seeds[task].append(result)
+    found: dict[tuple[Reading, str], Figures] = {}
+    for (protocol, vocabulary), some in seeds.items():
+        best, worst = figures(one.optimistic for one in some), figures(one.pessimistic for one in some)
+        found[VOCABULARIES[vocabulary], protocol] = {
+            metric: replace(figure, low=min(means), high=max(means))
+            if (means := [side[metric].mean for side in (worst, best) if metric in side])
+            else figure
+            for metric, figure in figures(one.metrics for one in some).items()
+        }
+        if VOCABULARIES[vocabulary] == STANDARD:
+            found |= {(PESSIMISTIC, protocol): worst, (OPTIMISTIC, protocol): best}
+    return found
+
+
+def _by_convention(runs: Sequence[Run], own: str | None) -> dict[tuple[Reading, str], Figures]:
+    """Return what the same scores give by a convention of the paper, if all runs have it in ``conventions.json``."""
+    seeds: dict[str, list[Metrics]] = defaultdict(list)
+    for run in runs:
+        path = run.directory / CONVENTIONS_FILE
+        if path.exists():
+            for protocol, found in json.loads(path.read_text(encoding="utf-8"))["protocols"].items():
+                seeds[protocol] += [one["metrics"] for one in found if one["convention"] == own]
+    return {(PAPER, protocol): figures(some) for protocol, some in seeds.items() if some and len(some) == len(runs)}
 
 
 def _remarks(runs: Iterable[Run]) -> Iterator[str]:
@@ -176,21 +221,6 @@ def _by_mean(lines: Sequence[Line]) -> dict[str, Place]:
     return {line.entry.slug: Place(number, number) for number, line in enumerate(order, 1)}
 
 
-def _conventions(runs: Sequence[Run]) -> dict[str, dict[str, Figures]]:
-    """Return what ``conventions.json`` of the runs holds, as means over seeds, by convention and protocol."""
-    gathered: dict[str, dict[str, list[Mapping[str, float]]]] = defaultdict(lambda: defaultdict(list))
-    for run in runs:
-        path = run.directory / CONVENTIONS_FILE
-        if path.exists():
-            for protocol, found in json.loads(path.read_text(encoding="utf-8"))["protocols"].items():
-                for one in found:
-                    gathered[one["convention"]][protocol].append(one["metrics"])
-    return {
-        name: {protocol: figures(some) for protocol, some in found.items() if len(some) == len(runs)}
-        for name, found in gathered.items()
-    }
-
-
 def _overall(
     entries: Sequence[Entry], boards: Sequence[DatasetBoard], suite: Sequence[str]
 ) -> dict[Regime, tuple[Overall, ...]]:
@@ -204,7 +234,7 @@ def _overall(
             own = {name: line for name in suite if (line := lines.get((entry.slug, name)))}
             means = [mean.mean for line in own.values() if (mean := line.figure())]
             missing = tuple(name for name in suite if name not in own or own[name].place is None)
-            rows.append(Overall(entry, own, None if missing else statistics.fmean(means), None, missing))
+            rows.append(Overall(entry, None if missing else statistics.fmean(means), None, missing))
         complete = sorted((row for row in rows if not row.missing), key=lambda row: -(row.mean or 0))
         ranked = [replace(row, rank=number) for number, row in enumerate(complete, 1)]
         others = sorted((row for row in rows if row.missing), key=lambda row: (len(row.missing), row.entry.slug))

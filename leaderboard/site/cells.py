@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from urllib.parse import quote
 
+from leaderboard.board import reported
 from leaderboard.board.board import Figure, Overlap
-from leaderboard.board.reported import Cell as Reported
+from leaderboard.board.tables import short
 from mtbench.files import tables
 
 DASH = "–"  # noqa: RUF001
 MINUS = "−"  # noqa: RUF001
+UNITS = {"h": 3600.0, "min": 60.0}
 
 
 @dataclass(frozen=True)
@@ -91,11 +93,6 @@ class Table:
     notes: Sequence[str] = ()
     dense: bool = False
 
-    @property
-    def size(self) -> int:
-        """The number of rows."""
-        return sum(len(group.rows) for group in self.groups)
-
 
 @dataclass
 class Notes:
@@ -112,23 +109,34 @@ class Notes:
         return self.texts.index(text) + 1
 
 
+MISSING = Cell(DASH, kind="missing")
+
+
 def figure_cell(figure: Figure | None, metric: str = "mrr", *, best: bool = False) -> Cell:
     """Return the cell of a mean with its deviation, a dash for none."""
     if figure is None:
-        return Cell(DASH, kind="missing")
+        return MISSING
     deviation = "" if figure.deviation is None else f"({number(metric, figure.deviation)})"
     return Cell(number(metric, figure.mean), deviation, value=figure.mean, best=best)
 
 
-def reported_cell(cell: Reported | None, notes: Notes) -> Cell:
-    """Return the cell of a printed figure, out of memory and errata included."""
-    if cell is None:
-        return Cell(DASH, kind="missing")
-    note = notes.number(cell.erratum)
-    if cell.mean is None:
+def paper_cell(printed: reported.Cell | None, notes: Notes) -> Cell:
+    """Return the cell of a figure the paper prints, out of memory and errata included."""
+    if printed is None:
+        return MISSING
+    note = notes.number(printed.erratum)
+    if printed.mean is None:
         return Cell("OOM", "out of memory", kind="oom", note=note)
-    deviation = "" if cell.std is None else f"({number(cell.metric, cell.std)})"
-    return Cell(number(cell.metric, cell.mean), deviation, cell.mean, note=note)
+    return replace(figure_cell(Figure(printed.mean, printed.std), printed.metric), note=note)
+
+
+def beside_paper(figure: Figure | None, printed: reported.Cell | None, metric: str, notes: Notes) -> Cell:
+    """Return the cell of a figure with the one the paper prints small beside it."""
+    ours = figure_cell(figure, metric)
+    if printed is None:
+        return ours
+    theirs = paper_cell(printed, notes)
+    return replace(ours, detail=f"reported {theirs.text}", kind=theirs.kind or ours.kind, note=theirs.note)
 
 
 def number(metric: str, value: float) -> str:
@@ -136,12 +144,12 @@ def number(metric: str, value: float) -> str:
     return tables.number(metric, value, 3)
 
 
-def signed(value: float | None, places: int = 3) -> Cell:
+def signed(value: float | None) -> Cell:
     """Return the cell of a difference, with its sign unless it is written as zero."""
     if value is None:
-        return Cell(DASH, kind="missing")
-    text = f"{value:+.{places}f}".replace("-", MINUS)
-    return Cell(text.lstrip(f"+{MINUS}") if float(f"{value:.{places}f}") == 0 else text, value=value)
+        return MISSING
+    text = f"{value:+.3f}"
+    return Cell(text[1:] if float(text) == 0 else text.replace("-", MINUS), value=value)
 
 
 def percent(share: float) -> str:
@@ -162,29 +170,21 @@ def seen(overlaps: Sequence[Overlap]) -> Cell:
 def duration(seconds: float | None) -> Cell:
     """Return a time in the unit it is best read in."""
     if seconds is None:
-        return Cell(DASH, kind="missing")
-    for unit, size in (("h", 3600.0), ("min", 60.0)):
-        if seconds >= size:
-            return Cell(f"{seconds / size:.1f} {unit}", value=seconds)
-    return Cell(f"{seconds:.0f} s", value=seconds)
+        return MISSING
+    text = next((f"{seconds / size:.1f} {unit}" for unit, size in UNITS.items() if seconds >= size), f"{seconds:.0f} s")
+    return Cell(text, value=seconds)
 
 
 def memory(size: int | None) -> Cell:
     """Return a number of bytes as MB or GB."""
     if size is None:
-        return Cell(DASH, kind="missing")
-    text = f"{size / 1e9:.1f} GB" if size >= 1e9 else f"{size / 1e6:.0f} MB"
-    return Cell(text, value=float(size))
+        return MISSING
+    return Cell(f"{size / 1e9:.1f} GB" if size >= 1e9 else f"{size / 1e6:.0f} MB", value=float(size))
 
 
 def count(value: int | None) -> Cell:
     """Return a whole number with its thousands apart."""
-    return Cell(DASH, kind="missing") if value is None else Cell(f"{value:,}", value=float(value))
-
-
-def short(dataset: str) -> str:
-    """Return a dataset's name without the collection's where that is plain."""
-    return dataset.removeprefix("wikitopics-")
+    return MISSING if value is None else Cell(f"{value:,}", value=float(value))
 
 
 def dataset_column(dataset: str, title: str, href: str) -> Column:

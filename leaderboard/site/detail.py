@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
-from leaderboard.board.board import DatasetBoard, Figure, Line
-from leaderboard.board.reported import Cell as Reported
+from leaderboard.board import reported
+from leaderboard.board.board import PAPER, READINGS, SLOTS, STANDARD, DatasetBoard, Figure, Line, Reading
+from leaderboard.board.tables import short
 from leaderboard.entries.entries import HEADLINE, TASKS, Entry, Run
 from leaderboard.site.cells import (
     DASH,
+    MISSING,
     Cell,
     Column,
     Group,
@@ -17,15 +20,14 @@ from leaderboard.site.cells import (
     Row,
     Table,
     address,
+    beside_paper,
     duration,
     figure_cell,
     memory,
     number,
-    reported_cell,
-    short,
+    paper_cell,
 )
-from leaderboard.site.front import REGIME_NAMES, dataset_page, model_page
-from leaderboard.site.readings import PAPER, READINGS, SLOTS, STANDARD, Reading, Value, values
+from leaderboard.site.front import REGIME_NAMES, dataset_page, how, model_page
 from mtbench.experiments.run import CONVENTIONS_FILE
 from mtbench.files import tables
 from mtbench.names import METRICS
@@ -46,7 +48,7 @@ def of_dataset(part: DatasetBoard, protocol: str, names: Mapping[str, str]) -> l
 
     ``names`` are those of the entries, by slug.
     """
-    found = []
+    found: list[Table] = []
     regimes: list[Regime] = [regime for regime in REGIMES if part.of(regime)]
     for reading in READINGS:
         for regime in regimes:
@@ -54,13 +56,10 @@ def of_dataset(part: DatasetBoard, protocol: str, names: Mapping[str, str]) -> l
             rows = [
                 row
                 for line in part.of(regime)
-                if (row := _metrics_row(line, reading, protocol, notes, line.entry.card.name, _link(line)))
+                if (row := _row(line, reading, protocol, notes, line.name, model_page(line.entry.slug)))
             ]
-            if rows:
-                caption = f"{protocol.capitalize()}, {REGIME_NAMES[regime].lower()}: every metric, {_name(reading)}"
-                key = f"{protocol}-{regime}-{reading.key}"
-                columns = _columns()
-                found.append(Table(key, caption, "Entry", columns, [Group(rows)], reading.key, notes.texts, dense=True))
+            caption = f"{protocol.capitalize()}, {REGIME_NAMES[regime].lower()}: every metric, {how(reading)}"
+            found += _metrics(f"{protocol}-{regime}-{reading.key}", caption, rows, reading.key, notes)
         if reading in (STANDARD, SLOTS):
             found += _yardsticks(part, protocol, reading)
         if reading == PAPER:
@@ -68,104 +67,75 @@ def of_dataset(part: DatasetBoard, protocol: str, names: Mapping[str, str]) -> l
     return found
 
 
-def _only_reported(part: DatasetBoard, protocol: str, reading: str, names: Mapping[str, str]) -> Iterator[Table]:
-    """Give the rows of the paper that nobody has run here."""
+def of_entry(lines: Sequence[Line], protocol: str) -> list[Table]:
+    """Return all metrics of an entry under a protocol, a row per dataset, a table per reading."""
+    found: list[Table] = []
+    for reading in READINGS:
+        notes = Notes()
+        rows = [
+            row
+            for line in lines
+            if (row := _row(line, reading, protocol, notes, line.dataset, dataset_page(line.dataset)))
+        ]
+        caption = f"{protocol.capitalize()}: every metric by dataset, {how(reading)}"
+        found += _metrics(f"{protocol}-{reading.key}", caption, rows, reading.key, notes, "Dataset")
+    return found
+
+
+def _metrics(
+    key: str, caption: str, rows: Sequence[Row], reading: str, notes: Notes, stub: str = "Entry"
+) -> list[Table]:
+    """Return a table of every metric, none without rows."""
+    columns = [Column(tables.heading(metric), "Lower is better" if metric == "mr" else "") for metric in METRICS]
+    return [Table(key, caption, stub, columns, [Group(rows)], reading, notes.texts, dense=True)] if rows else []
+
+
+def _row(line: Line, reading: Reading, protocol: str, notes: Notes, label: str, page: str) -> Row | None:
+    found = line.read(reading, protocol)
+    printed = {metric: line.reported.get((protocol, metric)) for metric in METRICS} if reading == PAPER else {}
+    if not found and not any(printed.values()):
+        if reading == STANDARD and line.failed and protocol == "dual":
+            return Row(label, [Cell(line.failed, kind="oom")] * len(METRICS), f"../{page}", words=label)
+        return None
+    cells = [_cell(found.get(metric), printed.get(metric), metric, notes) for metric in METRICS]
+    detail = "" if line.place is not None else "not ranked"
+    if reading == PAPER and line.own:
+        detail = f"convention {line.own}"
+    words = f"{label} {line.entry.slug} {line.dataset}"
+    return Row(label, cells, f"../{page}", detail, words, "" if line.place else "unranked")
+
+
+def _cell(figure: Figure | None, printed: reported.Cell | None, metric: str, notes: Notes) -> Cell:
+    cell = beside_paper(figure, printed, metric, notes)
+    if figure is None or figure.low is None or figure.high is None:
+        return cell
+    low, high = number(metric, figure.low), number(metric, figure.high)
+    return cell if low == high else replace(cell, below=f"{low} to {high}")
+
+
+def _only_reported(part: DatasetBoard, protocol: str, reading: str, names: Mapping[str, str]) -> list[Table]:
+    """Return the table of the rows of the paper that nobody has run here."""
     known = {line.entry.card.model for line in part.lines}
     notes = Notes()
     rows = [
         Row(
             names.get(model, model),
-            [reported_cell(cells.get((protocol, metric)), notes) for metric in METRICS],
+            [paper_cell(cells.get((protocol, metric)), notes) for metric in METRICS],
             f"../{model_page(model)}" if model in names else "",
             words=f"{names.get(model, '')} {model}",
         )
         for model, cells in part.reported.items()
         if model not in known and any(key[0] == protocol for key in cells)
     ]
-    if rows:
-        caption = f"{protocol.capitalize()}: reported in the paper, not re-evaluated yet"
-        columns, key = _columns(), f"{protocol}-reported"
-        yield Table(key, caption, "Entry", columns, [Group(rows)], reading, notes.texts, dense=True)
+    caption = f"{protocol.capitalize()}: reported in the paper, not re-evaluated yet"
+    return _metrics(f"{protocol}-reported", caption, rows, reading, notes)
 
 
-def of_entry(lines: Sequence[Line], protocol: str) -> list[Table]:
-    """Return all metrics of an entry under a protocol, a row per dataset, a table per reading."""
-    found = []
-    for reading in READINGS:
-        notes = Notes()
-        rows = [
-            row
-            for line in lines
-            if (row := _metrics_row(line, reading, protocol, notes, line.dataset, f"../{dataset_page(line.dataset)}"))
-        ]
-        if rows:
-            caption = f"{protocol.capitalize()}: every metric by dataset, {_name(reading)}"
-            key = f"{protocol}-{reading.key}"
-            found.append(
-                Table(key, caption, "Dataset", _columns(), [Group(rows)], reading.key, notes.texts, dense=True)
-            )
-    return found
-
-
-def _link(line: Line) -> str:
-    return f"../{model_page(line.entry.slug)}"
-
-
-def _name(reading: Reading) -> str:
-    return "by the paper's conventions" if reading == PAPER else f"{reading.label.lower()} reading"
-
-
-def _columns() -> list[Column]:
-    return [Column(tables.heading(metric), "Lower is better" if metric == "mr" else "") for metric in METRICS]
-
-
-def _metrics_row(line: Line, reading: Reading, protocol: str, notes: Notes, label: str, href: str) -> Row | None:
-    found = values(line, reading, protocol)
-    printed = {metric: line.reported.get((protocol, metric)) for metric in METRICS}
-    if not found and (reading != PAPER or not any(printed.values())):
-        if reading == STANDARD and line.unfinished and protocol == "dual":
-            failed = ", ".join(sorted(set(line.unfinished.values()))).upper()
-            return Row(label, [Cell(failed, kind="oom") for _ in METRICS], href, words=label)
-        return None
-    cells = [
-        _paper_cell(found.get(metric), printed[metric], metric, notes)
-        if reading == PAPER
-        else _metric_cell(found.get(metric), metric)
-        for metric in METRICS
-    ]
-    detail = "" if line.place is not None else "not ranked"
-    if reading == PAPER and line.own:
-        detail = f"convention {line.own}"
-    return Row(
-        label, cells, href, detail, f"{label} {line.entry.slug} {line.dataset}", "" if line.place else "unranked"
-    )
-
-
-def _metric_cell(found: Value | None, metric: str) -> Cell:
-    if found is None:
-        return Cell(DASH, kind="missing")
-    cell = figure_cell(found.figure, metric)
-    if found.low is None or found.high is None:
-        return cell
-    low, high = number(metric, found.low), number(metric, found.high)
-    return cell if low == high else Cell(cell.text, cell.detail, cell.value, below=f"{low} to {high}")
-
-
-def _paper_cell(found: Value | None, printed: Reported | None, metric: str, notes: Notes) -> Cell:
-    ours = figure_cell(found.figure if found else None, metric)
-    if printed is None:
-        return ours
-    cell = reported_cell(printed, notes)
-    return Cell(
-        ours.text, f"reported {cell.text}", ours.value, "oom" if cell.kind == "oom" else ours.kind, note=cell.note
-    )
-
-
-def _yardsticks(part: DatasetBoard, protocol: str, reading: Reading) -> Iterator[Table]:
-    """Give the floors and chance, which depend on the candidates alone."""
+def _yardsticks(part: DatasetBoard, protocol: str, reading: Reading) -> list[Table]:
+    """Return the table of the floors and chance, which depend on the candidates alone."""
     task = (protocol, "slots" if reading == SLOTS else "present")
     if task not in part.chance:
-        return
+        return []
     found: Mapping[str, Metrics] = {**part.floors[task], "chance": part.chance[task]}
     rows = [
         Row(
@@ -175,16 +145,17 @@ def _yardsticks(part: DatasetBoard, protocol: str, reading: Reading) -> Iterator
         )
         for name, given in found.items()
     ]
-    caption = f"{protocol.capitalize()}: floors, which learn nothing, and chance, {_name(reading)}"
-    yield Table(f"{protocol}-floors-{reading.key}", caption, "Floor", _columns(), [Group(rows)], reading.key)
+    caption = f"{protocol.capitalize()}: floors, which learn nothing, and chance, {how(reading)}"
+    (table,) = _metrics(f"{protocol}-floors-{reading.key}", caption, rows, reading.key, Notes(), "Floor")
+    return [replace(table, dense=False)]
 
 
 def runs_table(entry: Entry, published: Callable[[Path], Sequence[str]]) -> Table:
     """Return the runs of an entry with links to their files; ``published`` gives the parts of a file's address."""
-    groups = []
-    for dataset, runs in entry.runs.items():
-        rows = [_run_row(run, published) for run in runs]
-        groups.append(Group(rows, dataset, f"../{dataset_page(dataset)}"))
+    groups = [
+        Group([_run_row(run, published) for run in runs], dataset, f"../{dataset_page(dataset)}")
+        for dataset, runs in entry.runs.items()
+    ]
     columns = (
         Column("Status", sort="text"),
         Column("MRR"),
@@ -197,8 +168,7 @@ def runs_table(entry: Entry, published: Callable[[Path], Sequence[str]]) -> Tabl
 
 
 def _run_row(run: Run, published: Callable[[Path], Sequence[str]]) -> Row:
-    info = run.headline.run
-    headline = run.results.get(HEADLINE)
+    info, headline = run.headline.run, run.results.get(HEADLINE)
     known = headline is not None and headline.run.status == "ok"
     cells = [
         Cell(info.status, kind="" if info.status == "ok" else "oom"),
@@ -209,7 +179,7 @@ def _run_row(run: Run, published: Callable[[Path], Sequence[str]]) -> Row:
     ]
     for name in FILES:
         parts = published(run.directory / name)
-        cells.append(Cell(name, href="../" + address(*parts)) if parts else Cell(DASH, kind="missing"))
+        cells.append(Cell(name, href="../" + address(*parts)) if parts else MISSING)
     return Row(f"seed {info.seed}", cells, words=f"{run.headline.dataset} seed {info.seed}")
 
 

@@ -11,14 +11,12 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-from leaderboard.board.board import DatasetBoard, Figure
+from leaderboard.board.board import PAPER, DatasetBoard, Figure
 from leaderboard.entries.entries import Entry
 from leaderboard.entries.run_checks import may_name_targets
 from leaderboard.site import pictures
-from leaderboard.site import pictures as drawings
 from leaderboard.site.cells import Cell, Column, Group, Row, Table, slug
 from leaderboard.site.pictures import Pair
-from leaderboard.site.readings import PAPER, value
 from leaderboard.site.strata import Data
 from mtbench.auditing.report import audit
 from mtbench.errors import MtbenchError
@@ -39,20 +37,20 @@ def paper_against_ours(part: DatasetBoard, names: Mapping[str, str]) -> str:
     panels: dict[str, list[Pair]] = {}
     said = []
     for protocol in ("dual", "entity", "relation"):
-        for model, cells in part.reported.items():
-            cell = cells.get((protocol, "mrr"))
+        for model in part.reported:
+            cell = part.paper(model, protocol)
             if cell is None:
                 continue
             printed = None if cell.mean is None else Figure(cell.mean, cell.std)
             found = [line for line in part.lines if line.entry.card.model == model]
-            pairs = [(line.entry.card.name, value(line, PAPER, protocol)) for line in found]
-            for label, ours in pairs or [(names.get(model, model), None)]:
+            pairs = [(line.name, line.figure(PAPER, protocol)) for line in found] or [(names.get(model, model), None)]
+            for label, ours in pairs:
                 panels.setdefault(protocol, []).append(Pair(label, printed, ours, "" if printed else "out of memory"))
                 said.append(f"{protocol} {label}: reported {cell}, here {ours or 'not run'}")
     if not panels:
         return ""
     title = f"Reported and re-evaluated MRR on {part.name}, each row under its own convention. {'; '.join(said)}."
-    return pictures.draw(f"{slug(part.name)}-paper", partial(drawings.draw_pairs, panels), title)
+    return pictures.draw(f"{slug(part.name)}-paper", partial(pictures.draw_pairs, panels), title)
 
 
 def curves(entry: Entry, dataset: str) -> str:
@@ -71,7 +69,7 @@ def curves(entry: Entry, dataset: str) -> str:
         best = max(records, key=lambda record: record.get("valid_mrr", -math.inf))
         said.append(f"{stage}: best validation MRR {best['valid_mrr']:.3f} in epoch {best['epoch']:.0f}")
     title = f"Training of {entry.card.name} on {dataset}. {'; '.join(said)}."
-    return pictures.draw(f"{slug(dataset)}-curves", partial(drawings.draw_curves, history), title)
+    return pictures.draw(f"{slug(dataset)}-curves", partial(pictures.draw_curves, history), title)
 
 
 def tasks(entry: Entry, dataset: str) -> list[Table]:

@@ -2,12 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from leaderboard.board.board import Board, DatasetBoard, Figure, Line, Overall
+from leaderboard.board.board import (
+    OPTIMISTIC,
+    PAPER,
+    PESSIMISTIC,
+    READINGS,
+    SLOTS,
+    STANDARD,
+    Board,
+    DatasetBoard,
+    Figure,
+    Line,
+    Overall,
+    Reading,
+)
+from leaderboard.board.tables import short
+from leaderboard.entries.entries import Entry
 from leaderboard.site.cells import (
     DASH,
+    MISSING,
     Bar,
     Cell,
     Column,
@@ -16,20 +32,18 @@ from leaderboard.site.cells import (
     Row,
     Table,
     address,
+    beside_paper,
     count,
     dataset_column,
     duration,
     figure_cell,
     memory,
-    number,
+    paper_cell,
     percent,
-    reported_cell,
     seen,
-    short,
     signed,
     slug,
 )
-from leaderboard.site.readings import PAPER, PESSIMISTIC, READINGS, SLOTS, STANDARD, Reading, bounds, value
 from mtbench.results.result import FLAG_SPREAD
 from mtbench.results.runs import Regime
 
@@ -57,71 +71,45 @@ def matrices(board: Board, regime: Regime) -> list[Table]:
 
 
 def _matrix(board: Board, regime: Regime, reading: Reading) -> Table:
-    rows = board.overall[regime]
     notes = Notes()
-    best = {part.name: _best(part.of(regime), reading) for part in board.datasets}
+    best = {part.name: _best(part, regime, reading) for part in board.datasets}
     columns = [dataset_column(part.name, part.record.title, dataset_page(part.name)) for part in board.datasets]
     if reading == STANDARD:
-        columns = [
-            *columns,
-            Column("Mean", "Over all datasets of the suite"),
-            Column("Overall", "Rank of the mean"),
-        ]
-    shown = []
-    for row in rows:
-        cells = [_matrix_cell(row, part, reading, best[part.name], notes) for part in board.datasets]
+        columns += [Column("Mean", "Over all datasets of the suite"), Column("Overall", "Rank of the mean")]
+    rows = []
+    for row in board.overall[regime]:
+        cells = [_matrix_cell(row.entry, part, reading, best[part.name], notes) for part in board.datasets]
         if reading == STANDARD:
             cells += _overall(row, board.suite)
-        card = row.entry.card
-        shown.append(Row(card.name, cells, model_page(row.entry.slug), words=f"{card.name} {row.entry.slug}"))
+        name = row.entry.card.name
+        rows.append(Row(name, cells, model_page(row.entry.slug), words=f"{name} {row.entry.slug}"))
     caption = f"{REGIME_NAMES[regime]}: dual MRR by dataset"
     caption += ", reported and re-evaluated" if reading == PAPER else f" ({reading.label.lower()})"
-    return Table(
-        f"matrix-{regime}-{reading.key}",
-        caption,
-        "Entry",
-        columns,
-        [Group(shown)],
-        reading.key,
-        notes.texts,
-        dense=True,
-    )
+    key = f"matrix-{regime}-{reading.key}"
+    return Table(key, caption, "Entry", columns, [Group(rows)], reading.key, notes.texts, dense=True)
 
 
-def _matrix_cell(row: Overall, part: DatasetBoard, reading: Reading, best: float | None, notes: Notes) -> Cell:
-    line = next((one for one in part.lines if one.entry.slug == row.entry.slug), None)
-    figure = value(line, reading) if line is not None else None
+def _matrix_cell(entry: Entry, part: DatasetBoard, reading: Reading, best: float | None, notes: Notes) -> Cell:
+    line = part.line(entry)
+    figure = None if line is None else line.figure(reading)
     if reading == PAPER:
-        printed = reported_cell(part.reported.get(row.entry.card.model, {}).get(("dual", "mrr")), notes)
-        ours = number("mrr", figure.mean) if figure else DASH
-        if printed.kind == "missing":
-            return figure_cell(figure)
-        kind = f"{'missing ' if figure is None else ''}{printed.kind}"
-        mean = figure.mean if figure else None
-        return Cell(ours, f"reported {printed.text}", mean, kind.strip(), note=printed.note)
-    if line is None:
-        return Cell(DASH, kind="missing")
-    if figure is None:
-        failed = sorted(set(line.unfinished.values()))
-        return Cell(", ".join(failed).upper() or DASH, kind="oom" if failed else "missing")
+        cell = beside_paper(figure, part.paper(entry.card.model), "mrr", notes)
+        return replace(cell, kind="missing oom") if figure is None and cell.kind == "oom" else cell
+    if line is None or figure is None:
+        return Cell(line.failed, kind="oom") if line is not None and line.failed else MISSING
     cell = figure_cell(figure, best=line.place is not None and figure.mean == best)
-    if line.place is None:
-        return Cell(cell.text, "not ranked", cell.value, kind="unranked")
-    return cell
+    return cell if line.place is not None else replace(cell, detail="not ranked", kind="unranked")
 
 
-def _best(lines: Iterable[Line], reading: Reading) -> float | None:
-    """Return the mean to mark as the best; conventions of the paper do not compare with each other."""
-    if reading == PAPER:
-        return None
-    found = [figure.mean for line in lines if line.place is not None and (figure := value(line, reading))]
-    return max(found, default=None) if len(found) > 1 else None
+def _best(part: DatasetBoard, regime: Regime, reading: Reading) -> float | None:
+    """Return the mean to mark as the best of several; conventions of the paper do not compare with each other."""
+    ranked = [line for line in part.of(regime) if line.place is not None and line.figure(reading)]
+    return part.best(regime, reading) if reading != PAPER and len(ranked) > 1 else None
 
 
 def _overall(row: Overall, suite: Sequence[str]) -> list[Cell]:
     if row.mean is None:
-        lacks = f"lacks {len(row.missing)} of {len(suite)}"
-        return [Cell(DASH, kind="missing"), Cell(DASH, lacks, kind="missing")]
+        return [MISSING, replace(MISSING, detail=f"lacks {len(row.missing)} of {len(suite)}")]
     return [figure_cell(Figure(row.mean)), count(row.rank)]
 
 
@@ -172,15 +160,13 @@ def standings(parts: Sequence[DatasetBoard], regime: Regime, up: str = "") -> li
         notes = Notes()
         groups = []
         for part in parts:
+            best = _best(part, regime, reading)
             lines = [line for line in part.of(regime) if line.place is not None]
-            best = _best(lines, reading)
-            rows = [_standing(line, reading, best, notes, up) for line in lines]
-            if rows:
+            if rows := [_row(line, _standing(line, reading, best, notes), up, line.device) for line in lines]:
                 said = _floor(lines) if reading == STANDARD else ""
                 groups.append(Group(rows, part.name, up + dataset_page(part.name), said))
         if groups:
-            how = "by the paper's conventions" if reading == PAPER else f"{reading.label.lower()} reading"
-            caption = f"{REGIME_NAMES[regime]}: dual MRR, {how}"
+            caption = f"{REGIME_NAMES[regime]}: dual MRR, {how(reading)}"
             if len(parts) == 1:
                 caption = "; ".join(filter(None, [caption, groups[0].detail]))
                 groups = [Group(groups[0].rows)]
@@ -189,114 +175,101 @@ def standings(parts: Sequence[DatasetBoard], regime: Regime, up: str = "") -> li
     return tables
 
 
+def how(reading: Reading) -> str:
+    """Return how a caption names a reading."""
+    return "by the paper's conventions" if reading == PAPER else f"{reading.label.lower()} reading"
+
+
+def _row(line: Line, cells: Sequence[Cell], up: str, *words: str) -> Row:
+    """Return the row of an entry, found by its names, dataset, regime and ``words``."""
+    known = [line.name, line.entry.slug, line.dataset, line.regime, *words]
+    return Row(line.name, cells, up + model_page(line.entry.slug), words=" ".join(known))
+
+
 def _floor(lines: Sequence[Line]) -> str:
     floor = next((line.best_floor for line in lines if line.best_floor), None)
     return "" if floor is None else f"best floor: {floor[0].replace('_', ' ')}, {floor[1]:.3f}"
 
 
-def _standing(line: Line, reading: Reading, best: float | None, notes: Notes, up: str) -> Row:
-    figure = value(line, reading)
+def _standing(line: Line, reading: Reading, best: float | None, notes: Notes) -> list[Cell]:
+    figure, headline = line.figure(reading), line.figure()
     main = figure_cell(figure, best=figure is not None and figure.mean == best)
-    headline = line.figure()
     if reading == STANDARD:
-        cells = _standard(line, main)
-    elif reading == SLOTS:
-        cells = [main, figure_cell(headline), signed(_less(figure, headline))]
-    elif reading == PESSIMISTIC:
-        cells = [main, figure_cell(headline), figure_cell(bounds(line, "dual", "present")[0].get("mrr"))]
-        tied = (
-            Cell(DASH, kind="missing") if line.tie_rate is None else Cell(percent(line.tie_rate), value=line.tie_rate)
-        )
-        cells += [_spread(line), tied]
-    else:
-        printed = line.reported.get(("dual", "mrr"))
-        difference = figure.mean - printed.mean if figure and printed and printed.mean is not None else None
-        convention = Cell(line.own) if line.own else Cell("no row in the paper", kind="muted")
-        cells = [convention, reported_cell(printed, notes), main, signed(difference), figure_cell(headline)]
-    card = line.entry.card
-    return Row(
-        card.name,
-        cells,
-        up + model_page(line.entry.slug),
-        words=f"{card.name} {line.entry.slug} {line.dataset} {line.regime} {line.device}",
-    )
+        return _standard(line, main)
+    if reading == SLOTS:
+        return [main, figure_cell(headline), signed(_less(figure, headline))]
+    if reading == PESSIMISTIC:
+        tied = MISSING if line.tie_rate is None else Cell(percent(line.tie_rate), value=line.tie_rate)
+        return [main, figure_cell(headline), figure_cell(line.figure(OPTIMISTIC)), _spread(line), tied]
+    printed = line.reported.get(("dual", "mrr"))
+    reported = None if printed is None or printed.mean is None else Figure(printed.mean)
+    convention = Cell(line.own) if line.own else Cell("no row in the paper", kind="muted")
+    return [convention, paper_cell(printed, notes), main, signed(_less(figure, reported)), figure_cell(headline)]
 
 
 def _standard(line: Line, main: Cell) -> list[Cell]:
-    place, figure = line.place, line.figure()
+    place, figure, floor = line.place, line.figure(), line.best_floor
     assert place is not None
     rank = f"{place.best}" if place.best == place.worst else f"{place.best}{DASH}{place.worst}"
-    floor = line.best_floor
-    bar = None
+    interval = Cell("not computed", kind="muted")
     if figure is not None and place.low is not None and place.high is not None:
         label = f"{place.low:.3f} to {place.high:.3f}, over {place.covers}"
         label += f"; best floor {floor[1]:.3f}" if floor else ""
         bar = Bar(figure.mean, place.low, place.high, floor[1] if floor else None, label)
-    lift = replace(signed(line.lift), kind="up" if (line.lift or 0) > 0 else "down")
-    seeds = Cell(
-        str(len(line.seeds)),
-        ", ".join(f"seed {seed} {status}" for seed, status in sorted(line.unfinished.items())),
-        float(len(line.seeds)),
-    )
+        interval = Cell(bar=bar, value=figure.mean)
+    unfinished = ", ".join(f"seed {seed} {status}" for seed, status in sorted(line.unfinished.items()))
     return [
         Cell(rank, value=place.best + place.worst / 1000),
         main,
-        Cell(bar=bar, value=figure.mean if figure else None) if bar else Cell("not computed", kind="muted"),
+        interval,
         Cell(place.group or DASH),
-        lift,
+        replace(signed(line.lift), kind="up" if (line.lift or 0) > 0 else "down"),
         _spread(line),
         seen(line.overlaps),
         duration(line.seconds),
         memory(line.memory),
         Cell(line.device or DASH),
         count(line.entry.card.parameters),
-        seeds,
+        replace(count(len(line.seeds)), detail=unfinished),
     ]
 
 
 def _spread(line: Line) -> Cell:
-    spread = line.tie_spread
-    if spread is None:
-        return Cell(DASH, kind="missing")
-    best, worst = line.optimistic["mrr"].mean, line.pessimistic["mrr"].mean
-    label = f"{worst:.3f} to {best:.3f} as ties are broken"
-    mean = line.figure()
-    bar = Bar(mean.mean if mean else best, worst, best, label=label) if spread > FLAG_SPREAD else None
-    return Cell(f"{spread:.3f}", value=spread, kind="warn" if spread > FLAG_SPREAD else "", bar=bar)
+    spread, figure = line.tie_spread, line.figure()
+    if spread is None or figure is None or figure.low is None or figure.high is None:
+        return MISSING
+    if spread <= FLAG_SPREAD:
+        return Cell(f"{spread:.3f}", value=spread)
+    label = f"{figure.low:.3f} to {figure.high:.3f} as ties are broken"
+    return Cell(f"{spread:.3f}", value=spread, kind="warn", bar=Bar(figure.mean, figure.low, figure.high, label=label))
 
 
 def _less(first: Figure | None, second: Figure | None) -> float | None:
     return None if first is None or second is None else first.mean - second.mean
 
 
-def unranked(parts: Sequence[DatasetBoard], problems: Sequence[tuple[str, str]], up: str = "") -> Table | None:
-    """Return what is shown but not ranked, with the reasons; ``problems`` are entries that could not be read."""
+def unranked(lines: Iterable[Line], unread: Mapping[str, str], up: str = "") -> Table | None:
+    """Return what of some lines is shown but not ranked, with the reasons; ``unread`` could not be read, and why."""
     rows = [
-        Row(
-            line.entry.card.name,
+        _row(
+            line,
             [
                 Cell(short(line.dataset), href=up + dataset_page(line.dataset)),
                 Cell(REGIME_NAMES[line.regime]),
                 figure_cell(line.figure()),
                 Cell("; ".join(line.remarks), kind="prose"),
             ],
-            up + model_page(line.entry.slug),
-            words=f"{line.entry.card.name} {line.entry.slug} {line.dataset} {line.regime}",
+            up,
         )
-        for part in parts
-        for line in part.lines
+        for line in lines
         if line.place is None
     ]
-    rows += [
-        Row(name, [Cell(DASH), Cell(DASH), Cell(DASH, kind="missing"), Cell(reason, kind="prose")], words=name)
-        for name, reason in problems
-    ]
-    if not rows:
-        return None
+    dash = Cell(DASH)
+    rows += [Row(name, [dash, dash, MISSING, Cell(why, kind="prose")], words=name) for name, why in unread.items()]
     columns = (
         Column("Dataset", sort="text"),
         Column("Regime", sort="text"),
         Column("MRR so far"),
         Column("Why it is not ranked", sort="text"),
     )
-    return Table("unranked", "Shown, but not ranked", "Entry", columns, [Group(rows)])
+    return Table("unranked", "Shown, but not ranked", "Entry", columns, [Group(rows)]) if rows else None

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from importlib import resources
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from leaderboard.board.board import Board, DatasetBoard
+from leaderboard.board.board import READINGS, STANDARD, Board, DatasetBoard
 from leaderboard.entries.entries import Entry
-from leaderboard.site import detail, facts
-from leaderboard.site import front as overview
+from leaderboard.site import detail, facts, front
 from leaderboard.site.cells import slug
-from leaderboard.site.readings import READINGS, STANDARD
 from leaderboard.site.strata import Data, strata
 from mtbench.errors import MissingExtraError, UsageError
 from mtbench.files import atomic
@@ -98,8 +95,8 @@ def _pages(board: Board, entries: Path, downloads: Mapping[Path, Sequence[str]])
         "readings": READINGS,
         "default": STANDARD.key,
         "has_transfer": bool(transfers),
-        "datasets": [(part.name, overview.dataset_page(part.name)) for part in board.datasets],
-        "models": [(entry.card.name, overview.model_page(entry.slug)) for entry in board.entries],
+        "datasets": [(part.name, front.dataset_page(part.name)) for part in board.datasets],
+        "models": [(entry.card.name, front.model_page(entry.slug)) for entry in board.entries],
         "evaluator": EVALUATOR_VERSION,
     }
 
@@ -112,25 +109,23 @@ def _pages(board: Board, entries: Path, downloads: Mapping[Path, Sequence[str]])
     for entry in board.entries:
         values = _model(board, entry, data, downloads)
         yield f"models/{entry.slug}.html", page("model.html", "../", **values)
-    yield "about.html", page("about.html", "", regimes=overview.REGIME_NAMES, protocols=detail.PROTOCOLS)
+    yield "about.html", page("about.html", "", regimes=front.REGIME_NAMES, protocols=detail.PROTOCOLS)
     if transfers:
         yield "transfer.html", page("transfer.html", "", tables_shown=transfers)
 
 
 def _index(board: Board) -> dict[str, object]:
-    known = {entry.slug for entry in board.entries}
-    unread = [(name, "; ".join(found)) for name, found in board.problems.items() if name not in known]
     return {
         "regimes": [
             (
-                overview.REGIME_NAMES[regime],
+                front.REGIME_NAMES[regime],
                 regime,
-                overview.matrices(board, regime),
-                overview.standings(board.datasets, regime),
+                front.matrices(board, regime),
+                front.standings(board.datasets, regime),
             )
             for regime in board.overall
         ],
-        "unranked": overview.unranked(board.datasets, unread),
+        "unranked": front.unranked((line for part in board.datasets for line in part.lines), board.unread),
         "counts": (
             len(board.entries),
             len(board.datasets),
@@ -151,8 +146,8 @@ def _dataset(part: DatasetBoard, data: Data, board: Board) -> dict[str, object]:
     return {
         "part": part,
         "record": part.record,
-        "standings": [table for regime in REGIMES for table in overview.standings([part], regime, "../")],
-        "unranked": overview.unranked([part], (), "../"),
+        "standings": [table for regime in REGIMES for table in front.standings([part], regime, "../")],
+        "unranked": front.unranked(part.lines, {}, "../"),
         "protocols": [(name, title, detail.of_dataset(part, name, names)) for name, title in detail.PROTOCOLS.items()],
         "audit": audit,
         "no_audit": why,
@@ -177,24 +172,16 @@ def _model(board: Board, entry: Entry, data: Data, downloads: Mapping[Path, Sequ
     return {
         "entry": entry,
         "card": entry.card,
-        "regime": overview.REGIME_NAMES[entry.card.regime],
+        "regime": front.REGIME_NAMES[entry.card.regime],
         "lines": lines,
         "problems": board.problems.get(entry.slug, ()),
-        "unranked": overview.unranked(_only(board, entry), (), "../"),
+        "unranked": front.unranked(lines, {}, "../"),
         "protocols": [(name, title, detail.of_entry(lines, name)) for name, title in detail.PROTOCOLS.items()],
         "pictures": pictures,
         "runs": detail.runs_table(entry, published),
         "further": detail.further_files(entry, published),
         "settings": detail.settings(entry),
     }
-
-
-def _only(board: Board, entry: Entry) -> list[DatasetBoard]:
-    return [
-        replace(part, lines=lines)
-        for part in board.datasets
-        if (lines := tuple(line for line in part.lines if line.entry.slug == entry.slug))
-    ]
 
 
 def _environment() -> Environment:

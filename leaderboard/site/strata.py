@@ -6,17 +6,15 @@ dataset is loaded once here, and each of its divisions made once.
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
 import numpy as np
 
-from leaderboard.board.board import Figure, Line
+from leaderboard.board.board import Figure, Line, over_seeds
 from leaderboard.entries.entries import HEADLINE
 from leaderboard.site import pictures
-from leaderboard.site import pictures as drawings
 from leaderboard.site.cells import Cell, Column, Group, Row, Table, figure_cell
 from leaderboard.site.pictures import MOST, Panel, Stratum
 from mtbench.data.loading import load
@@ -77,7 +75,7 @@ def strata(name: str, lines: Sequence[Line], data: Data) -> tuple[str, Sequence[
     title = (
         f"MRR of {', '.join(names.values())} on {lines[0].dataset} by stratum; the figures are in the tables below it."
     )
-    return pictures.draw(f"{name}-picture", partial(drawings.draw_panels, panels, names), title), tables, ""
+    return pictures.draw(f"{name}-picture", partial(pictures.draw_panels, panels, names), title), tables, ""
 
 
 def _rows(key: str, lines: Sequence[Line], found: Dataset, data: Data) -> Sequence[Stratum]:
@@ -98,7 +96,7 @@ def _rows(key: str, lines: Sequence[Line], found: Dataset, data: Data) -> Sequen
     for number, label in enumerate(labels.names):
         chosen = labels.case == number
         if chosen.any():
-            means = {entry: _figure([float(values[chosen].mean()) for values in some]) for entry, some in runs.items()}
+            means = {entry: over_seeds(float(values[chosen].mean()) for values in some) for entry, some in runs.items()}
             rows.append((label, int(chosen.sum()), float(chance[chosen].mean()), means))
     return rows
 
@@ -125,10 +123,6 @@ def _tied(result: Result) -> Result:
         for side, counts in result.ranks.sides.items()
     }
     return replace(result, ranks=replace(result.ranks, sides=sides))
-
-
-def _figure(values: Sequence[float]) -> Figure:
-    return Figure(statistics.fmean(values), statistics.stdev(values) if len(values) > 1 else None)
 
 
 def _panel_table(name: str, panel: Panel, entries: Mapping[str, str]) -> Table:
