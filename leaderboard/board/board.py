@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from leaderboard.board import reported
+from leaderboard.board.reported import Cell
 from leaderboard.entries.entries import Entry
 from mtbench.data.catalog import Record
 from mtbench.results.result import Metrics
@@ -118,7 +118,7 @@ class Line:
     figures: Mapping[tuple[Reading, str], Figures]
     tie_rate: float | None
     own: str | None
-    reported: Mapping[tuple[str, str], reported.Cell]
+    reported: Mapping[tuple[str, str], Cell]
     best_floor: tuple[str, float] | None
     overlaps: tuple[Overlap, ...]
     seconds: float | None
@@ -173,7 +173,7 @@ class DatasetBoard:
     lines: tuple[Line, ...]
     floors: Mapping[tuple[str, str], Mapping[str, Metrics]]
     chance: Mapping[tuple[str, str], Metrics]
-    reported: Mapping[str, Mapping[tuple[str, str], reported.Cell]]
+    reported: Mapping[str, Mapping[tuple[str, str], Cell]]
     remarks: tuple[str, ...] = ()
 
     @property
@@ -194,7 +194,7 @@ class DatasetBoard:
         means = (line.figure(reading) for line in self.of(regime) if line.place is not None)
         return max((figure.mean for figure in means if figure is not None), default=None)
 
-    def paper(self, model: str, protocol: str = "dual") -> reported.Cell | None:
+    def paper(self, model: str, protocol: str = "dual") -> Cell | None:
         """Return the MRR the paper reports of a model."""
         return self.reported.get(model, {}).get((protocol, "mrr"))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
-from leaderboard.board.board import PAPER, Board, DatasetBoard, Figure, Line
+from leaderboard.board.board import PAPER, Board, DatasetBoard, Line
 from leaderboard.entries.entries import Entry
 from mtbench.files import tables
 
@@ -132,8 +132,9 @@ def _reported(part: DatasetBoard, entry: Entry) -> str:
     printed, line = part.paper(entry.card.model), part.line(entry)
     if printed is None:
         return NONE
-    here: Figure | None = None if line is None else line.figure(PAPER)
-    return f"{printed if printed.mean is None else _number(printed.mean)} / {_number(here and here.mean)}"
+    here = None if line is None else line.figure(PAPER)
+    ours = NONE if here is None else _number(here.mean)
+    return f"{printed if printed.mean is None else _number(printed.mean)} / {ours}"
 
 
 def _number(value: float | None) -> str:

@@ -71,30 +71,19 @@ def themed(text: str, name: str, description: str) -> str:
 
 
 def _restyle(element: ElementTree.Element, name: str) -> None:
+    """Put the page's colours into the attributes of an element, and ``name`` before every id it has or refers to."""
     element.tag = element.tag.removeprefix(SVG)
     found: dict[str, str] = {}
     for key, value in element.attrib.items():
+        for part, stated in _declarations(value) if key == "style" else [(key, value)]:
+            shown = THEME.get(stated.lower(), stated).replace("url(#", f"url(#{name}-")
+            if part == "id":
+                shown = f"{name}-{shown}"
+            found[part] = shown
         if key == XLINK:
-            key = "href"
-        if key == "id":
-            found[key] = f"{name}-{value}"
-        elif key == "href" and value.startswith("#"):
-            found[key] = f"#{name}-{value[1:]}"
-        elif key == "style":
-            for property_, stated in _declarations(value):
-                found[property_] = THEME.get(stated.lower(), stated)
-        else:
-            found[key] = THEME.get(value.lower(), value)
-        if key in found:
-            found[key] = _local(found[key], name)
-    for key in list(found):
-        found[key] = _local(found[key], name) if key == "clip-path" else found[key]
+            found["href"] = re.sub("^#", f"#{name}-", found.pop(key))
     element.attrib.clear()
     element.attrib.update(found)
-
-
-def _local(value: str, name: str) -> str:
-    return re.sub(rf"url\(#(?!{re.escape(name)}-)", f"url(#{name}-", value)
 
 
 def _declarations(style: str) -> list[tuple[str, str]]:
@@ -130,8 +119,8 @@ class Pair:
     remark: str = ""
 
 
-Stratum: TypeAlias = tuple[str, int, float, Mapping[str, Figure]]
-"""A label, the number of targets, chance, and the MRR per entry, by slug."""
+Rows: TypeAlias = Sequence[tuple[str, int, float, Mapping[str, Figure]]]
+"""Of each stratum its label, the number of targets, chance, and the MRR per entry, by slug."""
 
 
 @dataclass(frozen=True)
@@ -139,7 +128,7 @@ class Panel:
     """The MRR of some entries by stratum."""
 
     name: str
-    rows: Sequence[Stratum]
+    rows: Rows
 
 
 def draw_pairs(panels: Mapping[str, Sequence[Pair]], path: Path) -> None:

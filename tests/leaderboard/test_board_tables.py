@@ -10,6 +10,7 @@ import site_toys
 from site_toys import HOSTILE, PUBLISHED
 
 from leaderboard.board import tables
+from leaderboard.board.board import PAPER
 from leaderboard.board.ranking import rank
 from leaderboard.entries import checks, entries
 from mtbench.files.tables import MARKDOWN
@@ -44,7 +45,7 @@ def test_the_summary_has_the_headline_over_what_was_reported_by_regime(board):
     mean, _, deviation = str(isdea.figure()).partition(" ")
     assert rows(zero, "ISDEA") == [["ISDEA", f"**{mean}** {deviation}".strip(), "-"]]
     printed = isdea.reported["dual", "mrr"].mean
-    ours = isdea.conventions["isdea"]["dual"]["mrr"].mean
+    ours = isdea.figure(PAPER).mean
     below = zero.partition("| ISDEA ")[2].splitlines()[1]
     assert f"{printed:.3f} / {ours:.3f}" in below
     assert adapted.count("**") == 2
@@ -90,10 +91,11 @@ def test_latex_escapes_names_and_prints_bold(board):
 
 def test_an_erratum_is_marked(board):
     line = line_of(board, "isdea")
+    part = next(part for part in board.datasets if part.name == line.dataset)
     cell = line.reported["dual", "mrr"]
-    assert tables._standing(line, None)[7] == str(cell)
+    assert tables._standing(part, line)[7] == str(cell)
     wrong = replace(line, reported={("dual", "mrr"): replace(cell, erratum="printed twice")})
-    assert tables._standing(wrong, None)[7] == f"{cell}*"
+    assert tables._standing(part, wrong)[7] == f"{cell}*"
 
 
 def test_every_entry_of_a_model_of_the_paper_stands_beside_its_row(tmp_path):

@@ -6,6 +6,7 @@ import hashlib
 import json
 import re
 import shutil
+import statistics
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
@@ -16,19 +17,17 @@ import pytest
 import site_toys
 from site_toys import HOSTILE, SCRIPT
 
+from leaderboard.board import board as boards
 from leaderboard.board.ranking import overlap
-from leaderboard.entries.entries import Run
+from leaderboard.entries.entries import HEADLINE, Run
 from leaderboard.site import cells as views
-from leaderboard.site import facts, pictures, readings, render, strata
+from leaderboard.site import facts, pictures, render, strata
 from leaderboard.site.strata import Data
 from mtbench.cli import app as cli
 from mtbench.data.loading import load
 from mtbench.errors import MissingExtraError, MtbenchError, UsageError
-from mtbench.evaluation.tasks import evaluate
 from mtbench.files import atomic
-from mtbench.heuristics.oracles import YARDSTICKS
 from mtbench.names import HEAD, METRICS, TAIL
-from mtbench.ranking.ranks import Counts, Ranks
 
 pytestmark = pytest.mark.filterwarnings("ignore::mtbench.results.result.MtbenchWarning")
 VOID = {"meta", "link", "input", "br", "img", "hr"}
@@ -203,17 +202,17 @@ def test_figures_are_those_of_the_board(pages, board):
     text = pages["index.html"].text
     assert str(line.figure()) in text
     assert f"reported {line.reported['dual', 'mrr'].mean:.3f}" in text
-    own = readings.value(line, readings.PAPER)
+    own = line.figure(boards.PAPER)
     assert own is not None
     assert f"{own.mean:.3f}" in text
     assert views.signed(line.lift).text in text
     page = pages["datasets/metafam.html"].text
-    for reading in readings.READINGS:
+    for reading in boards.READINGS:
         for protocol in ("dual", "entity", "relation"):
-            found = readings.values(line, reading, protocol)
+            found = line.read(reading, protocol)
             assert set(found) == set(METRICS)
-            for metric, value in found.items():
-                assert views.number(metric, value.figure.mean) in page
+            for metric, figure in found.items():
+                assert views.number(metric, figure.mean) in page
 
 
 def test_what_is_not_ranked_says_why(pages):
@@ -394,10 +393,12 @@ def test_numbers_are_written_to_be_read(cell, text):
 
 def test_bounds_are_those_of_the_runs(board):
     (line,) = [line for line in board.lines("isdea") if line.dataset == "metafam"]
-    best, worst = readings.bounds(line, "dual", "present")
-    assert best == line.optimistic
-    assert worst == line.pessimistic
-    found = readings.values(line, readings.STANDARD)
+    runs = [run.headline for run in line.entry.runs["metafam"]]
+    best, worst = line.read(boards.OPTIMISTIC), line.read(boards.PESSIMISTIC)
+    for metric in METRICS:
+        assert best[metric].mean == statistics.fmean(run.optimistic[metric] for run in runs)
+        assert worst[metric].mean == statistics.fmean(run.pessimistic[metric] for run in runs)
+    found = line.read(boards.STANDARD)
     assert (found["mr"].low, found["mr"].high) == (best["mr"].mean, worst["mr"].mean)
     assert (found["mrr"].low, found["mrr"].high) == (worst["mrr"].mean, best["mrr"].mean)
     assert isinstance(line.entry.runs["metafam"][0], Run)
@@ -419,21 +420,15 @@ def test_strata_are_those_of_the_package(board):
     assert strata._rows("relation_seen", [], found, data) == ()
 
 
-def test_the_order_of_named_and_unnamed_ranks_is_that_of_the_split():
-    split = Data().get("metafam").test
-    found = evaluate(YARDSTICKS["entity-degree"](split), split)
-    values = strata.by_target(found, split)
-    assert np.array_equal(values, found.per_target()["mrr"])
-    turned = np.random.default_rng(0).permutation(len(values))
-    ranks = found.ranks
-    sides = {
-        side: Counts(*(part[turned] for part in (counts.greater, counts.equal, counts.count)))
-        for side, counts in ranks.sides.items()
-    }
-    shuffled = Ranks(ranks.heads[turned], ranks.relations[turned], ranks.tails[turned], sides)
-    assert np.array_equal(strata.by_target(replace(found, ranks=shuffled), split), values)
-    assert np.array_equal(strata.by_target(replace(found, ranks=Ranks.unnamed(ranks.sides)), split), values)
-    assert strata.by_target(replace(found, content_sha256="other"), split) is None
+def test_a_run_on_another_version_of_the_dataset_has_no_strata(board):
+    data = Data()
+    found = data.get("metafam")
+    (line,) = [line for line in board.lines("isdea") if line.dataset == "metafam"]
+    run = line.entry.runs["metafam"][0]
+    assert data.by("degree", run, found) == run.headline.by("degree", found)
+    other = replace(run, results={HEADLINE: replace(run.headline, content_sha256="other")})
+    assert data.by("degree", other, found) is None
+    assert data.by("degree", replace(run, results={}), found) is None
 
 
 def test_with_the_dataset_there_is_an_audit_and_no_name_of_a_target(folder, mirror, tmp_path, monkeypatch):
