@@ -1,102 +1,76 @@
-"""A grid declared in a file, ``grid.toml``, checked key by key."""
+"""A grid declared in a file, ``grid.toml``: its keys are those of the classes here."""
 
 from __future__ import annotations
 
-import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeVar
+
+from pydantic import NonNegativeInt
 
 from leaderboard.grid.jobs import Chosen, Grid
+from mtbench.data.catalog import Parameter
 from mtbench.errors import UnknownNameError, UsageError
+from mtbench.files import schema
 
-Kind = TypeVar("Kind")
-_WORDS = {str: "a text", int: "a whole number, 0 or more", bool: "true or false", dict: "a table"}
+
+@dataclass(frozen=True)
+class Settings:
+    """Hyper-parameters: the table ``set``."""
+
+    set: Mapping[str, Parameter] = field(default_factory=dict)
+
+    def typed(self) -> dict[str, str]:
+        """Return the settings as the texts that would be typed."""
+        return {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in self.set.items()}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Model(Settings):
+    """A table ``[models.LABEL]``; where a dataset needs other settings, ``[models.LABEL.datasets.NAME]`` has them."""
+
+    model: str
+    datasets: Mapping[str, Settings] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Declared:
+    """The whole file."""
+
+    datasets: tuple[str, ...]
+    models: Mapping[str, Model]
+    seeds: tuple[NonNegativeInt, ...] = (0,)
+    protocols: tuple[str, ...] = ("dual",)
+    vocabularies: tuple[str, ...] = ("present",)
+    candidate_seed: NonNegativeInt = 0
+    paper: bool = False
+    without_names: bool = False
 
 
 def read(path: Path) -> Grid:
-    """Return the grid a file declares.
-
-    The file has the list ``datasets`` and tables ``[models.LABEL]`` with ``model`` and, if need be, ``set``; where a
-    dataset needs other settings, ``[models.LABEL.datasets.NAME]`` with ``set``. The lists ``seeds``, ``protocols``
-    and ``vocabularies`` and the values ``paper``, ``without_names`` and ``candidate_seed`` may be left out. Raises
-    `UsageError` naming the file, the key and what was expected there.
-    """
+    """Return the grid a file declares; raises `UsageError` naming the file, the key and what was expected there."""
     try:
-        table: dict[str, object] = tomllib.loads(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
     except OSError as error:
         raise UsageError(f"{path}: cannot be read ({error.strerror}): name a grid with --file grid.toml") from error
-    except ValueError as error:
-        raise UsageError(f"{path}: not TOML: {error}") from error
-    where, default = str(path), Grid((), ())
-    known = "datasets models seeds protocols vocabularies paper without_names candidate_seed"
-    _expect_known(where, table, known)
-    for name in ("datasets", "models"):
-        if not table.get(name):
-            raise UsageError(f"{where}: {name} is missing: a grid needs datasets = [...] and [models.LABEL]")
-    datasets = _list(where, table, "datasets", str, ())
+    found = schema.read_toml(text, Declared, str(path), UsageError)
+    for name in ("datasets", "models", "seeds", "protocols", "vocabularies"):
+        if not getattr(found, name):
+            raise UsageError(f"{path}: {name} must hold at least one value")
+    for label, model in found.models.items():
+        for name in model.datasets:
+            if name not in found.datasets:
+                raise UnknownNameError(f"dataset in {path}: models.{label}:", name, found.datasets)
     return Grid(
         models=[
-            _chosen(where, label, value, datasets) for label, value in _value(where, table, "models", dict, {}).items()
+            Chosen(label, one.model, one.typed(), {name: own.typed() for name, own in one.datasets.items()})
+            for label, one in found.models.items()
         ],
-        datasets=datasets,
-        seeds=_list(where, table, "seeds", int, default.seeds),
-        protocols=_list(where, table, "protocols", str, default.protocols),
-        vocabularies=_list(where, table, "vocabularies", str, default.vocabularies),
-        candidate_seed=_value(where, table, "candidate_seed", int, default.candidate_seed),
-        paper=_value(where, table, "paper", bool, default.paper),
-        with_names=not _value(where, table, "without_names", bool, not default.with_names),
+        datasets=list(dict.fromkeys(found.datasets)),
+        seeds=list(dict.fromkeys(found.seeds)),
+        protocols=list(dict.fromkeys(found.protocols)),
+        vocabularies=list(dict.fromkeys(found.vocabularies)),
+        candidate_seed=found.candidate_seed,
+        paper=found.paper,
+        with_names=not found.without_names,
     )
-
-
-def _chosen(path: str, label: str, value: object, datasets: Sequence[str]) -> Chosen:
-    where = f"{path}: models.{label}"
-    table = _expect(where, value, dict)
-    _expect_known(where, table, "model set datasets")
-    if "model" not in table:
-        raise UsageError(f'{where}: model is missing, as in model = "mtdea"')
-    overrides = {}
-    for name, given in _value(where, table, "datasets", dict, {}).items():
-        part = f"{where}.datasets.{name}"
-        if name not in datasets:
-            raise UnknownNameError(f"dataset in {where}:", name, datasets)
-        _expect_known(part, _expect(part, given, dict), "set")
-        overrides[name] = _settings(part, given)
-    return Chosen(label, _value(where, table, "model", str, ""), _settings(where, table), overrides)
-
-
-def _settings(where: str, table: Mapping[str, object]) -> dict[str, str]:
-    """Return the table ``set`` as the texts that would be typed."""
-    found = {}
-    for key, value in _value(where, table, "set", dict, {}).items():
-        if not isinstance(value, str | int | float):
-            raise UsageError(f"{where}: set.{key} must be a text, a number, true or false, not {value!r}")
-        found[key] = str(value).lower() if isinstance(value, bool) else str(value)
-    return found
-
-
-def _list(where: str, table: Mapping[str, object], key: str, kind: type[Kind], default: Sequence[Kind]) -> list[Kind]:
-    values = table.get(key, list(default))
-    if not isinstance(values, list) or not values:
-        raise UsageError(f"{where}: {key} must be a list of at least one value, not {values!r}")
-    found = [_expect(f"{where}: {key}", value, kind) for value in values]
-    return list(dict.fromkeys(found))
-
-
-def _value(where: str, table: Mapping[str, object], key: str, kind: type[Kind], default: Kind) -> Kind:
-    return _expect(f"{where}: {key}", table[key], kind) if key in table else default
-
-
-def _expect(where: str, value: object, kind: type[Kind]) -> Kind:
-    # To Python True is a number, to whoever writes a file it is none.
-    wrong = not isinstance(value, kind) or (kind is int and isinstance(value, bool))
-    if wrong or (isinstance(value, int) and value < 0):
-        raise UsageError(f"{where} must be {_WORDS[kind]}, not {value!r}")
-    assert isinstance(value, kind)
-    return value
-
-
-def _expect_known(where: str, table: Mapping[str, object], known: str) -> None:
-    for key in table:
-        if key not in known.split():
-            raise UnknownNameError(f"key in {where}:", key, known.split())

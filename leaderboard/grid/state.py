@@ -13,9 +13,10 @@ from typing import Literal, TypeAlias
 from leaderboard.grid.jobs import Job
 from mtbench.data import catalog, store
 from mtbench.data.catalog import Parameter
-from mtbench.errors import ResultError, UsageError
+from mtbench.errors import DatasetError, ResultError, UsageError
 from mtbench.experiments import models
 from mtbench.experiments.run import CONVENTIONS_FILE
+from mtbench.files import schema
 from mtbench.files.atomic import is_free, storage_errors
 from mtbench.ranking import candidates
 from mtbench.results import result as results
@@ -81,9 +82,6 @@ class Line:
         return self.label, self.dataset, self.seed
 
 
-_KINDS = {"label": str, "dataset": str, "seed": int, "attempt": int, "status": str, "model": str, "settings": dict}
-
-
 def append(directory: Path, line: Line) -> None:
     """Add a line in one write, so that processes that share the file never mix theirs.
 
@@ -112,16 +110,12 @@ def read(directory: Path) -> Sequence[Line]:
 
 
 def _parse(text: str) -> Line | None:
-    try:
-        found = json.loads(text)
-    except ValueError:
-        return None
     known = {declared.name for declared in fields(Line)}
     try:
-        line = Line(**{name: value for name, value in found.items() if name in known})
-    except (TypeError, AttributeError):
+        found = {name: value for name, value in json.loads(text).items() if name in known}
+        return schema.convert(found, Line, LOG_FILE)
+    except (ValueError, AttributeError, DatasetError):
         return None
-    return line if all(isinstance(getattr(line, name), kind) for name, kind in _KINDS.items()) else None
 
 
 def _is_torn(path: Path) -> bool:
