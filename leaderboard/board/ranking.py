@@ -9,23 +9,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 
-from leaderboard.board import reported
-from leaderboard.board.board import (
-    OPTIMISTIC,
-    PAPER,
-    PESSIMISTIC,
-    SLOTS,
-    STANDARD,
-    Board,
-    DatasetBoard,
-    Figures,
-    Line,
-    Overall,
-    Overlap,
-    Place,
-    Reading,
-    figures,
-)
+from leaderboard.board import readings, reported
+from leaderboard.board.board import Board, DatasetBoard, Figures, Line, Overall, Overlap, Place, figures
+from leaderboard.board.readings import Reading
 from leaderboard.entries.cards import TRAIN
 from leaderboard.entries.entries import HEADLINE, Entry, Run
 from mtbench.comparison.comparing import compare
@@ -61,7 +47,7 @@ def overlap(dataset: str, graph: str) -> Overlap:
 
 
 DRAWS = 2000
-VOCABULARIES = {"present": STANDARD, "slots": SLOTS}
+VOCABULARIES = {"present": readings.STANDARD, "slots": readings.SLOTS}
 """The reading that shows what is expected over ties under a vocabulary."""
 
 
@@ -165,8 +151,8 @@ def _figures(runs: Sequence[Run]) -> dict[tuple[Reading, str], Figures]:
             else figure
             for metric, figure in figures(one.metrics for one in some).items()
         }
-        if VOCABULARIES[vocabulary] == STANDARD:
-            found |= {(PESSIMISTIC, protocol): worst, (OPTIMISTIC, protocol): best}
+        if VOCABULARIES[vocabulary] == readings.STANDARD:
+            found |= {(readings.PESSIMISTIC, protocol): worst, (readings.OPTIMISTIC, protocol): best}
     return found
 
 
@@ -178,7 +164,9 @@ def _by_convention(runs: Sequence[Run], own: str | None) -> dict[tuple[Reading, 
         if path.exists():
             for protocol, found in json.loads(path.read_text(encoding="utf-8"))["protocols"].items():
                 seeds[protocol] += [one["metrics"] for one in found if one["convention"] == own]
-    return {(PAPER, protocol): figures(some) for protocol, some in seeds.items() if some and len(some) == len(runs)}
+    return {
+        (readings.PAPER, protocol): figures(some) for protocol, some in seeds.items() if some and len(some) == len(runs)
+    }
 
 
 def _remarks(runs: Iterable[Run]) -> Iterator[str]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
-from leaderboard.board.board import PAPER, Board, DatasetBoard, Line
+from leaderboard.board import readings
+from leaderboard.board.board import Board, DatasetBoard, Line
 from leaderboard.entries.entries import Entry
 from mtbench.files import tables
 
@@ -99,7 +100,7 @@ def _standing(part: DatasetBoard, line: Line) -> Row:
         NONE if line.lift is None else f"{line.lift:+.3f}",
         _number(line.tie_spread),
         NONE if printed is None else f"{printed}" + ("*" if printed.erratum else ""),
-        str(line.figure(PAPER) or NONE),
+        str(line.figure(readings.PAPER) or NONE),
         len(line.seeds),
     ]
 
@@ -132,7 +133,7 @@ def _reported(part: DatasetBoard, entry: Entry) -> str:
     printed, line = part.paper(entry.card.model), part.line(entry)
     if printed is None:
         return NONE
-    here = None if line is None else line.figure(PAPER)
+    here = None if line is None else line.figure(readings.PAPER)
     ours = NONE if here is None else _number(here.mean)
     return f"{printed if printed.mean is None else _number(printed.mean)} / {ours}"
 

@@ -28,7 +28,7 @@ def watching(looks: Sequence[Look], *, silent: bool) -> Iterator[Watch]:
     """Show a grid's progress on stderr where that is a terminal; else print a line per run, nothing if ``silent``."""
     pending = sum(each.state in PENDING for each in looks)
     if not pending or not sys.stderr.isatty():
-        yield Quiet() if silent else Lines()
+        yield Watch() if silent else Lines()
         return
     from rich.console import Console
     from rich.live import Live
@@ -38,17 +38,7 @@ def watching(looks: Sequence[Look], *, silent: bool) -> Iterator[Watch]:
         yield table
 
 
-class Quiet:
-    """Says nothing."""
-
-    def started(self, attempt: Attempt) -> None: ...
-
-    def progressed(self, attempt: Attempt, progress: Progress) -> None: ...
-
-    def finished(self, outcome: Outcome) -> None: ...
-
-
-class Lines(Quiet):
+class Lines(Watch):
     """Says one line per run that ended."""
 
     def finished(self, outcome: Outcome) -> None:
@@ -64,7 +54,7 @@ def describe(outcome: Outcome) -> str:
 
 
 @dataclass(eq=False)
-class LiveTable:
+class LiveTable(Watch):
     """The state of the table: what is running, what ended last, and the counts."""
 
     total: int

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Literal, Protocol, TypeAlias
+from typing import Literal, TypeAlias
 
 from leaderboard.grid import state
 from leaderboard.grid.jobs import Job
@@ -48,20 +48,17 @@ class Outcome:
     error: str = ""
 
 
-class Watch(Protocol):
-    """Whoever wants to know how a grid gets on."""
+class Watch:
+    """Whoever wants to know how a grid gets on; this one says nothing."""
 
     def started(self, attempt: Attempt) -> None:
         """Be told of an attempt that begins."""
-        ...
 
     def progressed(self, attempt: Attempt, progress: Progress) -> None:
         """Be told what a model reports of its training; not every engine knows."""
-        ...
 
     def finished(self, outcome: Outcome) -> None:
         """Be told how an attempt ended."""
-        ...
 
 
 Engine: TypeAlias = Callable[[deque[Attempt], float | None, Watch], Iterator[Outcome]]

@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from leaderboard.board import reported
-from leaderboard.board.board import PAPER, READINGS, SLOTS, STANDARD, DatasetBoard, Figure, Line, Reading
+from leaderboard.board import readings, reported
+from leaderboard.board.board import DatasetBoard, Figure, Line
+from leaderboard.board.readings import Reading
 from leaderboard.board.tables import short
 from leaderboard.entries.entries import HEADLINE, TASKS, Entry, Run
 from leaderboard.site.cells import (
@@ -50,7 +51,7 @@ def of_dataset(part: DatasetBoard, protocol: str, names: Mapping[str, str]) -> l
     """
     found: list[Table] = []
     regimes: list[Regime] = [regime for regime in REGIMES if part.of(regime)]
-    for reading in READINGS:
+    for reading in readings.READINGS:
         for regime in regimes:
             notes = Notes()
             rows = [
@@ -60,17 +61,17 @@ def of_dataset(part: DatasetBoard, protocol: str, names: Mapping[str, str]) -> l
             ]
             caption = f"{protocol.capitalize()}, {REGIME_NAMES[regime].lower()}: every metric, {how(reading)}"
             found += _metrics(f"{protocol}-{regime}-{reading.key}", caption, rows, reading.key, notes)
-        if reading in (STANDARD, SLOTS):
+        if reading in (readings.STANDARD, readings.SLOTS):
             found += _yardsticks(part, protocol, reading)
-        if reading == PAPER:
-            found += _only_reported(part, protocol, PAPER.key if regimes else "", names)
+        if reading == readings.PAPER:
+            found += _only_reported(part, protocol, readings.PAPER.key if regimes else "", names)
     return found
 
 
 def of_entry(lines: Sequence[Line], protocol: str) -> list[Table]:
     """Return all metrics of an entry under a protocol, a row per dataset, a table per reading."""
     found: list[Table] = []
-    for reading in READINGS:
+    for reading in readings.READINGS:
         notes = Notes()
         rows = [
             row
@@ -92,14 +93,14 @@ def _metrics(
 
 def _row(line: Line, reading: Reading, protocol: str, notes: Notes, label: str, page: str) -> Row | None:
     found = line.read(reading, protocol)
-    printed = {metric: line.reported.get((protocol, metric)) for metric in METRICS} if reading == PAPER else {}
+    printed = {metric: line.reported.get((protocol, metric)) for metric in METRICS} if reading == readings.PAPER else {}
     if not found and not any(printed.values()):
-        if reading == STANDARD and line.failed and protocol == "dual":
+        if reading == readings.STANDARD and line.failed and protocol == "dual":
             return Row(label, [Cell(line.failed, kind="oom")] * len(METRICS), f"../{page}", words=label)
         return None
     cells = [_cell(found.get(metric), printed.get(metric), metric, notes) for metric in METRICS]
     detail = "" if line.place is not None else "not ranked"
-    if reading == PAPER and line.own:
+    if reading == readings.PAPER and line.own:
         detail = f"convention {line.own}"
     words = f"{label} {line.entry.slug} {line.dataset}"
     return Row(label, cells, f"../{page}", detail, words, "" if line.place else "unranked")
@@ -133,7 +134,7 @@ def _only_reported(part: DatasetBoard, protocol: str, reading: str, names: Mappi
 
 def _yardsticks(part: DatasetBoard, protocol: str, reading: Reading) -> list[Table]:
     """Return the table of the floors and chance, which depend on the candidates alone."""
-    task = (protocol, "slots" if reading == SLOTS else "present")
+    task = (protocol, "slots" if reading == readings.SLOTS else "present")
     if task not in part.chance:
         return []
     found: Mapping[str, Metrics] = {**part.floors[task], "chance": part.chance[task]}

@@ -11,7 +11,8 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-from leaderboard.board.board import PAPER, DatasetBoard, Figure
+from leaderboard.board import readings
+from leaderboard.board.board import DatasetBoard, Figure
 from leaderboard.entries.entries import Entry
 from leaderboard.entries.run_checks import may_name_targets
 from leaderboard.site import pictures
@@ -43,7 +44,9 @@ def paper_against_ours(part: DatasetBoard, names: Mapping[str, str]) -> str:
                 continue
             printed = None if cell.mean is None else Figure(cell.mean, cell.std)
             found = [line for line in part.lines if line.entry.card.model == model]
-            pairs = [(line.name, line.figure(PAPER, protocol)) for line in found] or [(names.get(model, model), None)]
+            pairs = [(line.name, line.figure(readings.PAPER, protocol)) for line in found] or [
+                (names.get(model, model), None)
+            ]
             for label, ours in pairs:
                 panels.setdefault(protocol, []).append(Pair(label, printed, ours, "" if printed else "out of memory"))
                 said.append(f"{protocol} {label}: reported {cell}, here {ours or 'not run'}")

@@ -5,20 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from leaderboard.board.board import (
-    OPTIMISTIC,
-    PAPER,
-    PESSIMISTIC,
-    READINGS,
-    SLOTS,
-    STANDARD,
-    Board,
-    DatasetBoard,
-    Figure,
-    Line,
-    Overall,
-    Reading,
-)
+from leaderboard.board import readings
+from leaderboard.board.board import Board, DatasetBoard, Figure, Line, Overall
+from leaderboard.board.readings import Reading
 from leaderboard.board.tables import short
 from leaderboard.entries.entries import Entry
 from leaderboard.site.cells import (
@@ -67,24 +56,24 @@ def model_page(entry: str) -> str:
 
 def matrices(board: Board, regime: Regime) -> list[Table]:
     """Return the entries of a regime by dataset, a table per reading."""
-    return [_matrix(board, regime, reading) for reading in READINGS]
+    return [_matrix(board, regime, reading) for reading in readings.READINGS]
 
 
 def _matrix(board: Board, regime: Regime, reading: Reading) -> Table:
     notes = Notes()
     best = {part.name: _best(part, regime, reading) for part in board.datasets}
     columns = [dataset_column(part.name, part.record.title, dataset_page(part.name)) for part in board.datasets]
-    if reading == STANDARD:
+    if reading == readings.STANDARD:
         columns += [Column("Mean", "Over all datasets of the suite"), Column("Overall", "Rank of the mean")]
     rows = []
     for row in board.overall[regime]:
         cells = [_matrix_cell(row.entry, part, reading, best[part.name], notes) for part in board.datasets]
-        if reading == STANDARD:
+        if reading == readings.STANDARD:
             cells += _overall(row, board.suite)
         name = row.entry.card.name
         rows.append(Row(name, cells, model_page(row.entry.slug), words=f"{name} {row.entry.slug}"))
     caption = f"{REGIME_NAMES[regime]}: dual MRR by dataset"
-    caption += ", reported and re-evaluated" if reading == PAPER else f" ({reading.label.lower()})"
+    caption += ", reported and re-evaluated" if reading == readings.PAPER else f" ({reading.label.lower()})"
     key = f"matrix-{regime}-{reading.key}"
     return Table(key, caption, "Entry", columns, [Group(rows)], reading.key, notes.texts, dense=True)
 
@@ -92,7 +81,7 @@ def _matrix(board: Board, regime: Regime, reading: Reading) -> Table:
 def _matrix_cell(entry: Entry, part: DatasetBoard, reading: Reading, best: float | None, notes: Notes) -> Cell:
     line = part.line(entry)
     figure = None if line is None else line.figure(reading)
-    if reading == PAPER:
+    if reading == readings.PAPER:
         cell = beside_paper(figure, part.paper(entry.card.model), "mrr", notes)
         return replace(cell, kind="missing oom") if figure is None and cell.kind == "oom" else cell
     if line is None or figure is None:
@@ -104,7 +93,7 @@ def _matrix_cell(entry: Entry, part: DatasetBoard, reading: Reading, best: float
 def _best(part: DatasetBoard, regime: Regime, reading: Reading) -> float | None:
     """Return the mean to mark as the best of several; conventions of the paper do not compare with each other."""
     ranked = [line for line in part.of(regime) if line.place is not None and line.figure(reading)]
-    return part.best(regime, reading) if reading != PAPER and len(ranked) > 1 else None
+    return part.best(regime, reading) if reading != readings.PAPER and len(ranked) > 1 else None
 
 
 def _overall(row: Overall, suite: Sequence[str]) -> list[Cell]:
@@ -114,7 +103,7 @@ def _overall(row: Overall, suite: Sequence[str]) -> list[Cell]:
 
 
 STANDING = {
-    STANDARD: (
+    readings.STANDARD: (
         Column("Rank", "The ranks that remain possible at 95 %"),
         Column("MRR", "Mean over seeds, with the sample standard deviation"),
         Column("95 % interval", "From 0 to 1; the upright mark is the best floor"),
@@ -128,19 +117,19 @@ STANDING = {
         Column("Parameters"),
         Column("Seeds"),
     ),
-    SLOTS: (
+    readings.SLOTS: (
         Column("MRR, slots", "Candidates from all slots of the dictionary"),
         Column("MRR, standard"),
         Column("Difference"),
     ),
-    PESSIMISTIC: (
+    readings.PESSIMISTIC: (
         Column("MRR, pessimistic"),
         Column("MRR, expected"),
         Column("MRR, optimistic"),
         Column("Ties decide"),
         Column("Targets tied"),
     ),
-    PAPER: (
+    readings.PAPER: (
         Column("Convention", "Which of the paper's code bases made the row", "text"),
         Column("Reported"),
         Column("Re-evaluated", "The same convention, here"),
@@ -156,14 +145,14 @@ def standings(parts: Sequence[DatasetBoard], regime: Regime, up: str = "") -> li
     ``up`` leads from the page to the first one.
     """
     tables = []
-    for reading in READINGS:
+    for reading in readings.READINGS:
         notes = Notes()
         groups = []
         for part in parts:
             best = _best(part, regime, reading)
             lines = [line for line in part.of(regime) if line.place is not None]
             if rows := [_row(line, _standing(line, reading, best, notes), up, line.device) for line in lines]:
-                said = _floor(lines) if reading == STANDARD else ""
+                said = _floor(lines) if reading == readings.STANDARD else ""
                 groups.append(Group(rows, part.name, up + dataset_page(part.name), said))
         if groups:
             caption = f"{REGIME_NAMES[regime]}: dual MRR, {how(reading)}"
@@ -177,7 +166,7 @@ def standings(parts: Sequence[DatasetBoard], regime: Regime, up: str = "") -> li
 
 def how(reading: Reading) -> str:
     """Return how a caption names a reading."""
-    return "by the paper's conventions" if reading == PAPER else f"{reading.label.lower()} reading"
+    return "by the paper's conventions" if reading == readings.PAPER else f"{reading.label.lower()} reading"
 
 
 def _row(line: Line, cells: Sequence[Cell], up: str, *words: str) -> Row:
@@ -194,13 +183,13 @@ def _floor(lines: Sequence[Line]) -> str:
 def _standing(line: Line, reading: Reading, best: float | None, notes: Notes) -> list[Cell]:
     figure, headline = line.figure(reading), line.figure()
     main = figure_cell(figure, best=figure is not None and figure.mean == best)
-    if reading == STANDARD:
+    if reading == readings.STANDARD:
         return _standard(line, main)
-    if reading == SLOTS:
+    if reading == readings.SLOTS:
         return [main, figure_cell(headline), signed(_less(figure, headline))]
-    if reading == PESSIMISTIC:
+    if reading == readings.PESSIMISTIC:
         tied = MISSING if line.tie_rate is None else Cell(percent(line.tie_rate), value=line.tie_rate)
-        return [main, figure_cell(headline), figure_cell(line.figure(OPTIMISTIC)), _spread(line), tied]
+        return [main, figure_cell(headline), figure_cell(line.figure(readings.OPTIMISTIC)), _spread(line), tied]
     printed = line.reported.get(("dual", "mrr"))
     reported = None if printed is None or printed.mean is None else Figure(printed.mean)
     convention = Cell(line.own) if line.own else Cell("no row in the paper", kind="muted")

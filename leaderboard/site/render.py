@@ -9,7 +9,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from leaderboard.board.board import READINGS, STANDARD, Board, DatasetBoard
+from leaderboard.board import readings
+from leaderboard.board.board import Board, DatasetBoard
 from leaderboard.entries.entries import Entry
 from leaderboard.site import detail, facts, front
 from leaderboard.site.cells import slug
@@ -92,8 +93,8 @@ def _pages(board: Board, entries: Path, downloads: Mapping[Path, Sequence[str]])
     data = Data()
     transfers = facts.transfers(entries)
     shared: dict[str, object] = {
-        "readings": READINGS,
-        "default": STANDARD.key,
+        "readings": readings.READINGS,
+        "default": readings.STANDARD.key,
         "has_transfer": bool(transfers),
         "datasets": [(part.name, front.dataset_page(part.name)) for part in board.datasets],
         "models": [(entry.card.name, front.model_page(entry.slug)) for entry in board.entries],

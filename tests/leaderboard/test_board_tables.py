@@ -10,8 +10,8 @@ import site_toys
 from site_toys import HOSTILE, PUBLISHED
 
 from leaderboard.board import tables
-from leaderboard.board.board import PAPER
 from leaderboard.board.ranking import rank
+from leaderboard.board.readings import PAPER
 from leaderboard.entries import checks, entries
 from mtbench.files.tables import MARKDOWN
 

@@ -17,7 +17,7 @@ import pytest
 import site_toys
 from site_toys import HOSTILE, SCRIPT
 
-from leaderboard.board import board as boards
+from leaderboard.board import readings
 from leaderboard.board.ranking import overlap
 from leaderboard.entries.entries import HEADLINE, Run
 from leaderboard.site import cells as views
@@ -202,12 +202,12 @@ def test_figures_are_those_of_the_board(pages, board):
     text = pages["index.html"].text
     assert str(line.figure()) in text
     assert f"reported {line.reported['dual', 'mrr'].mean:.3f}" in text
-    own = line.figure(boards.PAPER)
+    own = line.figure(readings.PAPER)
     assert own is not None
     assert f"{own.mean:.3f}" in text
     assert views.signed(line.lift).text in text
     page = pages["datasets/metafam.html"].text
-    for reading in boards.READINGS:
+    for reading in readings.READINGS:
         for protocol in ("dual", "entity", "relation"):
             found = line.read(reading, protocol)
             assert set(found) == set(METRICS)
@@ -394,11 +394,11 @@ def test_numbers_are_written_to_be_read(cell, text):
 def test_bounds_are_those_of_the_runs(board):
     (line,) = [line for line in board.lines("isdea") if line.dataset == "metafam"]
     runs = [run.headline for run in line.entry.runs["metafam"]]
-    best, worst = line.read(boards.OPTIMISTIC), line.read(boards.PESSIMISTIC)
+    best, worst = line.read(readings.OPTIMISTIC), line.read(readings.PESSIMISTIC)
     for metric in METRICS:
         assert best[metric].mean == statistics.fmean(run.optimistic[metric] for run in runs)
         assert worst[metric].mean == statistics.fmean(run.pessimistic[metric] for run in runs)
-    found = line.read(boards.STANDARD)
+    found = line.read(readings.STANDARD)
     assert (found["mr"].low, found["mr"].high) == (best["mr"].mean, worst["mr"].mean)
     assert (found["mrr"].low, found["mrr"].high) == (worst["mrr"].mean, best["mrr"].mean)
     assert isinstance(line.entry.runs["metafam"][0], Run)
