@@ -17,7 +17,9 @@ settings.load_profile("suite")
 TORCH = find_spec("torch") is not None
 FRAMEWORKS = {"torch", "pyg", "pykeen"}
 """Fixtures of libraries that bring PyTorch, or need it."""
-collect_ignore = [] if TORCH else ["reference_models", "adapters/test_adapter_pages.py", "leaderboard/grid/test_grid_ray.py"]
+collect_ignore = (
+    [] if TORCH else ["reference_models", "adapters/test_adapter_pages.py", "leaderboard/grid/test_grid_ray.py"]
+)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -20,7 +20,7 @@ from mtbench.files import atomic
 KILLED = """
 import os, shutil, signal, sys
 import mtbench, toys
-import pandas, mtbench.builders.build, mtbench.data.load  # once, not in every child
+import pandas, mtbench.builders.making, mtbench.data.loading  # once, not in every child
 from mtbench.data import store
 toys.install()
 os.fsync = lambda descriptor: None
@@ -62,7 +62,7 @@ for force in (False, True):
 
 AT_ONCE = """
 import os, sys, mtbench, toys
-import pandas, mtbench.builders.build, mtbench.data.load
+import pandas, mtbench.builders.making, mtbench.data.loading
 toys.install()
 gate, opener = os.pipe()
 

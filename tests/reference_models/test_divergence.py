@@ -10,7 +10,7 @@ import torch
 
 import mtbench
 from mtbench.errors import DivergenceError, MtbenchError
-from mtbench.evaluation.task import task
+from mtbench.evaluation.tasks import task
 from mtbench.experiments.run import Plan, run
 from reference_models.equivariant.network import Architecture, attention_logits
 from reference_models.graphs.graph import typed_graph

@@ -10,7 +10,7 @@ from safetensors.torch import load_file
 
 import mtbench
 from mtbench.errors import DatasetError, MtbenchError
-from mtbench.evaluation.task import task
+from mtbench.evaluation.tasks import task
 from mtbench.experiments.models import Context
 from mtbench.names import HEAD, TAIL
 from reference_models import isdea, mtdea
