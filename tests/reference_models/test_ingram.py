@@ -282,7 +282,7 @@ def test_deq_ingram_has_the_weights_of_ingram_and_averages_its_scores(data):
     one, ten = plain.scorer(observable)(triples), averaged.scorer(observable)(triples)
     assert torch.equal(single.scorer(observable)(triples), one)
     assert torch.equal(averaged.scorer(observable)(triples), ten)
-    assert not torch.equal(one, ten)
+    assert (one - ten).abs().max() > 0.01 * one.abs().max()
     assert (plain.regime, averaged.regime) == ("zero-shot", "zero-shot")
 
 
