@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections import Counter
+from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 from hypothesis import HealthCheck, settings
 
 # How long a draw takes says how busy the machine is, nothing about the code.
@@ -37,6 +40,38 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     said = [f"{count} {reason}" for reason, count in reasons.most_common()] or ["nothing"]
     said += [] if TORCH else ["what needs torch is left to tox -e models"]
     terminalreporter.write_line(f"skipped: {'; '.join(said)}")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _no_waiting_for_the_disk():
+    """Nothing is made durable here but where a test looks at just that, as those of the store do."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda descriptor: None)
+        yield
+
+
+@pytest.fixture(scope="session")
+def shared(tmp_path_factory) -> Path:
+    """The folder that all workers of this run have in common."""
+    folder = tmp_path_factory.getbasetemp()
+    return folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder
+
+
+@pytest.fixture(scope="session")
+def once(shared) -> Callable[[str, Callable[[Path], object]], Path]:
+    """Return a function that gives a folder by name, filled by whichever worker asks first; nobody may change it."""
+
+    def folder(name: str, fill: Callable[[Path], object]) -> Path:
+        place = shared / name
+        with FileLock(shared / f"{name}.lock"):
+            if not place.exists():
+                begun = shared / f"{name}-begun"
+                shutil.rmtree(begun, ignore_errors=True)
+                fill(begun)
+                begun.rename(place)
+        return place
+
+    return folder
 
 
 @pytest.fixture(scope="session")

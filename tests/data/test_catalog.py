@@ -205,7 +205,6 @@ def stored(tmp_path_factory, mirror):
         patch.setenv("MTBENCH_CACHE", str(tmp_path_factory.mktemp("cache")))
         patch.setenv("MTBENCH_MIRROR", str(mirror))
         patch.setenv("MTBENCH_OFFLINE", "1")
-        patch.setattr("mtbench.files.atomic.os.fsync", lambda descriptor: None)
         yield
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,11 +14,14 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture(scope="session")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def site(once: Callable[[str, Callable[[Path], object]], Path]) -> Path:
     """Build the site, warnings being errors, and return its folder; skipped where its builder is not installed."""
     for library in ("material", "mkdocstrings", "nbconvert"):
         pytest.importorskip(library, reason="the extra docs is not installed")
-    folder = tmp_path_factory.mktemp("site")
+    return once("docs-site", build)
+
+
+def build(folder: Path) -> None:
     # Not --quiet: with it, warnings are no errors.
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)]
     done = subprocess.run(
@@ -25,4 +29,3 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "WARNING" not in done.stdout + done.stderr
-    return folder

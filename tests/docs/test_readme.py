@@ -52,7 +52,8 @@ def test_ci_runs_exactly_the_readmes_test_command():
     assert f"{script[-1]}\n" == BLOCKS[1]
 
 
-def test_the_tables_are_what_the_commands_print(place, mirror, monkeypatch):
+def test_the_tables_are_what_the_commands_print(shared, mirror, monkeypatch):
+    monkeypatch.setenv("MTBENCH_CACHE", str(shared / "cache"))
     monkeypatch.setenv("MTBENCH_MIRROR", str(mirror))
     described = importlib.util.spec_from_file_location("readme", ROOT / "docs" / "readme.py")
     assert described is not None

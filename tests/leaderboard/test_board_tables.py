@@ -6,7 +6,6 @@ import shutil
 from dataclasses import replace
 
 import pytest
-import site_toys
 from site_toys import HOSTILE, PUBLISHED
 
 from leaderboard.board import tables
@@ -17,9 +16,8 @@ from mtbench.files.tables import MARKDOWN
 
 
 @pytest.fixture(scope="module")
-def board(tmp_path_factory):
-    with site_toys.offline(tmp_path_factory.mktemp("cache")):
-        return site_toys.board(site_toys.make(tmp_path_factory.mktemp("leaderboard") / "results"))
+def board(toy_board):
+    return toy_board
 
 
 def rows(text: str, name: str) -> list[list[str]]:

@@ -11,9 +11,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import site_toys
-
-from leaderboard.site import render
 
 webdriver = pytest.importorskip("selenium.webdriver", reason="no Selenium here: pip install selenium")
 Service = pytest.importorskip("selenium.webdriver.chrome.service").Service
@@ -65,14 +62,8 @@ return [...found];
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory) -> Path:
-    for needed in ("jinja2", "matplotlib"):
-        pytest.importorskip(needed)
-    with site_toys.offline(tmp_path_factory.mktemp("cache")):
-        folder = site_toys.make(tmp_path_factory.mktemp("leaderboard") / "results")
-        out = tmp_path_factory.mktemp("out") / "site"
-        render.render(site_toys.board(folder), folder, out)
-        return out
+def site(toy_site) -> Path:
+    return toy_site
 
 
 @pytest.fixture(scope="module")

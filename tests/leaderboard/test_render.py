@@ -79,28 +79,26 @@ class Page(HTMLParser):
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory) -> Path:
-    return site_toys.make(tmp_path_factory.mktemp("leaderboard") / "results")
+def folder(toy_entries) -> Path:
+    return toy_entries
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _no_network(tmp_path_factory):
+def _no_network(shared):
     for needed in ("jinja2", "matplotlib"):
         pytest.importorskip(needed)
-    with site_toys.offline(tmp_path_factory.mktemp("cache")):
+    with site_toys.offline(shared / "cache-offline"):
         yield
 
 
 @pytest.fixture(scope="module")
-def board(folder):
-    return site_toys.board(folder)
+def board(toy_board):
+    return toy_board
 
 
 @pytest.fixture(scope="module")
-def site(board, folder, tmp_path_factory) -> Path:
-    out = tmp_path_factory.mktemp("out") / "site"
-    render.render(board, folder, out)
-    return out
+def site(toy_site) -> Path:
+    return toy_site
 
 
 @pytest.fixture(scope="module")
