@@ -11,6 +11,7 @@ import released
 import mtbench
 from mtbench.auditing.relations import two_hop_patterns
 
+pytestmark = pytest.mark.once
 MT2_HEALTH = ("P289", "P509", "P1050", "P1057", "P1196", "P1995", "P2293", "P2597")
 MT3_TAXONOMY = ("P460", "P1365", "P2670")
 

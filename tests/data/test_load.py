@@ -279,12 +279,14 @@ def test_a_dataset_that_is_replaced_while_it_is_read_is_read_again(monkeypatch):
     toys.assert_same(mtbench.load("toy"), toys.dataset())
 
 
+@pytest.mark.once
 def test_a_build_killed_at_any_point_leaves_a_cache_that_loads(tmp_path):
     output, errors = toys.python("-c", KILLED, str(tmp_path / "killed")).communicate()
     assert len(output.split()) == 22, errors
     assert output.count("died") >= 16
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("force", ["", "force"])
 def test_eight_processes_building_at_once_end_with_one_dataset(tmp_path, cache, force):
     output, errors = toys.python("-c", AT_ONCE, force).communicate()

@@ -8,10 +8,15 @@ import os
 import re
 import shutil
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
+CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
+# Where CI has a browser, nothing it lacks is a reason to skip.
+if os.environ.get("CI") and CHROMIUM and not (DRIVER and find_spec("selenium")):
+    raise RuntimeError("chromium is here, but not chromedriver and selenium: apt-get install chromium-driver")
 webdriver = pytest.importorskip("selenium.webdriver", reason="no Selenium here: pip install selenium")
 Service = pytest.importorskip("selenium.webdriver.chrome.service").Service
 By = pytest.importorskip("selenium.webdriver.common.by").By
@@ -19,7 +24,6 @@ Keys = pytest.importorskip("selenium.webdriver.common.keys").Keys
 expected_conditions = pytest.importorskip("selenium.webdriver.support.expected_conditions")
 WebDriverWait = pytest.importorskip("selenium.webdriver.support.ui").WebDriverWait
 
-CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
 FLAGS = (
     "--headless=new",
     "--no-sandbox",

@@ -1,6 +1,6 @@
 """What is built of a checkout: the same bytes every time, what a user needs, and nothing of other people's data.
 
-The builds need the package `build` and its back end: tox's environment ``package`` has them.
+The builds need the package `build` and its back end: tox's environment ``core`` has them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import pytest
 
 # Asked for as a distribution: tests/build can be imported under the same name.
 if not {"build", "hatchling"} <= {found.name for found in metadata.distributions()}:
-    pytest.skip("build and hatchling are not installed here; tox -e package has them", allow_module_level=True)
+    pytest.skip("build and hatchling are not installed here; tox -e core has them", allow_module_level=True)
 
 ROOT = Path(__file__).resolve().parents[2]
 DATA = (".parquet", ".txt", ".tsv", ".csv", ".npz", ".gz", ".safetensors", ".png")
