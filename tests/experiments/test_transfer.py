@@ -20,6 +20,7 @@ from mtbench.data import store
 from mtbench.errors import UnknownNameError, UsageError
 from mtbench.experiments.matrix import Matrix, scenario_file, scenario_table
 from mtbench.experiments.transfer import Plan, topics_of, transfer
+from mtbench.files import pictures
 from mtbench.results.result import load, verify
 
 pytestmark = pytest.mark.filterwarnings("ignore::mtbench.results.result.MtbenchWarning")
@@ -85,6 +86,12 @@ def plan(module, tmp_path):
     return Plan(name, datasets, version, model="transferred:Adapting", out=tmp_path / "matrix")
 
 
+@pytest.fixture
+def undrawn(monkeypatch):
+    """The heat map is not drawn, which takes longer than all the rest; the first test has it."""
+    monkeypatch.setattr(pictures, "available", lambda: False)
+
+
 def test_every_topic_is_trained_on_once_and_scored_on_each(module, plan):
     matrix = transfer(plan)
     trained = [name for kind, name in (call[:2] for call in module.calls) if kind == "trained"]
@@ -105,6 +112,7 @@ def test_every_topic_is_trained_on_once_and_scored_on_each(module, plan):
     assert not (plan.out / "scenarios.toml").exists()
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_finished_cells_are_never_repeated_and_topics_may_be_added(module, plan):
     few = replace(plan, datasets={topic: plan.datasets[topic] for topic in TOPICS[:2]})
     transfer(few)
@@ -126,12 +134,15 @@ WORK = """
 import sys, toys; toys.install()
 from pathlib import Path
 from mtbench.experiments.transfer import Plan, topics_of, transfer
+from mtbench.files import pictures
+pictures.available = lambda: False
 import warnings; warnings.simplefilter("ignore")
 name, version, datasets = topics_of(sys.argv[1])
 transfer(Plan(name, datasets, version, model="transferred:Adapting", out=Path(sys.argv[2])))
 """
 
 
+@pytest.mark.usefixtures("undrawn")
 @pytest.mark.skipif(os.name == "nt", reason="POSIX signals")
 @pytest.mark.parametrize("number", ["SIGKILL", "SIGINT"])
 def test_a_process_that_is_stopped_is_continued_without_repeating_a_cell(module, plan, tmp_path, number):
@@ -151,6 +162,7 @@ def test_a_process_that_is_stopped_is_continued_without_repeating_a_cell(module,
     np.testing.assert_array_equal(matrix.values, whole.values)
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_what_runs_out_of_memory_is_a_cell_of_its_own(plan):
     matrix = transfer(replace(plan, model="transferred:Greedy"))
     expected = {("art", "sport"), ("sport", "sport"), ("health", "art"), ("health", "health"), ("health", "sport")}
@@ -160,6 +172,7 @@ def test_what_runs_out_of_memory_is_a_cell_of_its_own(plan):
     assert "oom" in matrix.table()
 
 
+@pytest.mark.usefixtures("undrawn")
 @pytest.mark.parametrize(
     ("change", "message"),
     [
