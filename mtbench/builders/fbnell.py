@@ -5,7 +5,7 @@ from __future__ import annotations
 import tomllib
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from importlib import resources
 from pathlib import Path
@@ -35,15 +35,6 @@ DEFAULTS: Mapping[str, Parameter] = {
 """Everything but ``recipe`` is of the paper's recipe; the release has no choices."""
 
 
-@dataclass(frozen=True)
-class _Relations:
-    """The relation types of one knowledge graph that FBNELL keeps, by graph."""
-
-    train: frozenset[str]
-    test_observed: frozenset[str]
-    test_missing: frozenset[str]
-
-
 def rebuild(raw: Sequence[Path], record: Record) -> Dataset:
     """Cut FBNELL out of the inductive splits published with GraIL: row by row the release.
 
@@ -56,12 +47,12 @@ def rebuild(raw: Sequence[Path], record: Record) -> Dataset:
     """
     files = grail_files(raw)
     rows = {name: _read(path, name) for name, path in files.items()}
-    kept = _relations()
+    kept = _facts()["relations"]
 
     def cut(suffix: str, file: str, part: str) -> list[NamedTriple]:
         found: list[NamedTriple] = []
         for source, subset in SOURCES.items():
-            wanted: frozenset[str] = getattr(kept[source], part)
+            wanted = frozenset(kept[source][part].split())
             of_source = [row for row in rows[f"{subset}{suffix}/{file}.txt"] if row[1] in wanted]
             found += sorted(of_source, key=lambda row: (row[0], row[2], row[1]))
         return found
@@ -218,13 +209,6 @@ def _facts() -> dict[str, dict[str, dict[str, str]]]:
 
 def _files() -> Mapping[str, object]:
     return _facts()["files"]
-
-
-def _relations() -> dict[str, _Relations]:
-    return {
-        source: _Relations(**{part: frozenset(text.split()) for part, text in lists.items()})
-        for source, lists in _facts()["relations"].items()
-    }
 
 
 def keep_new_relations(data: Dataset, name: str) -> Dataset:

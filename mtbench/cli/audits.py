@@ -203,7 +203,7 @@ def contamination(
     """
     from mtbench.data.loading import load
     from mtbench.leakage import files
-    from mtbench.leakage.exposure import compare, parts_of
+    from mtbench.leakage.exposure import contaminations, parts_of
     from mtbench.leakage.fingerprints import collect
 
     if name is None and fingerprints is None:
@@ -220,7 +220,7 @@ def contamination(
         parts = parts_of(collected)
         if not as_json:
             say(f"{fingerprints} holds the fingerprints of {collected.lines:,} triples")
-    found = [] if data is None else compare([data.valid, data.test], parts)
+    found = [] if data is None else contaminations([data.valid, data.test], parts)
     if as_json:
         written = None if fingerprints is None else str(fingerprints)
         say_json({"against": against, "fingerprints": written, "splits": [part.to_dict() for part in found]})

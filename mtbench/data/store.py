@@ -8,7 +8,7 @@ import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import TypeVar
 
 import numpy as np
 import platformdirs
@@ -17,10 +17,10 @@ import pyarrow as pa
 from mtbench.data import catalog, manifest, parquet
 from mtbench.data.catalog import Part, Record
 from mtbench.data.manifest import Manifest, StoredFile, StoredPart
-from mtbench.data.splits import Dataset, PartMatch, Split, all_parts, match_parts, measure
+from mtbench.data.splits import Dataset, PartMatch, Split, all_parts, match_parts, measure, together
 from mtbench.errors import CorruptedFileError, DatasetError
 from mtbench.files import atomic
-from mtbench.names import IntArray
+from mtbench.names import NameArray
 from mtbench.version import __version__
 
 Decoded = TypeVar("Decoded")
@@ -97,17 +97,31 @@ def read(directory: Path, remedy: str = "") -> Dataset:
     record = _record(found)
     remedy = remedy or _remedy(found, record, directory)
     _expect_release(found, record, directory, remedy)
-    train = _read_graph("train", directory, found, remedy)
-    test = _read_graph("test", directory, found, remedy)
-    return Dataset(
-        name=found.dataset,
-        version=found.version,
-        train=train,
-        valid=_read_targets(replace(train, name="valid"), directory, found, remedy),
-        test=_read_targets(test, directory, found, remedy),
-        info=record,
-        parameters=dict(found.parameters),
-    )
+
+    def decoded(name: str, decode: Callable[..., Decoded], *vocabulary: str | NameArray) -> Decoded:
+        data = _checked_bytes(directory / f"{name}.parquet", found.files[f"{name}.parquet"], remedy)
+        try:
+            return decode(data, *vocabulary)
+        except ValueError as error:
+            raise CorruptedFileError(f"{directory / name}.parquet {error}: {remedy}") from error
+
+    splits: list[Split] = []
+    for name, targets in (("train", "valid"), ("test", "test")):
+        entities, _ = decoded(f"{name}/entities", parquet.decode_names, "entity")
+        relations, tasks = decoded(f"{name}/relations", parquet.decode_names, "relation")
+        splits.append(
+            Split(
+                dataset=found.dataset,
+                name="test",
+                graph=decoded(f"{name}/graph", parquet.decode_triples, entities, relations),
+                targets=decoded(f"{targets}/targets", parquet.decode_triples, entities, relations),
+                entities=entities,
+                relations=relations,
+                relation_slots=found.graphs[name].relation_slots,
+                tasks=tasks,
+            )
+        )
+    return replace(together(record, found.dataset, splits[0], splits[1], found.parameters), version=found.version)
 
 
 def read_manifest(directory: Path, remedy: str = "") -> Manifest:
@@ -214,43 +228,8 @@ def _remedy(found: Manifest, record: Record, directory: Path) -> str:
     return mend(" ".join([record.id, *options]), directory)
 
 
-def _read_graph(name: Literal["train", "test"], directory: Path, found: Manifest, remedy: str) -> Split:
-    def part(file: str, decode: Callable[[pa.Buffer], Decoded]) -> Decoded:
-        return _decoded(directory, f"{name}/{file}.parquet", found, remedy, decode)
-
-    entities, _ = part("entities", lambda data: parquet.decode_names(data, "entity"))
-    relations, tasks = part("relations", lambda data: parquet.decode_names(data, "relation"))
-    return Split(
-        dataset=found.dataset,
-        name=name,
-        graph=part("graph", lambda data: parquet.decode_triples(data, entities, relations)),
-        targets=np.empty((0, 3), dtype=np.int64),
-        entities=entities,
-        relations=relations,
-        relation_slots=found.graphs[name].relation_slots,
-        tasks=tasks,
-    )
-
-
-def _read_targets(split: Split, directory: Path, found: Manifest, remedy: str) -> Split:
-    def decode(data: pa.Buffer) -> IntArray:
-        return parquet.decode_triples(data, split.entities, split.relations)
-
-    return replace(split, targets=_decoded(directory, f"{split.name}/targets.parquet", found, remedy, decode))
-
-
-def _decoded(
-    directory: Path, name: str, found: Manifest, remedy: str, decode: Callable[[pa.Buffer], Decoded]
-) -> Decoded:
-    try:
-        return decode(_checked_bytes(directory, name, found, remedy))
-    except ValueError as error:
-        raise CorruptedFileError(f"{directory / name} {error}: {remedy}") from error
-
-
-def _checked_bytes(directory: Path, name: str, found: Manifest, remedy: str) -> pa.Buffer:
+def _checked_bytes(path: Path, expected: StoredFile, remedy: str) -> pa.Buffer:
     """Return the bytes of a file, mapped into memory, once its size and hash are those of the manifest."""
-    path, expected = directory / name, found.files[name]
     try:
         size = path.stat().st_size
         if size == expected.bytes:

@@ -43,34 +43,45 @@ def replace_directory(directory: Path, files: Mapping[str, bytes]) -> None:
     with storage_errors(directory):
         try:
             for name, data in files.items():
-                _write_durably(new / name, data)
+                (new / name).parent.mkdir(parents=True, exist_ok=True)
+                (new / name).write_bytes(data)
+                _sync(new / name)
             for folder in {(new / name).parent for name in files} | {new}:
-                _sync_folder(folder)
+                _sync(folder)
             if is_free(directory):
                 if directory.exists():
                     directory.rmdir()
             else:
                 directory.rename(old)
             new.rename(directory)
-            _sync_folder(directory.parent)
+            _sync(directory.parent)
         finally:
             _tidy(directory)
 
 
 def replace_file(path: Path, data: bytes) -> None:
-    """Write a file that is complete or, whatever fails, what it was before; its parents are made.
+    """Write a file that is complete or, whatever fails, what it was before; see `replacing`."""
+    with replacing(path) as new:
+        new.write_bytes(data)
 
-    A full or read-only disk raises `MtbenchError`.
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """Give a path to write to, beside a file that is complete or, whatever fails, what it was before.
+
+    What was written takes the file's place when the block ends well; its parents are made. A full or read-only disk
+    raises `MtbenchError`.
     """
     with storage_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         new = _beside(path, f"{os.getpid()}.new")
         try:
-            _write_durably(new, data)
+            yield new
+            _sync(new)
             new.replace(path)
         finally:
             new.unlink(missing_ok=True)
-        _sync_folder(path.parent)
+        _sync(path.parent)
 
 
 def is_free(directory: Path) -> bool:
@@ -120,18 +131,11 @@ def _tidy(directory: Path) -> None:
             old.rename(directory)
 
 
-def _write_durably(path: Path, data: bytes) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("wb") as stream:
-        stream.write(data)
-        stream.flush()
-        os.fsync(stream.fileno())
-
-
-def _sync_folder(folder: Path) -> None:
-    if os.name == "nt":
+def _sync(path: Path) -> None:
+    """Have the disk keep what was written to a file, or which files are in a folder."""
+    if os.name == "nt" and path.is_dir():
         return
-    descriptor = os.open(folder, os.O_RDONLY)
+    descriptor = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)
     try:
         os.fsync(descriptor)
     finally:

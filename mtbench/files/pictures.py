@@ -54,9 +54,7 @@ def page(path: Path, width: float, height: float) -> Iterator[Figure]:
         drawn = io.BytesIO()
         kind = path.suffix.lower()[1:]
         figure.savefig(drawn, format=kind, dpi=160, metadata={"Date": None} if kind == "svg" else {"Software": None})
-    with atomic.storage_errors(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(drawn.getvalue())
+    atomic.replace_file(path, drawn.getvalue())
 
 
 def shorten(names: Sequence[str], longest: int) -> list[str]:

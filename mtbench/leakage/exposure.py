@@ -1,7 +1,4 @@
-"""Contamination: how much of a split a pre-training graph has already shown.
-
-The module itself can be called: ``mtbench.contamination(split, triples)``.
-"""
+"""Contamination: how much of a split a pre-training graph has already shown."""
 
 from __future__ import annotations
 
@@ -81,7 +78,7 @@ def contamination(split: Split, triples: Against) -> Contamination:
     Raises `UnknownNameError` for a name that is no file and no dataset, and `DatasetError` for a file that
     cannot be read.
     """
-    (found,) = compare([split], parts_of(triples))
+    (found,) = contaminations([split], parts_of(triples))
     return found
 
 
@@ -103,16 +100,16 @@ def parts_of(triples: Against) -> Iterator[Fingerprints]:
 def _of_name(name: str | Path) -> Iterator[Fingerprints]:
     path = Path(name).expanduser()
     if path.is_file():
-        from mtbench.leakage import files as fingerprint_files
+        from mtbench.leakage import files
 
-        return fingerprint_files.read(path)
+        return files.read(path)
     try:
         return parts_of(load(name))
     except UnknownNameError as error:
         raise UnknownNameError("dataset, directory or file", str(name), catalog.choices(str(name))) from error
 
 
-def compare(splits: Sequence[Split], parts: Iterable[Fingerprints]) -> list[Contamination]:
+def contaminations(splits: Sequence[Split], parts: Iterable[Fingerprints]) -> list[Contamination]:
     """Return the contamination of several splits by one graph, read once; ``parts`` are its fingerprints."""
     asked = [[_Asked.of(split, triples) for triples in (split.graph, split.targets)] for split in splits]
     every = [part for pair in asked for part in pair]

@@ -14,7 +14,7 @@ from pyarrow import csv as arrow_csv
 from mtbench.builders.dumps.blocks import FORMS, read_blocks
 from mtbench.builders.dumps.dump import NAMES, malformed, text_columns
 from mtbench.errors import DatasetError, UsageError
-from mtbench.files.atomic import storage_errors
+from mtbench.files.atomic import replacing
 from mtbench.leakage.fingerprints import KINDS, ROWS, VERSION, Fingerprints, of_columns, of_names
 from mtbench.names import COLUMNS, UIntArray
 
@@ -54,19 +54,15 @@ def write(found: Fingerprints, path: Path, *, force: bool = False) -> None:
     metadata = {_VERSION_KEY: str(VERSION), _LINES_KEY: str(found.lines)}
     kinds = pa.dictionary(pa.int8(), pa.string())
     schema = pa.schema([(FIELDS[0], kinds), (FIELDS[1], pa.uint64())], metadata)
-    temporary = path.with_name(f".{path.name}.new")
-    with storage_errors(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            with pq.ParquetWriter(temporary, schema, compression="none", use_dictionary=[FIELDS[0]]) as file:
-                for number, kind in enumerate(KINDS):
-                    values = getattr(found, kind)
-                    codes = pa.array(np.full(len(values), number, dtype=np.int8))
-                    column = pa.DictionaryArray.from_arrays(codes, pa.array(KINDS))
-                    file.write_table(pa.table([column, pa.array(values)], schema=schema))
-            temporary.replace(path)
-        finally:
-            temporary.unlink(missing_ok=True)
+    with (
+        replacing(path) as new,
+        pq.ParquetWriter(new, schema, compression="none", use_dictionary=[FIELDS[0]]) as file,
+    ):
+        for number, kind in enumerate(KINDS):
+            values = getattr(found, kind)
+            codes = pa.array(np.full(len(values), number, dtype=np.int8))
+            column = pa.DictionaryArray.from_arrays(codes, pa.array(KINDS))
+            file.write_table(pa.table([column, pa.array(values)], schema=schema))
 
 
 def expect_free(path: Path, *, force: bool) -> None:

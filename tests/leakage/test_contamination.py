@@ -15,7 +15,7 @@ from ranking_toys import random_split, small, splits
 import mtbench
 from mtbench.errors import DatasetError, MtbenchError, UnknownNameError, UsageError
 from mtbench.leakage import files as fingerprint_files
-from mtbench.leakage.exposure import Seen, compare, parts_of
+from mtbench.leakage.exposure import Seen, contaminations, parts_of
 from mtbench.leakage.fingerprints import KINDS, collect, of_named
 
 ROWS = [("ann", "knows", "bob"), ("bob", "likes", "cem"), ("bob", "likes", "dee"), ("cem", "knows", "ann")]
@@ -71,7 +71,7 @@ def test_planted_overlap():
 def test_counts_are_those_of_a_plain_loop(split, other, size):
     known = other.named(other.graph)
     blocks = [known[start : start + size] for start in range(0, len(known), size)]
-    (found,) = compare([split], (part for block in blocks for part in of_named(block)))
+    (found,) = contaminations([split], (part for block in blocks for part in of_named(block)))
     assert found.triples == len(known)
     assert counts(found.graph) == plain(split.named(split.graph), known)
     assert counts(found.targets) == plain(split.named(split.targets), known)
@@ -90,7 +90,7 @@ def test_every_kind_of_graph_gives_the_same(monkeypatch, tmp_path):
     assert mtbench.contamination(data.valid, data.test) == replace(
         mtbench.contamination(data.valid, toys.TEST + toys.MISSING), triples=5
     )
-    one, two = compare([data.valid, data.test], parts_of(toys.MASKED))
+    one, two = contaminations([data.valid, data.test], parts_of(toys.MASKED))
     assert (one.targets.exact, two.targets.exact) == (Seen(1, 1), Seen(0, 2))
     assert one == mtbench.contamination(data.valid, toys.MASKED)
 
@@ -200,7 +200,7 @@ def test_fingerprints_of_another_version_are_refused(tmp_path, monkeypatch):
 def test_wikitopics_is_in_wikidata5m(mirror, excerpt):
     data = released.dataset("wikitopics-mt1/health", mirror)
     other = released.dataset("wikitopics-mt3/art", mirror)
-    found, art = compare([data.test, other.test], parts_of(excerpt))
+    found, art = contaminations([data.test, other.test], parts_of(excerpt))
     assert found.triples == 1_199_695
     assert found.targets.exact == Seen(1566, 1566)
     assert found.graph.exact == Seen(14110, 14110)
