@@ -194,7 +194,7 @@ def _datasets(
     train = wikitopics.sample(scenario.version, scenario.train, "train", known)
     found = []
     for topic in scenario.test:
-        if f"{name}/{topic}" in catalog.names():
+        if catalog.find(f"{name}/{topic}") is not None:
             raise UsageError(f"{where}: {name}/{topic} is a dataset of the catalogue: name the scenario differently")
         test = wikitopics.sample(scenario.version, [topic], "test", known)
         found.append(Own(Plan(f"{name}/{topic}", train, test), scenario.train, topic))

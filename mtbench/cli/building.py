@@ -156,28 +156,26 @@ def build(
     if more:
         raise UsageError(f"{more[0]}: raw files follow --raw")
     from mtbench.builders import scenarios
-    from mtbench.data import catalog, store
-    from mtbench.data.building import check as compare
-    from mtbench.data.building import derive, is_release, keep, resolve
+    from mtbench.data import building, catalog, store
 
     if scenario is not None or name == scenarios.NAME:
         raise UsageError(
             "scenarios are drawn from a dump: mtbench build wikitopics --raw DUMP --scenario FILE --out DIR"
         )
     record = catalog.record(name)
-    values = resolve(record.id, record.parameters, _given(record.id, record.parameters, seed, settings or []))
-    release = is_release(record, values)
+    values = building.resolve(record.id, record.parameters, _given(record.id, record.parameters, seed, settings or []))
+    release = building.is_release(record, values)
     if not (release or check or out is not None):
         raise UsageError(f"this is not {record.id}'s release, so the cache is not its place: add --out DIR")
     made = None
     if check:
-        made = derive(record.id, **values)
-        rows = compare(made)
+        made = building.derive(record.id, **values)
+        rows = building.check(made)
         _report(rows, made.name, as_json=as_json)
         if differing := [row.part for row in rows if not row.same]:
             fail(f"{', '.join(differing)} differ from the release; nothing was stored")
             raise typer.Exit(1)
-    dataset = keep(record, values, out=out, force=force, made=made)
+    dataset = building.keep(record, values, out=out, force=force, made=made)
     directory = store.cached(record) if out is None else out
     if not check:
         if as_json:

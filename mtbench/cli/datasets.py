@@ -265,10 +265,9 @@ def export(
     Example: mtbench export metafam --format huggingface --out metafam-hf
     """
     from mtbench.data.loading import load
-    from mtbench.export import writers as export
+    from mtbench.export.writers import writer
 
-    write = export.writer(format)
-    files = write(load(name), out, force=force)
+    files = writer(format)(load(name), out, force=force)
     if as_json:
         say_json([{"file": str(file), "bytes": file.stat().st_size} for file in files])
     else:

@@ -92,11 +92,14 @@ def names() -> list[str]:
 
 def record(name: str) -> Record:
     """Return the record of a dataset by id or alias; an unknown name raises `UnknownNameError`."""
-    records = _records()
-    found = records.get(name) or _aliases().get(name.casefold())
-    if found is None:
+    if (found := find(name)) is None:
         raise UnknownNameError("dataset", name, choices(name))
     return found
+
+
+def find(name: str) -> Record | None:
+    """Return the record of a dataset by id or alias, None where there is none."""
+    return _records().get(name) or _aliases().get(name.casefold())
 
 
 def generated() -> list[str]:

@@ -6,7 +6,6 @@ from pathlib import Path
 
 from mtbench.data import catalog, store
 from mtbench.data.building import keep
-from mtbench.data.catalog import Record
 from mtbench.data.splits import Dataset
 from mtbench.errors import CorruptedFileError, DatasetError, UnknownNameError
 from mtbench.files import atomic
@@ -49,16 +48,9 @@ def locate(source: str | Path) -> tuple[Path, str]:
 
 def directory_given(source: str | Path) -> Path | None:
     """Tell a directory from a name: return the directory, or None for a name of the catalogue."""
-    if isinstance(source, str) and _known(source) is not None:
+    if isinstance(source, str) and catalog.find(source) is not None:
         return None
     directory = Path(source).expanduser()
     if directory.is_dir():
         return directory
     raise UnknownNameError("dataset or directory", str(source), catalog.choices(str(source)))
-
-
-def _known(name: str) -> Record | None:
-    try:
-        return catalog.record(name)
-    except UnknownNameError:
-        return None

@@ -58,51 +58,51 @@ def _body(dataset: Dataset, parts: Sequence[Table]) -> str:
     variant = "" if dataset.name == record.id else f"\n\nThis is the variant `{dataset.name}`."
     rows = [f"| `{part.name}` | `{part.split}` | {part.rows:,} | {CONTENTS[part.name]} |" for part in parts]
     slots = f"{dataset.train.relation_slots} in train, {dataset.test.relation_slots} in test"
-    defects = [f"- {defect}" for defect in record.defects] or ["None."]
-    lines = [
-        f"# {record.title}",
-        "",
-        f"{record.summary}{variant}",
-        "",
-        f"Version {dataset.version}, exported by mtbench (`mtbench export {record.id} --format huggingface`). "
-        "Train and test have entities and relation types of their own; validation shares the graph and the vocabulary "
-        f"of train. Relation slots of the published dictionaries: {slots}.",
-        "",
-        "| configuration | split | rows | what it holds |",
-        "|---|---|---|---|",
-        *rows,
-        "",
-        "```python",
-        "from datasets import load_dataset",
-        "",
-        'graph = load_dataset("DIRECTORY OR HUB NAME", "graph")["test"]  # columns head, relation, tail',
-        'targets = load_dataset("DIRECTORY OR HUB NAME", "targets")["test"]',
-        "```",
-        "",
-        "## Content hashes",
-        "",
-        "SHA-256 of the sorted lines `head TAB relation TAB tail LF`.",
-        "",
-        f"- train graph: `{dataset.train.graph_sha256}`",
-        f"- validation targets: `{dataset.valid.targets_sha256}`",
-        f"- test graph: `{dataset.test.graph_sha256}`",
-        f"- test targets: `{dataset.test.targets_sha256}`",
-        "",
-        "## Known defects",
-        "",
-        *defects,
-        "",
-        "## Licence",
-        "",
-        record.licence,
-        "",
-        "## Citation",
-        "",
-        "```bibtex",
-        record.citation.strip(),
-        "```",
-    ]
-    return "\n".join(lines) + "\n"
+    defects = "\n".join(f"- {defect}" for defect in record.defects) or "None."
+    table = "\n".join(rows)
+    return f"""\
+# {record.title}
+
+{record.summary}{variant}
+
+Version {dataset.version}, exported by mtbench (`mtbench export {record.id} --format huggingface`). \
+Train and test have entities and relation types of their own; validation shares the graph and the vocabulary \
+of train. Relation slots of the published dictionaries: {slots}.
+
+| configuration | split | rows | what it holds |
+|---|---|---|---|
+{table}
+
+```python
+from datasets import load_dataset
+
+graph = load_dataset("DIRECTORY OR HUB NAME", "graph")["test"]  # columns head, relation, tail
+targets = load_dataset("DIRECTORY OR HUB NAME", "targets")["test"]
+```
+
+## Content hashes
+
+SHA-256 of the sorted lines `head TAB relation TAB tail LF`.
+
+- train graph: `{dataset.train.graph_sha256}`
+- validation targets: `{dataset.valid.targets_sha256}`
+- test graph: `{dataset.test.graph_sha256}`
+- test targets: `{dataset.test.targets_sha256}`
+
+## Known defects
+
+{defects}
+
+## Licence
+
+{record.licence}
+
+## Citation
+
+```bibtex
+{record.citation.strip()}
+```
+"""
 
 
 def _quoted(text: str) -> str:
