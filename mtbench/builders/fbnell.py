@@ -59,9 +59,10 @@ def rebuild(raw: Sequence[Path], record: Record) -> Dataset:
 
     train, valid = cut("", "train", "train"), cut("", "valid", "train")
     test, missing = cut("_ind", "train", "test_observed"), cut("_ind", "test", "test_missing")
-    slots = tuple(record.graphs[name].relation_slots for name in ("train", "test"))
-    parts = (train, _known(valid, train), test, _known(missing, test))
-    return _dataset(record.id, record, record.parameters, parts, slots)
+    slots = {name: graph.relation_slots for name, graph in record.graphs.items()}
+    trained = from_named(record.id, "valid", train, _known(valid, train), slots["train"])
+    tested = from_named(record.id, "test", test, _known(missing, test), slots["test"])
+    return together(record, record.id, trained, tested, record.parameters)
 
 
 def rebuild_paper(
@@ -106,8 +107,9 @@ def rebuild_paper(
     graph, targets = _hide(train, share, Stream(seed, "fbnell/train"), set())
     test_graph, missing = _hide(test, share, Stream(seed, "fbnell/test"), trained)
     changed = [f"{key}={value}" for key, value in options.items() if key == "seed" or value != DEFAULTS[key]]
-    parts = (graph, targets, test_graph, missing)
-    return _dataset(f"{record.id}[{','.join(changed)}]", record, options, parts, (len(trained), len(tested)))
+    name = f"{record.id}[{','.join(changed)}]"
+    valid = from_named(name, "valid", graph, targets, len(trained))
+    return together(record, name, valid, from_named(name, "test", test_graph, missing, len(tested)), options)
 
 
 def from_raw() -> RawRecipe:
@@ -188,18 +190,6 @@ def _hide(
     hidden = hold_out(head, tail, share, stream, eligible).tolist()
     graph = [row for row, is_hidden in zip(rows, hidden, strict=True) if not is_hidden]
     return graph, [row for row, is_hidden in zip(rows, hidden, strict=True) if is_hidden]
-
-
-def _dataset(
-    name: str,
-    record: Record,
-    parameters: Mapping[str, Parameter],
-    rows: tuple[list[NamedTriple], list[NamedTriple], list[NamedTriple], list[NamedTriple]],
-    slots: tuple[int, ...],
-) -> Dataset:
-    graph, targets, test_graph, missing = rows
-    valid = from_named(name, "test", graph, targets, slots[0])
-    return together(record, name, valid, from_named(name, "test", test_graph, missing, slots[1]), parameters)
 
 
 @cache

@@ -28,7 +28,7 @@ def rebuild(
     name: str,
     raw: list[Path],
     seed: int | None,
-    settings: list[str],
+    settings: list[str] | None,
     *,
     scenario: Path | None,
     check: bool,
@@ -69,11 +69,11 @@ def rebuild(
         raise typer.Exit(1)
 
 
-def _given(name: str, defaults: Parameters, seed: int | None, settings: list[str]) -> dict[str, Parameter]:
+def _given(name: str, defaults: Parameters, seed: int | None, settings: list[str] | None) -> dict[str, Parameter]:
     from mtbench.data.building import parse_parameter
 
     found: dict[str, Parameter] = {} if seed is None else {"seed": seed}
-    for setting in settings:
+    for setting in settings or []:
         key, value = parse_parameter(name, defaults, setting)
         if key in found:
             raise UsageError(f"{key} is given twice")
@@ -144,14 +144,7 @@ def build(
     """
     if raw:
         paths = [*raw, *(more or [])]
-        rebuild(
-            *(name, paths, seed, settings or []),
-            scenario=scenario,
-            check=check,
-            out=out,
-            force=force,
-            as_json=as_json,
-        )
+        rebuild(name, paths, seed, settings, scenario=scenario, check=check, out=out, force=force, as_json=as_json)
         return
     if more:
         raise UsageError(f"{more[0]}: raw files follow --raw")
@@ -163,7 +156,7 @@ def build(
             "scenarios are drawn from a dump: mtbench build wikitopics --raw DUMP --scenario FILE --out DIR"
         )
     record = catalog.record(name)
-    values = building.resolve(record.id, record.parameters, _given(record.id, record.parameters, seed, settings or []))
+    values = building.resolve(record.id, record.parameters, _given(record.id, record.parameters, seed, settings))
     release = building.is_release(record, values)
     if not (release or check or out is not None):
         raise UsageError(f"this is not {record.id}'s release, so the cache is not its place: add --out DIR")

@@ -70,6 +70,18 @@ def half_links(split: Split) -> IntArray:
     return np.select([by_head & by_tail, by_head, by_tail], [0, 1, 2], default=3).astype(np.int64)
 
 
+def keys(split: Split, triples: IntArray, *columns: int) -> IntArray:
+    """Return one number per triple ``(n,)`` that tells apart, and sorts, what stands in some of its columns.
+
+    ``keys(split, triples, TAIL, HEAD)`` of the graph and ``keys(split, triples, HEAD, TAIL)`` of the targets are
+    equal where a pair is observable the other way round.
+    """
+    sizes = {HEAD: split.num_entities, RELATION: split.relation_slots, TAIL: split.num_entities}
+    found = np.zeros(len(triples), dtype=np.int64)
+    for column in columns:
+        found = found * sizes[column] + triples[:, column]
+    return found
+
+
 def _observable(split: Split, column: int) -> BoolArray:
-    known = split.graph[:, column] * split.relation_slots + split.graph[:, RELATION]
-    return np.isin(split.targets[:, column] * split.relation_slots + split.targets[:, RELATION], known)
+    return np.isin(keys(split, split.targets, column, RELATION), keys(split, split.graph, column, RELATION))

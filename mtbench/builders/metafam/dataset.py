@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
@@ -29,14 +29,6 @@ class Hide(Protocol):
     def __call__(
         self, rule: Rule, tree: Tree, closure: Collection[LocalTriple], program: Ontology, /
     ) -> tuple[list[LocalTriple], list[LocalTriple]]: ...
-
-
-@dataclass(frozen=True)
-class _Rows:
-    """The named triples of one graph, in the order of the published files."""
-
-    observable: list[NamedTriple]
-    masked: list[NamedTriple]
 
 
 def build(record: Record, parameters: Mapping[str, Parameter]) -> Dataset:
@@ -81,14 +73,12 @@ def assemble(record: Record, parameters: Mapping[str, Parameter], hide: Hide) ->
         first_number=sum(len(tree.persons) for tree in forest[:train_trees]),
     )
     name = _variant_name(record.id, parameters, record.parameters)
-    for split, rows in (("valid", train), ("test", test)):
-        if not rows.masked:
+    for split, (_, masked) in (("valid", train), ("test", test)):
+        if not masked:
             raise UsageError(
                 f"{name}: the masking rules hide no triple of the {split} split; ask for more trees or a larger size"
             )
-    valid, unseen = (
-        from_named(name, "test", rows.observable, rows.masked, program.slots, program.tasks) for rows in (train, test)
-    )
+    valid, unseen = (from_named(name, "test", *rows, program.slots, program.tasks) for rows in (train, test))
     return together(record, name, valid, unseen, parameters)
 
 
@@ -128,15 +118,19 @@ def _check_size(size: int, branching: int) -> None:
         )
 
 
-def _rows(trees: Sequence[Tree], rules: Sequence[Rule], program: Ontology, hide: Hide, first_number: int) -> _Rows:
-    rows = _Rows([], [])
+def _rows(
+    trees: Sequence[Tree], rules: Sequence[Rule], program: Ontology, hide: Hide, first_number: int
+) -> tuple[list[NamedTriple], list[NamedTriple]]:
+    """Return the observable and the hidden triples of trees by name, in the order of the published files."""
+    observable_rows: list[NamedTriple] = []
+    masked_rows: list[NamedTriple] = []
     for tree, rule in zip(trees, rules, strict=True):
         entities = [f"{person.name}{first_number + number}" for number, person in enumerate(tree.persons)]
         visible, masked = hide(rule, tree, derive(program, tree), program)
-        rows.observable.extend(_named(visible, entities, program))
-        rows.masked.extend(_named(masked, entities, program))
+        observable_rows.extend(_named(visible, entities, program))
+        masked_rows.extend(_named(masked, entities, program))
         first_number += len(tree.persons)
-    return rows
+    return observable_rows, masked_rows
 
 
 def _named(triples: Sequence[LocalTriple], entities: Sequence[str], program: Ontology) -> list[NamedTriple]:
