@@ -6,6 +6,7 @@ import errno
 import hashlib
 import json
 import os
+import re
 import tempfile
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +19,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mtbench.data import catalog, manifest, parquet, store
-from mtbench.data.catalog import Record
+from mtbench.data.catalog import Record, Source
 from mtbench.data.manifest import SCHEMA, StoredFile
 from mtbench.errors import CorruptedFileError, DatasetError, MtbenchError, UsageError
 from mtbench.files import atomic
@@ -160,6 +161,37 @@ def test_an_edit_of_the_manifest_is_found(stored, key):
     path.write_text(json.dumps(described | {key: "other"}))
     with pytest.raises(CorruptedFileError, match="was edited"):
         store.read(stored)
+
+
+def signed(body):
+    """Return a manifest of any content with the hash that it must have of itself."""
+    return json.dumps({**body, "manifest_sha256": manifest._own_hash(body)}).encode()
+
+
+def test_a_manifest_of_a_time_before_mirrors_is_read(stored):
+    body = json.loads((stored / store.MANIFEST).read_bytes())
+    del body["manifest_sha256"]
+    source = {"part": "train/graph", "url": "https://x/train.txt", "bytes": 3, "sha256": "ab"}
+    found = manifest.parse(signed({**body, "sources": [source]}), "here")
+    assert found.sources == (Source(**source),)
+    assert manifest.parse(signed({**body, "sources": [{**source, "mirrors": ["https://y"]}]}), "here").sources == (
+        Source(**source, mirrors=("https://y",)),
+    )
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "reason"),
+    [
+        ("files", {"a": {"bytes": "3", "sha256": "ab"}}, "files.a.bytes must be a valid integer, not '3'"),
+        ("sources", [{"part": "train/graph"}], "missing sources.0.bytes, sources.0.sha256, sources.0.url"),
+        ("licens", "", "unknown key 'licens': did you mean licence or files?"),
+    ],
+)
+def test_what_is_no_manifest_is_told_with_its_place(stored, key, value, reason):
+    body = json.loads((stored / store.MANIFEST).read_bytes())
+    del body["manifest_sha256"]
+    with pytest.raises(ValueError, match=f"^is not a manifest: {re.escape(reason)}"):
+        manifest.parse(signed({**body, key: value}), "here")
 
 
 def test_a_manifest_that_lost_a_file_is_refused(stored):
