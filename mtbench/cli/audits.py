@@ -90,7 +90,8 @@ def _show_audit(found: Audit) -> None:
     say("")
     say_table(TARGETS, _target_rows(found))
     if found.candidates:
-        say(f"\nTest candidates, mean of seeds {_listed(sorted({part.seed for part in found.candidates}))}\n")
+        seeds = sorted({part.seed for part in found.candidates})
+        say(f"\nTest candidates, mean of seeds {', '.join(map(str, seeds))}\n")
         say_table(CANDIDATES, _candidate_rows(found))
     similar = [
         (graph, pair.relation, pair.other, pair.kind, f"{pair.jaccard:.2f}", pair.pairs)
@@ -159,10 +160,6 @@ def _candidate_rows(found: Audit) -> list[tuple[Cell, ...]]:
             )
         )
     return rows
-
-
-def _listed(numbers: Sequence[int]) -> str:
-    return ", ".join(map(str, numbers))
 
 
 def _percent(count: int, part: TargetAudit) -> str:

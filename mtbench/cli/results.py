@@ -15,7 +15,6 @@ from mtbench.cli.output import AsJson, Cell, fail, records, say, say_json, say_t
 from mtbench.errors import MtbenchError, UnknownNameError, UsageError, nearest
 
 if TYPE_CHECKING:
-    from mtbench.data.splits import Dataset
     from mtbench.results.result import Result
     from mtbench.results.strata import Strata
 
@@ -55,6 +54,7 @@ def show(
 
     Example: mtbench show runs/a runs/b --plot models.png --kind models
     """
+    from mtbench.data.loading import load
     from mtbench.names import METRICS
     from mtbench.results import overview
 
@@ -65,7 +65,8 @@ def show(
     if dataset is not None and by is None:
         raise UsageError("--dataset is for --by STRATUM, which sorts targets by their graph")
     results = [_load(name) for name in dict.fromkeys(runs)]
-    strata = _strata(results, by, dataset) if by is not None else []
+    given = load(dataset) if dataset is not None else None
+    strata = [result.by(by, split=given) for result in results] if by is not None else []
     if plot is not None:
         _draw(drawing, results, strata, plot, metric)
     if as_json:
@@ -108,13 +109,6 @@ def _load(name: str) -> Result:
     near = [beside[match] for match in nearest(directory.name, beside)]
     hint = f"did you mean {' or '.join(near)}?" if near else "mtbench run MODEL --dataset NAME makes one"
     raise UsageError(f"no run at {name} (there is no {RESULT_FILE}): {hint}")
-
-
-def _strata(results: Sequence[Result], by: str, dataset: str | None) -> list[Strata]:
-    from mtbench.data.loading import load
-
-    given: Dataset | None = load(dataset) if dataset is not None else None
-    return [result.by(by, split=given) for result in results]
 
 
 def _draw(kind: str, results: Sequence[Result], strata: Sequence[Strata], path: Path, metric: str) -> None:

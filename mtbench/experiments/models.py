@@ -131,7 +131,13 @@ def factory(name: str) -> Factory:
     `MissingExtraError` with the command that installs them.
     """
     if ":" in name:
-        return _import(name)
+        expected = "expected package.module:factory, importable from here"
+        made = attribute(name, "model", expected)
+        if not callable(made):
+            raise UsageError(
+                f"{name!r} is of type {type(made).__name__}, not a function that makes a model: {expected}"
+            )
+        return made
     found = _entry_points()
     if name not in found:
         raise UnknownNameError("model", name, found)
@@ -146,15 +152,6 @@ def factory(name: str) -> Factory:
 
 def _entry_points() -> dict[str, EntryPoint]:
     return {point.name: point for point in entry_points(group=GROUP)}
-
-
-def _import(path: str) -> Factory:
-    expected = "expected package.module:factory, importable from here"
-    loaded = attribute(path, "model", expected)
-    if not callable(loaded):
-        raise UsageError(f"{path!r} is of type {type(loaded).__name__}, not a function that makes a model: {expected}")
-    found: Factory = loaded
-    return found
 
 
 def attribute(path: str, what: str, expected: str) -> object:
