@@ -108,43 +108,36 @@ def check(
     if as_json:
         say_json([_record(name, some) for name, some in found.items()])
     else:
-        say_table(HEADINGS, [(name, *_numbers(some)) for name, some in found.items()])
-        for problem in _remarks(found):
-            say(f"remark: {problem}")
-    broken = {name: wrong for name, some in found.items() if (wrong := [one for one in some if not one.remark])}
-    for name, wrong in broken.items():
+        parts = {name: (_part(some, remark=False), _part(some, remark=True)) for name, some in found.items()}
+        say_table(HEADINGS, [(name, len(wrong), len(remarks)) for name, (wrong, remarks) in parts.items()])
+        for _, remarks in parts.values():
+            for problem in remarks:
+                say(f"remark: {problem}")
+    for name, some in found.items():
+        wrong = _part(some, remark=False)
         for problem in wrong[:SHOWN]:
             fail(str(problem))
         if len(wrong) > SHOWN:
             fail(f"{name}: and {len(wrong) - SHOWN} more, which --json lists")
-    if broken:
+    if any(_part(some, remark=False) for some in found.values()):
         raise typer.Exit(1)
     if not as_json:
         say("\nevery file, figure, hash and claim holds")
 
 
-def _numbers(some: Sequence[Problem]) -> tuple[int, int]:
-    remarks = sum(problem.remark for problem in some)
-    return len(some) - remarks, remarks
-
-
-def _remarks(found: dict[str, Sequence[Problem]]) -> list[Problem]:
-    return [problem for some in found.values() for problem in some if problem.remark]
+def _part(some: Sequence[Problem], *, remark: bool) -> list[Problem]:
+    return [problem for problem in some if problem.remark is remark]
 
 
 def _record(name: str, some: Sequence[Problem]) -> dict[str, object]:
     def told(remark: bool) -> list[dict[str, str]]:
-        chosen = [problem for problem in some if problem.remark is remark]
-        return [{"name": one.name, "where": one.where, "message": one.message} for one in chosen]
+        return [{"name": one.name, "where": one.where, "message": one.message} for one in _part(some, remark=remark)]
 
     return {"entry": name, "valid": not told(False), "problems": told(False), "remarks": told(True)}
 
 
-RESULTS = Path("leaderboard/results")
-
-
 def render(
-    entries: Annotated[Path, typer.Option(metavar="DIR", help="The folder of entries.")] = RESULTS,
+    entries: Annotated[Path, typer.Option(metavar="DIR", help="The folder of entries.")] = ENTRIES,
     out: Annotated[
         Path | None,
         typer.Option(

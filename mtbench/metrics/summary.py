@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from mtbench.metrics import closed as metrics
 from mtbench.metrics import exact
 from mtbench.names import HITS, FloatArray, IntArray, Side
-from mtbench.ranking.candidates import PROTOCOLS, VOCABULARIES, Protocol
+from mtbench.ranking.candidates import PROTOCOLS, VOCABULARIES
 from mtbench.ranking.ranks import Counts, Ranks
 
 
@@ -21,7 +21,14 @@ def per_target(ranks: Ranks, protocol: str, vocabulary: str) -> dict[str, FloatA
     Under ``dual-exact`` the expectation is also over the draw of ``dual``; under every other protocol the
     counts of the sides add up to one list.
     """
-    return _per_target(ranks.sides, len(ranks), protocol, vocabulary)
+    if not (_is_expectation(protocol) and ranks.sides):
+        return metrics.per_target(ranks.greater, ranks.equal)
+    pool, asked = VOCABULARIES.get(vocabulary), PROTOCOLS[protocol]
+    sides = [
+        exact.Side(counts.greater, counts.equal, counts.count, asked.number(side))
+        for side, counts in ranks.sides.items()
+    ]
+    return exact.per_target(sides, replacement=pool is not None and pool.replacement)
 
 
 def expected(ranks: Ranks, protocol: str, vocabulary: str) -> dict[str, float]:
@@ -29,52 +36,37 @@ def expected(ranks: Ranks, protocol: str, vocabulary: str) -> dict[str, float]:
     return metrics.mean(per_target(ranks, protocol, vocabulary))
 
 
+def kinds(ranks: Ranks) -> dict[str, Ranks]:
+    """Return the ranks behind ``metrics``, both orders of ties, and ``chance``: a scorer that ties everything."""
+
+    def changed(change: Callable[[Counts], tuple[IntArray, IntArray]]) -> Ranks:
+        return replace(ranks, sides={side: Counts(*change(one), one.count) for side, one in ranks.sides.items()})
+
+    none = np.zeros(len(ranks), dtype=np.int64)
+    return {
+        "metrics": ranks,
+        "optimistic": changed(lambda side: (side.greater, none)),
+        "pessimistic": changed(lambda side: (side.greater + side.equal, none)),
+        "chance": changed(lambda side: (none, side.count)),
+    }
+
+
 def figures(ranks: Ranks, protocol: str, vocabulary: str) -> dict[str, dict[str, float]]:
     """Return all that follows from rank counts: ``metrics``, ``optimistic``, ``pessimistic`` and ``chance``."""
     if not _is_expectation(protocol):
         return metrics.figures(ranks.greater, ranks.equal, ranks.count)
-    best = {side: _ties(counts, above=False) for side, counts in ranks.sides.items()}
-    worst = {side: _ties(counts, above=True) for side, counts in ranks.sides.items()}
-    return {
-        "metrics": expected(ranks, protocol, vocabulary),
-        "optimistic": metrics.mean(_per_target(best, len(ranks), protocol, vocabulary)),
-        "pessimistic": metrics.mean(_per_target(worst, len(ranks), protocol, vocabulary)),
-        "chance": chance({side: counts.count for side, counts in ranks.sides.items()}, protocol, vocabulary),
-    }
+    return {kind: expected(changed, protocol, vocabulary) for kind, changed in kinds(ranks).items()}
 
 
 def chance(numbers: Mapping[Side, IntArray], protocol: str, vocabulary: str) -> dict[str, float]:
     """Return the mean metrics of a scorer that knows nothing: all candidates, ``(m,)`` per side, tied."""
     tied = {side: Counts(np.zeros_like(number), number, number) for side, number in numbers.items()}
-    targets = max((len(number) for number in numbers.values()), default=0)
-    return metrics.mean(_per_target(tied, targets, protocol, vocabulary))
+    return expected(Ranks.unnamed(tied), protocol, vocabulary)
 
 
 def _is_expectation(protocol: str) -> bool:
     # Names that a run directory holds may be anything; they are reported where it is verified.
     return protocol in PROTOCOLS and PROTOCOLS[protocol].expectation
-
-
-def _per_target(sides: Mapping[Side, Counts], targets: int, protocol: str, vocabulary: str) -> dict[str, FloatArray]:
-    pool = VOCABULARIES.get(vocabulary)
-    if _is_expectation(protocol) and sides:
-        return exact.per_target(
-            [_exact(PROTOCOLS[protocol], side, counts) for side, counts in sides.items()],
-            replacement=pool is not None and pool.replacement,
-        )
-    greater, equal = np.zeros(targets, dtype=np.int64), np.zeros(targets, dtype=np.int64)
-    for counts in sides.values():
-        greater += counts.greater
-        equal += counts.equal
-    return metrics.per_target(greater, equal)
-
-
-def _exact(protocol: Protocol, side: Side, counts: Counts) -> exact.Side:
-    return exact.Side(counts.greater, counts.equal, counts.count, protocol.number(side))
-
-
-def _ties(counts: Counts, *, above: bool) -> Counts:
-    return Counts(counts.greater + counts.equal * above, np.zeros_like(counts.equal), counts.count)
 
 
 BEST = 1.0

@@ -159,11 +159,6 @@ class Candidates:
         """Whether nothing is drawn, because every filtered candidate is ranked."""
         return self.protocol in PROTOCOLS and PROTOCOLS[self.protocol].full
 
-    @property
-    def effective_number(self) -> float:
-        """Mean number of candidates per target: below the protocol's where a graph has too few relations."""
-        return float(self.counts.mean())
-
     def side(self, side: Side) -> tuple[IntArray, BoolArray]:
         """Return the ids of one side ``(m, k)`` and which of them are candidates, not padding."""
         ids, counts = self.drawn.get(side, _none(len(self.targets)))

@@ -123,13 +123,8 @@ def count(scores: ScoreArray, target: IntArray, candidates: IntArray, valid: Boo
     ``(m, c)`` index it, and ``valid`` ``(m, c)`` marks candidates that are not padding. Scores are
     compared in the type they came in, because converting them could create or break ties.
     """
-    greater, equal = np.empty(len(target), dtype=np.int64), np.empty(len(target), dtype=np.int64)
-    rows = max(1, BLOCK_CELLS // max(1, candidates.shape[1]))
-    for start in range(0, len(target), rows):
-        block = slice(start, start + rows)
-        found = counting.tally(scores[target[block]], scores[candidates[block]], valid[block])
-        greater[block], equal[block], _ = found
-    return Counts(greater, equal, valid.sum(axis=1, dtype=np.int64))
+    found = _in_blocks(scores[target], candidates.shape[1], lambda block: (scores[candidates[block]], valid[block]))
+    return Counts(*found, valid.sum(axis=1, dtype=np.int64))
 
 
 def count_rows(own: ScoreArray, row: IntArray, scores: ScoreArray, allowed: BoolArray) -> tuple[IntArray, IntArray]:
@@ -138,13 +133,18 @@ def count_rows(own: ScoreArray, row: IntArray, scores: ScoreArray, allowed: Bool
     ``scores`` ``(b, w)`` holds one row per pair, ``allowed`` ``(b, w)`` which of its columns are candidates;
     ``own`` ``(t,)`` is the score of each target and ``row`` ``(t,)`` its row. See `count`.
     """
-    greater, equal = np.empty(len(row), dtype=np.int64), np.empty(len(row), dtype=np.int64)
-    step = max(1, BLOCK_CELLS // max(1, scores.shape[1]))
-    for start in range(0, len(row), step):
+    return _in_blocks(own, scores.shape[1], lambda block: (scores[row[block]], allowed[row[block]]))
+
+
+def _in_blocks(
+    own: ScoreArray, width: int, rows: Callable[[slice], tuple[ScoreArray, BoolArray]]
+) -> tuple[IntArray, IntArray]:
+    """Count the rows of candidates that a function returns for a block of targets, so that few are there at a time."""
+    greater, equal = np.empty(len(own), dtype=np.int64), np.empty(len(own), dtype=np.int64)
+    step = max(1, BLOCK_CELLS // max(1, width))
+    for start in range(0, len(own), step):
         block = slice(start, start + step)
-        others, valid = scores[row[block]], allowed[row[block]]
-        greater[block] = np.count_nonzero((others > own[block, None]) & valid, axis=1)
-        equal[block] = np.count_nonzero((others == own[block, None]) & valid, axis=1)
+        greater[block], equal[block], _ = counting.tally(own[block], *rows(block))
     return greater, equal
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Protocol, TypeVar
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 from mtbench.data import catalog
 from mtbench.data.loading import load
@@ -14,35 +14,20 @@ from mtbench.ranking.ranks import Ranks
 from mtbench.results.runs import RunInfo
 
 
-class Evaluated(Protocol):
-    """What says where ranks come from: a `mtbench.Result`, and whatever else has its fields."""
+@dataclass(frozen=True, eq=False)
+class Evaluated:
+    """Ranks, and what says where they come from: a `mtbench.Result` adds the figures that follow."""
 
-    @property
-    def dataset(self) -> str: ...
-
-    @property
-    def dataset_version(self) -> str: ...
-
-    @property
-    def split(self) -> str: ...
-
-    @property
-    def content_sha256(self) -> str: ...
-
-    @property
-    def protocol(self) -> str: ...
-
-    @property
-    def vocabulary(self) -> str: ...
-
-    @property
-    def candidate_seed(self) -> int: ...
-
-    @property
-    def ranks(self) -> Ranks: ...
-
-    @property
-    def run(self) -> RunInfo: ...
+    dataset: str
+    dataset_version: str
+    split: str
+    content_sha256: str
+    protocol: str
+    vocabulary: str
+    candidate_seed: int
+    candidates_sha256: str
+    ranks: Ranks = field(kw_only=True)
+    run: RunInfo = field(default_factory=RunInfo, kw_only=True)
 
 
 Given = TypeVar("Given", bound=Evaluated)
@@ -59,13 +44,8 @@ def with_names(result: Given, split: Split | Dataset | None = None) -> Given:
             f"{len(found.targets)} targets; evaluate again"
         )
     heads, relations, tails = found.targets.T[[HEAD, RELATION, TAIL]]
-    names = (found.entities[heads], found.relations[relations], found.entities[tails])
-    return replace(
-        result,
-        ranks=replace(  # type: ignore[type-var]
-            result.ranks, heads=names[0], relations=names[1], tails=names[2]
-        ),
-    )
+    ranks = Ranks(found.entities[heads], found.relations[relations], found.entities[tails], result.ranks.sides)
+    return replace(result, ranks=ranks)
 
 
 def splits_of(result: Evaluated, given: Split | Dataset | None) -> tuple[Split, Split | None]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -22,6 +22,7 @@ from mtbench.names import FloatArray
 from mtbench.ranking.candidates import CANDIDATES_VERSION, PROTOCOLS, VOCABULARIES, full_hash
 from mtbench.ranking.ranks import Ranks
 from mtbench.results import runs
+from mtbench.results.origin import Evaluated
 from mtbench.results.runs import RANKS_FILE, REGIMES, RESULT_FILE, STATUSES, RunInfo
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ class MtbenchWarning(UserWarning):
 
 
 @dataclass(frozen=True, eq=False)
-class Result:
+class Result(Evaluated):
     """The metrics of one scorer on one task, with both tie bounds and the floors beside them.
 
     ``metrics`` are expectations over the order of ties, ``optimistic`` and ``pessimistic`` what the
@@ -54,24 +55,14 @@ class Result:
     out of memory or failed has empty metrics and ranks, and a ``tie_rate`` that is not a number.
     """
 
-    dataset: str
-    dataset_version: str
-    split: str
-    content_sha256: str
-    protocol: str
-    vocabulary: str
-    candidate_seed: int
-    candidates_sha256: str
     metrics: Metrics
     optimistic: Metrics
     pessimistic: Metrics
     tie_rate: float
     chance: Metrics
     floors: Mapping[str, Metrics]
-    ranks: Ranks
     warnings: tuple[str, ...] = ()
     evaluator_version: str = EVALUATOR_VERSION
-    run: RunInfo = field(default_factory=RunInfo)
 
     def __str__(self) -> str:
         targets = len(self.ranks)

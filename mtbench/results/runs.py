@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import platform
 import sys
 import tempfile
@@ -22,7 +21,7 @@ import numpy as np
 
 from mtbench.data.catalog import Parameter
 from mtbench.errors import ResultError, UnknownNameError, UsageError
-from mtbench.files.atomic import storage_errors
+from mtbench.files.atomic import replace_file, storage_errors
 from mtbench.files.hashing import file_hash
 from mtbench.names import COLUMNS
 from mtbench.ranking.ranks import COUNTS, Ranks
@@ -128,16 +127,7 @@ def replace_payload(directory: Path, payload: Mapping[str, object]) -> None:
 
     Raises `MtbenchError` for a place that cannot be written.
     """
-    with (
-        storage_errors(directory),
-        tempfile.TemporaryDirectory(prefix=".run-", dir=directory, ignore_cleanup_errors=True) as temporary,
-    ):
-        new = Path(temporary) / RESULT_FILE
-        with new.open("w", encoding="utf-8") as stream:
-            stream.write(_as_json(payload))
-            stream.flush()
-            os.fsync(stream.fileno())
-        new.replace(directory / RESULT_FILE)
+    replace_file(directory / RESULT_FILE, _as_json(payload).encode())
 
 
 def read_payload(path: Path) -> dict[str, Any]:
@@ -145,7 +135,8 @@ def read_payload(path: Path) -> dict[str, Any]:
     try:
         payload = read_json(path, MOST_BYTES)
     except ResultError as error:
-        raise ResultError(f"{path}: {error}; evaluate again") from error
+        remedy = "evaluate again" if path.exists() else "is this a run directory?"
+        raise ResultError(f"{path}: {error}; {remedy}") from error
     if not isinstance(payload, dict):
         raise ResultError(f"{path}: holds a {type(payload).__name__}, expected an object; evaluate again")
     return payload

@@ -7,20 +7,19 @@ from the rank counts of a run and the split it was made on; no model is needed.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from mtbench.data.splits import Dataset, Split, encode
-from mtbench.errors import UnknownNameError, UsageError
+from mtbench.errors import ResultError, UnknownNameError, UsageError
 from mtbench.files import tables
 from mtbench.metrics import summary
-from mtbench.names import METRICS, BoolArray, FloatArray
-from mtbench.ranking.ranks import Counts, Ranks
+from mtbench.names import METRICS, BoolArray, FloatArray, IntArray
 from mtbench.results.labelling import STRATA
-from mtbench.results.origin import Evaluated, splits_of, with_names
+from mtbench.results.origin import Evaluated, splits_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -128,12 +127,8 @@ def by(result: Evaluated, name: str, split: Split | Dataset | None = None) -> St
     if not len(result.ranks):
         raise UsageError(f"{result.run.model} on {result.dataset}: the run is {result.run.status} and has no ranks")
     found, train = splits_of(result, split)
-    result = with_names(result, found)
-    ranks = result.ranks
-    rows = list(zip(ranks.heads.tolist(), ranks.relations.tolist(), ranks.tails.tolist(), strict=True))
-    targets = encode(rows, found.entities, found.relations, f"ranks of {result.run.model} on {result.dataset}")
-    labels = STRATA[name](replace(found, targets=targets), train)
-    values = _values(result)
+    labels = STRATA[name](found, train)
+    values = by_target(result, found)
     chosen = ((label, labels.case == number) for number, label in enumerate(labels.names))
     return Strata(
         name=name,
@@ -142,7 +137,7 @@ def by(result: Evaluated, name: str, split: Split | Dataset | None = None) -> St
         task=f"{result.dataset} {result.split}, protocol {result.protocol}, {result.vocabulary} relations"
         + (f", candidate seed {result.candidate_seed}" if result.candidate_seed else ""),
         rows=tuple(_stratum(label, rows, values) for label, rows in chosen if rows.any()),
-        whole=_stratum(WHOLE, np.ones(len(ranks), dtype=np.bool_), values),
+        whole=_stratum(WHOLE, np.ones(len(result.ranks), dtype=np.bool_), values),
     )
 
 
@@ -174,20 +169,36 @@ def _sizes(strata: Strata) -> list[tuple[str, int]]:
     return [(row.label, row.targets) for row in strata]
 
 
-def _values(result: Evaluated) -> dict[str, dict[str, FloatArray]]:
-    """Return per kind of figure every metric of every target, under the rules of the run's protocol."""
+def by_target(result: Evaluated, split: Split) -> dict[str, dict[str, FloatArray]]:
+    """Return per kind of figure every metric ``(m,)`` of the targets of the run's split, in the order of that split.
 
-    def changed(change: Callable[[Counts], Counts]) -> Ranks:
-        return replace(result.ranks, sides={side: change(counts) for side, counts in result.ranks.sides.items()})
-
-    none = np.zeros(len(result.ranks), dtype=np.int64)
-    ranks = {
-        "metrics": result.ranks,
-        "optimistic": changed(lambda side: Counts(side.greater, none, side.count)),
-        "pessimistic": changed(lambda side: Counts(side.greater + side.equal, none, side.count)),
-        "chance": changed(lambda side: Counts(none, side.count, side.count)),
+    The kinds are `KINDS`: expected over ties, both bounds, and chance, under the rules of the run's protocol. Raises
+    `ResultError` for ranks of other targets.
+    """
+    ranks = result.ranks
+    if len(ranks) != len(split.targets):
+        raise ResultError(
+            f"{result.dataset} {result.split}: {len(ranks)} ranks, the split has {len(split.targets)} targets; "
+            "evaluate again"
+        )
+    place = _places(result, split) if ranks.named else slice(None)  # without names they are in the order of the split
+    return {
+        kind: {
+            name: values[place]
+            for name, values in summary.per_target(changed, result.protocol, result.vocabulary).items()
+        }
+        for kind, changed in summary.kinds(ranks).items()
     }
-    return {kind: summary.per_target(ranks[kind], result.protocol, result.vocabulary) for kind in KINDS}
+
+
+def _places(result: Evaluated, split: Split) -> IntArray:
+    """Return for every target of a split the row it has in ranks with names."""
+    ranks = result.ranks
+    names = list(zip(ranks.heads.tolist(), ranks.relations.tolist(), ranks.tails.tolist(), strict=True))
+    rows = encode(names, split.entities, split.relations, f"ranks of {result.run.model} on {result.dataset}")
+    found = np.empty(len(rows), dtype=np.int64)
+    found[np.lexsort(split.targets.T)] = np.lexsort(rows.T)
+    return found
 
 
 def _stratum(label: str, rows: BoolArray, values: Mapping[str, Mapping[str, FloatArray]]) -> Stratum:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from ranking_toys import hashed, random_split, small
 from mtbench.errors import MtbenchError, ResultError
 from mtbench.evaluation.tasks import evaluate, task
 from mtbench.metrics import closed as metrics
-from mtbench.results import rescoring, runs
+from mtbench.results import rescoring
 from mtbench.results import result as results
 from mtbench.results.result import verify
 from mtbench.results.runs import RunInfo
@@ -154,7 +155,7 @@ def test_a_fault_in_the_middle_leaves_the_old_run(old, monkeypatch, step, error)
     def fails(*arguments):
         raise error
 
-    monkeypatch.setattr(*{"fsync": (runs.os, "fsync"), "replace": (Path, "replace")}[step], fails)
+    monkeypatch.setattr(*{"fsync": (os, "fsync"), "replace": (Path, "replace")}[step], fails)
     with pytest.raises((MtbenchError, KeyboardInterrupt)):
         rescoring.rescore(old)
     assert files(old) == before
