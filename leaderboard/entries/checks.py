@@ -19,7 +19,7 @@ from mtbench.errors import UnknownNameError
 from mtbench.names import METRICS
 from mtbench.results.result import Metrics
 
-__all__ = ["Examined", "Problem", "board_problems", "check", "check_all", "examine", "folders", "gather"]
+__all__ = ["Examined", "Problem", "check", "check_all", "examine", "folders", "gather"]
 
 FLOOR_TOLERANCE = 1e-3
 """Floors of two machines may differ by a tie that rounding broke; more than that moves the lift a table shows."""
@@ -61,32 +61,23 @@ def check_all(root: Path) -> dict[str, list[Problem]]:
     return {one.slug: list(one.problems) for one in _examined(root)}
 
 
-def board_problems(root: Path) -> dict[str, tuple[str, ...]]:
-    """Return, by slug, why entries below ``root`` are not ranked, as sentences for `leaderboard.board.ranking.rank`.
-
-    Remarks are left out: what is incomplete or outdated a board says of itself.
-    """
-    return _sentences(_examined(root))
-
-
 def gather(root: Path) -> tuple[list[Entry], dict[str, tuple[str, ...]]]:
-    """Return the entries below ``root`` that are safe to show, and `board_problems` of all of them.
+    """Return the entries below ``root`` that are safe to show, and by slug why entries are not ranked, as sentences.
 
-    An entry with a file that cannot be read, or must not be shown, is left out of the first.
+    An entry with a file that cannot be read, or must not be shown, is left out of the first; remarks are left out of
+    the second: what is incomplete or outdated a board says of itself (`leaderboard.board.ranking.rank`).
     """
     found = _examined(root)
-    return [load(root / one.slug) for one in found if one.readable], _sentences(found)
+    wrong = {one.slug: tuple(str(problem) for problem in one.problems if not problem.remark) for one in found}
+    return [load(root / one.slug) for one in found if one.readable], {
+        slug: some for slug, some in wrong.items() if some
+    }
 
 
 def _examined(root: Path) -> list[Examined]:
     alone = [examine(directory) for directory in folders(root)]
     compared = _compared(alone)
     return [replace(one, problems=(*one.problems, *compared[one.slug])) for one in alone]
-
-
-def _sentences(entries: Iterable[Examined]) -> dict[str, tuple[str, ...]]:
-    found = {one.slug: tuple(str(problem) for problem in one.problems if not problem.remark) for one in entries}
-    return {slug: sentences for slug, sentences in found.items() if sentences}
 
 
 def folders(root: Path) -> list[Path]:

@@ -56,16 +56,6 @@ def mean(values: Mapping[str, FloatArray]) -> dict[str, float]:
     return {name: math.fsum(found.tolist()) / len(found) for name, found in values.items()}
 
 
-def optimistic(greater: IntArray, equal: IntArray) -> dict[str, float]:
-    """Return the mean metrics with every target above its ties: what no order of the ties can exceed."""
-    return expected(greater, np.zeros_like(equal))
-
-
-def pessimistic(greater: IntArray, equal: IntArray) -> dict[str, float]:
-    """Return the mean metrics with every target below its ties: what any order of the ties attains."""
-    return expected(greater + equal, np.zeros_like(equal))
-
-
 def chance(counts: IntArray) -> dict[str, float]:
     """Return the mean metrics of a scorer that knows nothing: all ``counts`` ``(m,)`` candidates tied."""
     found, numbers = _tabulated(counts)
@@ -75,8 +65,8 @@ def chance(counts: IntArray) -> dict[str, float]:
 def figures(greater: IntArray, equal: IntArray, counts: IntArray) -> dict[str, dict[str, float]]:
     """Return ``metrics``, ``optimistic``, ``pessimistic`` and ``chance``: all that follows from rank counts.
 
-    The values are those of the four functions, to the last bit, from one pass over the targets:
-    ``greater`` and ``equal`` as in `per_target`, ``counts`` ``(m,)`` the candidates of each target.
+    One pass over the targets: ``greater`` and ``equal`` as in `per_target`, ``counts`` ``(m,)`` the candidates of each.
+    Optimistic is every target above its ties, what no order of them can exceed; pessimistic every target below.
     """
     found = _distinct(greater, equal)
     above, tied, weights = found

@@ -8,8 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from mtbench.metrics import closed as metrics
-from mtbench.metrics import exact
+from mtbench.metrics import closed, exact
 from mtbench.names import HITS, FloatArray, IntArray, Side
 from mtbench.ranking.candidates import PROTOCOLS, VOCABULARIES
 from mtbench.ranking.ranks import Counts, Ranks
@@ -22,7 +21,7 @@ def per_target(ranks: Ranks, protocol: str, vocabulary: str) -> dict[str, FloatA
     counts of the sides add up to one list.
     """
     if not (_is_expectation(protocol) and ranks.sides):
-        return metrics.per_target(ranks.greater, ranks.equal)
+        return closed.per_target(ranks.greater, ranks.equal)
     pool, asked = VOCABULARIES.get(vocabulary), PROTOCOLS[protocol]
     sides = [
         exact.Side(counts.greater, counts.equal, counts.count, asked.number(side))
@@ -33,7 +32,7 @@ def per_target(ranks: Ranks, protocol: str, vocabulary: str) -> dict[str, FloatA
 
 def expected(ranks: Ranks, protocol: str, vocabulary: str) -> dict[str, float]:
     """Return the mean metrics, ties in random order: the headline; raises `UsageError` without targets."""
-    return metrics.mean(per_target(ranks, protocol, vocabulary))
+    return closed.mean(per_target(ranks, protocol, vocabulary))
 
 
 def kinds(ranks: Ranks) -> dict[str, Ranks]:
@@ -54,7 +53,7 @@ def kinds(ranks: Ranks) -> dict[str, Ranks]:
 def figures(ranks: Ranks, protocol: str, vocabulary: str) -> dict[str, dict[str, float]]:
     """Return all that follows from rank counts: ``metrics``, ``optimistic``, ``pessimistic`` and ``chance``."""
     if not _is_expectation(protocol):
-        return metrics.figures(ranks.greater, ranks.equal, ranks.count)
+        return closed.figures(ranks.greater, ranks.equal, ranks.count)
     return {kind: expected(changed, protocol, vocabulary) for kind, changed in kinds(ranks).items()}
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from mtbench.data.splits import Split
 from mtbench.errors import UsageError
 from mtbench.names import COLUMN, BoolArray, IntArray, ScoreArray, Side
-from mtbench.ranking.filtered import Filtered, joined
+from mtbench.ranking.filtered import Filtered, batches, joined
 from mtbench.ranking.ranks import Counts, count_rows
 from mtbench.ranking.scorers import METHODS, Asker, Meter, Progress, Seen, Ways
 
@@ -81,12 +81,8 @@ def _rank(split: Split, candidates: Filtered, ask: Ask, asker: Asker) -> RankedS
     rows, ids = candidates.row, split.targets[:, COLUMN[candidates.side]]
     greater, equal = np.zeros(len(rows), dtype=np.int64), np.zeros(len(rows), dtype=np.int64)
     own: ScoreArray = np.empty(0)
-    order = np.argsort(rows, kind="stable")
-    bounds = np.searchsorted(rows[order], np.arange(len(candidates.pairs) + 1))
     step = max(1, asker.size // candidates.width)
-    for start in range(0, len(candidates.pairs), step):
-        stop = min(start + step, len(candidates.pairs))
-        chosen = order[bounds[start] : bounds[stop]]
+    for start, stop, chosen in batches(rows, len(candidates.pairs), step):
         row, column = rows[chosen] - start, ids[chosen]
         allowed = candidates.allowed(start, stop)
         needed = allowed.copy()

@@ -6,7 +6,7 @@ later correction of a metric can be applied to old runs without their models.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
 
@@ -195,7 +195,9 @@ def accept(scores: object, triples: IntArray, split: Split, total: int) -> tuple
         raise ScoreError(f"{where}: {_shape_problem(array, len(triples))}")
     wrong = ~np.isfinite(array)
     if wrong.any():
-        raise NotFiniteError(f"{where}: {_wrong_values(array, wrong, triples, split, total)}")
+        part = "scores" if len(triples) == total else f"scores of a batch, {total} in all,"
+        few = triples[np.flatnonzero(wrong)[:SHOWN]]
+        raise NotFiniteError(f"{where}: {_not_finite(array[wrong], f'of {len(triples)} {part}', _named(few, split))}")
     return array, kind
 
 
@@ -222,8 +224,8 @@ def accept_rows(
     wrong = ~np.isfinite(array)
     if wrong.any() and (wrong := wrong & needed[:, : array.shape[1]]).any():
         few = triples_of(*(axis[:SHOWN] for axis in np.nonzero(wrong)))
-        of = f"{np.count_nonzero(needed)} scores of a batch"
-        raise NotFiniteError(f"{where}: {_not_finite(array[wrong], few, split, of)}")
+        of = f"of {np.count_nonzero(needed)} scores of a batch"
+        raise NotFiniteError(f"{where}: {_not_finite(array[wrong], of, _named(few, split))}")
     return array, kind
 
 
@@ -269,37 +271,24 @@ def _shape_problem(array: ScoreArray, expected: int) -> str:
     return f"{found}: {len(array) - expected} more scores than triples; score each row once, in the order given"
 
 
-def _wrong_values(array: ScoreArray, wrong: BoolArray, triples: IntArray, split: Split, total: int) -> str:
-    part = "scores" if len(triples) == total else f"scores of a batch, {total} in all,"
-    few = triples[np.flatnonzero(wrong)[:SHOWN]]
-    return _not_finite(array[wrong], few, split, f"{len(triples)} {part}")
+def _named(few: IntArray, split: Split) -> list[str]:
+    return [f"({', '.join(name)})" for name in split.named(few)]
 
 
-def _not_finite(values: ScoreArray, few: IntArray, split: Split, of: str) -> str:
-    """Say how many of the scores are wrong; ``few`` are the triples of the first ``values``."""
-    number = len(values)
+def _not_finite(values: ScoreArray, of: str, names: Sequence[str]) -> str:
+    """Say how many of the scores are wrong; ``names`` are those of the first ``values``."""
     shown = "; ".join(
-        f"({', '.join(name)}) scored {value}"
-        for name, value in zip(split.named(few), values[:SHOWN].tolist(), strict=True)
+        f"{name} scored {value}" for name, value in zip(names, values[: len(names)].tolist(), strict=True)
     )
-    rest = f"; and {number - len(few)} more" if number > len(few) else ""
+    rest = f"; and {len(values) - len(names)} more" if len(values) > len(names) else ""
     nan = int(np.count_nonzero(np.isnan(values)))
-    return f"{number} of {of} are not finite ({nan} NaN, {number - nan} infinite): {shown}{rest}. {NO_RANK}"
+    return f"{len(values)} {of} are not finite ({nan} NaN, {len(values) - nan} infinite): {shown}{rest}. {NO_RANK}"
 
 
 def _refuse_rows(scores: ScoreArray, valid: BoolArray | np.bool_, what: str) -> None:
     """Raise `ScoreError` if a score ``(m, c)`` that is marked by ``valid`` is not finite."""
     wrong = ~np.isfinite(scores) & valid
-    number = int(np.count_nonzero(wrong))
-    if not number:
-        return
-    nan = int(np.count_nonzero(np.isnan(scores) & valid))
-    rows, columns = (found.tolist() for found in np.unravel_index(np.flatnonzero(wrong)[:SHOWN], wrong.shape))
-    shown = "; ".join(
-        f"row {row}{f', candidate {column}' if what == 'candidate' else ''} scored {scores[row, column]}"
-        for row, column in zip(rows, columns, strict=True)
-    )
-    rest = f"; and {number - len(rows)} more" if number > len(rows) else ""
-    raise NotFiniteError(
-        f"{number} {what} scores are not finite ({nan} NaN, {number - nan} infinite): {shown}{rest}. {NO_RANK}"
-    )
+    if wrong.any():
+        few = np.argwhere(wrong)[:SHOWN].tolist()
+        names = [f"row {row}{f', candidate {column}' if what == 'candidate' else ''}" for row, column in few]
+        raise NotFiniteError(_not_finite(scores[wrong], f"{what} scores", names))

@@ -25,7 +25,7 @@ from mtbench.names import (
     TailScorer,
     TripleScorer,
 )
-from mtbench.ranking.filtered import fixed, joined
+from mtbench.ranking.filtered import batches, fixed, joined
 from mtbench.ranking.ranks import accept, accept_rows
 
 METHODS: Mapping[Side, str] = {
@@ -153,18 +153,13 @@ class Asker:
     def gathered(self, side: Side, function: RowFunction, triples: IntArray) -> ScoreArray:
         """Return the score of each triple ``(k, 3)`` from the rows of one side, each row asked for once."""
         keys, width = _keys(self.split, side, triples)
-        distinct, row = np.unique(keys, return_inverse=True)
-        order = np.argsort(row, kind="stable")
-        bounds = np.searchsorted(row[order], np.arange(len(distinct) + 1))
-        step = max(1, self.size // width)
+        _, first, row = np.unique(keys, return_index=True, return_inverse=True)
         scores: ScoreArray = np.empty(0)
-        for start in range(0, len(distinct), step):
-            stop = min(start + step, len(distinct))
-            chosen = order[bounds[start] : bounds[stop]]
+        for start, stop, chosen in batches(row, len(first), max(1, self.size // width)):
             cells = row[chosen] - start, triples[chosen, COLUMN[side]]
             needed = np.zeros((stop - start, width), dtype=np.bool_)
             needed[cells] = True
-            pairs = triples[order[bounds[start:stop]]][:, [COLUMN[other] for other in fixed(side)]]
+            pairs = triples[first[start:stop]][:, [COLUMN[other] for other in fixed(side)]]
             found = self.rows(side, function, pairs, needed)
             if not start:
                 scores = np.empty_like(found, shape=len(triples))

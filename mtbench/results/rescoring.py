@@ -8,10 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mtbench.errors import ResultError
-from mtbench.metrics import closed as metrics
-from mtbench.metrics import summary
-from mtbench.results import result as results
-from mtbench.results import runs
+from mtbench.metrics import closed, summary
+from mtbench.results import result, runs
 from mtbench.results.result import EVALUATOR_VERSION, TOLERANCE
 from mtbench.results.runs import RANKS_FILE, RESULT_FILE
 
@@ -54,7 +52,7 @@ def rescore(directory: Path | str) -> Rescored:
 
     directory = Path(directory)
     path = directory / RESULT_FILE
-    verification = results.verify(directory)
+    verification = result.verify(directory)
     if others := [problem.message for problem in verification.problems if problem.name not in FORGIVEN]:
         raise ResultError(f"{directory} cannot be rescored: {'; '.join(others)}")
     payload = runs.read_payload(path)
@@ -70,7 +68,7 @@ def rescore(directory: Path | str) -> Rescored:
     ranks = read_ranks(directory / RANKS_FILE)
     new = {
         **summary.figures(ranks, payload["protocol"], payload["vocabulary"]),
-        "tie_rate": metrics.tie_rate(ranks.equal),
+        "tie_rate": closed.tie_rate(ranks.equal),
     }
     record = {"evaluator_version": old} | {name: payload[name] for name in new}
     runs.replace_payload(

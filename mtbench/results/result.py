@@ -15,8 +15,7 @@ from mtbench.data.splits import SPLIT_NAMES, Dataset, Split
 from mtbench.errors import ResultError, UsageError
 from mtbench.files import tables
 from mtbench.files.hashing import content_hash, file_hash
-from mtbench.metrics import closed as metrics
-from mtbench.metrics import summary
+from mtbench.metrics import closed, summary
 from mtbench.metrics.summary import Adjusted, adjust
 from mtbench.names import FloatArray
 from mtbench.ranking.candidates import CANDIDATES_VERSION, PROTOCOLS, VOCABULARIES, full_hash
@@ -319,7 +318,7 @@ def _figures(ranks: Ranks, payload: Mapping[str, Any]) -> Iterator[tuple[str, st
         for key, value in values.items():
             if not _same(found[key], value):
                 yield name, f"{name} {key} is {found[key]}, the counts give {value}"
-    rate = metrics.tie_rate(ranks.equal)
+    rate = closed.tie_rate(ranks.equal)
     if not _same(payload["tie_rate"], rate):
         yield "tie_rate", f"tie_rate is {payload['tie_rate']}, the counts give {rate}"
 

@@ -375,7 +375,7 @@ class TestReplacing:
         submit([runs], to, card=CARD)
         assert [path.name for path in checks.folders(to)] == ["isdea"]
         assert not any(path.name.endswith(".new") for path in to.iterdir())
-        assert checks.board_problems(to) == {}
+        assert checks.gather(to)[1] == {}
 
 
 KILLED = """

