@@ -8,13 +8,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Annotated
+from urllib.parse import urlsplit
 
 from pydantic import Field
 
 from mtbench.errors import MtbenchError
 from mtbench.files import schema
 from mtbench.results.runs import Regime
-from mtbench.results.saved import is_address
 
 LONGEST_REMARK = 600
 """Characters of a sentence: what it quotes may be a megabyte long."""
@@ -137,6 +137,15 @@ def read_table(path: Path) -> dict[str, object]:
 def parse(table: Mapping[str, object]) -> Card:
     """Return the card of a table; raises `SubmissionError` for a field that is missing, unknown or of another type."""
     return schema.convert(table, Card, "the card", SubmissionError)
+
+
+def is_address(text: str) -> bool:
+    """Tell whether a text is an address a page may link to: http or https, with a host."""
+    try:
+        parts = urlsplit(text)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and " " not in text
+    except ValueError:
+        return False
 
 
 def expect_plain(name: str, text: str, *, lines: bool = False) -> None:

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import Field
 
+from leaderboard.entries.cards import is_address
 from mtbench.conventions.reading import CONVENTIONS, STANDARD
 from mtbench.errors import ResultError
 from mtbench.experiments.run import CONVENTIONS_FILE
@@ -19,7 +20,7 @@ from mtbench.experiments.told import HISTORY_FILE, TASKS_FILE
 from mtbench.files import schema
 from mtbench.names import METRICS
 from mtbench.results.result import TOLERANCE
-from mtbench.results.saved import Hash, Saved, Scalar, Whole, expected
+from mtbench.results.saved import Hash, Saved, Whole, expected
 
 Kind = TypeVar("Kind")
 EMPTY_SLOT = re.compile(r"<empty slot [0-9]+>")
@@ -35,14 +36,24 @@ def _within(values: Mapping[str, float]) -> bool:
     return held and all(-TOLERANCE <= share <= 1 + TOLERANCE for share in shares)
 
 
+Scalar = Annotated[Any, expected(lambda value: isinstance(value, str | int | float), "a text, a number, true or false")]
+MOST = 10**15
+"""Seconds and bytes beyond it are no measurement."""
+
 Figures = Annotated[Mapping[str, float], expected(_within, BOUNDS)]
 MaybeFigures = Annotated[Mapping[str, float], expected(lambda found: not found or _within(found), BOUNDS)]
 
 
 @dataclass(frozen=True)
 class Shown(Saved):
-    """``result.json`` of an entry: figures are those of this evaluator, or none."""
+    """``result.json`` of an entry: figures are those of this evaluator or none, all else is what a page can show."""
 
+    candidate_seed: Whole
+    seed: Whole
+    hyperparameters: Mapping[str, Scalar]
+    url: Annotated[str, expected(lambda text: not text or is_address(text), "empty or https://...")]
+    wall_seconds: Annotated[float, Field(ge=0, lt=MOST)] | None
+    peak_memory_bytes: Annotated[int, Field(ge=0, lt=MOST)] | None
     metrics: MaybeFigures
     optimistic: MaybeFigures
     pessimistic: MaybeFigures
