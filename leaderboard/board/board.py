@@ -140,12 +140,14 @@ class Line:
 
 @dataclass(frozen=True)
 class DatasetBoard:
-    """Everything shown of one dataset; ``lines`` are sorted: ranked ones first, by the headline, best first."""
+    """Everything shown of one dataset; ``lines`` are sorted: ranked ones first, by the headline, best first.
+
+    ``yardsticks`` are the floors and chance, by task.
+    """
 
     record: Record
     lines: tuple[Line, ...]
-    floors: Mapping[tuple[str, str], Mapping[str, Metrics]]
-    chance: Mapping[tuple[str, str], Metrics]
+    yardsticks: Mapping[tuple[str, str], Mapping[str, Metrics]]
     reported: Mapping[str, Mapping[tuple[str, str], Cell]]
     remarks: tuple[str, ...] = ()
 

@@ -80,22 +80,19 @@ def _dataset(name: str, entries: Sequence[Entry], broken: Mapping[str, Sequence[
         except DownloadError:
             # Its message names folders of this machine, which are nobody else's business.
             remarks.append("no intervals and no tied groups: they need the dataset, which is not here")
-            places = _by_mean(ranked)
-        ranked = [replace(line, place=places[line.entry.slug]) for line in ranked]
-        others = [line for line in lines if line.regime == regime and line.remarks]
-        found += sorted(ranked, key=_headline) + sorted(others, key=_headline)
-    tasks = {
-        task: result
-        for entry in entries
-        for run in entry.runs.get(name, ())
-        for task, result in run.results.items()
-        if result.run.status == "ok"
-    }
+            places = {line.entry.slug: Place(rank, rank) for rank, line in enumerate(sorted(ranked, key=_headline), 1)}
+        placed = [replace(line, place=places.get(line.entry.slug)) for line in lines if line.regime == regime]
+        found += sorted(placed, key=lambda line: (line.place is None, *_headline(line)))
     return DatasetBoard(
         record=record,
         lines=tuple(found),
-        floors={task: result.floors for task, result in tasks.items()},
-        chance={task: result.chance for task, result in tasks.items()},
+        yardsticks={
+            task: {**result.floors, "chance": result.chance}
+            for entry in entries
+            for run in entry.runs.get(name, ())
+            for task, result in run.results.items()
+            if result.run.status == "ok"
+        },
         reported={model: reported.of(name, model) for model in reported.models() if reported.of(name, model)},
         remarks=tuple(remarks),
     )
@@ -202,11 +199,6 @@ def _places(lines: Sequence[Line], draws: int) -> dict[str, Place]:
     return {
         row.model: Place(row.best_rank, row.worst_rank, row.low, row.high, row.group, row.covers) for row in found.rows
     }
-
-
-def _by_mean(lines: Sequence[Line]) -> dict[str, Place]:
-    order = sorted(lines, key=_headline)
-    return {line.entry.slug: Place(number, number) for number, line in enumerate(order, 1)}
 
 
 def _overall(

@@ -112,6 +112,14 @@ def _recorded(outcome: Outcome) -> str:
 
 
 def _line(outcome: Outcome) -> Line:
-    job, number = outcome.attempt.job, outcome.attempt.number
-    line = Line(*job.key, number, outcome.started, outcome.seconds, outcome.ending, outcome.error)
-    return replace(line, model=job.plan.model, settings=dict(job.plan.settings))
+    job, plan = outcome.attempt.job, outcome.attempt.job.plan
+    return Line(
+        *job.key,
+        outcome.attempt.number,
+        outcome.started,
+        outcome.seconds,
+        outcome.ending,
+        outcome.error,
+        plan.model,
+        dict(plan.settings),
+    )

@@ -43,10 +43,12 @@ class Grid:
 
 @dataclass(frozen=True)
 class Job:
-    """One run of a grid: the label of its model, the name of its dataset's folder, and its plan."""
+    """One run of a grid: the label of its model, the folder, name and version of its dataset, and its plan."""
 
     label: str
     folder: str
+    dataset: str
+    version: str
     plan: Plan
 
     @property
@@ -76,7 +78,7 @@ def jobs(grid: Grid, out: Path) -> list[Job]:
     `UsageError` for labels or datasets that would share a folder.
     """
     places = {given: _place(given) for given in grid.datasets}
-    _expect_distinct("datasets", [(folder, given) for given, (_, folder) in places.items()])
+    _expect_distinct("datasets", [(folder, given) for given, (_, folder, *_) in places.items()])
     for chosen in grid.models:
         if not SLUG.fullmatch(chosen.label):
             raise UsageError(
@@ -95,6 +97,8 @@ def jobs(grid: Grid, out: Path) -> list[Job]:
         Job(
             chosen.label,
             folder,
+            dataset,
+            version,
             Plan(
                 model=chosen.model,
                 dataset=source,
@@ -110,7 +114,7 @@ def jobs(grid: Grid, out: Path) -> list[Job]:
             ),
         )
         for seed in grid.seeds
-        for given, (source, folder) in places.items()
+        for given, (source, folder, dataset, version) in places.items()
         for chosen in grid.models
     ]
     for job in found[:1]:
@@ -127,25 +131,23 @@ def check(jobs: Sequence[Job], *, here: bool = True) -> None:
     for job in {(job.label, job.folder): job for job in jobs}.values():
         plan = job.plan
         make = models.factory(plan.model)
-        directory = directory_given(plan.dataset)
-        name = plan.dataset if directory is None else store.read_manifest(directory).dataset
         device = plan.device if here or plan.device != "cuda" else "auto"
         try:
-            make(Context(name, plan.seed, device, None, plan.settings))
+            make(Context(job.dataset, plan.seed, device, None, plan.settings))
         except Exception as error:
             if isinstance(error, MtbenchError):
                 raise
 
 
-def _place(source: str) -> tuple[str, str]:
-    """Return what to load and the name of its folder: a dataset's name with "/" replaced, or that of its directory."""
+def _place(source: str) -> tuple[str, str, str, str]:
+    """Return what to load of a dataset, the name of its folder ("/" replaced, or its directory's), name and version."""
     directory = directory_given(source)
     if directory is None:
-        name = catalog.record(source).id
-        return name, name.replace("/", "-")
+        record = catalog.record(source)
+        return record.id, record.id.replace("/", "-"), record.id, record.version
     resolved = directory.resolve()
-    store.read_manifest(resolved)
-    return str(resolved), re.sub(r"[^\w.-]+", "-", resolved.name)
+    manifest = store.read_manifest(resolved)
+    return str(resolved), re.sub(r"[^\w.-]+", "-", resolved.name), manifest.dataset, manifest.version
 
 
 def _expect_distinct(kind: str, named: Sequence[tuple[str, str]]) -> None:

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from leaderboard.grid.jobs import Job
-from mtbench.data import catalog, store
 from mtbench.data.catalog import Parameter
 from mtbench.errors import DatasetError, ResultError, UsageError
 from mtbench.experiments import models
@@ -211,7 +210,7 @@ def _differences(job: Job, found: Sequence[Result], lines: Sequence[Line]) -> It
     """Give what a finished run was made with and the plan was not, from its results and the last line of the log."""
     plan, headline = job.plan, found[0]
     asked: dict[str, tuple[object, object]] = {"seed": (headline.run.seed, plan.seed)}
-    asked |= {"dataset": (f"{headline.dataset} {headline.dataset_version}", " ".join(_dataset(plan.dataset)))}
+    asked |= {"dataset": (f"{headline.dataset} {headline.dataset_version}", f"{job.dataset} {job.version}")}
     made = next((line for line in reversed(lines) if line.model), None)
     if made is not None:
         asked |= {"model": (made.model, plan.model)}
@@ -238,15 +237,6 @@ def _differences(job: Job, found: Sequence[Result], lines: Sequence[Line]) -> It
     for protocol, vocabulary in plan.tasks():
         if (protocol, vocabulary) not in scored:
             yield f"protocol {protocol} with vocabulary {vocabulary} was not asked for there"
-
-
-def _dataset(source: str) -> tuple[str, str]:
-    """Return name and version of the dataset of a plan, without building it."""
-    if Path(source).is_absolute():
-        manifest = store.read_manifest(Path(source))
-        return manifest.dataset, manifest.version
-    record = catalog.record(source)
-    return record.id, record.version
 
 
 def _setting(recorded: Mapping[str, Parameter], key: str, text: str) -> tuple[object, object]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from typing import TypeAlias
 from urllib.parse import quote
 
 from leaderboard.board import reported
@@ -94,20 +95,8 @@ class Table:
     dense: bool = False
 
 
-@dataclass
-class Notes:
-    """The footnotes of one table, each numbered once."""
-
-    texts: list[str] = field(default_factory=list)
-
-    def number(self, text: str) -> int | None:
-        """Return the number of a footnote, adding it where it is new; None for no text."""
-        if not text:
-            return None
-        if text not in self.texts:
-            self.texts.append(text)
-        return self.texts.index(text) + 1
-
+Notes: TypeAlias = dict[str, int]
+"""The footnotes of one table, each with its number."""
 
 MISSING = Cell(DASH, kind="missing")
 
@@ -124,7 +113,7 @@ def paper_cell(printed: reported.Cell | None, notes: Notes) -> Cell:
     """Return the cell of a figure the paper prints, out of memory and errata included."""
     if printed is None:
         return MISSING
-    note = notes.number(printed.erratum)
+    note = notes.setdefault(printed.erratum, len(notes) + 1) if printed.erratum else None
     if printed.mean is None:
         return Cell("OOM", "out of memory", kind="oom", note=note)
     return replace(figure_cell(Figure(printed.mean, printed.std), printed.metric), note=note)

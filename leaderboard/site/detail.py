@@ -32,7 +32,6 @@ from leaderboard.site.front import REGIME_NAMES, dataset_page, how, model_page
 from mtbench.experiments.run import CONVENTIONS_FILE
 from mtbench.files import tables
 from mtbench.names import METRICS
-from mtbench.results.result import Metrics
 from mtbench.results.runs import RANKS_FILE, REGIMES, RESULT_FILE, Regime
 
 PROTOCOLS = {
@@ -88,7 +87,7 @@ def _metrics(
 ) -> list[Table]:
     """Return a table of every metric, none without rows."""
     columns = [Column(tables.heading(metric), "Lower is better" if metric == "mr" else "") for metric in METRICS]
-    return [Table(key, caption, stub, columns, [Group(rows)], reading, notes.texts, dense=True)] if rows else []
+    return [Table(key, caption, stub, columns, [Group(rows)], reading, tuple(notes), dense=True)] if rows else []
 
 
 def _row(line: Line, reading: Reading, protocol: str, notes: Notes, label: str, page: str) -> Row | None:
@@ -134,10 +133,7 @@ def _only_reported(part: DatasetBoard, protocol: str, reading: str, names: Mappi
 
 def _yardsticks(part: DatasetBoard, protocol: str, reading: Reading) -> list[Table]:
     """Return the table of the floors and chance, which depend on the candidates alone."""
-    task = (protocol, "slots" if reading == readings.SLOTS else "present")
-    if task not in part.chance:
-        return []
-    found: Mapping[str, Metrics] = {**part.floors[task], "chance": part.chance[task]}
+    found = part.yardsticks.get((protocol, "slots" if reading == readings.SLOTS else "present"), {})
     rows = [
         Row(
             name.replace("_", " "),
@@ -147,8 +143,8 @@ def _yardsticks(part: DatasetBoard, protocol: str, reading: Reading) -> list[Tab
         for name, given in found.items()
     ]
     caption = f"{protocol.capitalize()}: floors, which learn nothing, and chance, {how(reading)}"
-    (table,) = _metrics(f"{protocol}-floors-{reading.key}", caption, rows, reading.key, Notes(), "Floor")
-    return [replace(table, dense=False)]
+    tables = _metrics(f"{protocol}-floors-{reading.key}", caption, rows, reading.key, Notes(), "Floor")
+    return [replace(table, dense=False) for table in tables]
 
 
 def runs_table(entry: Entry, published: Callable[[Path], Sequence[str]]) -> Table:

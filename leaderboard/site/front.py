@@ -75,7 +75,7 @@ def _matrix(board: Board, regime: Regime, reading: Reading) -> Table:
     caption = f"{REGIME_NAMES[regime]}: dual MRR by dataset"
     caption += ", reported and re-evaluated" if reading == readings.PAPER else f" ({reading.label.lower()})"
     key = f"matrix-{regime}-{reading.key}"
-    return Table(key, caption, "Entry", columns, [Group(rows)], reading.key, notes.texts, dense=True)
+    return Table(key, caption, "Entry", columns, [Group(rows)], reading.key, tuple(notes), dense=True)
 
 
 def _matrix_cell(entry: Entry, part: DatasetBoard, reading: Reading, best: float | None, notes: Notes) -> Cell:
@@ -160,7 +160,7 @@ def standings(parts: Sequence[DatasetBoard], regime: Regime, up: str = "") -> li
                 caption = "; ".join(filter(None, [caption, groups[0].detail]))
                 groups = [Group(groups[0].rows)]
             key = f"standing-{regime}-{reading.key}"
-            tables.append(Table(key, caption, "Entry", STANDING[reading], groups, reading.key, notes.texts))
+            tables.append(Table(key, caption, "Entry", STANDING[reading], groups, reading.key, tuple(notes)))
     return tables
 
 

@@ -174,7 +174,6 @@ def _model(board: Board, entry: Entry, data: Data, downloads: Mapping[Path, Sequ
         "entry": entry,
         "card": entry.card,
         "regime": front.REGIME_NAMES[entry.card.regime],
-        "lines": lines,
         "problems": board.problems.get(entry.slug, ()),
         "unranked": front.unranked(lines, {}, "../"),
         "protocols": [(name, title, detail.of_entry(lines, name)) for name, title in detail.PROTOCOLS.items()],

@@ -416,7 +416,7 @@ def test_a_wrong_setting_is_told_before_anything_runs(small, out):
 # A process that is started inherits the peak of whoever started it, one that is forked does not.
 PEAKS = """
 import os
-from leaderboard.grid import memory
+from leaderboard.grid import engines
 from mtbench.experiments import costs as meter
 if child := os.fork():
     os.waitpid(child, 0)
@@ -424,7 +424,7 @@ else:
     held = [bytearray(100_000) for _ in range(3_000)]
     before = meter.peak_memory()
     del held
-    memory.fresh()
+    engines.fresh()
     print(before - meter.peak_memory())
 """
 
