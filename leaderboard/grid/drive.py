@@ -18,8 +18,8 @@ Final: TypeAlias = Literal["done", "oom", "failed", "blocked", "elsewhere", "lef
 """What became of a job: ``left`` has not been begun, or was stopped by the budget."""
 
 _LOGGED = ("ok", "oom", "failed", "stopped", "blocked")
-_STATES: Mapping[State, Final] = {"done": "done", "oom": "oom", "failed": "failed"}
-_ENDINGS: Mapping[Ending, Final] = {
+_BECAME: Mapping[State | Ending, Final] = {
+    "done": "done",
     "ok": "done",
     "oom": "oom",
     "failed": "failed",
@@ -64,7 +64,7 @@ def drive(
     """
     failures = Counter({each.job.key: 0 if retry_failed else each.failures for each in looks})
     attempts = Counter({each.job.key: each.attempts for each in looks})
-    ended = {each.job.key: _before(each) for each in looks}
+    ended = {each.job.key: Ended(each.job, _BECAME.get(each.state, "left"), each.error) for each in looks}
     queue = deque(
         Attempt(each.job, each.attempts + 1, retry=each.state == "retries") for each in looks if each.state in PENDING
     )
@@ -90,15 +90,11 @@ def drive(
     return list(ended.values())
 
 
-def _before(found: Look) -> Ended:
-    return Ended(found.job, _STATES.get(found.state, "left"), found.error)
-
-
 def _after(outcome: Outcome, *, again: bool) -> Ended:
     """Return what became of a job after an attempt, for now where there is to be another."""
-    state: Final = "left" if again else _ENDINGS[outcome.ending]
+    state: Final = "left" if again else _BECAME[outcome.ending]
     if outcome.ending == "found" and (found := kept(outcome.attempt.job)):
-        state = _ENDINGS[status(found)]
+        state = _BECAME[status(found)]
     return Ended(outcome.attempt.job, state, outcome.error)
 
 
@@ -112,14 +108,6 @@ def _recorded(outcome: Outcome) -> str:
 
 
 def _line(outcome: Outcome) -> Line:
-    job, plan = outcome.attempt.job, outcome.attempt.job.plan
-    return Line(
-        *job.key,
-        outcome.attempt.number,
-        outcome.started,
-        outcome.seconds,
-        outcome.ending,
-        outcome.error,
-        plan.model,
-        dict(plan.settings),
-    )
+    job, number = outcome.attempt.job, outcome.attempt.number
+    line = Line(*job.key, number, outcome.started, outcome.seconds, outcome.ending, outcome.error)
+    return replace(line, model=job.plan.model, settings=dict(job.plan.settings))

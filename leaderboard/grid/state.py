@@ -226,10 +226,9 @@ def _differences(job: Job, found: Sequence[Result], lines: Sequence[Line]) -> It
     if drawn:
         asked["candidate seed"] = (drawn[0].candidate_seed, plan.candidate_seed)
     if len(headline.ranks) and headline.ranks.named != plan.with_names:
-        asked["names of the targets"] = _yes_or_no(headline.ranks.named, plan.with_names)
-    paper = (job.directory / CONVENTIONS_FILE).exists()
-    if plan.paper and not paper and status(found) == "ok":
-        asked["the paper's conventions"] = _yes_or_no(paper, plan.paper)
+        asked["names of the targets"] = ("yes", "no") if headline.ranks.named else ("no", "yes")
+    if plan.paper and not (job.directory / CONVENTIONS_FILE).exists() and status(found) == "ok":
+        asked["the paper's conventions"] = ("no", "yes")
     for name, (there_value, here_value) in asked.items():
         if there_value != here_value:
             yield f"{name}: {there_value} there, {here_value} here"
@@ -248,7 +247,3 @@ def _setting(recorded: Mapping[str, Parameter], key: str, text: str) -> tuple[ob
         return value, json.loads(text.lower())
     except ValueError:
         return value, text
-
-
-def _yes_or_no(there: bool, here: bool) -> tuple[str, str]:
-    return "yes" if there else "no", "yes" if here else "no"

@@ -109,6 +109,10 @@ WIDTH, ROW, BELOW, BESIDE = 7.2, 0.27, 0.85, 1.9
 """In inches: a picture, one row, what stands below the axes and beside them."""
 
 
+SIDES = (("reported", -0.16, COLOURS[1], "white"), ("re-evaluated", 0.16, COLOURS[0], COLOURS[0]))
+"""Of a pair: what a side is called, how far from the middle of its row it is drawn, its colour and what fills it."""
+
+
 @dataclass(frozen=True)
 class Pair:
     """A figure as it was reported and as it is re-evaluated under the same convention; None where it is not."""
@@ -139,18 +143,15 @@ def draw_pairs(panels: Mapping[str, Sequence[Pair]], path: Path) -> None:
         for axes, (name, pairs) in zip(shared, panels.items(), strict=True):
             _draw_pairs(axes, name, pairs)
         handles = [
-            shared[0].plot([], [], "o", color=COLOURS[1], markerfacecolor="white", label="reported")[0],
-            shared[0].plot([], [], "o", color=COLOURS[0], label="re-evaluated")[0],
+            shared[0].plot([], [], "o", color=colour, markerfacecolor=face, label=label)[0]
+            for label, _, colour, face in SIDES
         ]
         figure.legend(handles=handles, loc="outside lower center", ncols=2, frameon=False, fontsize=9)
 
 
 def _draw_pairs(axes: Axes, name: str, pairs: Sequence[Pair]) -> None:
     for row, pair in enumerate(pairs):
-        for shift, found, colour, face in (
-            (-0.16, pair.reported, COLOURS[1], "white"),
-            (0.16, pair.ours, COLOURS[0], COLOURS[0]),
-        ):
+        for found, (_, shift, colour, face) in zip((pair.reported, pair.ours), SIDES, strict=True):
             if found is not None:
                 axes.errorbar(
                     found.mean,
