@@ -208,7 +208,8 @@ def _released(where: str, found: Saved) -> Iterator[Problem]:
     if found.candidate_seed != 0:
         yield Problem("candidate_seed", where, f"candidates {found.candidate_seed}: run with --candidate-seed 0")
     if found.dataset_version != record.version:
-        message = f"dataset version {quote(found.dataset_version)}, now {record.version}: shown, not ranked"
+        version = f"{quote(found.dataset_version)}, now {record.version}"
+        message = f"dataset version {version}: shown, not ranked; run it again"
         yield Problem("outdated", where, message, remark=True)
         return
     if found.content_sha256 != content_sha256(name):
