@@ -10,6 +10,7 @@ from reference_models.equivariant.linear import SoftLinear, SoftPerceptron
 from reference_models.equivariant.mean import EquivariantGIN, EquivariantLinear, EquivariantPerceptron
 from reference_models.equivariant.soft import Input, SoftGIN
 from reference_models.layers import blocks
+from reference_models.layers.basic import RowNorm
 from reference_models.layers.readings import ADJACENCIES, ASSIGNMENTS, MEANS, Reading
 from reference_models.layers.sums import aggregate, expand, moments
 
@@ -159,6 +160,26 @@ def test_the_size_of_a_block_changes_nothing(cells, monkeypatch):
             assert_equal_with_gradients(ours, theirs, [features])
         kept, mean, variance = moments(rows, weights)
         assert_equal_with_gradients(kept * variance + mean, expected[0] * expected[2] + expected[1], [features])
+
+
+@pytest.mark.parametrize("counted", [False, True])
+def test_the_norm_over_rows_and_its_running_statistics_are_the_librarys_batch_norm(counted):
+    generator = torch.Generator().manual_seed(0)
+    rows = 3 + torch.randn(7, WIDTH, generator=generator, dtype=torch.float64)
+    counts = torch.tensor([1, 2, 1, 5, 1, 3, 1]) if counted else None
+    every = rows if counts is None else rows.repeat_interleave(counts, dim=0)
+    ours, theirs = RowNorm(WIDTH).double(), torch.nn.BatchNorm1d(WIDTH).double()
+    with torch.no_grad():
+        for norm in (ours, theirs):
+            norm.weight.copy_(torch.tensor([0.5, -1.0, 2.0]))
+            norm.bias.copy_(torch.tensor([1.0, 0.0, -3.0]))
+    for training in (True, True, False):
+        ours.train(training)
+        theirs.train(training)
+        _, scale, shift = ours.as_affine(rows, None if counts is None else counts.double())
+        torch.testing.assert_close(every * scale + shift, theirs(every), rtol=1e-10, atol=1e-10)
+        torch.testing.assert_close(ours.running_mean, theirs.running_mean, rtol=1e-10, atol=1e-10)
+        torch.testing.assert_close(ours.running_var, theirs.running_var, rtol=1e-10, atol=1e-10)
 
 
 def test_features_of_no_nodes_have_no_blocks_to_be_computed_in():

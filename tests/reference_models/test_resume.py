@@ -352,11 +352,11 @@ def build(context):
 
 
 def wait_for(path, process):
-    """Return once a file is there; fail if the process ends first or takes more than two minutes."""
-    deadline = time.monotonic() + 120
+    """Return once a file is there; fail if the process ends first or takes more than ten minutes."""
+    deadline = time.monotonic() + 600
     while not path.exists():
         try:
-            process.wait(timeout=0.005)
+            process.wait(timeout=0.02)
         except subprocess.TimeoutExpired:
             assert time.monotonic() < deadline, "no checkpoint appeared"
         else:
@@ -384,7 +384,7 @@ def test_a_process_that_is_stopped_leaves_a_run_that_goes_on(small, tmp_path, un
     try:
         wait_for(tmp_path / ".run.partial" / "checkpoints" / "train.json", process)
         process.send_signal(getattr(signal, number))
-        printed, errors = process.communicate(timeout=60)
+        printed, errors = process.communicate(timeout=300)
     finally:
         process.kill()
     assert printed == ""
