@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from reference_models.graphs.distances import adjacency, pair_distances
 from reference_models.graphs.graph import TypedGraph
+from reference_models.training.batches import pair_features
 
 
 def searched(graph, start, end, hops):
@@ -47,6 +48,13 @@ def test_a_triangle_closed_by_its_own_edge_is_as_long_as_its_other_way(hops, far
     found = pair_distances(adjacency(graph), ways[:, 0], ways[:, 1], hops)
     back = 3 if hops >= 3 else hops + 1
     assert found.tolist() == [far, hops + 1, 0, back]
+
+
+def test_the_features_of_a_pair_are_the_distances_there_and_back():
+    graph = TypedGraph(torch.tensor([0, 1]), torch.tensor([0, 0]), torch.tensor([1, 2]), 3, 1)
+    found = pair_features(graph, np.array([[[0, 0, 2], [2, 0, 0]]]), 3)
+    assert found.tolist() == [[[2, 4], [4, 2]]]
+    assert pair_features(graph, np.array([[0, 0, 2]]), 0) is None
 
 
 def test_no_pairs_have_no_distances():

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import torch
 
-from reference_models.equivariant.network import Architecture
+from reference_models.equivariant.network import Architecture, attention_logits
 from reference_models.equivariant.soft import Input
 from reference_models.graphs.graph import TypedGraph
 from reference_models.isdea import ISDEA
@@ -211,3 +211,6 @@ def test_first_weights_are_uniform_within_their_bounds_and_biases_zero():
         positions = layer.positions
         assert positions.abs().max() <= (6 / (1 + positions.shape[1])) ** 0.5
         assert not torch.equal(positions[0], positions[1])
+    logits, bound = attention_logits(100, 3, torch.device("cpu")), (6 / 103) ** 0.5
+    assert logits.shape == (100, 3)
+    assert 0.95 * bound < logits.abs().max() <= bound
