@@ -10,6 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+import typer
 from filelock import FileLock
 from hypothesis import HealthCheck, settings
 
@@ -47,6 +48,23 @@ def _no_waiting_for_the_disk():
     """Nothing is made durable here but where a test looks at just that, as those of the store do."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "fsync", lambda descriptor: None)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _verbs_read_once():
+    """Reading the signatures of all verbs takes longer than most of them run: it is done once for the same verbs."""
+    made, read = {}, typer.main.get_command
+
+    def get_command(app: typer.Typer):
+        groups = [(one.name, one.typer_instance) for one in app.registered_groups]
+        key = (*groups, *((one.name, one.callback) for one in app.registered_commands))
+        if key not in made:
+            made[key] = read(app)
+        return made[key]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(typer.main, "get_command", get_command)
         yield
 
 

@@ -35,7 +35,7 @@ def planted(split, drawn, side, row, place, value):
     return replace(drawn, drawn={**drawn.drawn, side: (changed, counts)})
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(
     split=splits(),
     protocol=st.sampled_from(SAMPLED),

@@ -130,7 +130,7 @@ def plain_figures(ranks, sampled):
 
 
 @combinations
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(split=splits(), seed=st.integers(0, 3))
 def test_every_convention_is_that_of_a_plain_implementation(name, protocol, split, seed):
     found = read(hashed, split, name, protocol, seed)
@@ -156,7 +156,7 @@ class BothWays:
 
 
 @combinations
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(split=splits(), seed=st.integers(0, 3))
 def test_a_scorer_of_inverses_is_asked_for_them_where_a_target_is_its_inverse(name, protocol, split, seed):
     found = read(BothWays(), split, name, protocol, seed)
@@ -170,7 +170,7 @@ def test_a_scorer_of_inverses_is_asked_for_them_where_a_target_is_its_inverse(na
 
 
 @combinations
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(split=splits(), seed=st.integers(0, 3))
 def test_the_candidates_are_those_of_a_plain_implementation(name, protocol, split, seed):
     drawn = candidates(split, CONVENTIONS[name], protocol, seed)
@@ -357,7 +357,7 @@ def test_the_lists_of_dual_are_the_beginnings_of_those_of_50():
             assert all(theirs.count(other) >= ours.count(other) for other in ours)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(split=splits(), name=st.sampled_from(list(CONVENTIONS)), order=st.randoms(use_true_random=False))
 def test_the_order_of_the_targets_changes_nothing(split, name, order):
     permutation = list(range(len(split.targets)))

@@ -51,7 +51,7 @@ def figures(result):
 @pytest.mark.parametrize("vocabulary", VOCABULARIES)
 @pytest.mark.parametrize("protocol", SAMPLED)
 @ties_expected
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(split=splits(), seed=st.integers(0, 2))
 def test_ranks_are_those_of_a_plain_loop(protocol, vocabulary, split, seed):
     result = evaluate(hashed, split, protocol, vocabulary, seed)
@@ -62,7 +62,7 @@ def test_ranks_are_those_of_a_plain_loop(protocol, vocabulary, split, seed):
 
 
 @ties_expected
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(split=splits(), size=st.integers(1, 50), protocol=st.sampled_from(list(PROTOCOLS)))
 def test_the_batch_size_changes_nothing(split, size, protocol):
     chosen = task(split, protocol)
@@ -72,7 +72,7 @@ def test_the_batch_size_changes_nothing(split, size, protocol):
 
 
 @ties_expected
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(split=splits(), constant=st.integers(-(10**6), 10**6))
 def test_adding_a_constant_changes_nothing(split, constant):
     chosen = task(split)
@@ -80,7 +80,7 @@ def test_adding_a_constant_changes_nothing(split, constant):
 
 
 @ties_expected
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(split=splits(), order=st.randoms(use_true_random=False))
 def test_the_order_of_the_targets_changes_nothing(split, order):
     permutation = list(range(len(split.targets)))
@@ -93,7 +93,7 @@ def test_the_order_of_the_targets_changes_nothing(split, order):
 
 
 @ties_expected
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(split=splits(), seed=st.integers(0, 1000))
 def test_renaming_entities_and_relations_changes_nothing(split, seed):
     rng = np.random.default_rng(seed)

@@ -52,7 +52,7 @@ def write(frame, path, metadata=None):
     return path
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(split=splits(), seed=st.integers(0, 1000), ids=st.booleans(), slots=st.booleans())
 def test_rows_may_come_in_any_order_by_name_or_id(split, seed, ids, slots):
     chosen = task(split, "dual", "slots" if slots else "present")

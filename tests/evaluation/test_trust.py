@@ -195,7 +195,7 @@ def averaged(values):
     return {name: np.array([value[name] for value in values]) for name in metrics.METRICS}
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(st.integers(0, 10**6), st.integers(1, 3), st.integers(1, 4), st.integers(1, 3))
 def test_the_expectation_is_the_mean_over_every_order_of_the_ties(seed, rows, width, levels):
     own, others, _ = dense_scores(seed, rows, width, levels)

@@ -83,7 +83,7 @@ def plain(name, split):
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name != "random"])
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(split=splits())
 def test_scores_are_those_of_a_plain_loop(name, split):
     scores = floor(name, split)(every_triple(split))
@@ -93,7 +93,7 @@ def test_scores_are_those_of_a_plain_loop(name, split):
 
 
 @pytest.mark.parametrize("name", NAMES)
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(split=splits(), seed=st.integers(0, 99))
 def test_scores_do_not_depend_on_batches_order_or_targets(name, split, seed):
     triples = every_triple(split)
@@ -110,7 +110,7 @@ def test_scores_do_not_depend_on_batches_order_or_targets(name, split, seed):
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name != "random"])
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(split=splits(), seed=st.integers(0, 99))
 def test_renamed_entities_and_relations_keep_their_scores(name, split, seed):
     rng = np.random.default_rng(seed)

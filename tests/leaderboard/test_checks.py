@@ -452,7 +452,7 @@ def test_every_key_of_a_result_may_be_anything_without_a_traceback(entry, run):
             assert fine or found, (key, value)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(st.data())
 def test_broken_bytes_are_problems_and_nothing_else(tmp_path_factory, data):
     """Cut off or changed anywhere, a file ends in named problems, or in none where the byte said nothing."""
@@ -663,7 +663,7 @@ class TestParquet:
                 assert unpacked_bytes(path, file.metadata) == told
 
     @given(data=st.data())
-    @settings(deadline=None, max_examples=200)
+    @settings(max_examples=200)
     def test_page_headers_of_any_bytes_end(self, data):
         content = data.draw(st.binary(max_size=200))
         with contextlib.suppress(ResultError):

@@ -66,7 +66,7 @@ def test_planted_overlap():
     assert found.to_dict()["targets"]["reversed_pair"] == {"seen": 2, "of": 3, "share": 2 / 3}
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(split=splits(), other=splits(), size=st.integers(1, 30))
 def test_counts_are_those_of_a_plain_loop(split, other, size):
     known = other.named(other.graph)

@@ -52,7 +52,7 @@ def part(draw, number):
     return greater, draw(st.integers(0, count - greater)), count, number
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(first=part(2), second=part(3), replacement=st.booleans())
 def test_the_expectation_is_the_mean_over_all_draws(first, second, replacement):
     found = per_target(sides(first, second), replacement=replacement)

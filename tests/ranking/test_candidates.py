@@ -67,7 +67,7 @@ def rows(drawn, side):
 
 
 @combinations
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(split=splits(), seed=st.integers(0, 5))
 def test_candidates_are_those_of_a_plain_implementation(protocol, vocabulary, split, seed):
     drawn = draw(split, protocol, vocabulary, seed)
@@ -134,7 +134,7 @@ def test_slots_without_a_single_candidate_counts_none():
 
 
 @combinations
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(split=splits(), order=st.randoms(use_true_random=False))
 def test_permuting_the_targets_permutes_their_candidates(protocol, vocabulary, split, order):
     permutation = list(range(len(split.targets)))
@@ -248,7 +248,7 @@ def test_a_draw_that_differs_from_the_published_hash_is_refused(monkeypatch):
         draw(other, "dual", "slots", 1)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(split=splits(), vocabulary=st.sampled_from(list(VOCABULARIES)), protocol=st.sampled_from([*FULL, "dual-exact"]))
 def test_full_protocols_count_what_others_draw_from(split, vocabulary, protocol):
     drawn = draw(split, protocol, vocabulary)

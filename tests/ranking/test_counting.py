@@ -28,7 +28,7 @@ def fast(own, others, valid=None):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     seed=st.integers(0, 10**6),
     rows=st.integers(0, 30),
@@ -66,7 +66,7 @@ def test_arrays_in_any_memory_order():
 
 @pytest.mark.parametrize("kind", ["float16", "float32", "float64"])
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(
     row=st.integers(0, 19), column=st.one_of(st.just(-1), st.integers(0, 299)), per_thread=st.sampled_from([1, 10**9])
 )

@@ -57,7 +57,7 @@ def plain(split, side, vocabulary, score):
 
 
 @ties_expected
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(split=splits(), side=st.sampled_from(["head", "relation", "tail"]), vocabulary=vocabularies)
 def test_full_rankings_are_those_of_a_plain_loop(split, side, vocabulary):
     result = evaluate(hashed, split, f"full-{side}", vocabulary)
@@ -82,7 +82,7 @@ def test_dual_exact_counts_what_both_full_rankings_count(vocabulary):
 
 
 @ties_expected
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(
     split=splits(),
     protocol=protocols,
@@ -107,7 +107,7 @@ def test_every_kind_of_scorer_and_every_batch_size_gives_the_same_figures(
 
 
 @ties_expected
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(split=splits(), protocol=protocols, methods=st.sampled_from(KINDS[:3]), constant=st.integers(-(10**6), 10**6))
 def test_adding_a_constant_changes_nothing(split, protocol, methods, constant):
     chosen = task(split, protocol)
@@ -116,7 +116,7 @@ def test_adding_a_constant_changes_nothing(split, protocol, methods, constant):
 
 
 @ties_expected
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(split=splits(), protocol=protocols, methods=st.sampled_from(KINDS[:2]), order=st.randoms(use_true_random=False))
 def test_the_order_of_the_targets_changes_nothing(split, protocol, methods, order):
     permutation = list(range(len(split.targets)))
@@ -131,7 +131,7 @@ def test_the_order_of_the_targets_changes_nothing(split, protocol, methods, orde
 
 
 @ties_expected
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     split=splits(),
     protocol=st.sampled_from([*FULL, "dual-exact"]),
