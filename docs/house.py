@@ -20,7 +20,7 @@ COLOURS = {"leaderboard": "#f6dfe1", "reference_models": "#ddf0dd", "mtbench": "
 
 def floors() -> list[tuple[str, list[str]]]:
     """Return the floors of the page from the top down, each with its package and its rooms (``.`` is the package)."""
-    (block,) = re.findall(r"```text\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+    (block,) = re.findall(r"```\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
     found: list[tuple[str, list[str]]] = []
     for line in block.splitlines():
         package = line.split(maxsplit=1)[0] if line[0] != " " else found[-1][0]

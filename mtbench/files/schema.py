@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 import tomllib
 from collections.abc import Callable, Sequence
 from functools import cache
@@ -75,7 +76,7 @@ def _told(kind: type, table: object, errors: Sequence[ErrorDetails]) -> str:
     place, given = _place(table, errors[0]["loc"]), repr(errors[0]["input"])
     # A value that may be of several kinds has an error for each.
     kinds = dict.fromkeys(each["msg"] for each in errors if _place(table, each["loc"]) == place)
-    expected = " or ".join(message.removeprefix("Input should be ") for message in kinds)
+    expected = " or ".join(re.sub("^(Input should be|Value error, must be) ", "", message) for message in kinds)
     return f"{place or 'it'} must be {expected}, not {given if len(given) <= LONGEST else given[:LONGEST] + '...'}"
 
 

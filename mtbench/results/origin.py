@@ -6,7 +6,6 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from mtbench.data import catalog
-from mtbench.data.loading import load
 from mtbench.data.splits import Dataset, Split
 from mtbench.errors import ResultError, UsageError
 from mtbench.names import HEAD, RELATION, TAIL
@@ -61,6 +60,8 @@ def splits_of(result: Evaluated, given: Split | Dataset | None) -> tuple[Split, 
             raise UsageError(f"{where} is not in the catalogue: {remedy}")
         if result.dataset_version != (version := catalog.record(result.dataset).version):
             raise UsageError(f"{where}: the run has version {result.dataset_version}, here is {version}: {remedy}")
+        from mtbench.data.loading import load  # the evaluator alone needs no files
+
         given = load(result.dataset)
     train: Split | None
     if isinstance(given, Dataset):

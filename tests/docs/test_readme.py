@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from mtbench.cli import app as cli
-from mtbench.results import origin
+from mtbench.data import loading
 
 ROOT = Path(__file__).resolve().parents[2]
 README = ROOT / "README.md"
@@ -59,7 +59,7 @@ def test_the_tables_are_what_the_commands_print(shared, mirror, monkeypatch):
     monkeypatch.setenv("MTBENCH_CACHE", str(shared / "cache"))
     monkeypatch.setenv("MTBENCH_MIRROR", str(mirror))
     # Forty runs are on ten datasets: each is read once.
-    monkeypatch.setattr(origin, "load", cache(origin.load))
+    monkeypatch.setattr(loading, "load", cache(loading.load))
     described = importlib.util.spec_from_file_location("readme", ROOT / "docs" / "readme.py")
     assert described is not None
     assert described.loader is not None

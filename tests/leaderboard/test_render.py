@@ -306,14 +306,14 @@ def test_a_disk_that_is_full_leaves_the_site_there_was(board, folder, tmp_path, 
     out = tmp_path / "site"
     render.render(board, folder, out)
     monkeypatch.setattr(render, "files", lambda board, entries: {"a.html": b"new", "b.html": b"new"})
-    write = atomic._write_durably
+    sync = atomic._sync
 
-    def full(path, data):
+    def full(path):
         if path.name == "b.html":
             raise OSError(28, "No space left on device")
-        write(path, data)
+        sync(path)
 
-    monkeypatch.setattr(atomic, "_write_durably", full)
+    monkeypatch.setattr(atomic, "_sync", full)
     with pytest.raises(MtbenchError, match="No space left"):
         render.render(board, folder, out, force=True)
     assert (out / "a.html").read_bytes() == b"old"
@@ -431,6 +431,7 @@ def test_a_run_on_another_version_of_the_dataset_has_no_strata(board):
 
 def test_with_the_dataset_there_is_an_audit_and_no_name_of_a_target(folder, mirror, tmp_path, monkeypatch):
     monkeypatch.setenv("MTBENCH_MIRROR", str(mirror))
+    monkeypatch.setenv("MTBENCH_CACHE", str(tmp_path / "cache"))  # the other tests are to find nothing in theirs
     overlap.cache_clear()
     only = tmp_path / "results"
     shutil.copytree(folder / "isdea-homo", only / "isdea-homo")
