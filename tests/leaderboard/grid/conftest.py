@@ -12,7 +12,7 @@ from mtbench.cli import app as cli
 def small(tmp_path_factory):
     """Return the directory of a MetaFam of three trees."""
     directory = tmp_path_factory.mktemp("data") / "small"
-    mtbench.build("metafam", seed=3, out=directory, train_trees=3, test_trees=3)
+    mtbench.build("metafam", seed=3, out=directory, train_trees=2, test_trees=1)
     return directory
 
 
