@@ -18,7 +18,6 @@ import site_toys
 from site_toys import HOSTILE, SCRIPT
 
 from leaderboard.board import readings
-from leaderboard.board.ranking import overlap
 from leaderboard.entries.entries import HEADLINE, Run
 from leaderboard.site import cells as views
 from leaderboard.site import facts, pictures, render, strata
@@ -429,10 +428,16 @@ def test_a_run_on_another_version_of_the_dataset_has_no_strata(board):
     assert data.by("degree", replace(run, results={}), found) is None
 
 
-def test_with_the_dataset_there_is_an_audit_and_no_name_of_a_target(folder, mirror, tmp_path, monkeypatch):
-    monkeypatch.setenv("MTBENCH_MIRROR", str(mirror))
-    monkeypatch.setenv("MTBENCH_CACHE", str(tmp_path / "cache"))  # the other tests are to find nothing in theirs
-    overlap.cache_clear()
+@pytest.fixture
+def at_hand(mirror, tmp_path):
+    """Every dataset is at hand, in a cache of the test's own: to the other tests only MetaFam is."""
+    with site_toys.offline(tmp_path / "cache"), pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MTBENCH_MIRROR", str(mirror))
+        yield
+
+
+@pytest.mark.usefixtures("at_hand")
+def test_with_the_dataset_there_is_an_audit_and_no_name_of_a_target(folder, tmp_path):
     only = tmp_path / "results"
     shutil.copytree(folder / "isdea-homo", only / "isdea-homo")
     board = site_toys.board(only)
