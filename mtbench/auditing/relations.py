@@ -8,6 +8,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 from scipy.sparse import csr_array
 
+from mtbench.data.graphs import keys
 from mtbench.data.splits import Split
 from mtbench.names import HEAD, RELATION, TAIL, IntArray
 
@@ -37,11 +38,12 @@ def similar_relations(split: Split, threshold: float) -> tuple[RelationPair, ...
     and Chen (2015), Akrami et al., Realistic Re-evaluation of Knowledge Graph Completion Methods (2020).
     """
     triples = np.concatenate((split.graph, split.targets))
-    forward = triples[:, HEAD] * split.num_entities + triples[:, TAIL]
-    backward = triples[:, TAIL] * split.num_entities + triples[:, HEAD]
-    keys = np.unique(np.concatenate((forward, backward)))
-    direct = _incidence(triples, np.searchsorted(keys, forward), split.num_relations, len(keys))
-    reversed_ = _incidence(triples, np.searchsorted(keys, backward), split.num_relations, len(keys))
+    forward, backward = keys(split, triples, HEAD, TAIL), keys(split, triples, TAIL, HEAD)
+    pairs = np.unique(np.concatenate((forward, backward)))
+    direct, reversed_ = (
+        _incidence(triples, np.searchsorted(pairs, part), split.num_relations, len(pairs))
+        for part in (forward, backward)
+    )
     sizes = np.asarray(direct.sum(axis=1)).ravel()
     found: list[RelationPair] = []
     for kind, matrix in (("near-duplicate", direct), ("inverse", reversed_)):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mtbench.data.graphs import HALF_LINKS, degrees, half_links, repeated
+from mtbench.data.graphs import HALF_LINKS, degrees, half_links, keys, repeated
 from mtbench.data.splits import Split
 from mtbench.names import HEAD, RELATION, TAIL, IntArray
 from mtbench.ranking.candidates import PROTOCOLS, SAMPLED
@@ -44,13 +44,11 @@ class TargetAudit:
 def audit_targets(split: Split) -> TargetAudit:
     """Return what the graph of a split shows of its targets."""
     graph, targets = split.graph, split.targets
-    entities, slots = split.num_entities, split.relation_slots
     head, relation, tail = (targets[:, column] for column in (HEAD, RELATION, TAIL))
-    forward, backward = head * entities + tail, tail * entities + head
-    pairs = graph[:, HEAD] * entities + graph[:, TAIL]
-    triples = pairs * slots + graph[:, RELATION]
-    in_graph = np.isin(forward * slots + relation, triples)
-    distinct = np.unique(triples) // slots
+    forward, backward = keys(split, targets, HEAD, TAIL), keys(split, targets, TAIL, HEAD)
+    pairs, triples = keys(split, graph, HEAD, TAIL), keys(split, graph)
+    in_graph = np.isin(keys(split, targets), triples)
+    distinct = np.sort(pairs[np.unique(triples, return_index=True)[1]])
     between = np.searchsorted(distinct, forward, side="right") - np.searchsorted(distinct, forward, side="left")
     cases = half_links(split)
     asked = {name: number for name in SAMPLED if (number := PROTOCOLS[name].number("relation"))}
@@ -64,7 +62,7 @@ def audit_targets(split: Split) -> TargetAudit:
         duplicates=repeated(targets),
         in_graph=int(in_graph.sum()),
         reversed_pair=int(np.isin(backward, pairs).sum()),
-        reversed_same=int(np.isin(backward * slots + relation, triples).sum()),
+        reversed_same=int(np.isin(keys(split, targets[:, ::-1]), triples).sum()),
         same_pair=int((between > in_graph).sum()),
         half_links=_by_case(cases),
         half_links_by_relation={

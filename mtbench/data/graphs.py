@@ -71,14 +71,14 @@ def half_links(split: Split) -> IntArray:
 
 
 def keys(split: Split, triples: IntArray, *columns: int) -> IntArray:
-    """Return one number per triple ``(n,)`` that tells apart, and sorts, what stands in some of its columns.
+    """Return one number per triple ``(n,)`` that tells apart, and sorts, what stands in its columns, or some of them.
 
     ``keys(split, triples, TAIL, HEAD)`` of the graph and ``keys(split, triples, HEAD, TAIL)`` of the targets are
     equal where a pair is observable the other way round.
     """
     sizes = {HEAD: split.num_entities, RELATION: split.relation_slots, TAIL: split.num_entities}
     found = np.zeros(len(triples), dtype=np.int64)
-    for column in columns:
+    for column in columns or (HEAD, RELATION, TAIL):
         found = found * sizes[column] + triples[:, column]
     return found
 

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from mtbench.data import graphs
 from mtbench.data.splits import Split
 from mtbench.errors import ScoreError, UsageError, nearest
 from mtbench.evaluation.questions import Questions
@@ -110,7 +111,7 @@ def _check_hashes(metadata: Mapping[str, str], asked: Questions) -> None:
 def _aligned(table: pa.Table, asked: Questions, *, text: bool) -> Scores:
     where, split, triples = asked.where, asked.split, asked.triples
     ids, values, empty = _ids(table, split, where, text), *_numbers(table.column(SCORE), where)
-    keys, expected = _keys(ids, split), _keys(triples, split)
+    keys, expected = (graphs.keys(split, part, HEAD, RELATION, TAIL) for part in (ids, triples))
     rows = np.searchsorted(expected, keys)
     wanted = expected[np.minimum(rows, len(expected) - 1)] == keys
     rows, values, empty = rows[wanted], values[wanted], empty[wanted]
@@ -157,10 +158,6 @@ def _repeated(rows: IntArray, values: ScoreArray, asked: Questions) -> Iterator[
         f"{len(repeated)} triples are scored more than once, {len(differing)} of them with different scores: "
         f"{shown}{rest}. Keep one row per triple: repeats, equal ones too, are the mark of files joined by mistake."
     )
-
-
-def _keys(triples: IntArray, split: Split) -> IntArray:
-    return (triples[:, HEAD] * split.relation_slots + triples[:, RELATION]) * split.num_entities + triples[:, TAIL]
 
 
 def _numbers(column: pa.ChunkedArray, where: str) -> tuple[ScoreArray, BoolArray]:

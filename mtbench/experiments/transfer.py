@@ -17,6 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
+from mtbench.builders import wikitopics
 from mtbench.data import catalog, store
 from mtbench.data.loading import load
 from mtbench.data.splits import Dataset
@@ -32,7 +33,7 @@ from mtbench.results import result as results
 from mtbench.results.result import Result
 from mtbench.results.runs import RESULT_FILE
 
-VERSIONS = {"v1": "wikitopics-v1", "v2": "wikitopics-v2"}
+VERSIONS = {version: f"wikitopics-{version}" for version in wikitopics.VERSIONS}
 PLAN_FILE, MATRIX_FILE, SCENARIO_FILE, PICTURE_FILE = "plan.json", "matrix", "scenarios.toml", "heatmap.png"
 CELLS, TRAINED_FILE = "cells", "trained.json"
 

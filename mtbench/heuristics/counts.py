@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from mtbench.data.graphs import keys
 from mtbench.data.splits import Split
 from mtbench.files.hashing import splitmix64
 from mtbench.names import HEAD, RELATION, TAIL, FloatArray, IntArray, ScoreFunction
@@ -65,14 +66,13 @@ def half_link_memory(split: Split) -> ScoreFunction:
     It is the only floor that tells all three sides apart: a tail or head is known to take the relation,
     and a relation is known at both ends. Where it does well, a model need not relate two entities.
     """
-    slots = split.relation_slots
-    known = {column: np.sort(split.graph[:, column] * slots + split.graph[:, RELATION]) for column in (HEAD, TAIL)}
+    known = {column: np.sort(keys(split, split.graph, column, RELATION)) for column in (HEAD, TAIL)}
 
     def score(triples: IntArray, /) -> IntArray:
         counts = []
-        for column, keys in known.items():
-            asked = triples[:, column] * slots + triples[:, RELATION]
-            counts.append(np.searchsorted(keys, asked, side="right") - np.searchsorted(keys, asked, side="left"))
+        for column, there in known.items():
+            asked = keys(split, triples, column, RELATION)
+            counts.append(np.searchsorted(there, asked, side="right") - np.searchsorted(there, asked, side="left"))
         return (1 + counts[0]) * (1 + counts[1])
 
     return score
@@ -84,10 +84,9 @@ def inverse_visible(split: Split) -> ScoreFunction:
     All relations of a pair tie. Where it does well, inverse relations leak the targets, as they did in
     WN18 and FB15k (Toutanova and Chen 2015).
     """
-    entities = split.num_entities
-    backwards = np.unique(split.graph[:, TAIL] * entities + split.graph[:, HEAD])
+    backwards = np.unique(keys(split, split.graph, TAIL, HEAD))
 
     def score(triples: IntArray, /) -> IntArray:
-        return np.isin(triples[:, HEAD] * entities + triples[:, TAIL], backwards).astype(np.int64)
+        return np.isin(keys(split, triples, HEAD, TAIL), backwards).astype(np.int64)
 
     return score

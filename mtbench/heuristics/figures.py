@@ -12,6 +12,7 @@ from typing import Protocol, TypeAlias
 
 import numpy as np
 
+from mtbench.data.graphs import keys
 from mtbench.data.splits import Split
 from mtbench.errors import UnknownNameError
 from mtbench.heuristics.counts import entity_degree, half_link_memory, inverse_visible, random, relation_frequency
@@ -79,11 +80,10 @@ def measure(name: str, tasks: Sequence[Ranked]) -> list[Mapping[str, float]]:
 
 def _remembered(score: ScoreFunction, split: Split, triples: Sequence[IntArray]) -> ScoreFunction:
     """Return a scorer that looks up the scores of triples, all of which are scored here."""
-    steps = np.array([split.relation_slots * split.num_entities, split.num_entities, 1])
     together = np.concatenate(triples)
-    keys, first = np.unique(together @ steps, return_index=True)
+    known, first = np.unique(keys(split, together), return_index=True)
     scores = np.asarray(score(together[first]))
-    return lambda asked: scores[np.searchsorted(keys, asked @ steps)]
+    return lambda asked: scores[np.searchsorted(known, keys(split, asked))]
 
 
 class Floors(Mapping[str, Mapping[str, float]]):

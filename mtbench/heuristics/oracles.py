@@ -10,9 +10,10 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
+from mtbench.data.graphs import keys
 from mtbench.data.splits import Split
 from mtbench.heuristics.figures import FLOORS
-from mtbench.names import HEAD, TAIL, IntArray, ScoreFunction
+from mtbench.names import HEAD, TAIL, ScoreFunction
 from mtbench.ranking.candidates import is_known
 
 
@@ -26,8 +27,8 @@ def blind_oracle(split: Split) -> ScoreFunction:
 
     It is the best a homogeneous model can be: all entities right, all relations tied.
     """
-    pairs = np.unique(_pairs(split, split.targets))
-    return lambda triples: np.isin(_pairs(split, triples), pairs).astype(np.int64)
+    pairs = np.unique(keys(split, split.targets, HEAD, TAIL))
+    return lambda triples: np.isin(keys(split, triples, HEAD, TAIL), pairs).astype(np.int64)
 
 
 YARDSTICKS: Mapping[str, Callable[[Split], ScoreFunction]] = {
@@ -36,8 +37,3 @@ YARDSTICKS: Mapping[str, Callable[[Split], ScoreFunction]] = {
     "relation-frequency": FLOORS["relation_frequency"],
     "entity-degree": FLOORS["entity_degree"],
 }
-
-
-def _pairs(split: Split, triples: IntArray) -> IntArray:
-    found: IntArray = triples[:, HEAD] * split.num_entities + triples[:, TAIL]
-    return found

@@ -16,6 +16,7 @@ from functools import cached_property
 import numpy as np
 
 from mtbench.data import catalog
+from mtbench.data.graphs import keys
 from mtbench.data.splits import Split
 from mtbench.errors import DatasetError, UnknownNameError, UsageError
 from mtbench.files.hashing import splitmix64
@@ -256,9 +257,8 @@ def draw_side(split: Split, side: Side, width: int, pool: Vocabulary, header: st
 
 def is_known(split: Split, triples: IntArray) -> BoolArray:
     """Return which triples ``(n, 3)`` are observable or missing ones of the split: no candidate may be, ``(n,)``."""
-    steps = np.array([split.relation_slots * split.num_entities, split.num_entities, 1])
-    known = np.sort(np.concatenate((split.graph, split.targets)) @ steps)
-    asked = triples @ steps
+    known = np.sort(keys(split, np.concatenate((split.graph, split.targets))))
+    asked = keys(split, triples)
     found: BoolArray = known[np.minimum(np.searchsorted(known, asked), len(known) - 1)] == asked
     return found
 

@@ -11,7 +11,7 @@ from typing import TypeAlias
 import numpy as np
 
 from mtbench.data import catalog, graphs
-from mtbench.data.graphs import HALF_LINKS, degrees, half_links
+from mtbench.data.graphs import HALF_LINKS, degrees, half_links, keys
 from mtbench.data.splits import Split
 from mtbench.errors import UsageError
 from mtbench.names import HEAD, RELATION, TAIL, BoolArray, IntArray
@@ -55,9 +55,8 @@ def _relation_seen(split: Split, train: Split | None) -> Labels:
 
 
 def _inverse_visible(split: Split, train: Split | None) -> Labels:
-    pairs = split.graph[:, HEAD] * split.num_entities + split.graph[:, TAIL]
-    reversed_pairs = split.targets[:, TAIL] * split.num_entities + split.targets[:, HEAD]
-    return _yes_no("visible", "not visible", np.isin(reversed_pairs, pairs))
+    backwards, pairs = keys(split, split.graph, TAIL, HEAD), keys(split, split.targets, HEAD, TAIL)
+    return _yes_no("visible", "not visible", np.isin(pairs, backwards))
 
 
 def _degree(split: Split, train: Split | None, *, ends: tuple[int, ...]) -> Labels:
