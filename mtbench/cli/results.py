@@ -12,7 +12,7 @@ import typer
 from mtbench.cli import options
 from mtbench.cli.options import All
 from mtbench.cli.output import AsJson, Cell, fail, records, say, say_json, say_table
-from mtbench.errors import MtbenchError, UnknownNameError, UsageError, nearest
+from mtbench.errors import MtbenchError, UnknownNameError, UsageError
 
 if TYPE_CHECKING:
     from mtbench.results.result import Result
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 
 KINDS = ("ranks", "strata", "models")
-SHOWN = 5
 
 
 def show(
@@ -57,6 +56,8 @@ def show(
     from mtbench.data.loading import load
     from mtbench.names import METRICS
     from mtbench.results import overview
+    from mtbench.results.result import load as load_run
+    from mtbench.results.runs import find
 
     options.check_output(format, plot=plot)
     if metric not in METRICS:
@@ -64,7 +65,7 @@ def show(
     drawing = _kind(kind, by, plot, len(runs))
     if dataset is not None and by is None:
         raise UsageError("--dataset is for --by STRATUM, which sorts targets by their graph")
-    results = [_load(name) for name in dict.fromkeys(runs)]
+    results = [load_run(find(Path(name))) for name in dict.fromkeys(runs)]
     given = load(dataset) if dataset is not None else None
     strata = [result.by(by, split=given) for result in results] if by is not None else []
     if plot is not None:
@@ -89,26 +90,6 @@ def _kind(kind: str | None, by: str | None, plot: Path | None, number: int) -> s
     if kind == "models" and number != 2:
         raise UsageError(f"--kind models draws one run against another: give two runs, not {number}")
     return kind
-
-
-def _load(name: str) -> Result:
-    from mtbench.results import result as results
-    from mtbench.results.runs import RANKS_FILE, RESULT_FILE
-
-    directory = Path(name)
-    if directory.is_file() and directory.name in (RESULT_FILE, RANKS_FILE):
-        directory = directory.parent
-    if (directory / RESULT_FILE).exists() or (directory / RANKS_FILE).exists():
-        return results.load(directory)
-    below = sorted(str(path.parent) for path in directory.glob(f"*/{RESULT_FILE}")) if directory.is_dir() else []
-    if below:
-        more = f" and {len(below) - SHOWN} more" if len(below) > SHOWN else ""
-        raise UsageError(f"{name} is no run, but holds some: {', '.join(below[:SHOWN])}{more}; type {name}/* for all")
-    folder = directory.parent
-    beside = {path.parent.name: str(path.parent) for path in folder.glob(f"*/{RESULT_FILE}")} if folder.is_dir() else {}
-    near = [beside[match] for match in nearest(directory.name, beside)]
-    hint = f"did you mean {' or '.join(near)}?" if near else "mtbench run MODEL --dataset NAME makes one"
-    raise UsageError(f"no run at {name} (there is no {RESULT_FILE}): {hint}")
 
 
 def _draw(kind: str, results: Sequence[Result], strata: Sequence[Strata], path: Path, metric: str) -> None:

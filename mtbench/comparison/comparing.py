@@ -97,9 +97,9 @@ def compare(
     Holm's correction. Where targets tie, their values are expectations over the order of ties.
 
     The same arguments give the same figures, in whichever order runs are given. Raises `UsageError` for
-    runs of different tasks, two runs of one model and seed, no finished run, or targets that are all in
-    one cluster; `UnknownNameError` for a metric or kind of cluster that does not exist; `ResultError` for
-    a directory that holds no readable run.
+    runs of different tasks, two runs of one model and seed, no finished run, targets that are all in one
+    cluster, or a directory without a run; `UnknownNameError` for a metric or kind of cluster that does not
+    exist; `ResultError` for a run that cannot be read.
     """
     if metric not in METRICS:
         raise UnknownNameError("metric", metric, METRICS)

@@ -13,8 +13,9 @@ import numpy as np
 from mtbench.errors import ResultError, UsageError
 from mtbench.names import FloatArray, IntArray
 from mtbench.ranking.ranks import Ranks
+from mtbench.results.overview import labelled, varying
 from mtbench.results.result import Result, load
-from mtbench.results.runs import RESULT_FILE
+from mtbench.results.runs import find
 
 IDENTITY: Mapping[str, str] = {
     "dataset": "dataset",
@@ -55,24 +56,11 @@ class Model:
 
 
 def read(runs: Sequence[Path | str | Result]) -> list[Entry]:
-    """Return the results of run directories, or results as they are.
-
-    Raises `ResultError` for a directory without a readable run and `UsageError` for one that holds runs
-    without being one.
-    """
+    """Return the results of run directories, or results as they are; raises the errors of `runs.find` and `load`."""
     return [
-        Entry(f"result {number}", run) if isinstance(run, Result) else _read(Path(run))
+        Entry(f"result {number}", run) if isinstance(run, Result) else Entry(str(place := find(Path(run))), load(place))
         for number, run in enumerate(runs, 1)
     ]
-
-
-def _read(path: Path) -> Entry:
-    directory = path.parent if path.name == RESULT_FILE else path
-    if not (directory / RESULT_FILE).exists() and (inside := sorted(directory.glob(f"*/{RESULT_FILE}"))):
-        raise UsageError(
-            f"{directory} is no run directory but holds {len(inside)}: name those to compare, as in {inside[0].parent}"
-        )
-    return Entry(str(directory), load(directory))
 
 
 def same_task(entries: Sequence[Entry]) -> None:
@@ -142,16 +130,13 @@ def _identity(result: Result) -> dict[str, object]:
 
 def _labels(identities: Mapping[str, Mapping[str, object]]) -> dict[str, str]:
     """Return a name per model, with whatever tells it from others of the same name in brackets."""
-    found = {}
-    for key, identity in identities.items():
-        namesakes = [other for other in identities.values() if other["model"] == identity["model"]]
-        varying = [
-            f"{name}={value}"
-            for name, value in identity.items()
-            if any(name not in other or other[name] != value for other in namesakes)
-        ]
-        found[key] = f"{identity['model']} ({', '.join(varying)})" if varying else str(identity["model"])
-    return found
+    return {
+        key: labelled(
+            str(identity["model"]),
+            varying(identity, [one for one in identities.values() if one["model"] == identity["model"]]),
+        )
+        for key, identity in identities.items()
+    }
 
 
 def _shown(value: object) -> str:

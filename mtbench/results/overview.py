@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from mtbench.data.catalog import Parameter
 from mtbench.files import tables
@@ -14,6 +14,7 @@ from mtbench.names import METRICS
 if TYPE_CHECKING:
     from mtbench.results.result import Result
 
+Value = TypeVar("Value")
 HEADINGS = ("Model", "Dataset", "Protocol", "Relations", "Seeds")
 
 
@@ -42,8 +43,19 @@ class Row:
     @property
     def label(self) -> str:
         """The model, with its details in brackets."""
-        details = ", ".join(f"{key}={value}" for key, value in self.details.items())
-        return f"{self.model} ({details})" if details else self.model
+        return labelled(self.model, self.details)
+
+
+def labelled(model: str, details: Mapping[str, object]) -> str:
+    """Return a model's name with what tells it from namesakes in brackets."""
+    told = ", ".join(f"{key}={value}" for key, value in details.items())
+    return f"{model} ({told})" if told else model
+
+
+def varying(own: Mapping[str, Value], others: Iterable[Mapping[str, Value]]) -> dict[str, Value]:
+    """Return the part of what a run was made with that some of the others have otherwise, or not at all."""
+    known = list(others)
+    return {key: value for key, value in own.items() if any(key not in one or one[key] != value for one in known)}
 
 
 def overview(results: Iterable[Result]) -> list[Row]:
@@ -132,7 +144,6 @@ def _row(group: Sequence[Result], firsts: Sequence[Result]) -> Row:
     """Average one group; ``firsts`` holds a run of every group, to tell what is special about this one."""
     finished = [result for result in group if result.run.status == "ok"]
     alike = [_details(other) for other in firsts if _place(other) == _place(group[0])]
-    details = _details(group[0])
     return Row(
         *_place(group[0]),
         mean=_each([result.metrics for result in finished], statistics.fmean),
@@ -141,7 +152,7 @@ def _row(group: Sequence[Result], firsts: Sequence[Result]) -> Row:
         pessimistic=_each([result.pessimistic for result in finished], statistics.fmean),
         seeds=tuple(sorted(result.run.seed for result in finished)),
         unfinished=tuple(sorted(result.run.seed for result in group if result.run.status != "ok")),
-        details={key: value for key, value in details.items() if any(other.get(key) != value for other in alike)},
+        details=varying(_details(group[0]), alike),
     )
 
 

@@ -20,7 +20,7 @@ from typing import Any, Literal, TypeAlias, get_args
 import numpy as np
 
 from mtbench.data.catalog import Parameter
-from mtbench.errors import ResultError, UnknownNameError, UsageError
+from mtbench.errors import ResultError, UnknownNameError, UsageError, nearest
 from mtbench.files.atomic import replace_file, storage_errors
 from mtbench.files.hashing import file_hash
 from mtbench.names import COLUMNS
@@ -30,6 +30,7 @@ RESULT_FILE, RANKS_FILE = "result.json", "ranks.parquet"
 MOST_BYTES = 256 * 1024
 """Of ``result.json``: it holds figures and settings, and nothing that grows with the data."""
 
+SHOWN = 5
 DIGITS = 20
 """Of a whole number in JSON; none of 64 bits has more."""
 
@@ -128,6 +129,23 @@ def replace_payload(directory: Path, payload: Mapping[str, object]) -> None:
     Raises `MtbenchError` for a place that cannot be written.
     """
     replace_file(directory / RESULT_FILE, _as_json(payload).encode())
+
+
+def find(path: Path) -> Path:
+    """Return the run directory that a path names, by itself or by one of its files.
+
+    Raises `UsageError` for a folder of runs, naming some, and for one without, with the names that look like it.
+    """
+    directory = path.parent if path.name in (RESULT_FILE, RANKS_FILE) else path
+    if any((directory / name).exists() for name in (RESULT_FILE, RANKS_FILE)):
+        return directory
+    if below := sorted(str(one.parent) for one in directory.glob(f"*/{RESULT_FILE}")):
+        more = f" and {len(below) - SHOWN} more" if len(below) > SHOWN else ""
+        raise UsageError(f"{path} is no run, but holds some: {', '.join(below[:SHOWN])}{more}; type {path}/* for all")
+    beside = {one.parent.name: str(one.parent) for one in directory.parent.glob(f"*/{RESULT_FILE}")}
+    near = [beside[match] for match in nearest(directory.name, beside)]
+    hint = f"did you mean {' or '.join(near)}?" if near else "mtbench run MODEL --dataset NAME makes one"
+    raise UsageError(f"no run at {path} (there is no {RESULT_FILE}): {hint}")
 
 
 def read_payload(path: Path) -> dict[str, Any]:

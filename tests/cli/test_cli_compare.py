@@ -93,8 +93,8 @@ def test_wrong_usage(run, runs, options, message):
 def test_what_is_no_run(run, runs, tmp_path):
     assert run("compare")[0] == 2
     code, _, err = run("compare", tmp_path)
-    assert (code, "is no run directory but holds 4" in err) == (2, True)
+    assert (code, "is no run, but holds some: " in err) == (2, True)
     code, _, err = run("compare", tmp_path / "nothing")
-    assert (code, "is this a run directory?" in err) == (1, True)
+    assert (code, "there is no result.json" in err) == (2, True)
     code, _, err = run("compare", runs[-1])
     assert (code, "no finished run to compare" in err) == (2, True)
