@@ -16,7 +16,7 @@ from pydantic import AfterValidator, Field
 
 from mtbench.errors import ResultError
 from mtbench.names import COLUMNS, SIDES
-from mtbench.ranking.ranks import COUNTS, Counts, Ranks
+from mtbench.ranking.ranks import COUNTS, Counts, NameArray, Ranks
 from mtbench.results.runs import Regime, Status
 
 if TYPE_CHECKING:
@@ -175,8 +175,13 @@ def _ranks(table: pa.Table) -> Ranks:
     }
     if not named:
         return Ranks.unnamed(counts)
-    heads, relations, tails = (np.array(table.column(name).to_pylist(), dtype=np.str_) for name in COLUMNS)
-    return Ranks(heads, relations, tails, counts)
+    return Ranks(*(_names(table.column(name)) for name in COLUMNS), counts)
+
+
+def _names(column: pa.ChunkedArray) -> NameArray:
+    """Return a column of names that was read as a dictionary."""
+    coded = column.unify_dictionaries().combine_chunks()
+    return np.array(coded.dictionary.to_pylist(), dtype=np.str_)[coded.indices.to_numpy()]
 
 
 UNPACKED, PACKED = 2, 3
