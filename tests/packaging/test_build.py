@@ -23,6 +23,7 @@ if not {"build", "hatchling"} <= {found.name for found in metadata.distributions
 ROOT = Path(__file__).resolve().parents[2]
 DATA = (".parquet", ".txt", ".tsv", ".csv", ".npz", ".gz", ".safetensors", ".png")
 LARGEST = 1_000_000
+HOOKS = "import sys; from hatchling import build; build.build_sdist(sys.argv[1]); build.build_wheel(sys.argv[1])"
 
 
 @pytest.fixture(scope="module")
@@ -42,8 +43,11 @@ def build(folder):
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(ROOT / name, target)
             target.chmod(0o644 if number == 1 else 0o664)
-        options = ["--no-isolation", "--skip-dependency-check", "-o", folder / f"out{number}"]
-        subprocess.run([sys.executable, "-m", "build", *options, copy], check=True)
+        out = folder / f"out{number}"
+        build = ["-m", "build", "--no-isolation", "--skip-dependency-check", "-o", out, "."]
+        # Its wheel is of the tree, not of the sdist.
+        hooks = ["-c", HOOKS, out]
+        subprocess.run([sys.executable, *(build if number == 1 else hooks)], cwd=copy, check=True)
 
 
 def only(folder, pattern):
