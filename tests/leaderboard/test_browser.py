@@ -128,11 +128,15 @@ def header(browser, table: str, label: str):
 
 def column(browser, table: str, number: int, body: int = 1) -> list[str]:
     selector = f"#{table} tbody:nth-of-type({body}) tr.row > :nth-child({number})"
-    return [cell.text.split("\n")[0] for cell in browser.find_elements(By.CSS_SELECTOR, selector)]
+    texts = "return [...document.querySelectorAll(arguments[0])].map((cell) => cell.innerText.trim())"
+    return [text.split("\n")[0] for text in browser.execute_script(texts, selector)]
 
 
 def shown(browser, selector: str) -> list[str]:
-    return [one.get_attribute("id") for one in browser.find_elements(By.CSS_SELECTOR, selector) if one.is_displayed()]
+    ids = """const seen = {visibilityProperty: true, opacityProperty: true};
+    return [...document.querySelectorAll(arguments[0])]
+      .filter((one) => one.checkVisibility(seen) && one.getClientRects().length).map((one) => one.id)"""
+    return browser.execute_script(ids, selector)
 
 
 def test_a_click_sorts_and_a_second_one_turns_it_round(browser):
