@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 from collections import Counter
 from collections.abc import Callable
+from functools import cache
+from importlib.metadata import entry_points
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -13,6 +16,9 @@ import pytest
 import typer
 from filelock import FileLock
 from hypothesis import HealthCheck, settings
+
+from mtbench.cli import app as cli
+from mtbench.experiments import models
 
 # How long a draw takes says how busy the machine is, nothing about the code.
 settings.register_profile("suite", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -34,6 +40,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = [item for item in items if item not in left]
 
 
+def pytest_collection_finish() -> None:
+    """Leave out of every collection of garbage what is there until the end: tests and modules."""
+    gc.collect()
+    gc.freeze()
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Say in one line what no test has looked at here, and why."""
     reports = terminalreporter.stats.get("skipped", [])
@@ -53,7 +65,7 @@ def _no_waiting_for_the_disk():
 
 @pytest.fixture(scope="session", autouse=True)
 def _verbs_read_once():
-    """Reading the signatures of all verbs takes longer than most of them run: it is done once for the same verbs."""
+    """Finding what is installed and reading the signatures of all verbs takes longer than most of them run."""
     made, read = {}, typer.main.get_command
 
     def get_command(app: typer.Typer):
@@ -65,6 +77,8 @@ def _verbs_read_once():
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(typer.main, "get_command", get_command)
+        patch.setattr(cli, "entry_points", cache(entry_points))
+        patch.setattr(models, "entry_points", cache(entry_points))
         yield
 
 

@@ -161,7 +161,7 @@ def held(directory: Path, run: RunRead) -> Iterator[Problem]:
     """Check a run that could be read: figures from counts, hashes of the release, versions, completeness."""
     for task, found in run.saved.items():
         where = f"{run.where}/{run.places[task]}".rstrip("/")
-        yield from _figures(directory.parent / where, where, found)
+        yield from _figures(directory.parent / where, where, found, run.ranks.get(task))
         yield from _released(where, found)
         if task in run.ranks and run.ranks[task].named and not may_name_targets(found.dataset):
             message = "names targets of data that may not be passed on: submit the run again, which leaves them out"
@@ -179,16 +179,14 @@ def held(directory: Path, run: RunRead) -> Iterator[Problem]:
         yield Problem("incomplete", run.where, message, remark=True)
 
 
-def _figures(folder: Path, where: str, found: Saved) -> Iterator[Problem]:
+def _figures(folder: Path, where: str, found: Saved, ranks: Ranks | None) -> Iterator[Problem]:
     """Compare a result with its counts; one of an earlier evaluator may have other figures and is not ranked."""
     version = found.evaluator_version
     earlier = version.isdecimal() and version.isascii() and int(version) < int(EVALUATOR_VERSION)
     if earlier:
         message = f"evaluator version {version}, now {EVALUATOR_VERSION}: shown, not ranked; mtbench verify --rescore"
         yield Problem("outdated", where, message, remark=True)
-    wrong = [
-        (one.name, one.message) for one in result.verify(folder).problems if not earlier or one.name not in FORGIVEN
-    ]
+    wrong = [one for one in result.problems(folder, ranks) if not earlier or one[0] not in FORGIVEN]
     if not earlier and set(found.floors) != set(FLOORS):
         wrong.append(("floors", f"floors must be exactly {', '.join(FLOORS)}"))
     wrong += [("bounds", message) for message in bounds(found)]

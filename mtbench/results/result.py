@@ -191,10 +191,11 @@ def verify(directory: Path | str) -> Verification:
     to the end.
     """
     directory = Path(directory)
-    return Verification(directory, tuple(Problem(name, message) for name, message in _problems(directory)))
+    return Verification(directory, tuple(Problem(name, message) for name, message in problems(directory)))
 
 
-def _problems(directory: Path) -> Iterator[tuple[str, str]]:
+def problems(directory: Path, ranks: Ranks | None = None) -> Iterator[tuple[str, str]]:
+    """Give the names and messages of what `verify` finds; ``ranks`` are those of the directory if they are read."""
     from mtbench.results.saved import read_ranks
 
     path, ranks_path = directory / RESULT_FILE, directory / RANKS_FILE
@@ -211,7 +212,7 @@ def _problems(directory: Path) -> Iterator[tuple[str, str]]:
     if payload["status"] != "ok" and payload["ranks_sha256"] is None:
         return
     try:
-        ranks = read_ranks(ranks_path)
+        ranks = read_ranks(ranks_path) if ranks is None else ranks
     except ResultError as error:
         yield RANKS_FILE, str(error)
         return

@@ -15,7 +15,7 @@ import numpy as np
 from pydantic import AfterValidator, Field
 
 from mtbench.errors import ResultError
-from mtbench.names import COLUMNS, SIDES
+from mtbench.names import COLUMNS, SIDES, NameArray
 from mtbench.ranking.ranks import COUNTS, Counts, Ranks
 from mtbench.results.runs import Regime, Status
 
@@ -175,8 +175,15 @@ def _ranks(table: pa.Table) -> Ranks:
     }
     if not named:
         return Ranks.unnamed(counts)
-    heads, relations, tails = (np.array(table.column(name).to_pylist(), dtype=np.str_) for name in COLUMNS)
+    heads, relations, tails = (_names(table.column(name)) for name in COLUMNS)
     return Ranks(heads, relations, tails, counts)
+
+
+def _names(column: pa.ChunkedArray) -> NameArray:
+    """Return a column of names that was read as a dictionary."""
+    coded = column.unify_dictionaries().combine_chunks()
+    found: NameArray = np.array(coded.dictionary.to_pylist(), dtype=np.str_)[coded.indices.to_numpy()]
+    return found
 
 
 UNPACKED, PACKED = 2, 3

@@ -9,16 +9,13 @@ import sys
 
 import pytest
 
+from mtbench.cli import app as cli
 
-def proposed(line):
+
+def asked(line):
+    """Return what the shell has in the environment when it asks how a line goes on."""
     words = line.split(" ")
-    environment = {**os.environ, "_MTBENCH_COMPLETE": "complete_bash"}
-    environment |= {"COMP_WORDS": line, "COMP_CWORD": str(len(words) - 1)}
-    found = subprocess.run(
-        [sys.executable, "-m", "mtbench"], env=environment, capture_output=True, text=True, check=True
-    )
-    assert found.stderr == ""
-    return found.stdout.split()
+    return {"_MTBENCH_COMPLETE": "complete_bash", "COMP_WORDS": line, "COMP_CWORD": str(len(words) - 1)}
 
 
 @pytest.mark.parametrize(
@@ -33,12 +30,23 @@ def proposed(line):
         ("mtbench info nothing", []),
     ],
 )
-def test_the_shell_proposes_names(line, expected):
-    assert proposed(line) == expected
+def test_the_shell_proposes_names(line, expected, monkeypatch, capsys):
+    for name, value in asked(line).items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(sys, "argv", ["mtbench"])
+    with pytest.raises(SystemExit) as stopped:
+        cli.main()
+    printed = capsys.readouterr()
+    assert (stopped.value.code, printed.out.split(), printed.err) == (0, expected, "")
 
 
 def test_the_shell_proposes_installed_models():
-    assert {"isdea", "isdea-homo"} <= set(proposed("mtbench run isd"))
+    environment = os.environ | asked("mtbench run isd")
+    found = subprocess.run(
+        [sys.executable, "-m", "mtbench"], env=environment, capture_output=True, text=True, check=True
+    )
+    assert found.stderr == ""
+    assert {"isdea", "isdea-homo"} <= set(found.stdout.split())
 
 
 def test_the_script_that_installs_completion_is_printed():

@@ -21,8 +21,8 @@ COMMANDS = [line for block in BLOCKS for line in block.splitlines() if not line.
 
 
 @pytest.fixture
-def place(tmp_path, monkeypatch):
-    monkeypatch.setenv("MTBENCH_CACHE", str(tmp_path / "cache"))
+def place(shared, tmp_path, monkeypatch):
+    monkeypatch.setenv("MTBENCH_CACHE", str(shared / "cache"))
     monkeypatch.chdir(tmp_path)
     return tmp_path
 

@@ -9,6 +9,7 @@ import shutil
 import statistics
 from dataclasses import replace
 from html.parser import HTMLParser
+from itertools import islice
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -272,11 +273,19 @@ def test_a_link_out_of_an_entry_is_not_followed(folder, tmp_path):
 
 
 def test_the_same_entries_give_the_same_bytes(board, folder, site):
-    again = render.files(board, folder)
+    """Of what is rendered the front, the first datasets and the learning curves: every kind of picture is drawn."""
+    for name, text in islice(render._pages(board, folder, dict(render._downloads(board))), 3):
+        assert (site / name).read_text(encoding="utf-8") == text, name
+    (entry,) = (entry for entry in board.entries if entry.slug == "isdea")
+    assert facts.curves(entry, "metafam") in (site / "models" / "isdea.html").read_text(encoding="utf-8")
+
+
+def test_every_file_is_listed_with_its_hash(site):
     listed = dict(line.split("  ")[::-1] for line in (site / render.LISTING).read_text(encoding="utf-8").splitlines())
-    assert {name: hashlib.sha256(data).hexdigest() for name, data in again.items()} == listed
-    present = {path.relative_to(site).as_posix() for path in site.rglob("*") if path.is_file()}
-    assert present == {*listed, render.LISTING}
+    files = [path for path in site.rglob("*") if path.is_file() and path.name != render.LISTING]
+    assert {
+        path.relative_to(site).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest() for path in files
+    } == listed
 
 
 def test_a_site_is_replaced_only_when_asked_and_another_folder_never(board, folder, tmp_path, monkeypatch):
@@ -464,7 +473,9 @@ def run(capsys):
     return call
 
 
-def test_the_command_writes_pages(run, folder, tmp_path):
+def test_the_command_writes_pages(run, folder, tmp_path, monkeypatch):
+    # The figures of the paper are drawn by the tests of the site.
+    monkeypatch.setattr(facts, "paper_against_ours", lambda part, names: "")
     few = tmp_path / "results"
     shutil.copytree(folder / "out-of-memory", few / "out-of-memory")
     out = tmp_path / "site"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import signal
 from dataclasses import replace
@@ -364,9 +365,12 @@ class TestReplacing:
         assert left == {path: data for path, data in before.items() if not path.name.endswith(".lock")}
 
     def test_a_killed_submission_leaves_no_entry_and_the_next_one_succeeds(self, runs, to):
-        process = toys.python("-c", KILLED, str(runs), str(to))
-        process.communicate()
-        assert process.returncode == -signal.SIGKILL
+        def killed():
+            Path.rename = lambda self, target: os.kill(os.getpid(), signal.SIGKILL)
+            submit([runs], to, card=CARD)
+
+        _, status = os.waitpid(toys.fork(killed), 0)
+        assert os.WTERMSIG(status) == signal.SIGKILL
         left = [path.name for path in to.iterdir()]
         assert all(name.startswith(".") for name in left)
         assert any(path.name == "card.toml" for path in to.rglob("*"))  # it was killed in the middle
@@ -378,14 +382,6 @@ class TestReplacing:
         assert checks.gather(to)[1] == {}
 
 
-KILLED = """
-import os, signal, sys
-from pathlib import Path
-from leaderboard.entries.submission import submit
-Path.rename = lambda self, target: os.kill(os.getpid(), signal.SIGKILL)
-card = {"authors": ["A"], "url": "https://example.org", "licence": "MIT"}
-submit([Path(sys.argv[1])], Path(sys.argv[2]), card=card)
-"""
 PLAIN = st.text(st.characters(exclude_characters="<>", exclude_categories=["C", "Z"]), min_size=1, max_size=40)
 
 

@@ -23,23 +23,31 @@ if not {"build", "hatchling"} <= {found.name for found in metadata.distributions
 ROOT = Path(__file__).resolve().parents[2]
 DATA = (".parquet", ".txt", ".tsv", ".csv", ".npz", ".gz", ".safetensors", ".png")
 LARGEST = 1_000_000
+HOOKS = "import sys; from hatchling import build; build.build_sdist(sys.argv[1]); build.build_wheel(sys.argv[1])"
 
 
 @pytest.fixture(scope="module")
-def built(tmp_path_factory):
-    """Build wheel and sdist from two copies of the tracked files, made at other times and with other permissions."""
-    folders = []
+def built(once):
+    """Return the folders of wheel and sdist from two copies of the tracked files."""
+    folder = once("built", build)
+    return [folder / name for name in ("out1", "out2")]
+
+
+def build(folder):
+    """Build from copies that are made at other times and with other permissions."""
     for number in (1, 2):
-        copy, out = tmp_path_factory.mktemp("copy") / "mtbench", tmp_path_factory.mktemp("out")
+        copy = folder / f"copy{number}" / "mtbench"
         listed = subprocess.run(["git", "-C", ROOT, "ls-files", "-z"], capture_output=True, check=True).stdout
         for name in filter(None, listed.decode().split("\0")):
             target = copy / name
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(ROOT / name, target)
             target.chmod(0o644 if number == 1 else 0o664)
-        subprocess.run([sys.executable, "-m", "build", "--no-isolation", "-o", out, copy], check=True)
-        folders.append(out)
-    return folders
+        out = folder / f"out{number}"
+        build = ["-m", "build", "--no-isolation", "--skip-dependency-check", "-o", out, "."]
+        # Its wheel is of the tree, not of the sdist.
+        hooks = ["-c", HOOKS, out]
+        subprocess.run([sys.executable, *(build if number == 1 else hooks)], cwd=copy, check=True)
 
 
 def only(folder, pattern):

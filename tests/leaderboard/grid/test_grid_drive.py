@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import sys
 from collections import Counter
 from dataclasses import replace
@@ -84,28 +85,21 @@ def test_finished_runs_are_never_repeated_and_seeds_may_be_added(small, out):
 
 
 EPOCHS = [f"epoch {number}" for number in range(1, gridtoys.EPOCHS + 1)]
-WORK = """
-import sys, gridtoys
-from pathlib import Path
-from leaderboard.grid.drive import drive, survey
-from leaderboard.grid.jobs import jobs
-from leaderboard.grid.engines import in_this_process
-model, data, out = sys.argv[1:]
-found = jobs(gridtoys.grid(data, model, seeds=(0, 1, 2)), Path(out))
-print([each.state for each in drive(survey(found, Path(out)), Path(out), in_this_process, gridtoys.Watcher())])
-"""
 
 
 def start(model, small, out):
-    where = {"PYTHONPATH": os.pathsep.join([os.path.dirname(toys.__file__), *sys.path])}  # noqa: PTH120
-    return toys.python("-c", WORK, model, str(small), str(out), env=where)
+    """Begin a grid in another process; returns its id."""
+
+    def work():
+        assert set(go(gridtoys.grid(small, model, seeds=(0, 1, 2)), out)) <= {"done", "elsewhere"}
+
+    return toys.fork(work)
 
 
 @pytest.mark.skipif(os.name == "nt", reason="POSIX signals")
 def test_a_killed_grid_goes_on_where_it_was(small, out):
-    process = start("DiesOnce", small, out)
-    _, errors = process.communicate()
-    assert process.returncode < 0, errors
+    _, status = os.waitpid(start("DiesOnce", small, out), 0)
+    assert os.WTERMSIG(status) == signal.SIGKILL
     grid = gridtoys.grid(small, "DiesOnce", seeds=(0, 1, 2))
     assert states(grid, out) == ["done", "resumes", "new"]
     assert go(grid, out) == ["done"] * 3
@@ -119,11 +113,10 @@ def test_a_killed_grid_goes_on_where_it_was(small, out):
         assert ours.metrics == theirs.metrics
 
 
+@pytest.mark.skipif(os.name == "nt", reason="processes are forked")
 def test_two_grids_at_once_do_no_run_twice(small, out):
-    processes = [start("Counting", small, out) for _ in range(2)]
-    for process in processes:
-        printed, errors = process.communicate()
-        assert set(json.loads(printed.replace("'", '"'))) <= {"done", "elsewhere"}, errors
+    for child in [start("Counting", small, out) for _ in range(2)]:
+        assert os.waitpid(child, 0) == (child, 0)
     assert sorted(attempts(out)) == [(seed, 1, "ok") for seed in range(3)]
     assert Counter(gridtoys.diary()) == {f"{seed} {what}": 1 for seed in range(3) for what in (*EPOCHS, "scored")}
 
