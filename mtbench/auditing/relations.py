@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 from scipy.sparse import csr_array
 
-from mtbench.data.splits import Split
+from mtbench.data.splits import Split, unique
 from mtbench.names import HEAD, RELATION, TAIL, IntArray
 
 Kind: TypeAlias = Literal["near-duplicate", "inverse", "symmetric"]
@@ -39,7 +39,7 @@ def similar_relations(split: Split, threshold: float) -> tuple[RelationPair, ...
     triples = np.concatenate((split.graph, split.targets))
     forward = triples[:, HEAD] * split.num_entities + triples[:, TAIL]
     backward = triples[:, TAIL] * split.num_entities + triples[:, HEAD]
-    keys = np.unique(np.concatenate((forward, backward)))
+    keys = unique(np.concatenate((forward, backward)))
     direct = _incidence(triples, np.searchsorted(keys, forward), split.num_relations, len(keys))
     reversed_ = _incidence(triples, np.searchsorted(keys, backward), split.num_relations, len(keys))
     sizes = np.asarray(direct.sum(axis=1)).ravel()
@@ -98,7 +98,7 @@ def two_hop_patterns(split: Split) -> tuple[Pattern, ...]:
     totals = np.bincount(relation, minlength=len(labels))
     steps = 2 * len(labels)
     # Several paths of one pattern count once for a target.
-    codes = np.unique((rows * steps + first) * steps + second)
+    codes = unique((rows * steps + first) * steps + second)
     key = relation[codes // steps**2] * steps**2 + codes % steps**2
     patterns, covered = np.unique(key, return_counts=True)
     names = [*labels, *(BACKWARDS + label for label in labels)]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mtbench.data.graphs import HALF_LINKS, degrees, half_links, repeated
-from mtbench.data.splits import Split
+from mtbench.data.splits import Split, among, unique
 from mtbench.names import HEAD, RELATION, TAIL, IntArray
 from mtbench.ranking.candidates import PROTOCOLS, SAMPLED
 from mtbench.ranking.filtered import filter_side
@@ -49,8 +49,8 @@ def audit_targets(split: Split) -> TargetAudit:
     forward, backward = head * entities + tail, tail * entities + head
     pairs = graph[:, HEAD] * entities + graph[:, TAIL]
     triples = pairs * slots + graph[:, RELATION]
-    in_graph = np.isin(forward * slots + relation, triples)
-    distinct = np.unique(triples) // slots
+    in_graph = among(forward * slots + relation, triples)
+    distinct = unique(triples) // slots
     between = np.searchsorted(distinct, forward, side="right") - np.searchsorted(distinct, forward, side="left")
     cases = half_links(split)
     asked = {name: number for name in SAMPLED if (number := PROTOCOLS[name].number("relation"))}
@@ -63,12 +63,12 @@ def audit_targets(split: Split) -> TargetAudit:
         targets=len(targets),
         duplicates=repeated(targets),
         in_graph=int(in_graph.sum()),
-        reversed_pair=int(np.isin(backward, pairs).sum()),
-        reversed_same=int(np.isin(backward * slots + relation, triples).sum()),
+        reversed_pair=int(among(backward, pairs).sum()),
+        reversed_same=int(among(backward * slots + relation, triples).sum()),
         same_pair=int((between > in_graph).sum()),
         half_links=_by_case(cases),
         half_links_by_relation={
-            split.relation_name(number): _by_case(cases[relation == number]) for number in np.unique(relation).tolist()
+            split.relation_name(number): _by_case(cases[relation == number]) for number in unique(relation).tolist()
         },
         unseen_entities=int((lonely[head] | lonely[tail]).sum()),
         unseen_relations=int((~np.isin(relation, graph[:, RELATION])).sum()),

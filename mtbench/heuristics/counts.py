@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from mtbench.data.splits import Split
+from mtbench.data.splits import Split, unique
 from mtbench.files.hashing import splitmix64
 from mtbench.names import HEAD, RELATION, TAIL, FloatArray, IntArray, ScoreFunction
 
@@ -85,7 +85,7 @@ def inverse_visible(split: Split) -> ScoreFunction:
     WN18 and FB15k (Toutanova and Chen 2015).
     """
     entities = split.num_entities
-    backwards = np.unique(split.graph[:, TAIL] * entities + split.graph[:, HEAD])
+    backwards = unique(split.graph[:, TAIL] * entities + split.graph[:, HEAD])
 
     def score(triples: IntArray, /) -> IntArray:
         return np.isin(triples[:, HEAD] * entities + triples[:, TAIL], backwards).astype(np.int64)

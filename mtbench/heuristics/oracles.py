@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from mtbench.data.splits import Split
+from mtbench.data.splits import Split, unique
 from mtbench.heuristics.figures import FLOORS
 from mtbench.names import HEAD, TAIL, IntArray, ScoreFunction
 from mtbench.ranking.candidates import is_known
@@ -26,7 +26,7 @@ def blind_oracle(split: Split) -> ScoreFunction:
 
     It is the best a homogeneous model can be: all entities right, all relations tied.
     """
-    pairs = np.unique(_pairs(split, split.targets))
+    pairs = unique(_pairs(split, split.targets))
     return lambda triples: np.isin(_pairs(split, triples), pairs).astype(np.int64)
 
 
