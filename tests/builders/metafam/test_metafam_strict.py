@@ -51,7 +51,7 @@ def recovered(split: Split) -> list[bool]:
     return found
 
 
-@settings(max_examples=25)
+@settings(max_examples=8)
 @given(st.integers(0, 10**6))
 def test_every_target_has_its_pattern_and_no_inverse(seed: int) -> None:
     data = small(seed)
@@ -70,7 +70,7 @@ def test_every_target_has_its_pattern_and_no_inverse(seed: int) -> None:
     assert {data.test.tasks[relation] for _, relation, _ in data.test.named(data.test.targets)} == {"parent"}
 
 
-@settings(max_examples=10)
+@settings(max_examples=4)
 @given(st.integers(0, 10**6))
 def test_the_rest_is_metafam_of_the_same_seed(seed: int) -> None:
     data, plain = small(seed), build(seed=seed, **SMALL)
