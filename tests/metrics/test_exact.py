@@ -7,12 +7,12 @@ import math
 
 import numpy as np
 import pytest
+import released
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from ranking_toys import hashed, random_split
 from scipy import stats
 
-from mtbench.data.building import derive
 from mtbench.evaluation.tasks import task
 from mtbench.metrics import closed as metrics
 from mtbench.metrics.exact import Side, per_target
@@ -106,9 +106,9 @@ def test_every_target_gets_its_own_figures_whatever_the_others_are():
             assert together[name][row] == pytest.approx(values[0], rel=1e-12)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def metafam():
-    return derive("metafam").test
+    return released.derived("metafam").test
 
 
 @pytest.mark.parametrize("vocabulary", VOCABULARIES)
