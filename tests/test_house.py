@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 import importlib.util
 import re
-from collections.abc import Iterator
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -34,17 +34,20 @@ FLOORS = {
 }
 
 
-def imports(path: Path, text: str | None = None) -> Iterator[Path]:
-    """Yield the files of this project that a file imports, wherever in it the import stands."""
+@cache
+def imports(path: Path, text: str | None = None) -> list[Path]:
+    """Return the files of this project that a file imports, wherever in it the import stands."""
+    every: list[Path] = []
     for node in ast.walk(ast.parse((ROOT / path).read_text(encoding="utf-8") if text is None else text)):
         if isinstance(node, ast.ImportFrom):
             assert not node.level, f"{path}:{node.lineno}: a relative import"
             for alias in node.names:
                 found = MODULES.get(f"{node.module}.{alias.name}", MODULES.get(node.module or ""))
                 if found is not None:
-                    yield found
+                    every.append(found)
         elif isinstance(node, ast.Import):
-            yield from (MODULES[alias.name] for alias in node.names if alias.name in MODULES)
+            every += [MODULES[alias.name] for alias in node.names if alias.name in MODULES]
+    return every
 
 
 def floor(path: Path) -> int:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mtbench.data.splits import Split
+from mtbench.data.splits import Split, unique
 from mtbench.metrics import closed
 from mtbench.names import COLUMN
 from mtbench.ranking.candidates import SAMPLED, VOCABULARIES, Candidates, draw, is_known, protocol_named
@@ -65,7 +65,7 @@ def examine(split: Split, candidates: Candidates) -> CandidateAudit:
         drawn[side] = float(valid.sum(axis=1).mean())
         short |= valid.sum(axis=1) < protocol.number(side)
         owner, found = np.nonzero(valid)[0], ids[valid]
-        distinct[side] = len(np.unique(owner * (found.max(initial=0) + 1) + found)) / len(split.targets)
+        distinct[side] = len(unique(owner * (found.max(initial=0) + 1) + found)) / len(split.targets)
         corrupted = split.targets[owner]
         corrupted[:, COLUMN[side]] = found
         false_negatives += int(is_known(split, corrupted).sum())

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mtbench.data.graphs import degrees, repeated
-from mtbench.data.splits import Dataset, NamedTriple, Split
+from mtbench.data.splits import Dataset, NamedTriple, Split, unique
 from mtbench.names import HEAD, RELATION, TAIL
 
 MOST = 0.99
@@ -65,7 +65,7 @@ def audit_graph(split: Split, groups: Mapping[str, Collection[str]] | None = Non
         targets=len(split.targets),
         duplicates=repeated(graph),
         self_loops=int((graph[:, HEAD] == graph[:, TAIL]).sum()),
-        relation_types=len(np.unique(graph[:, RELATION])),
+        relation_types=len(unique(graph[:, RELATION])),
         relation_slots=split.relation_slots,
         relations=relations,
         effective_relations=float(np.exp(entropy)) if relations else 0.0,

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from mtbench.data.graphs import keys
-from mtbench.data.splits import Split
+from mtbench.data.splits import Split, unique
 from mtbench.names import HEAD, RELATION, TAIL, IntArray
 
 Kind: TypeAlias = Literal["near-duplicate", "inverse", "symmetric"]
@@ -39,7 +39,7 @@ def similar_relations(split: Split, threshold: float) -> tuple[RelationPair, ...
     """
     triples = np.concatenate((split.graph, split.targets))
     forward, backward = keys(split, triples, HEAD, TAIL), keys(split, triples, TAIL, HEAD)
-    pairs = np.unique(np.concatenate((forward, backward)))
+    pairs = unique(np.concatenate((forward, backward)))
     direct, reversed_ = (
         _incidence(triples, np.searchsorted(pairs, part), split.num_relations, len(pairs))
         for part in (forward, backward)
@@ -100,7 +100,7 @@ def two_hop_patterns(split: Split) -> tuple[Pattern, ...]:
     totals = np.bincount(relation, minlength=len(labels))
     steps = 2 * len(labels)
     # Several paths of one pattern count once for a target.
-    codes = np.unique((rows * steps + first) * steps + second)
+    codes = unique((rows * steps + first) * steps + second)
     key = relation[codes // steps**2] * steps**2 + codes % steps**2
     patterns, covered = np.unique(key, return_counts=True)
     names = [*labels, *(BACKWARDS + label for label in labels)]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mtbench.data.graphs import HALF_LINKS, degrees, half_links, keys, repeated
-from mtbench.data.splits import Split
+from mtbench.data.splits import Split, among, unique
 from mtbench.names import HEAD, RELATION, TAIL, IntArray
 from mtbench.ranking.candidates import PROTOCOLS, SAMPLED
 from mtbench.ranking.filtered import filter_side
@@ -47,7 +47,7 @@ def audit_targets(split: Split) -> TargetAudit:
     head, relation, tail = (targets[:, column] for column in (HEAD, RELATION, TAIL))
     forward, backward = keys(split, targets, HEAD, TAIL), keys(split, targets, TAIL, HEAD)
     pairs, triples = keys(split, graph, HEAD, TAIL), keys(split, graph)
-    in_graph = np.isin(keys(split, targets), triples)
+    in_graph = among(keys(split, targets), triples)
     distinct = np.sort(pairs[np.unique(triples, return_index=True)[1]])
     between = np.searchsorted(distinct, forward, side="right") - np.searchsorted(distinct, forward, side="left")
     cases = half_links(split)
@@ -61,12 +61,12 @@ def audit_targets(split: Split) -> TargetAudit:
         targets=len(targets),
         duplicates=repeated(targets),
         in_graph=int(in_graph.sum()),
-        reversed_pair=int(np.isin(backward, pairs).sum()),
-        reversed_same=int(np.isin(keys(split, targets[:, ::-1]), triples).sum()),
+        reversed_pair=int(among(backward, pairs).sum()),
+        reversed_same=int(among(keys(split, targets[:, ::-1]), triples).sum()),
         same_pair=int((between > in_graph).sum()),
         half_links=_by_case(cases),
         half_links_by_relation={
-            split.relation_name(number): _by_case(cases[relation == number]) for number in np.unique(relation).tolist()
+            split.relation_name(number): _by_case(cases[relation == number]) for number in unique(relation).tolist()
         },
         unseen_entities=int((lonely[head] | lonely[tail]).sum()),
         unseen_relations=int((~np.isin(relation, graph[:, RELATION])).sum()),

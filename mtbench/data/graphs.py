@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from mtbench.data.splits import Split
+from mtbench.data.splits import Split, among
 from mtbench.names import HEAD, RELATION, TAIL, BoolArray, IntArray
 
 HALF_LINKS = ("both", "head only", "tail only", "neither")
@@ -84,4 +84,4 @@ def keys(split: Split, triples: IntArray, *columns: int) -> IntArray:
 
 
 def _observable(split: Split, column: int) -> BoolArray:
-    return np.isin(keys(split, split.targets, column, RELATION), keys(split, split.graph, column, RELATION))
+    return among(keys(split, split.targets, column, RELATION), keys(split, split.graph, column, RELATION))

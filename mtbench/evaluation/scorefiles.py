@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mtbench.data import graphs
-from mtbench.data.splits import Split
+from mtbench.data.splits import Split, unique
 from mtbench.errors import ScoreError, UsageError, nearest
 from mtbench.evaluation.questions import Questions
 from mtbench.files import formats
@@ -142,12 +142,12 @@ def _missing(rows: IntArray, extra: int, asked: Questions) -> Iterator[str]:
 
 
 def _repeated(rows: IntArray, values: ScoreArray, asked: Questions) -> Iterator[str]:
-    if len(np.unique(rows)) == len(rows):
+    if len(unique(rows)) == len(rows):
         return
     order = np.argsort(rows, kind="stable")
     rows, values = rows[order], values[order]
     again = rows[1:] == rows[:-1]
-    repeated, differing = np.unique(rows[1:][again]), np.unique(rows[1:][again & (values[1:] != values[:-1])])
+    repeated, differing = unique(rows[1:][again]), unique(rows[1:][again & (values[1:] != values[:-1])])
     first = np.concatenate((differing, np.setdiff1d(repeated, differing)))[:SHOWN]
     shown = "; ".join(
         f"({', '.join(name)}) scored {' and '.join(map(str, values[rows == row][:SHOWN].tolist()))}"

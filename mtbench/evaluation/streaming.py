@@ -8,6 +8,7 @@ from typing import TypeAlias, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from mtbench.data.splits import unique
 from mtbench.errors import ScoreError, UsageError
 from mtbench.evaluation.questions import Questions
 from mtbench.names import IntArray, ScoreArray
@@ -47,7 +48,7 @@ class Evaluator:
         triples = self._asked.triples
         part, kind = accept(scores, triples[rows], self._asked.split, len(triples))
         self._refuse(self._scored[rows], rows, "are scored already")
-        if len(distinct := np.unique(rows)) < len(rows):
+        if len(distinct := unique(rows)) < len(rows):
             numbers = np.bincount(rows, minlength=len(triples))
             self._refuse(numbers[distinct] > 1, distinct, "are in this batch more than once")
         if not len(rows):

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mtbench.data.splits import Split
+from mtbench.data.splits import Split, unique
 from mtbench.errors import UsageError
 from mtbench.names import (
     COLUMN,
@@ -91,7 +91,7 @@ def synthetic(seed: int = 0) -> Split:
     nodes, kinds, size, missing = 60, 6, 440, 40
     pairs = rng.integers(nodes, size=2 * size) * kinds + (kinds * rng.random(2 * size) ** 2).astype(np.int64)
     codes = pairs * nodes + (nodes * rng.random(2 * size) ** 3).astype(np.int64)
-    codes = rng.permutation(np.unique(codes))[:size]
+    codes = rng.permutation(unique(codes))[:size]
     triples = np.stack((codes // nodes // kinds, codes // nodes % kinds, codes % nodes), axis=1)
     return Split(
         dataset="synthetic",

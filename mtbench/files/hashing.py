@@ -22,11 +22,9 @@ def content_hash(rows: Iterable[tuple[str, str, str]]) -> str:
     The UTF-8 lines ``head TAB relation TAB tail LF`` are sorted bytewise, so the hash does not depend
     on row order, file format or integer ids: it is how a rebuilt split is compared with a release.
     """
-    lines = sorted("\t".join(row).encode() + b"\n" for row in rows)
-    digest = hashlib.sha256()
-    for line in lines:
-        digest.update(line)
-    return digest.hexdigest()
+    # Text is sorted by code points, as its UTF-8 is by bytes.
+    lines = sorted([f"{head}\t{relation}\t{tail}\n" for head, relation, tail in rows])
+    return hashlib.sha256("".join(lines).encode()).hexdigest()
 
 
 def file_hash(path: Path) -> str:

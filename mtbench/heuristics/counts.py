@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from mtbench.data.graphs import keys
-from mtbench.data.splits import Split
+from mtbench.data.splits import Split, unique
 from mtbench.files.hashing import splitmix64
 from mtbench.names import HEAD, RELATION, TAIL, FloatArray, IntArray, ScoreFunction
 
@@ -84,7 +84,7 @@ def inverse_visible(split: Split) -> ScoreFunction:
     All relations of a pair tie. Where it does well, inverse relations leak the targets, as they did in
     WN18 and FB15k (Toutanova and Chen 2015).
     """
-    backwards = np.unique(keys(split, split.graph, TAIL, HEAD))
+    backwards = unique(keys(split, split.graph, TAIL, HEAD))
 
     def score(triples: IntArray, /) -> IntArray:
         return np.isin(keys(split, triples, HEAD, TAIL), backwards).astype(np.int64)

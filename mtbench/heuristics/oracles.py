@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from mtbench.data.graphs import keys
-from mtbench.data.splits import Split
+from mtbench.data.splits import Split, unique
 from mtbench.heuristics.figures import FLOORS
 from mtbench.names import HEAD, TAIL, ScoreFunction
 from mtbench.ranking.candidates import is_known
@@ -27,7 +27,7 @@ def blind_oracle(split: Split) -> ScoreFunction:
 
     It is the best a homogeneous model can be: all entities right, all relations tied.
     """
-    pairs = np.unique(keys(split, split.targets, HEAD, TAIL))
+    pairs = unique(keys(split, split.targets, HEAD, TAIL))
     return lambda triples: np.isin(keys(split, triples, HEAD, TAIL), pairs).astype(np.int64)
 
 

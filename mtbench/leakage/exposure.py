@@ -11,7 +11,7 @@ import numpy as np
 
 from mtbench.data import catalog
 from mtbench.data.loading import load
-from mtbench.data.splits import Dataset, NamedTriple, Split
+from mtbench.data.splits import Dataset, NamedTriple, Split, unique
 from mtbench.errors import UnknownNameError
 from mtbench.leakage import fingerprints
 from mtbench.leakage.fingerprints import KINDS, Fingerprints
@@ -113,7 +113,7 @@ def contaminations(splits: Sequence[Split], parts: Iterable[Fingerprints]) -> li
     """Return the contamination of several splits by one graph, read once; ``parts`` are its fingerprints."""
     asked = [[_Asked.of(split, triples) for triples in (split.graph, split.targets)] for split in splits]
     every = [part for pair in asked for part in pair]
-    wanted = {kind: np.unique(np.concatenate([part.keys(kind) for part in every])) for kind in KINDS}
+    wanted = {kind: unique(np.concatenate([part.keys(kind) for part in every])) for kind in KINDS}
     seen: dict[str, BoolArray] = {kind: np.zeros(len(keys), dtype=np.bool_) for kind, keys in wanted.items()}
     lines = 0
     for part in parts:

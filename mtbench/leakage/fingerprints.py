@@ -18,7 +18,7 @@ from itertools import islice
 
 import numpy as np
 
-from mtbench.data.splits import NamedTriple, Split
+from mtbench.data.splits import NamedTriple, Split, unique
 from mtbench.files.hashing import splitmix64
 from mtbench.names import HEAD, RELATION, TAIL, IntArray, UIntArray
 
@@ -90,8 +90,8 @@ def of_columns(heads: UIntArray, relations: UIntArray, tails: UIntArray) -> Fing
     return Fingerprints(
         triple=of_triples(heads, relations, tails),
         pair=of_pairs(heads, tails),
-        entity=np.unique(np.concatenate((heads, tails))),
-        relation=np.unique(relations),
+        entity=unique(np.concatenate((heads, tails))),
+        relation=unique(relations),
         lines=len(heads),
     )
 
@@ -118,7 +118,7 @@ def collect(parts: Iterable[Fingerprints]) -> Fingerprints:
     for part in parts:
         lines += part.lines
         for kind, arrays in found.items():
-            arrays.append(np.unique(getattr(part, kind)))
+            arrays.append(unique(getattr(part, kind)))
     empty = np.empty(0, dtype=np.uint64)
-    merged = {kind: np.unique(np.concatenate([empty, *found.pop(kind)])) for kind in KINDS}
+    merged = {kind: unique(np.concatenate([empty, *found.pop(kind)])) for kind in KINDS}
     return Fingerprints(**merged, lines=lines)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -89,17 +90,25 @@ def _drawn(counts: IntArray, draws: int, replacement: bool) -> FloatArray:
         left = count if replacement else count - number
         active = left > 0
         size = np.maximum(left, 1)[:, None, None]
-        up, same = table * above / size, table * tied / size
-        moved = table * (left[:, None, None] - above - tied) / size
-        moved[:, 1:] += up[:, :-1]
-        moved[:, :, 1:] += same[:, :, :-1]
-        table = np.where(active[:, None, None], moved, table)
+        # As many draws so far cannot have brought more than as many: all beyond is still 0.
+        reached = table[:, : number + 2, : number + 2]
+        is_above, is_tied = above[:, : number + 2], tied[:, :, : number + 2]
+        moved = reached * (left[:, None, None] - is_above - is_tied) / size
+        moved[:, 1:] += (reached * is_above / size)[:, :-1]
+        moved[:, :, 1:] += (reached * is_tied / size)[:, :, :-1]
+        np.copyto(reached, moved, where=active[:, None, None])
     return table
 
 
 def _thinned(table: FloatArray, u: float) -> FloatArray:
     """Return the probability of each number above, ``(rows, draws + 1)``, where a tied one is above with chance u."""
-    width, most = table.shape[1], table.shape[2]
+    width, most = table.shape[1:]
+    return table.reshape(len(table), -1) @ _heads(width, most, u)
+
+
+@lru_cache(maxsize=256)
+def _heads(width: int, most: int, u: float) -> FloatArray:
+    """Return the probability of each number above for every number drawn above and tied, ``(width * most, width)``."""
     split = np.zeros((width, most, width))
     heads = np.zeros((most, most))
     heads[0, 0] = 1
@@ -109,7 +118,8 @@ def _thinned(table: FloatArray, u: float) -> FloatArray:
     for above in range(width):
         for tied in range(min(most, width - above)):
             split[above, tied, above : above + tied + 1] = heads[tied, : tied + 1]
-    return table.reshape(len(table), -1) @ split.reshape(-1, width)
+    split.flags.writeable = False
+    return split.reshape(-1, width)
 
 
 def _sum_of(first: FloatArray, second: FloatArray) -> FloatArray:

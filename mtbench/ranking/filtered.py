@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mtbench.data.splits import Split
+from mtbench.data.splits import Split, unique
 from mtbench.names import COLUMN, RELATION, SIDES, BoolArray, IntArray, Side
 
 
@@ -86,7 +86,7 @@ def filter_side(split: Split, side: Side, *, empty_slots: bool) -> Filtered:
     sizes = {"head": split.num_entities, "relation": split.relation_slots, "tail": split.num_entities}
     universe = np.arange(sizes[side])
     if side == "relation" and not empty_slots:
-        universe = np.unique(split.graph[:, RELATION])
+        universe = unique(split.graph[:, RELATION])
     first, second = (COLUMN[other] for other in fixed(side))
     size = sizes[fixed(side)[1]]
     position = np.full(sizes[side], -1)
@@ -96,7 +96,7 @@ def filter_side(split: Split, side: Side, *, empty_slots: bool) -> Filtered:
     rows, row = np.unique(split.targets[:, first] * size + split.targets[:, second], return_inverse=True)
     owner = np.searchsorted(rows, keys)
     asked = (rows[np.minimum(owner, len(rows) - 1)] == keys) & (members >= 0)
-    flat = np.unique(owner[asked] * len(universe) + members[asked])
+    flat = unique(owner[asked] * len(universe) + members[asked])
     owner = flat // len(universe)
     return Filtered(
         side=side,

@@ -10,7 +10,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
-from mtbench.data.splits import Split
+from mtbench.data.splits import Split, unique
 from mtbench.errors import ScoreError, UsageError
 from mtbench.names import (
     COLUMN,
@@ -198,12 +198,12 @@ def score_listed(
         asker = Asker(split, size, Meter(len(triples), progress), Seen())
         scores = asker.triples(found.triples, triples)
         return dict.fromkeys(needed, (scores, asker.seen))
-    needed = {side: np.unique(rows) for side, rows in needed.items()}
+    needed = {side: unique(rows) for side, rows in needed.items()}
     chosen = {
         side: min(found.rows, key=lambda kind: _cells(split, kind, triples[rows])) for side, rows in needed.items()
     }
     parts = {
-        kind: np.unique(np.concatenate([rows for side, rows in needed.items() if chosen[side] == kind]))
+        kind: unique(np.concatenate([rows for side, rows in needed.items() if chosen[side] == kind]))
         for kind in dict.fromkeys(chosen.values())
     }
     meter = Meter(sum(map(len, parts.values())), progress)
@@ -226,4 +226,4 @@ def _keys(split: Split, side: Side, triples: IntArray) -> tuple[IntArray, int]:
 
 def _cells(split: Split, side: Side, triples: IntArray) -> int:
     keys, width = _keys(split, side, triples)
-    return len(np.unique(keys)) * width
+    return len(unique(keys)) * width

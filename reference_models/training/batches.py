@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from mtbench.data.splits import unique
 from mtbench.names import HEAD, RELATION, TAIL, IntArray
 from reference_models.equivariant.network import TripleNetwork
 from reference_models.graphs.distances import adjacency, pair_distances
@@ -82,7 +83,7 @@ def _hidden(graph: TypedGraph, triples: IntArray, recipe: Recipe) -> Tensor:
     """Return which edges a batch hides, bool ``(E,)``: its positives and their inverses, or whole pairs."""
     nodes = graph.num_nodes
     if recipe.mask == "pair":
-        pairs = np.unique(triples[..., HEAD] * nodes + triples[..., TAIL])
+        pairs = unique(triples[..., HEAD] * nodes + triples[..., TAIL])
         return torch.isin(graph.heads * nodes + graph.tails, torch.from_numpy(pairs).to(graph.heads.device))
     return edges_of(graph, triples[:, 0], inverses=recipe.inverses)
 

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import softplus
 
+from mtbench.data.splits import unique
 from mtbench.names import HEAD, RELATION, TAIL, IntArray
 from reference_models.graphs.graph import TypedGraph
 
@@ -28,7 +29,7 @@ class Negatives:
         self.num_slots = graph.num_slots
         keys = self._keys(*(part.cpu().numpy() for part in (graph.heads, graph.slots, graph.tails)))
         # No key is as large as the last entry, so every search ends inside the array, an empty graph's too.
-        self.known = np.append(np.unique(keys), np.iinfo(np.int64).max)
+        self.known = np.append(unique(keys), np.iinfo(np.int64).max)
 
     def _keys(self, heads: IntArray, slots: IntArray, tails: IntArray) -> IntArray:
         return (heads * self.num_slots + slots) * self.num_nodes + tails

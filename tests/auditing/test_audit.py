@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 import released
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import mtbench
@@ -106,6 +106,7 @@ def test_an_empty_graph_has_nothing():
     assert two_hop_patterns(split_of([], [])) == ()
 
 
+@settings(max_examples=50)
 @given(triples, triples.filter(bool))
 def test_targets_by_definition(graph, targets):
     split = split_of(graph, targets)
@@ -126,6 +127,7 @@ def test_targets_by_definition(graph, targets):
     assert found.unseen_relations == sum(row[1] not in {other for _, other, _ in graph} for row in targets)
 
 
+@settings(max_examples=50)
 @given(triples, triples.filter(bool))
 def test_relation_candidates_are_those_that_are_drawn(graph, targets):
     split = split_of(graph, targets)
@@ -135,6 +137,7 @@ def test_relation_candidates_are_those_that_are_drawn(graph, targets):
     assert "entity" not in found
 
 
+@settings(max_examples=50)
 @given(triples, triples, st.sampled_from([0.3, 0.5, 1.0]))
 def test_similar_relations_by_definition(graph, targets, threshold):
     of = {name: {(head, tail) for head, rel, tail in graph + targets if rel == name} for name in range(3)}
@@ -151,6 +154,7 @@ def test_similar_relations_by_definition(graph, targets, threshold):
     assert len(found) == len(expected)
 
 
+@settings(max_examples=50)
 @given(triples, triples)
 def test_two_hop_patterns_by_definition(graph, targets):
     steps = [(head, f"r{rel}", tail) for head, rel, tail in graph] + [

@@ -116,10 +116,10 @@ def test_the_audit_of_a_dataset_holds_every_draw(monkeypatch):
 
 
 @pytest.mark.parametrize("name", released.FOLDERS)
-def test_no_candidate_of_a_released_dataset_is_a_known_triple(name, mirror):
+def test_no_candidate_of_a_released_dataset_is_a_known_triple(name, mirror, audited):
     split = released.dataset(name, mirror).test
     known = {tuple(row) for row in np.concatenate((split.graph, split.targets)).tolist()}
-    parts = audit_candidates(split)
+    parts = audited(name).candidates
     assert len(parts) == 18
     for part in parts:
         assert (part.false_negatives, part.without) == (0, 0)
@@ -141,9 +141,8 @@ def test_no_candidate_of_a_released_dataset_is_a_known_triple(name, mirror):
     ("name", "drawn", "mrr", "hits"),
     [("metafam", 27, 0.1403, 0.3571), ("wikitopics-mt1/health", 6, 0.3704, 1.0), ("fbnell", 50, 0.0886, 0.1961)],
 )
-def test_how_hard_chance_makes_the_relation_protocol(name, drawn, mrr, hits, mirror):
-    parts = audit_candidates(released.dataset(name, mirror).test)
-    for part in parts:
+def test_how_hard_chance_makes_the_relation_protocol(name, drawn, mrr, hits, audited):
+    for part in audited(name).candidates:
         if (part.protocol, part.vocabulary) == ("relation", "present"):
             assert part.drawn["relation"] == pytest.approx(drawn, abs=0.01)
             assert part.short == (drawn < 50)

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mtbench.builders.dumps.dump import read_dump
@@ -93,6 +93,7 @@ numbers = st.integers(1, 100_000) | st.integers(1 << 28, 999_999_999)
 wikidata_rows = st.lists(st.tuples(numbers, st.integers(1, 999_999), numbers), min_size=1, max_size=30)
 
 
+@settings(max_examples=50)
 @given(wikidata_rows, st.integers(1, 100))
 def test_wikidata_numbers_of_any_size(tmp_path_factory, rows, block_bytes):
     rows = [(f"Q{head}", f"P{relation}", f"Q{tail}") for head, relation, tail in rows]
@@ -110,6 +111,7 @@ def test_reading_does_not_import_pandas(tmp_path, rows):
     subprocess.run([sys.executable, "-c", code, str(path)], check=True)
 
 
+@settings(max_examples=30)
 @given(wikidata_rows)
 def test_order_of_names_is_that_of_text(tmp_path_factory, rows):
     path = tmp_path_factory.mktemp("dump") / "dump.txt"

@@ -3,7 +3,7 @@ from __future__ import annotations
 from itertools import combinations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mtbench.comparison.comparing import holm, letters, rank_intervals
@@ -39,6 +39,7 @@ def relations(draw):
     return number, draw(st.lists(st.sampled_from(pairs), unique=True)) if pairs else []
 
 
+@settings(max_examples=50)
 @given(relations())
 def test_two_models_share_a_letter_exactly_if_they_do_not_differ(case):
     number, different = case

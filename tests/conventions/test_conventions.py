@@ -125,7 +125,7 @@ def plain_figures(ranks, sampled):
     found = {"mr": np.mean(ranks), "mrr": np.mean([1 / rank for rank in ranks])}
     for k in HITS:
         plain = [rank <= k for rank in ranks]
-        found[f"hits@{k}"] = np.mean([binom.cdf(k - 1, 49, (rank - 1) / 50) for rank in ranks] if sampled else plain)
+        found[f"hits@{k}"] = np.mean(binom.cdf(k - 1, 49, (np.array(ranks) - 1) / 50) if sampled else plain)
     return found
 
 

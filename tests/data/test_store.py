@@ -47,7 +47,7 @@ def everything(directory: Path) -> dict[str, bytes]:
     return {str(path.relative_to(directory)): path.read_bytes() for path in directory.rglob("*") if path.is_file()}
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(graph=TRIPLES, targets=TRIPLES, extra_slots=st.integers(0, 3), tasks=st.none() | NAMES)
 def test_any_dataset_comes_back_as_it_was(toy, graph, targets, extra_slots, tasks):
     slots = (extra_slots + len(graph), extra_slots + len(targets))

@@ -9,9 +9,9 @@ from urllib.parse import urlsplit
 
 import numpy as np
 import pytest
+import released
 import toys
 
-import mtbench
 from mtbench.data import catalog
 from mtbench.errors import DatasetError, UnknownNameError, UsageError
 from mtbench.export import arrays
@@ -31,9 +31,9 @@ def toy(monkeypatch):
     return toys.dataset()
 
 
-@pytest.fixture(scope="module")
-def metafam(tmp_path_factory):
-    return mtbench.build("metafam", out=tmp_path_factory.mktemp("data") / "metafam")
+@pytest.fixture
+def metafam():
+    return released.derived("metafam")
 
 
 def contents(directory):

@@ -6,7 +6,7 @@ import csv
 import io
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mtbench.errors import UnknownNameError
@@ -45,6 +45,7 @@ def test_csv_has_every_digit_and_quotes_commas():
     ]
 
 
+@settings(max_examples=50)
 @given(st.lists(st.lists(st.text(), min_size=3, max_size=3), min_size=1, max_size=4))
 def test_csv_reads_back(rows):
     rows = [[cell.replace("\r", " ").replace("\0", "") for cell in row] for row in rows]

@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from ranking_toys import optimistic, pessimistic
 
@@ -63,6 +63,7 @@ def exact_mean(greater, equal):
 
 
 @pytest.mark.parametrize("dense", [0, 1 << 16])
+@settings(max_examples=40)
 @given(counts, st.integers(1, 300))
 def test_counting_equal_pairs_first_does_not_change_a_bit(dense, pairs, times):
     greater, equal = (np.repeat(array, times) for array in arrays(pairs))

@@ -82,7 +82,7 @@ def test_dual_exact_counts_what_both_full_rankings_count(vocabulary):
 
 
 @ties_expected
-@settings(max_examples=80)
+@settings(max_examples=60)
 @given(
     split=splits(),
     protocol=protocols,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -127,11 +128,20 @@ def test_a_run_may_be_stopped_again_and_again(small, tmp_path, uninterrupted):
     assert_same_run(plan.out, uninterrupted("targets"))
 
 
-def stopped(small, tmp_path, where=("train", 3, 0)):
-    plan = plan_for(small, tmp_path / "run")
-    with pytest.raises(KeyboardInterrupt):
-        run(plan, Stop(*where))
-    return plan, tmp_path / ".run.partial" / "checkpoints"
+@pytest.fixture(scope="module")
+def stopped(small, tmp_path_factory):
+    """Return the function that leaves a folder as a run leaves it that is stopped somewhere, and the run's plan."""
+    made = {}
+
+    def leave(tmp_path, where=("train", 3, 0)):
+        if where not in made:
+            made[where] = tmp_path_factory.mktemp("stopped")
+            with pytest.raises(KeyboardInterrupt):
+                run(plan_for(small, made[where] / "run"), Stop(*where))
+        shutil.copytree(made[where] / ".run.partial", tmp_path / ".run.partial")
+        return plan_for(small, tmp_path / "run"), tmp_path / ".run.partial" / "checkpoints"
+
+    return leave
 
 
 def truncate(path):
@@ -175,8 +185,10 @@ def change(**values):
         ("train.json", change(weights="gone.safetensors")),
     ],
 )
-def test_a_damaged_checkpoint_is_refused_by_name_and_discarded_on_request(small, tmp_path, uninterrupted, name, damage):
-    plan, checkpoints = stopped(small, tmp_path)
+def test_a_damaged_checkpoint_is_refused_by_name_and_discarded_on_request(
+    tmp_path, stopped, uninterrupted, name, damage
+):
+    plan, checkpoints = stopped(tmp_path)
     damage(checkpoints / name)
     with pytest.raises(CorruptedFileError, match=r"train\.json: .*; discard it with --restart$"):
         run(plan)
@@ -196,8 +208,8 @@ def test_a_damaged_checkpoint_is_refused_by_name_and_discarded_on_request(small,
         ({"settings": {"tasks": "2"}}, "tasks: 3 there, 2 here"),
     ],
 )
-def test_a_checkpoint_of_other_options_is_refused_by_what_differs(small, tmp_path, other, message):
-    stopped(small, tmp_path)
+def test_a_checkpoint_of_other_options_is_refused_by_what_differs(small, tmp_path, stopped, other, message):
+    stopped(tmp_path)
     plan = plan_for(small, tmp_path / "run", **other)
     with pytest.raises(UsageError, match=message) as refused:
         run(plan)
@@ -205,8 +217,8 @@ def test_a_checkpoint_of_other_options_is_refused_by_what_differs(small, tmp_pat
     assert not plan.out.exists()
 
 
-def test_a_checkpoint_of_another_dataset_is_refused(small, tmp_path):
-    stopped(small, tmp_path)
+def test_a_checkpoint_of_another_dataset_is_refused(tmp_path, stopped):
+    stopped(tmp_path)
     mtbench.build("metafam", seed=4, train_trees=4, test_trees=2, out=tmp_path / "another")
     with pytest.raises(
         UsageError, match=r"content_sha256: .*dataset: metafam\[seed=3.*\] there, metafam\[seed=4.*\] here"
@@ -216,10 +228,10 @@ def test_a_checkpoint_of_another_dataset_is_refused(small, tmp_path):
 
 @pytest.mark.parametrize(("shown", "there"), [("hidden.weight: absent there", None), ("head.0.weight", (2, 2))])
 def test_a_checkpoint_of_a_network_that_was_built_differently_is_refused_by_layer(
-    small, tmp_path, monkeypatch, shown, there
+    tmp_path, stopped, monkeypatch, shown, there
 ):
     """The package changed between two processes: the options are the same, the network is not."""
-    plan, _ = stopped(small, tmp_path)
+    plan, _ = stopped(tmp_path)
     weights = State.weights
 
     def changed(state):
@@ -232,8 +244,8 @@ def test_a_checkpoint_of_a_network_that_was_built_differently_is_refused_by_laye
 
 
 @pytest.mark.parametrize("name", ["train.pt", "best.PTH", "model.pkl"])
-def test_a_pickled_checkpoint_is_refused_by_name_and_never_opened(small, tmp_path, name):
-    plan, checkpoints = stopped(small, tmp_path)
+def test_a_pickled_checkpoint_is_refused_by_name_and_never_opened(tmp_path, stopped, name):
+    plan, checkpoints = stopped(tmp_path)
     (checkpoints / name).write_bytes(b"cos\nsystem\n(S'touch opened'\ntR.")
     with pytest.raises(UsageError, match=rf"{name} is a pickled checkpoint, which is never loaded"):
         run(plan)
@@ -258,8 +270,8 @@ def test_the_memory_that_a_network_asks_for_and_does_not_get_is_a_result(small, 
     assert "memory" in result.warnings[0]
 
 
-def test_the_cost_of_a_resumed_run_is_that_of_both_processes(small, tmp_path):
-    plan, checkpoints = stopped(small, tmp_path)
+def test_the_cost_of_a_resumed_run_is_that_of_both_processes(tmp_path, stopped):
+    plan, checkpoints = stopped(tmp_path)
     file = checkpoints / "cost.json"
     assert json.loads(file.read_text(encoding="utf-8"))["seconds"] > 0
     file.write_text(json.dumps({"seconds": 7000, "peak": None}), encoding="utf-8")
@@ -267,16 +279,16 @@ def test_the_cost_of_a_resumed_run_is_that_of_both_processes(small, tmp_path):
     assert 7000 < load(plan.out).run.wall_seconds < 8000
 
 
-def test_restart_trains_anew(small, tmp_path):
-    plan, _ = stopped(small, tmp_path)
+def test_restart_trains_anew(tmp_path, stopped):
+    plan, _ = stopped(tmp_path)
     reports = []
     run(replace(plan, settings={**plan.settings, "width": "4"}, restart=True), reports.append)
     assert (reports[0].stage, reports[0].epoch) == ("train", 1)
     assert load(plan.out).run.hyperparameters["width"] == 4
 
 
-def test_a_finished_training_is_not_repeated_for_more_tasks(small, tmp_path):
-    plan, _ = stopped(small, tmp_path, where=("adapt", 1, 0))
+def test_a_finished_training_is_not_repeated_for_more_tasks(tmp_path, stopped):
+    plan, _ = stopped(tmp_path, where=("adapt", 1, 0))
     reports = []
     run(replace(plan, protocols=("all",), vocabularies=("all",)), reports.append)
     assert {report.stage for report in reports} == {"adapt"}
@@ -310,8 +322,8 @@ def test_a_dataset_with_the_same_training_graph_takes_over_the_training_and_adap
     assert_same_run(tmp_path / "taken", tmp_path / "trained")
 
 
-def test_an_unfinished_adaptation_to_another_graph_is_refused(small, tmp_path):
-    stopped(small, tmp_path, where=("adapt", 2, 0))
+def test_an_unfinished_adaptation_to_another_graph_is_refused(tmp_path, stopped):
+    stopped(tmp_path, where=("adapt", 2, 0))
     mtbench.build("metafam", seed=3, train_trees=4, test_trees=3, out=tmp_path / "sibling")
     with pytest.raises(UsageError, match=r"test_trees=2\] there, metafam\[seed=3,train_trees=4,test_trees=3\] here"):
         run(plan_for(tmp_path / "sibling", tmp_path / "run"))

@@ -1,4 +1,4 @@
-"""Datasets made of the released files, for tests that measure what was published."""
+"""Datasets made of the released files, or built as they were, for tests that measure what was published."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from mtbench.data import catalog
+from mtbench.data import building, catalog
 from mtbench.data.splits import Dataset, Split, encode, vocabulary
 
 COMMIT = "raw.githubusercontent.com/TownesZhou/InGram/d3200b62dad5c4b0c0ffe69f79049b7a0f634a76/data"
@@ -46,6 +46,12 @@ def dataset(name: str, mirror: Path) -> Dataset:
         lines = (mirror / COMMIT / FOLDERS[name] / file).read_text(encoding="utf-8").splitlines()
         rows.append([tuple(line.split("\t" if "\t" in line else " ")) for line in lines])
     return named(name, *rows, slots=SLOTS[name])
+
+
+@cache
+def derived(name: str) -> Dataset:
+    """Return a dataset that the catalogue says how to build, with its own options; built once, as above."""
+    return building.derive(name)
 
 
 def named(name, train, masked, test, missing, slots) -> Dataset:

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from pyarrow import csv
 
 from mtbench.builders.dumps.blocks import BLOCK_BYTES, COLUMNS, Block, read_blocks
+from mtbench.data.splits import unique
 from mtbench.errors import DatasetError
 from mtbench.names import IntArray, NameArray
 
@@ -148,8 +149,8 @@ class _NumberReader(_Reader):
         """Return the sorted numbers, no names, and the function from numbers to their ids."""
         largest = max(int(max(head.max(), tail.max())) for head, _, tail in self.blocks if len(head))
         if largest >= _LARGEST_TABLE:
-            parts = [np.unique(np.concatenate((head, tail))) for head, _, tail in self.blocks]
-            numbers = np.unique(np.concatenate(parts))
+            parts = [unique(np.concatenate((head, tail))) for head, _, tail in self.blocks]
+            numbers = unique(np.concatenate(parts))
             return numbers, (), lambda column: np.searchsorted(numbers, column)
         place = np.zeros(largest + 1, dtype=np.uint8)
         for head, _, tail in self.blocks:

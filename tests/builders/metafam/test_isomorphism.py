@@ -6,7 +6,7 @@ import random
 from itertools import combinations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mtbench.builders.metafam.trees import Tree, canonical_form, first_names, grow, grow_forest
@@ -54,6 +54,7 @@ def isomorphic(one: Tree, other: Tree) -> bool:
     return extend([])
 
 
+@settings(max_examples=50)
 @given(seed=seeds, size=st.integers(2, 59), shuffle=st.randoms(use_true_random=False))
 def test_relabelling_keeps_the_form(seed: int, size: int, shuffle: random.Random) -> None:
     tree = small_tree(seed, size)
@@ -123,6 +124,7 @@ def test_what_is_no_tree_is_refused(parents: list[tuple[int, int] | None], coupl
         canonical_form(parents, couples)
 
 
+@settings(max_examples=30)
 @given(seed=seeds)
 def test_forest_is_the_stream_without_repeats(seed: int) -> None:
     rng = random.Random(seed)

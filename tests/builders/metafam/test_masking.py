@@ -70,7 +70,7 @@ def masked_tree(seed: int, rule: Rule) -> tuple[Tree, list[LocalTriple], list[Lo
     return tree, closure, mask(rule, tree, closure, ONTOLOGY)
 
 
-@settings(max_examples=40)
+@settings(max_examples=15)
 @given(seed=st.integers(0, 2**32), rule=rules)
 def test_observable_and_masked_are_the_closure(seed: int, rule: Rule) -> None:
     _, closure, masked = masked_tree(seed, rule)
@@ -78,7 +78,7 @@ def test_observable_and_masked_are_the_closure(seed: int, rule: Rule) -> None:
     assert Counter([*visible, *masked]) == Counter(closure)
 
 
-@settings(max_examples=40)
+@settings(max_examples=15)
 @given(seed=st.integers(0, 2**32), rule=rules)
 def test_the_inverse_of_every_masked_triple_is_observable(seed: int, rule: Rule) -> None:
     tree, closure, masked = masked_tree(seed, rule)
@@ -91,7 +91,7 @@ def test_the_inverse_of_every_masked_triple_is_observable(seed: int, rule: Rule)
         assert (tail, inverse, head) in visible
 
 
-@settings(max_examples=40)
+@settings(max_examples=15)
 @given(seed=st.integers(0, 2**32))
 def test_mother_father_counts(seed: int) -> None:
     tree, _, masked = masked_tree(seed, "mother/father")
@@ -107,7 +107,7 @@ def test_mother_father_counts(seed: int) -> None:
     assert kinds[MOTHER] == sum(children[couple] > 1 and daughters[couple] > 0 for couple in children)
 
 
-@settings(max_examples=40)
+@settings(max_examples=15)
 @given(seed=st.integers(0, 2**32))
 def test_son_daughter_counts(seed: int) -> None:
     tree, _, masked = masked_tree(seed, "son/daughter")

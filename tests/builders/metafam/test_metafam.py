@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from released import derived
 
 import mtbench
 from mtbench.builders.metafam.ontology import PACKAGED
@@ -27,9 +28,9 @@ SMALL = {"train_trees": 3, "test_trees": 2}
 ROOT = Path(__file__).resolve().parents[3]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def released() -> Dataset:
-    return build()
+    return derived("metafam")
 
 
 def rows(data: Dataset, split: str, part: str) -> list[tuple[str, str, str]]:

@@ -77,7 +77,7 @@ def random_tree(seed: int, size: int = 26) -> Tree:
     return grow(random.Random(seed), first_names(), size=size, depth=5, branching=5)
 
 
-@settings(max_examples=50)
+@settings(max_examples=20)
 @given(seed=seeds, size=st.integers(2, 45))
 def test_closure_is_the_definitions(seed: int, size: int) -> None:
     tree = random_tree(seed, size)
@@ -90,7 +90,7 @@ def test_closure_is_the_definitions(seed: int, size: int) -> None:
     assert derive(ontology, tree) == expected
 
 
-@settings(max_examples=50)
+@settings(max_examples=20)
 @given(seed=seeds)
 def test_counts_agree_and_pairs_have_one_relation(seed: int) -> None:
     tree = random_tree(seed)
