@@ -129,9 +129,9 @@ def test_the_package_runs_as_a_module():
 
 
 def test_tables_are_neither_cut_nor_wrapped_when_piped(capsys):
-    output.say_table(("Name", "Number", "Text"), [("n" * 300, 1234567, None), ("[b]", 2, "t" * 300)])
+    output.say_table(("Name", "Number", "Text"), [("n" * 300, 1234567, None), ("[b]:cat:", 2, "t" * 300)])
     out = capsys.readouterr().out
     assert "n" * 300 in out
     assert "t" * 300 in out
     assert [line.split()[1] for line in out.splitlines()[2:]] == ["1,234,567", "2"]
-    assert out.splitlines()[3].startswith("[b]")
+    assert out.splitlines()[3].startswith("[b]:cat: ")
