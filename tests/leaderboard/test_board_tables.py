@@ -6,7 +6,7 @@ import shutil
 from dataclasses import replace
 
 import pytest
-from site_toys import HOSTILE, PUBLISHED
+from site_toys import HOSTILE, PUBLISHED, offline
 
 from leaderboard.board import tables
 from leaderboard.board.ranking import rank
@@ -57,6 +57,25 @@ def test_an_entry_that_is_not_ranked_says_so_and_is_never_the_best(board):
     assert row[1].endswith(", not ranked")
     assert "**" not in row[1]
     assert rows(text, "Out of memory") == [["Out of memory", "OOM", "-"]]
+
+
+def test_floors_and_chance_are_those_of_finished_runs(board):
+    (part,) = (one for one in board.datasets if one.name == "metafam")
+    result = line_of(board, "isdea").entry.runs["metafam"][0].headline
+    assert part.yardsticks["dual", "present"] == {**result.floors, "chance": result.chance}
+
+
+def test_without_the_dataset_entries_are_ranked_by_their_means(tmp_path):
+    for slug in ("isdea", "isdea-homo", "nbfnet-homo"):
+        shutil.copytree(PUBLISHED / slug / "fbnell" / "seed0", tmp_path / slug / "fbnell" / "seed0")
+        shutil.copy(PUBLISHED / slug / "card.toml", tmp_path / slug)
+    with offline(tmp_path / "cache"):
+        found = rank([entries.load(tmp_path / slug) for slug in ("isdea", "isdea-homo", "nbfnet-homo")])
+    (part,) = (one for one in found.datasets if one.name == "fbnell")
+    assert part.remarks[0].startswith("no intervals and no tied groups")
+    assert [(line.place.best, line.place.worst) for line in part.lines] == [(1, 1), (2, 2), (3, 3)]
+    means = [line.figure().mean for line in part.lines]
+    assert means == sorted(means, reverse=True)
 
 
 def test_markdown_has_every_table_and_the_reasons(board):
