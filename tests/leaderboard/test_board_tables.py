@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from dataclasses import replace
 
@@ -9,9 +10,10 @@ import pytest
 from site_toys import HOSTILE, PUBLISHED, offline
 
 from leaderboard.board import tables
-from leaderboard.board.ranking import rank
+from leaderboard.board.ranking import overlap, rank
 from leaderboard.board.readings import PAPER
 from leaderboard.entries import checks, entries
+from leaderboard.entries.cards import CARD_BYTES, SubmissionError
 from mtbench.files.tables import MARKDOWN
 
 
@@ -126,3 +128,32 @@ def test_every_entry_of_a_model_of_the_paper_stands_beside_its_row(tmp_path):
     assert own == variant == part.reported["isdea"]
     assert len(rows(tables.summary(found), "ISDEA")) == 2
     assert tables.summary(found).count("0.292 / ") == 2
+
+
+def test_what_is_no_entry_is_refused(tmp_path):
+    (tmp_path / "Not a slug").mkdir()
+    with pytest.raises(SubmissionError, match="an entry is named with small letters"):
+        entries.load(tmp_path / "Not a slug")
+    (tmp_path / "empty").mkdir()
+    shutil.copy(PUBLISHED / "isdea" / "card.toml", tmp_path / "empty")
+    with pytest.raises(SubmissionError, match="no run directories in it"):
+        entries.load(tmp_path / "empty")
+    (tmp_path / "empty" / "card.toml").write_text("#" * (CARD_BYTES + 1), encoding="utf-8")
+    with pytest.raises(SubmissionError, match=f"more than {CARD_BYTES:,} bytes"):
+        entries.load(tmp_path / "empty")
+
+
+def test_runs_on_another_version_of_the_dataset_are_not_ranked(tmp_path):
+    run = tmp_path / "isdea" / "metafam" / "seed0"
+    shutil.copytree(PUBLISHED / "isdea" / "metafam" / "seed0", run)
+    shutil.copy(PUBLISHED / "isdea" / "card.toml", tmp_path / "isdea")
+    for path in run.rglob("result.json"):
+        payload = json.loads(path.read_text(encoding="utf-8")) | {"dataset_version": "0.9"}
+        path.write_text(json.dumps(payload), encoding="utf-8")
+    (line,) = rank([entries.load(tmp_path / "isdea")], draws=100).lines("isdea")
+    assert line.place is None
+    assert any("is outdated: dataset version 0.9, now" in remark for remark in line.remarks)
+
+
+def test_of_a_graph_nobody_knows_no_overlap_is_told():
+    assert overlap("metafam", "somebodys-graph/train").seen is None
