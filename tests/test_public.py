@@ -27,6 +27,10 @@ def test_every_public_name_is_there(name):
     assert name in dir(mtbench)
 
 
+def test_names_are_listed_before_they_are_used():
+    assert run("import mtbench; print(set(mtbench.__all__) - set(dir(mtbench)))") == "set()\n"
+
+
 def test_an_unknown_name_is_an_attribute_error():
     with pytest.raises(AttributeError, match="no attribute 'laod'"):
         _ = mtbench.laod

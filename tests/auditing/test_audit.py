@@ -127,6 +127,14 @@ def test_targets_by_definition(graph, targets):
     assert found.unseen_relations == sum(row[1] not in {other for _, other, _ in graph} for row in targets)
 
 
+@pytest.mark.parametrize(("others", "told"), [(9, True), (10, False)])
+def test_reversed_pairs_are_a_finding_from_a_tenth_of_the_targets_on(others, told):
+    test = [("bob", "child", "ann"), *(("ann", "parent", f"x{number}") for number in range(others))]
+    findings = mtbench.audit(released.named("kin", KIN, KIN[:1], KIN[:1], test, slots=(3, 3))).findings
+    sentence = f"test targets: for 1 of {1 + others} a triple from tail to head is observable"
+    assert any(finding.startswith(sentence) for finding in findings) is told
+
+
 @settings(max_examples=50)
 @given(triples, triples.filter(bool))
 def test_relation_candidates_are_those_that_are_drawn(graph, targets):

@@ -43,6 +43,13 @@ def test_a_sound_scorer_passes(run):
     assert out.endswith(f"{NAME}:by_degree on synthetic: 9 pass, 0 fail, 0 not applicable\n")
 
 
+def test_a_module_beside_us_is_found_before_one_of_the_same_name(run, monkeypatch, tmp_path):
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / f"{NAME}.py").write_text("by_degree = None\n", encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path / "elsewhere")
+    assert run("check", f"{NAME}:by_degree")[0] == 0
+
+
 def test_a_failed_check_is_exit_code_1(run):
     code, out, _ = run("check", f"{NAME}:by_id")
     assert code == 1

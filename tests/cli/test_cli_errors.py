@@ -129,9 +129,14 @@ def test_the_package_runs_as_a_module():
 
 
 def test_tables_are_neither_cut_nor_wrapped_when_piped(capsys):
-    output.say_table(("Name", "Number", "Text"), [("n" * 300, 1234567, None), ("[b]", 2, "t" * 300)])
+    output.say_table(("Name", "Number", "Text"), [("n" * 300, 1234567, None), ("[b]:cat:", 2, "t" * 300)])
     out = capsys.readouterr().out
     assert "n" * 300 in out
     assert "t" * 300 in out
     assert [line.split()[1] for line in out.splitlines()[2:]] == ["1,234,567", "2"]
-    assert out.splitlines()[3].startswith("[b]")
+    assert out.splitlines()[3].startswith("[b]:cat: ")
+
+
+def test_json_is_laid_out_and_names_are_left_as_they_are(capsys):
+    output.say_json({"são": [1]})
+    assert capsys.readouterr().out == '{\n  "são": [\n    1\n  ]\n}\n'

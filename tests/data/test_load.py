@@ -14,7 +14,7 @@ import mtbench
 from mtbench.data import building as build
 from mtbench.data import catalog, store
 from mtbench.data import loading as datasets
-from mtbench.errors import CorruptedFileError, DatasetError, UnknownNameError, UsageError
+from mtbench.errors import CorruptedFileError, DatasetError, UnknownNameError, UsageError, nearest
 from mtbench.files import atomic
 
 KILLED = """
@@ -154,6 +154,10 @@ def test_the_nearest_name_is_proposed():
         mtbench.load("toyy")
     with pytest.raises(UnknownNameError, match="unknown toy parameter 'sed': did you mean seed"):
         mtbench.build("toy", sed=3)
+
+
+def test_at_most_three_near_names_are_proposed_whatever_their_case():
+    assert nearest("TOY", ["toy1", "Toy2", "toy3", "toy4", "zoology"]) == ["toy4", "toy3", "Toy2"]
 
 
 @pytest.mark.parametrize(

@@ -252,6 +252,20 @@ def test_splits_that_do_not_fit_together_are_not_stored(tmp_path):
         assert not (tmp_path / "bad").exists()
 
 
+def test_a_split_whose_ids_have_no_names_is_refused():
+    good = toys.dataset().test
+    beyond, below = good.targets.copy(), good.graph.copy()
+    beyond[1, 2], below[0, 1] = good.num_entities, -1
+    for changes, reason in (
+        ({"targets": beyond}, "1 rows of targets have ids outside the vocabulary, first at row 1"),
+        ({"graph": below}, "1 rows of graph have ids outside the vocabulary, first at row 0"),
+        ({"graph": good.graph[:, :2]}, r"graph must be int64 of shape \(n, 3\), not int64 of shape \(3, 2\)"),
+        ({"relation_slots": 1}, "1 relation slots cannot hold 2 relations"),
+    ):
+        with pytest.raises(DatasetError, match=reason):
+            replace(good, **changes)
+
+
 def test_an_existing_dataset_is_read_and_not_made_again(stored):
     toys.assert_same(store.obtain(stored, pytest.fail), toys.dataset())
 

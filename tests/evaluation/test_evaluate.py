@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from ranking_toys import hashed, random_split, small, splits
 
 import mtbench
-from mtbench.errors import ScoreError, UnknownNameError, UsageError
+from mtbench.errors import DatasetError, ScoreError, UnknownNameError, UsageError
 from mtbench.evaluation.tasks import Task, evaluate, task
 from mtbench.ranking.candidates import PROTOCOLS, SAMPLED, VOCABULARIES, draw
 from mtbench.results.result import MtbenchWarning
@@ -273,6 +273,13 @@ def test_candidates_of_another_split_are_refused():
             Task(other, draw(split))
 
 
+def test_more_triples_than_int64_are_refused():
+    # Four entities: 4 * 4 * 2**59 triples are one more than int64 counts.
+    chosen = task(replace(small(), relation_slots=2**59), "entity")
+    with pytest.raises(DatasetError, match=f"4 entities and {2**59} relation slots give more triples than int64"):
+        chosen.run(hashed)
+
+
 def sentences(score, split=None, **arguments):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -287,17 +294,21 @@ def test_wide_bounds_are_flagged_with_both():
     assert sentence.startswith("40 of 40 targets tie with a candidate, and the MRR is 1.0000 or 0.0")
 
 
-def test_narrow_bounds_are_not_flagged():
-    split = random_split(14)
-    chosen = task(split, "entity")
-    head, relation, tail = split.targets[0].tolist()
+def one_tie(chosen, value):
+    """Return different probabilities for all triples but the first target and its first tail, which have one value."""
+    head, relation, tail = chosen.split.targets[0].tolist()
     tied = {(head, relation, tail), (head, relation, int(chosen.candidates.side("tail")[0][0, 0]))}
 
     def score(triples):
-        last = [tuple(row) in tied for row in triples.tolist()]
-        return np.where(last, -1, hashed(triples, 1000003))
+        told = [tuple(row) in tied for row in triples.tolist()]
+        return np.where(told, value, (1 + hashed(triples, 1000003)) / 1000005)
 
-    result = chosen.run(score)
+    return score
+
+
+def test_narrow_bounds_are_not_flagged():
+    chosen = task(random_split(14), "entity")
+    result = chosen.run(one_tie(chosen, -1))
     assert result.tie_rate == 1 / 40
     assert 0 < result.optimistic["mrr"] - result.pessimistic["mrr"] < 0.02
     assert result.warnings == ()
@@ -321,6 +332,13 @@ def test_saturated_probabilities_are_flagged():
     assert any("exactly 0 or 1" in sentence and "return logits" in sentence for sentence in found)
     binary = sentences(lambda triples: (hashed(triples) > 3) * 1.0)
     assert not any("logits" in sentence for sentence in binary)
+
+
+@pytest.mark.parametrize("value", [0, 1])
+def test_one_saturated_probability_is_flagged(value):
+    split = random_split(14)
+    (sentence,) = sentences(one_tie(task(split, "entity"), value), split, protocol="entity")
+    assert "exactly 0 or 1" in sentence
 
 
 def test_targets_without_candidates_are_flagged():

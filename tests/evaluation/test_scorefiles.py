@@ -195,11 +195,16 @@ def put(row, column, value):
 
 REFUSALS = {
     "missing": (drop([0, 2, 3, 4]), r"4 of \d+ triples have no score: \(ann, knows, ann\); .*; .*; and 1 more\. Score"),
+    "missing three": (drop([0, 2, 3]), r"3 of \d+ triples have no score: \(.*\); \(.*\); \([^;]*\)\. Score every one"),
     "missing one": (drop([0]), r"1 of \d+ triples have no score: \(ann, knows, ann\)\. Score every one"),
     "repeated": (again([0.0, 1.0]), r"2 triples are scored more than once, 2 of them with different scores: \(ann, kn"),
     "repeated equally": (lambda f: pd.concat([f, f[:1]]), r"1 triples .* once, 0 of them .* equal ones too"),
     "repeated and missing": (lambda f: pd.concat([f[1:], f[1:2]]), r"1 of \d+ triples have no.*1 triples are scored"),
     "nobody": (put(1, "tail", "zoe"), r"column tail has unknown names \(1 in 1 of its rows\): 'zoe'\. Names are those"),
+    "nobodies": (
+        lambda f: f.assign(tail=[*(["zoe", "xi", "moe", "ulf"] * len(f))[: len(f)]]),
+        r"column tail has unknown names \(4 in (\d+) of its rows\): 'zoe', 'xi', 'moe' and 1 more\. Names are those",
+    ),
     "misspelt": (put(1, "relation", "knowz"), r"column relation has unknown.*'knowz' \(did you mean 'knows'\?\)"),
     "nan": (put(1, "score", np.nan), r"1 of \d+ scores are empty \(null or NaN\): \(.*\)\. Such a score has no rank"),
     "infinite": (put(1, "score", np.inf), r"1 of \d+ scores are not finite \(0 NaN, 1 infinite\)"),

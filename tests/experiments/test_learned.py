@@ -146,6 +146,7 @@ def test_the_curves_are_the_history_and_the_best_epoch_is_marked(figures, tmp_pa
     draw_training(HISTORY, "a $ and a $", tmp_path / "training.png")
     loss, mrr, moves = figures[0].axes
     assert [list(line.get_ydata()) for line in loss.get_lines()] == [[0.9, 0.7], [0.8]]
+    assert [axes.get_legend() is not None for axes in (loss, mrr, moves)] == [True, False, True]
     assert [text.get_text() for text in mrr.texts] == ["0.300 in epoch 2"]
     assert [axes.get_title() for axes in (loss, mrr, moves)] == [
         "Training loss",
@@ -153,6 +154,14 @@ def test_the_curves_are_the_history_and_the_best_epoch_is_marked(figures, tmp_pa
         "Relations moved to another task",
     ]
     assert (tmp_path / "training.png").stat().st_size > 10_000
+
+
+@drawn
+@pytest.mark.parametrize(("epochs", "marker"), [(30, "o"), (31, "None")])
+def test_epochs_are_marked_while_there_are_few(figures, tmp_path, epochs, marker):
+    draw_training({"train": [{"epoch": 1 + number, "loss": 1.0} for number in range(epochs)]}, "", tmp_path / "t.png")
+    assert [line.get_marker() for line in figures[0].axes[0].get_lines()] == [marker]
+    assert figures[0].axes[0].get_legend() is None
 
 
 @drawn

@@ -79,9 +79,11 @@ def test_the_card_names_every_file_and_says_what_is_known(toy, tmp_path):
 
 def test_the_front_matter_is_yaml_that_the_hub_understands(toy):
     yaml = pytest.importorskip("yaml")
-    awkward = replace(toy, info=replace(toy.info, title='A: "quoted" # title\\', licence="MIT (ours)"))
-    found = yaml.safe_load("\n".join(front_matter(huggingface.card(awkward, tables(awkward)))))
-    assert found["pretty_name"] == 'A: "quoted" # title\\'
+    awkward = replace(toy, info=replace(toy.info, title='A: "quoted" # títle\\', licence="MIT (ours)"))
+    lines = front_matter(huggingface.card(awkward, tables(awkward)))
+    assert "títle" in lines[0]
+    found = yaml.safe_load("\n".join(lines))
+    assert found["pretty_name"] == 'A: "quoted" # títle\\'
     assert found["license"] == "mit"
     assert found["configs"][0] == {
         "config_name": "graph",
@@ -115,6 +117,11 @@ def test_croissant_describes_the_files_beside_it(toy, tmp_path):
         assert field["source"]["extract"]["column"] in columns
         if "references" in field:
             assert field["references"]["field"]["@id"] in fields
+    assert {row["@id"]: row["key"]["@id"] for row in found["recordSet"] if "key" in row} == {
+        f"{table}-{split}": f"{table}-{split}/{column}"
+        for table, column in (("entities", "entity"), ("relations", "relation"))
+        for split in ("train", "test")
+    }
     assert fields["targets-validation/head"]["references"]["field"]["@id"] == "entities-train/entity"
     assert fields["targets-test/relation"]["references"]["field"]["@id"] == "relations-test/relation"
     assert len({row["@id"] for row in [*found["distribution"], *found["recordSet"], *fields.values()]}) == 16 + len(
@@ -127,4 +134,5 @@ def test_croissant_takes_authors_and_year_from_the_citation(toy):
     found = croissant.metadata(data, tables(data))
     assert [row["name"] for row in found["creator"]] == ["Jincheng Zhou", "Beatrice Bevilacqua", "Bruno Ribeiro"]
     assert found["datePublished"] == "2023-01-01"
+    assert found["url"] == data.info.sources[0].url
     assert "datePublished" not in croissant.metadata(toy, tables(toy))

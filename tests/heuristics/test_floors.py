@@ -22,7 +22,7 @@ from mtbench.heuristics.figures import FLOORS, Floors, floor, measure
 from mtbench.heuristics.paths import DAMPING, STEPS
 from mtbench.metrics.closed import chance
 from mtbench.names import METRICS
-from mtbench.ranking.candidates import PROTOCOLS, VOCABULARIES
+from mtbench.ranking.candidates import PROTOCOLS, SAMPLED, VOCABULARIES
 
 NAMES = tuple(FLOORS)
 RELATION_BLIND = ("entity_degree", "common_neighbours", "personalised_pagerank", "inverse_visible")
@@ -171,6 +171,14 @@ def test_a_floor_is_evaluated_like_any_other_scorer(protocol, vocabulary, name):
 def test_tasks_of_one_split_are_measured_together(name):
     tasks = [task(random_split(4), protocol) for protocol in PROTOCOLS]
     assert measure(name, tasks) == [chosen.floors[name] for chosen in tasks]
+
+
+def test_what_several_tasks_ask_for_is_scored_once(monkeypatch):
+    asked = []
+    monkeypatch.setattr(floors, "floor", lambda name, split: lambda triples: asked.append(triples) or hashed(triples))
+    measure("any", [task(random_split(4), protocol) for protocol in SAMPLED])
+    triples = np.concatenate(asked)
+    assert len(np.unique(triples, axis=0)) == len(triples)
 
 
 @pytest.mark.parametrize("name", RELATION_BLIND)

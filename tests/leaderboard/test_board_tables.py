@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from dataclasses import replace
 
 import pytest
-from site_toys import HOSTILE, PUBLISHED
+from site_toys import HOSTILE, PUBLISHED, offline
 
 from leaderboard.board import tables
-from leaderboard.board.ranking import rank
+from leaderboard.board.ranking import overlap, rank
 from leaderboard.board.readings import PAPER
 from leaderboard.entries import checks, entries
+from leaderboard.entries.cards import CARD_BYTES, SubmissionError
 from mtbench.files.tables import MARKDOWN
 
 
@@ -57,6 +59,25 @@ def test_an_entry_that_is_not_ranked_says_so_and_is_never_the_best(board):
     assert row[1].endswith(", not ranked")
     assert "**" not in row[1]
     assert rows(text, "Out of memory") == [["Out of memory", "OOM", "-"]]
+
+
+def test_floors_and_chance_are_those_of_finished_runs(board):
+    (part,) = (one for one in board.datasets if one.name == "metafam")
+    result = line_of(board, "isdea").entry.runs["metafam"][0].headline
+    assert part.yardsticks["dual", "present"] == {**result.floors, "chance": result.chance}
+
+
+def test_without_the_dataset_entries_are_ranked_by_their_means(tmp_path):
+    for slug in ("isdea", "isdea-homo", "nbfnet-homo"):
+        shutil.copytree(PUBLISHED / slug / "fbnell" / "seed0", tmp_path / slug / "fbnell" / "seed0")
+        shutil.copy(PUBLISHED / slug / "card.toml", tmp_path / slug)
+    with offline(tmp_path / "cache"):
+        found = rank([entries.load(tmp_path / slug) for slug in ("isdea", "isdea-homo", "nbfnet-homo")])
+    (part,) = (one for one in found.datasets if one.name == "fbnell")
+    assert part.remarks[0].startswith("no intervals and no tied groups")
+    assert [(line.place.best, line.place.worst) for line in part.lines] == [(1, 1), (2, 2), (3, 3)]
+    means = [line.figure().mean for line in part.lines]
+    assert means == sorted(means, reverse=True)
 
 
 def test_markdown_has_every_table_and_the_reasons(board):
@@ -107,3 +128,32 @@ def test_every_entry_of_a_model_of_the_paper_stands_beside_its_row(tmp_path):
     assert own == variant == part.reported["isdea"]
     assert len(rows(tables.summary(found), "ISDEA")) == 2
     assert tables.summary(found).count("0.292 / ") == 2
+
+
+def test_what_is_no_entry_is_refused(tmp_path):
+    (tmp_path / "Not a slug").mkdir()
+    with pytest.raises(SubmissionError, match="an entry is named with small letters"):
+        entries.load(tmp_path / "Not a slug")
+    (tmp_path / "empty").mkdir()
+    shutil.copy(PUBLISHED / "isdea" / "card.toml", tmp_path / "empty")
+    with pytest.raises(SubmissionError, match="no run directories in it"):
+        entries.load(tmp_path / "empty")
+    (tmp_path / "empty" / "card.toml").write_text("#" * (CARD_BYTES + 1), encoding="utf-8")
+    with pytest.raises(SubmissionError, match=f"more than {CARD_BYTES:,} bytes"):
+        entries.load(tmp_path / "empty")
+
+
+def test_runs_on_another_version_of_the_dataset_are_not_ranked(tmp_path):
+    run = tmp_path / "isdea" / "metafam" / "seed0"
+    shutil.copytree(PUBLISHED / "isdea" / "metafam" / "seed0", run)
+    shutil.copy(PUBLISHED / "isdea" / "card.toml", tmp_path / "isdea")
+    for path in run.rglob("result.json"):
+        payload = json.loads(path.read_text(encoding="utf-8")) | {"dataset_version": "0.9"}
+        path.write_text(json.dumps(payload), encoding="utf-8")
+    (line,) = rank([entries.load(tmp_path / "isdea")], draws=100).lines("isdea")
+    assert line.place is None
+    assert any("is outdated: dataset version 0.9, now" in remark for remark in line.remarks)
+
+
+def test_of_a_graph_nobody_knows_no_overlap_is_told():
+    assert overlap("metafam", "somebodys-graph/train").seen is None

@@ -147,6 +147,8 @@ def test_a_file_of_fingerprints_is_read_in_parts(tmp_path, monkeypatch):
     table = pq.read_table(path)
     assert table.column_names == ["kind", "fingerprint"]
     assert table.column("kind").unique().to_pylist() == list(KINDS)
+    columns = [pq.read_metadata(path).row_group(0).column(number) for number in range(2)]
+    assert ["RLE_DICTIONARY" in column.encodings for column in columns] == [True, False]
     parts = list(fingerprint_files.read(path))
     assert max(sum(len(getattr(part, kind)) for kind in KINDS) for part in parts) == 3
     assert mtbench.contamination(split, path).graph.exact == Seen(300, 300)
@@ -195,6 +197,16 @@ def test_fingerprints_of_another_version_are_refused(tmp_path, monkeypatch):
     monkeypatch.undo()
     with pytest.raises(DatasetError, match="holds fingerprints of version b'0', this is 1: write them again"):
         mtbench.contamination(small(), tmp_path / "old.parquet")
+
+
+@pytest.mark.parametrize(
+    ("key", "columns"),
+    [("other", {"kind": ["triple"], "fingerprint": [1]}), ("mtbench_fingerprints", {"kind": ["triple"]})],
+)
+def test_a_table_that_only_looks_like_fingerprints_is_read_as_triples(tmp_path, key, columns):
+    pq.write_table(pa.table(columns).replace_schema_metadata({key: "1"}), tmp_path / "a.parquet")
+    with pytest.raises(DatasetError, match="column"):
+        mtbench.contamination(small(), tmp_path / "a.parquet")
 
 
 def test_wikitopics_is_in_wikidata5m(mirror, excerpt):

@@ -162,6 +162,17 @@ def test_long_rankings_have_logarithmic_axes(tmp_path):
     assert len(list(tmp_path.iterdir())) == 2
 
 
+@pytest.mark.parametrize(("most", "scale"), [(99, "linear"), (100, "log")])
+def test_axes_are_logarithmic_from_more_than_a_hundred_ranks_on(tmp_path, monkeypatch, most, scale):
+    drawn, plain = [], pictures.plain
+    monkeypatch.setattr(pictures, "plain", lambda axes, *words: drawn.append(axes) or plain(axes, *words))
+    tails = FIRST.ranks.sides["tail"]
+    sides = {"tail": replace(tails, count=np.full_like(tails.count, most))}
+    found = replace(FIRST, ranks=replace(FIRST.ranks, sides=sides))
+    plots.draw_ranks([found], tmp_path / "ranks.png")
+    assert [axes.get_xscale() for axes in drawn] == [scale]
+
+
 @given(st.lists(st.text(alphabet="ab/", max_size=60), unique=True, max_size=20), st.integers(8, 40))
 def test_shortened_names_stay_apart(names, longest):
     short = pictures.shorten(names, longest)

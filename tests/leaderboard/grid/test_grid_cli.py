@@ -106,7 +106,7 @@ def test_a_plan_shows_what_would_run_and_trains_nothing(mtbench_grid, small, tmp
 def test_a_budget_that_is_over_says_what_is_left_and_how_to_go_on(mtbench_grid, small, monkeypatch):
     for module in (work, engines):
         monkeypatch.setattr(module, "over", lambda deadline: deadline is not None and len(gridtoys.diary()) > 5)
-    words = (COUNTING, "--dataset", small, "--seeds", "0-2", "--out", "kept", "--budget", "1h")
+    words = (COUNTING, "--dataset", small, "--seeds", "0-2", "--without-names", "--out", "kept", "--budget", "1h")
     code, out, err = mtbench_grid(*words)
     assert code == 0
     assert [line.split()[1] for line in out.splitlines()[:-1]] == ["ok", "stopped"]
