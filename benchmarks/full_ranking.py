@@ -103,7 +103,7 @@ def measure(protocol: str, kind: str, entities: int, targets: int) -> dict[str, 
     before, start = peak_mb(), time.perf_counter()
     chosen.run(scorer)
     return {
-        "triples": int(chosen.candidates.counts.sum()),
+        "triples": int(chosen.candidates.lengths.sum()),
         "seconds": time.perf_counter() - start,
         "scorer": scorer.seconds,
         "peak_mb": peak_mb(),

@@ -10,7 +10,7 @@ the store or fetched once. A step is forward and backward of the loss of a batch
 take turns in one process; the literal loop takes one turn, and its loss and gradients are compared with ours.
 Times are of the clock and of the processor, all cores added up: trust the clock on a quiet machine only. The
 peak memory of each side is measured in a process of its own. "evaluate" scores a network on the test
-graph of wikitopics-mt3/art under the three sampled protocols.
+graph of wikitopics-mt3/art under the three standard protocols.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from torch import Tensor
 
 import mtbench
 from mtbench.cli.app import SETTINGS, restart_with_settings
-from mtbench.ranking.candidates import SAMPLED
+from mtbench.ranking.candidates import STANDARD
 from reference_models.double_equivariant import triple_scores
 from reference_models.equivariant.network import attention_logits
 from reference_models.graphs.graph import typed_graph
@@ -200,7 +200,7 @@ def peak(side: str, tasks: int, recompute: bool) -> dict[str, float]:
 
 
 def evaluate(tasks: int) -> bool:
-    """Time a network's evaluation on a test graph under the three sampled protocols, candidates included."""
+    """Time a network's evaluation on a test graph under the three standard protocols, candidates included."""
     split = mtbench.load(DATASETS["mt3"]).test
     chosen = replace(recipe.load("mtdea", DATASETS["mt3"], {}), tasks=tasks)
     torch.manual_seed(0)
@@ -209,7 +209,7 @@ def evaluate(tasks: int) -> bool:
     graph = typed_graph(split, inverses=chosen.inverses, device=CPU)
     scorer = triple_scores(network, graph, attention_logits(graph.num_slots, tasks, CPU), lambda triples: None)
     represented = time.perf_counter() - start
-    for protocol in SAMPLED:
+    for protocol in STANDARD:
         mtbench.task(DATASETS["mt3"], protocol=protocol).run(lambda triples: scorer(triples).numpy())
     took = time.perf_counter() - start
     print(

@@ -69,6 +69,10 @@ class RunInterrupted(MtbenchError):
     exit_code = 130
 
 
+class BatchError(ScoreError):
+    """Scores that depend on what else is scored with a triple: they are no property of it, and can tell the targets."""
+
+
 class ResultError(MtbenchError):
     """A run directory is incomplete, or its numbers do not follow from its rank counts."""
 

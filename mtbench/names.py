@@ -19,6 +19,23 @@ SIDES: tuple[Side, ...] = get_args(Side)
 COLUMN: Mapping[Side, int] = MappingProxyType({"head": HEAD, "relation": RELATION, "tail": TAIL})
 """The column of a triple array that is replaced when a side is corrupted."""
 
+Direction: TypeAlias = Literal["tail", "head"]
+DIRECTIONS: tuple[Direction, ...] = get_args(Direction)
+"""What is asked of a target (h, r, t): its tail, or its head."""
+
+QUESTIONS: Mapping[Direction, str] = MappingProxyType({"tail": "(h, r, ?)", "head": "(?, r, t)"})
+
+Part: TypeAlias = Literal["tail", "relation", "head", "head_relation"]
+PARTS: Mapping[Part, tuple[Direction, Side]] = MappingProxyType(
+    {
+        "tail": ("tail", "tail"),
+        "relation": ("tail", "relation"),
+        "head": ("head", "head"),
+        "head_relation": ("head", "relation"),
+    }
+)
+"""What a list of candidates consists of: in which direction a target is asked for, and the side that is corrupted."""
+
 HITS = (1, 3, 5, 10)
 METRICS = ("mr", "mrr", *(f"hits@{k}" for k in HITS))
 """The rank metrics, in the order of every table: mean rank, mean reciprocal rank, and the share at most k."""
@@ -82,9 +99,9 @@ class RelationScorer(Protocol):
 
 @runtime_checkable
 class InverseScorer(Protocol):
-    """A scorer that has scores of its own for inverse relations, as a network with twice the relation slots does.
+    """A scorer that answers (?, r, t) by another query than (h, r, ?), as a network with inverse relations does.
 
-    Only the paper's conventions ask for them (`mtbench.conventions.reading`); the standard ranks ``(h, r, t)`` itself.
+    Lists of the direction ``head`` are scored by it, and everything else by the scorer's other methods.
     """
 
     def score_inverses(self, triples: IntArray, /) -> ArrayLike:

@@ -14,8 +14,8 @@ from mtbench.experiments.models import Assignment, Context
 from mtbench.names import RELATION, IntArray
 from reference_models.equivariant.network import Architecture, TripleNetwork, attention_logits
 from reference_models.equivariant.soft import Input
-from reference_models.graphs.graph import TypedGraph, doubled, inverted, typed_graph
-from reference_models.graphs.pairs import PairScores
+from reference_models.graphs.graph import TypedGraph, doubled, typed_graph
+from reference_models.graphs.pairs import BothWays, PairScores
 from reference_models.training.batches import Stage, graph_stage, pair_features
 from reference_models.training.checkpoint import ADAPTATION
 from reference_models.training.epochs import epoch_of
@@ -59,7 +59,7 @@ class DoubleEquivariantModel(ReferenceModel[Recipe]):
         attention = self._attention(graph, "train")
         trained = [parameter for parameter in self.network.parameters() if parameter.requires_grad]
         state = self._state(attention, trained if attention is None else [*trained, attention])
-        dual = task(valid, "dual", "slots")
+        dual = task(valid, "dual-tail", "slots")
         features_of = remembering(lambda triples: pair_features(graph, triples, recipe.hops))
 
         def scores(triples: IntArray) -> Tensor:
@@ -120,22 +120,6 @@ class DoubleEquivariantModel(ReferenceModel[Recipe]):
         slots = [split.relation_name(slot) for slot in range(split.relation_slots)]
         names = [*slots, *(f"{slot} (inverse)" for slot in slots)][: len(alpha)]
         self._assignments[name] = Assignment(names, alpha)
-
-
-class BothWays:
-    """Scores triples, and the inverses that a network with inverse relations has representations for."""
-
-    def __init__(self, score: Callable[[IntArray], Tensor], slots: int) -> None:
-        self._score = score
-        self._slots = slots
-
-    def __call__(self, triples: IntArray) -> Tensor:
-        """Return the scores ``(m,)`` of triples ``(m, 3)``."""
-        return self._score(triples)
-
-    def score_inverses(self, triples: IntArray) -> Tensor:
-        """Return the scores ``(m,)`` of the inverses of triples ``(m, 3)``."""
-        return self._score(inverted(triples, self._slots))
 
 
 def triple_scores(

@@ -118,7 +118,7 @@ class InGramModel(ReferenceModel[Recipe]):
         """
         recipe = self.recipe
         state = State(self.network, None, torch.optim.Adam(self.network.parameters(), lr=recipe.learning_rate))
-        chosen, messages = task(valid, recipe.selection, "slots"), self._messages(train, train.graph)
+        chosen, messages = task(valid, f"{recipe.selection}-tail", "slots"), self._messages(train, train.graph)
 
         def scores(triples: IntArray) -> Tensor:
             rng = np.random.default_rng([self._seed, *b"valid", state.epoch])

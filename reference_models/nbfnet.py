@@ -15,7 +15,7 @@ from mtbench.evaluation.tasks import task
 from mtbench.experiments.models import Context
 from mtbench.names import HEAD, TAIL, IntArray
 from reference_models.graphs.graph import TypedGraph, inverted, typed_graph
-from reference_models.graphs.pairs import PairScores
+from reference_models.graphs.pairs import BothWays, PairScores
 from reference_models.graphs.propagation import Neighbours, plan
 from reference_models.layers.pna import BoundaryPNA, degree_scales
 from reference_models.training.batches import edges_of
@@ -95,7 +95,7 @@ class NBFNetModel(ReferenceModel[Recipe]):
             held_out = hold_out(valid, recipe.holdout, self.context.seed)
             positives = valid.targets[~held_out]
         state = State(self.network, None, torch.optim.Adam(self.network.parameters(), lr=recipe.learning_rate))
-        neighbours, chosen = Neighbours.of(graph), task(valid, recipe.selection, "slots")
+        neighbours, chosen = Neighbours.of(graph), task(valid, f"{recipe.selection}-tail", "slots")
         validate = validation(
             chosen, held_out, lambda triples: pair_scores(self.network, neighbours)(triples), recipe.learning_rate
         )
@@ -103,9 +103,12 @@ class NBFNetModel(ReferenceModel[Recipe]):
         self._train("train", state, valid, work, epochs=recipe.epochs, patience=recipe.patience, validate=validate)
 
     def scorer(self, observable: Split) -> Callable[[IntArray], Tensor]:
-        """Return a function that scores triples of ``observable``; equal for all relations to the last bit."""
+        """Return what scores triples of ``observable``, equal for all relations to the last bit.
+
+        Heads are asked for from the tail, by the queries of inverse relations that training has too.
+        """
         graph = typed_graph(observable, inverses=True, device=self._device)
-        return pair_scores(self.network, Neighbours.of(graph))
+        return BothWays(pair_scores(self.network, Neighbours.of(graph)), observable.relation_slots)
 
 
 def pair_scores(network: NBFNetHomo, neighbours: Neighbours) -> PairScores:

@@ -21,7 +21,7 @@ for module in pkgutil.walk_packages(mtbench.__path__, "mtbench."):
     if not module.name.endswith("__main__") and not module.name.startswith("mtbench.adapters."):
         importlib.import_module(module.name)
 split = mtbench.load("toy").test
-result = mtbench.evaluate(lambda triples: np.arange(len(triples), dtype=np.float64), split)
+result = mtbench.evaluate(lambda triples: triples @ np.array([0.5, 0.1, 1]), split)
 frameworks = ("torch", "torch_geometric", "pykeen", "tensorflow", "jax", "reference_models")
 print(json.dumps([result.metrics["mrr"], [name for name in frameworks if name in sys.modules]]))
 """

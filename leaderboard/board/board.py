@@ -11,7 +11,7 @@ from leaderboard.board.reported import Cell
 from leaderboard.entries.entries import Entry
 from mtbench.data.catalog import Record
 from mtbench.results.result import Metrics
-from mtbench.results.runs import Regime
+from mtbench.results.runs import RENAMED, Regime
 
 
 @dataclass(frozen=True)
@@ -122,6 +122,11 @@ class Line:
     def figure(self, reading: Reading = STANDARD, protocol: str = "dual") -> Figure | None:
         """Return the MRR of a reading and a protocol: the headline unless said otherwise."""
         return self.read(reading, protocol).get("mrr")
+
+    @property
+    def one_sided(self) -> bool:
+        """Whether it has no headline because targets were ranked among tails alone, as an earlier evaluator did."""
+        return not self.read(STANDARD) and bool(self.read(STANDARD, RENAMED["dual"]))
 
     @property
     def lift(self) -> float | None:

@@ -14,7 +14,11 @@ BOLD_FROM, BOLD_TO = "\ue000\ue000", "\ue001\ue001"
 """Stand around what is bold while a table is laid out, which escapes every mark-up; as wide as that of Markdown."""
 BOLD = {"markdown": ("**", "**"), "latex": (r"\textbf{", "}")}
 HEADING = {"markdown": "## {}", "latex": r"\paragraph{{{}}}"}
-NONE = "-"
+NONE, TAILS = "-", "tails alone"
+ONE_SIDED = (
+    f"{TAILS}: ranked by an earlier evaluator, as dual-tail; the headline ranks heads too, and the model has to be run "
+    "again for it."
+)
 STANDING = ["entry", "rank", "MRR", "95 % interval", "tied", "lift", "ties", "paper", "here", "seeds"]
 
 Row: TypeAlias = Sequence[tables.Cell]
@@ -43,6 +47,8 @@ def summary(board: Board) -> str:
                 rows.append(["reported / here by its convention", *printed])
         headings = [f"{regime}, dual MRR", *(short(part.name) for part in parts)]
         found.append(_lay_out(headings, [*rows, ["best floor", *map(_number, floors)]], "markdown"))
+    if any(line.one_sided for part in parts for line in part.lines):
+        found.append(ONE_SIDED)
     return "\n\n".join(found)
 
 
@@ -119,6 +125,8 @@ def _unranked(board: Board) -> Iterator[Titled]:
 
 def _headline(part: DatasetBoard, line: Line | None) -> str:
     figure = None if line is None else line.figure()
+    if line is not None and line.one_sided:
+        return TAILS
     if line is None or figure is None:
         return (line.failed if line is not None else "") or NONE
     if line.place is None:

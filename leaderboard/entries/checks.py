@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import statistics
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import permutations
 from pathlib import Path
@@ -16,13 +15,8 @@ from leaderboard.entries.entries import Entry, load
 from leaderboard.entries.files import account
 from leaderboard.entries.run_checks import RunRead, Task
 from mtbench.errors import UnknownNameError
-from mtbench.names import METRICS
-from mtbench.results.result import Metrics
 
 __all__ = ["Examined", "Problem", "check", "check_all", "examine", "folders", "gather"]
-
-FLOOR_TOLERANCE = 1e-3
-"""Floors of two machines may differ by a tie that rounding broke; more than that moves the lift a table shows."""
 
 
 @dataclass(frozen=True)
@@ -47,8 +41,8 @@ def check(directory: Path, others: Iterable[Path] = ()) -> list[Problem]:
 
     Nothing is downloaded and no dataset is needed: figures are recomputed from the counts beside them, hashes are
     compared with the catalogue, claims of the card with what the runs say. Files are accounted for by name, kind
-    and size before they are opened, and nothing outside of the entry is. Floors cannot be recomputed, but all entries
-    have the same. Nothing is raised for an entry that is broken or hostile; that the counts came from the model
+    and size before they are opened, and nothing outside of the entry is. Floors cannot be recomputed, but they
+    are published. Nothing is raised for an entry that is broken or hostile; that the counts came from the model
     which the card names is for people to believe.
     """
     found = examine(directory)
@@ -215,7 +209,7 @@ def foreign(learned: Iterable[tuple[str, Iterable[str]]]) -> set[str]:
 
 
 def _compared(entries: Sequence[Examined]) -> dict[str, list[Problem]]:
-    """Compare entries with each other: no ranks twice, and the same floors on the same task."""
+    """Compare entries with each other: no ranks twice."""
     found: dict[str, list[Problem]] = {one.slug: [] for one in entries}
     owners: dict[tuple[str, Task, str], list[RunRead]] = defaultdict(list)
     for entry in entries:
@@ -232,38 +226,4 @@ def _compared(entries: Sequence[Examined]) -> dict[str, list[Problem]]:
             found[slug].append(Problem("copy", where, message))
         elif where > source:
             found[slug].append(Problem("copy", where, f"{what}: a model without randomness, or a copy", remark=True))
-    usual = _usual_floors(entries)
-    for entry in entries:
-        for run in entry.runs:
-            found[entry.slug] += _floors(run, usual)
     return found
-
-
-def _usual_floors(entries: Sequence[Examined]) -> dict[tuple[str, ...], dict[str, float]]:
-    """Return the median of every floor over the entries scored on the same candidates, whatever their seeds."""
-    gathered: dict[tuple[str, ...], dict[str, Metrics]] = defaultdict(dict)
-    for entry in entries:
-        for run in entry.runs:
-            for task, found in run.saved.items():
-                for name, values in found.floors.items():
-                    gathered[(*_identity(run, task), name)].setdefault(entry.slug, values)
-    return {
-        key: {metric: statistics.median(one[metric] for one in some.values()) for metric in METRICS}
-        for key, some in gathered.items()
-    }
-
-
-def _identity(run: RunRead, task: Task) -> tuple[str, ...]:
-    found = run.saved[task]
-    return found.dataset, found.dataset_version, found.candidates_sha256
-
-
-def _floors(run: RunRead, usual: Mapping[tuple[str, ...], Mapping[str, float]]) -> Iterator[Problem]:
-    """Compare the floors of a run with what most entries have on the same candidates."""
-    for task, found in run.saved.items():
-        for name, values in found.floors.items():
-            middle = usual[(*_identity(run, task), name)]
-            for metric, value in values.items():
-                if abs(value - middle[metric]) > FLOOR_TOLERANCE * max(1, middle[metric]):
-                    message = f"floor {quote(name)} of {'-'.join(task)}: {metric} is {value}, most entries"
-                    yield Problem("floors", run.where, f"{message} have {middle[metric]}; evaluate again")

@@ -3,26 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from leaderboard.entries.cards import CARD_FILE, SLUG, Card, SubmissionError, read
-from mtbench.ranking.candidates import SAMPLED, VOCABULARIES
+from mtbench.ranking.candidates import STANDARD, VOCABULARIES
 from mtbench.results import result
 from mtbench.results.result import Result
 from mtbench.results.runs import RESULT_FILE
 
 HEADLINE = ("dual", "present")
-TASKS = tuple((protocol, vocabulary) for protocol in SAMPLED for vocabulary in VOCABULARIES)
+TASKS = tuple((protocol, vocabulary) for protocol in STANDARD for vocabulary in VOCABULARIES)
 """What a complete run has been scored on."""
 
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """One training of a model on a dataset, as `mtbench run` left it: a result per task it was scored on."""
+    """One training of a model on a dataset, as `mtbench run` left it: a result per task, and the folder it lies in."""
 
     directory: Path
     results: Mapping[tuple[str, str], Result]
+    folders: Mapping[tuple[str, str], Path] = field(default_factory=dict)
 
     @property
     def headline(self) -> Result:
@@ -62,7 +63,10 @@ def load(directory: Path) -> Entry:
     card = read(directory / CARD_FILE)
     runs: dict[str, list[Run]] = {}
     for folder in sorted(path.parent for path in directory.glob(f"*/*/{RESULT_FILE}")):
-        run = Run(folder, dict(_results(folder)))
+        found = {(one.protocol, one.vocabulary): (one, place) for one, place in _results(folder)}
+        run = Run(
+            folder, {task: one for task, (one, _) in found.items()}, {task: at for task, (_, at) in found.items()}
+        )
         runs.setdefault(run.headline.dataset, []).append(run)
     if not runs:
         raise SubmissionError(f"{directory}: no run directories in it")
@@ -70,7 +74,6 @@ def load(directory: Path) -> Entry:
     return Entry(directory, card, {name: tuple(some) for name, some in by_seed.items()})
 
 
-def _results(folder: Path) -> Iterator[tuple[tuple[str, str], Result]]:
+def _results(folder: Path) -> Iterator[tuple[Result, Path]]:
     for path in [folder / RESULT_FILE, *sorted(folder.glob(f"*/{RESULT_FILE}"))]:
-        found = result.load(path.parent)
-        yield (found.protocol, found.vocabulary), found
+        yield result.load(path.parent), path.parent

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -17,15 +17,20 @@ from leaderboard.entries.shapes import BESIDE, HEADER, Conventions, Shown, bound
 from mtbench.conventions.reading import STANDARD
 from mtbench.data import catalog
 from mtbench.errors import ResultError
+from mtbench.evaluation.tasks import GIVEN, NOT_ASKED
 from mtbench.experiments.told import TASKS_FILE
 from mtbench.heuristics.figures import FLOORS
 from mtbench.names import METRICS
+from mtbench.ranking.candidates import PROTOCOLS
 from mtbench.ranking.ranks import Ranks
 from mtbench.results import result
 from mtbench.results.rescoring import FORGIVEN
 from mtbench.results.result import EVALUATOR_VERSION, TOLERANCE
-from mtbench.results.runs import RANKS_FILE, RESULT_FILE, read_json
+from mtbench.results.runs import ONE_SIDED, RANKS_FILE, RENAMED, RESULT_FILE, as_now, read_json
 from mtbench.results.saved import Limits, Saved, read_ranks
+
+FLOOR_TOLERANCE = 1e-3
+"""Floors of two machines may differ by a tie that rounding broke; more than that moves the lift a table shows."""
 
 TELLING = 8
 """Different counts that ranks must have before two models cannot have them by chance."""
@@ -82,7 +87,8 @@ def read(directory: Path, folder: str, files: Collection[str]) -> tuple[RunRead,
             problems.append(Problem(error.name, f"{where}/{error.file}", error.message))
             continue
         task = (found.protocol, found.vocabulary)
-        if place not in ("", "-".join(task)):
+        folders = [f"{name}-{found.vocabulary}" for name in (found.protocol, *_renamed(found))]
+        if place not in ("", *folders):
             problems.append(Problem("folder", where, f"holds {quote('-'.join(task))}: name the folder after it"))
         if task in run.saved:
             problems.append(Problem("duplicate", where, f"{quote('-'.join(task))} is there twice: keep one"))
@@ -94,6 +100,17 @@ def read(directory: Path, folder: str, files: Collection[str]) -> tuple[RunRead,
         if name in inside:
             problems += _beside(directory / folder / name, run)
     return run, problems
+
+
+def _renamed(found: Saved) -> list[str]:
+    """Return what the protocol of a result was called when its ranks were made, if that was something else."""
+    return [name for name, now in RENAMED.items() if now == found.protocol and _one_sided(found)]
+
+
+def _one_sided(found: Saved) -> bool:
+    """Tell whether the ranks are those of an evaluator that knew one direction, and asked for nothing again."""
+    first = found.rescored[0].get("evaluator_version") if found.rescored else found.evaluator_version
+    return first == ONE_SIDED and found.protocol not in RENAMED
 
 
 @dataclass(eq=False)
@@ -108,7 +125,7 @@ class _Unreadable(Exception):  # noqa: N818
 def _result(folder: Path, has_ranks: bool) -> tuple[Saved, Ranks | None]:
     """Read one result with its ranks, which are made sure of before anything else opens them."""
     try:
-        payload = read_json(folder / RESULT_FILE, SIZES[RESULT_FILE])
+        payload = as_now(read_json(folder / RESULT_FILE, SIZES[RESULT_FILE]))
     except ResultError as error:
         raise _Unreadable("json", f"{error}: evaluate again") from error
     if wrong := unplain(payload):
@@ -166,6 +183,7 @@ def held(directory: Path, run: RunRead) -> Iterator[Problem]:
         if task in run.ranks and run.ranks[task].named and not may_name_targets(found.dataset):
             message = "names targets of data that may not be passed on: submit the run again, which leaves them out"
             yield Problem("names", f"{where}/{RANKS_FILE}", message)
+    yield from _told(run)
     first = run.headline
     for task, found in run.saved.items():
         for key in ("dataset", "dataset_version", "model", "seed", "regime", "pretraining_graphs", "hyperparameters"):
@@ -180,15 +198,18 @@ def held(directory: Path, run: RunRead) -> Iterator[Problem]:
 
 
 def _figures(folder: Path, where: str, found: Saved, ranks: Ranks | None) -> Iterator[Problem]:
-    """Compare a result with its counts; one of an earlier evaluator may have other figures and is not ranked."""
-    version = found.evaluator_version
-    earlier = version.isdecimal() and version.isascii() and int(version) < int(EVALUATOR_VERSION)
-    if earlier:
-        message = f"evaluator version {version}, now {EVALUATOR_VERSION}: shown, not ranked; mtbench verify --rescore"
-        yield Problem("outdated", where, message, remark=True)
-    wrong = [one for one in result.problems(folder, ranks) if not earlier or one[0] not in FORGIVEN]
+    """Compare a result with its counts; one of an earlier evaluator is not ranked, and may have other figures.
+
+    `ONE_SIDED` had those of this one, under other names.
+    """
+    forgiven: Sequence[str] = ()
+    if earlier := _earlier(found):
+        forgiven = FORGIVEN[:1] if found.evaluator_version == ONE_SIDED else FORGIVEN
+    wrong = [one for one in result.problems(folder, ranks) if one[0] not in forgiven]
     if not earlier and set(found.floors) != set(FLOORS):
         wrong.append(("floors", f"floors must be exactly {', '.join(FLOORS)}"))
+    if found.protocol in PROTOCOLS and found.metrics and not _one_sided(found):
+        wrong += _asked(found)
     wrong += [("bounds", message) for message in bounds(found)]
     for name, message in wrong:
         for file in (RESULT_FILE, RANKS_FILE):
@@ -196,6 +217,32 @@ def _figures(folder: Path, where: str, found: Saved, ranks: Ranks | None) -> Ite
         yield Problem(name, where, f"{message}; evaluate again and submit that")
     if found.ranks_sha256 is None and (found.metrics or found.optimistic or found.pessimistic):
         yield Problem("metrics", where, "figures without ranks: only what follows from counts is shown")
+
+
+def _earlier(found: Saved) -> bool:
+    version = found.evaluator_version
+    return version.isdecimal() and version.isascii() and int(version) < int(EVALUATOR_VERSION)
+
+
+def _asked(found: Saved) -> Iterator[tuple[str, str]]:
+    """Say what a result lacks of how the model was asked."""
+    if set(found.asked) != set(ways := PROTOCOLS[found.protocol].directions):
+        yield "asked", f"asked must tell how the model was asked for {' and '.join(f'{way}s' for way in ways)}"
+    if found.asked_again in ("", NOT_ASKED):
+        yield "asked_again", f"scores were {NOT_ASKED} in other batches: leave out ask_again=False"
+
+
+def _told(run: RunRead) -> Iterator[Problem]:
+    """Remark once for all results of a run which are outdated, and which are of scores that were given as numbers."""
+    where, tasks = run.where, {task: "-".join(task) for task in run.saved}
+    if earlier := [task for task, found in run.saved.items() if _earlier(found)]:
+        message = f"{', '.join(tasks[task] for task in earlier)}: evaluator version "
+        message += f"{run.saved[earlier[0]].evaluator_version}, now {EVALUATOR_VERSION}: shown, not ranked; "
+        told = "run the model again for both directions, or mtbench verify --rescore writes what it is now"
+        yield Problem("outdated", where, message + told, remark=True)
+    if given := [tasks[task] for task, found in run.saved.items() if found.asked_again == GIVEN]:
+        message = f"{', '.join(given)}: scores were {GIVEN} in other batches: nobody knows whether they depend on them"
+        yield Problem("given", where, message, remark=True)
 
 
 def _released(where: str, found: Saved) -> Iterator[Problem]:
@@ -213,6 +260,13 @@ def _released(where: str, found: Saved) -> Iterator[Problem]:
     if found.content_sha256 != content_sha256(name):
         message = f"made on other data than {name} {record.version}: mtbench fetch {name}, and evaluate again"
         yield Problem("content_sha256", where, message)
+    key = f"{found.split}/{found.protocol}/{found.vocabulary}/{found.candidate_seed}"
+    for floor, values in found.floors.items():
+        published = dict(zip(METRICS, record.floors.get(key, {}).get(floor, ()), strict=False))
+        for metric, value in published.items():
+            if abs(values[metric] - value) > FLOOR_TOLERANCE * max(1, value):
+                message = f"floor {quote(floor)} of {key}: {metric} is {values[metric]}, published is {value}"
+                yield Problem("floors", where, f"{message}; evaluate again")
     if found.targets not in (0, record.parts["test/targets"].triples):
         yield Problem("targets", where, f"{found.targets} targets, {name} has {record.parts['test/targets'].triples}")
 
@@ -223,14 +277,19 @@ def fingerprint(ranks: Ranks) -> str | None:
     A model that ties or that finds everything has the counts of every other one of its kind. The order is left out
     because whoever copies ranks may shuffle them.
     """
-    sides = ranks.sides.values()
-    if all((counts.greater == 0).all() and (counts.equal == counts.count).all() for counts in sides):
+    parts = ranks.parts.values()
+    if all((counts.greater == 0).all() and (counts.equal == counts.count).all() for counts in parts):
         return None
-    columns = [getattr(counts, name) for counts in sides for name in ("greater", "equal", "count")]
+    columns = [getattr(counts, name) for counts in parts for name in ("greater", "equal", "count")]
     rows, numbers = np.unique(np.stack(columns, axis=1), axis=0, return_counts=True)
     if len(rows) < TELLING:
         return None
     return hashlib.sha256(np.column_stack((rows, numbers)).astype("<i8").tobytes()).hexdigest()
+
+
+def _is(task: Task, found: Saved, protocol: str) -> bool:
+    """Tell whether a result is that of the standard, which an earlier evaluator read on one side alone."""
+    return task[1] == STANDARD.relations.name and protocol in (task[0], *_renamed(found))
 
 
 def _unlike(told: Conventions, run: RunRead) -> Iterator[str]:
@@ -239,7 +298,7 @@ def _unlike(told: Conventions, run: RunRead) -> Iterator[str]:
         if (theirs := getattr(told, key)) != (ours := getattr(run.headline, key)):
             yield f"{key} is {quote(theirs)}, {RESULT_FILE} has {quote(ours)}"
     for protocol, read_ in told.protocols.items():
-        found = run.saved.get((protocol, STANDARD.relations.name))
+        found = next((one for task, one in run.saved.items() if _is(task, one, protocol)), None)
         if found is None or not found.metrics:
             continue
         standard = read_[0]

@@ -15,10 +15,13 @@ from pydantic import Field
 from leaderboard.entries.cards import is_address
 from mtbench.conventions.reading import CONVENTIONS, STANDARD
 from mtbench.errors import ResultError
+from mtbench.evaluation.tasks import GIVEN, NOT_ASKED
 from mtbench.experiments.run import CONVENTIONS_FILE
 from mtbench.experiments.told import HISTORY_FILE, TASKS_FILE
 from mtbench.files import schema
-from mtbench.names import METRICS
+from mtbench.names import DIRECTIONS, METRICS
+from mtbench.ranking.listed import GIVEN_SCORES
+from mtbench.ranking.scorers import INVERSES, METHODS, SCORE
 from mtbench.results.result import TOLERANCE
 from mtbench.results.saved import Hash, Saved, Whole, expected
 
@@ -36,6 +39,16 @@ def _within(values: Mapping[str, float]) -> bool:
     return held and all(-TOLERANCE <= share <= 1 + TOLERANCE for share in shares)
 
 
+WAYS = (SCORE, INVERSES, *METHODS.values(), GIVEN_SCORES)
+AGAIN = re.compile(rf"|{NOT_ASKED}|{GIVEN}|the same|the same within rounding: [0-9.]{{1,4}}e[+-][0-9]{{2,3}} apart")
+"""What an evaluation says of how a model was asked, and of what became of the second time."""
+
+
+def _methods(text: str) -> bool:
+    return not {*text.replace("), ", ");").split(";")} - {*WAYS}
+
+
+Method = Annotated[str, expected(_methods, f"some of {'; '.join(WAYS)}")]
 Scalar = Annotated[Any, expected(lambda value: isinstance(value, str | int | float), "a text, a number, true or false")]
 MOST = 10**15
 """Seconds and bytes beyond it are no measurement."""
@@ -58,6 +71,8 @@ class Shown(Saved):
     optimistic: MaybeFigures
     pessimistic: MaybeFigures
     chance: MaybeFigures
+    asked: Annotated[Mapping[str, Method], expected({*DIRECTIONS}.issuperset, f"by {' or '.join(DIRECTIONS)}")]
+    asked_again: Annotated[str, expected(AGAIN.fullmatch, "what an evaluation says of it")]
     floors: Annotated[
         Mapping[str, Mapping[str, float]],
         expected(lambda floors: all(map(_within, floors.values())), f"by name {BOUNDS}"),

@@ -10,7 +10,7 @@ from leaderboard.board import readings, reported
 from leaderboard.board.board import DatasetBoard, Figure, Line
 from leaderboard.board.readings import Reading
 from leaderboard.board.tables import short
-from leaderboard.entries.entries import HEADLINE, TASKS, Entry, Run
+from leaderboard.entries.entries import HEADLINE, Entry, Run
 from leaderboard.site.cells import (
     DASH,
     MISSING,
@@ -35,10 +35,13 @@ from mtbench.names import METRICS
 from mtbench.results.runs import RANKS_FILE, REGIMES, RESULT_FILE, Regime
 
 PROTOCOLS = {
-    "dual": "Dual: 24 other tails and up to 26 other relation types in one list",
-    "entity": "Entity-centric: 50 other tails",
+    "dual": "Dual: two lists, 24 other tails and 24 other heads, each with up to 26 other relation types",
+    "entity": "Entity-centric: two lists, 50 other tails and 50 other heads",
     "relation": "Relation-centric: up to 50 other relation types",
+    "dual-tail": "Dual, tails alone: the list of 24 other tails and up to 26 other relation types",
+    "entity-tail": "Entity-centric, tails alone: the list of 50 other tails",
 }
+"""What pages show: what ranks all a target can be asked for, and then one list of it, where runs have it."""
 FILES = (RESULT_FILE, RANKS_FILE, CONVENTIONS_FILE)
 """What may be downloaded of a run."""
 
@@ -187,9 +190,9 @@ def further_files(entry: Entry, published: Callable[[Path], Sequence[str]]) -> l
         for run in runs:
             links = [
                 (f"{protocol} {vocabulary} {name}", "../" + address(*parts))
-                for protocol, vocabulary in TASKS
+                for (protocol, vocabulary), folder in run.folders.items()
                 for name in FILES[:2]
-                if (parts := published(run.directory / f"{protocol}-{vocabulary}" / name))
+                if folder != run.directory and (parts := published(folder / name))
             ]
             if links:
                 found.append((f"{short(dataset)}, seed {run.headline.run.seed}", links))

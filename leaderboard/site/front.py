@@ -8,7 +8,7 @@ from dataclasses import replace
 from leaderboard.board import readings
 from leaderboard.board.board import Board, DatasetBoard, Figure, Line, Overall
 from leaderboard.board.readings import Reading
-from leaderboard.board.tables import short
+from leaderboard.board.tables import TAILS, short
 from leaderboard.entries.entries import Entry
 from leaderboard.site.cells import (
     DASH,
@@ -85,6 +85,8 @@ def _matrix_cell(entry: Entry, part: DatasetBoard, reading: Reading, best: float
         cell = beside_paper(figure, part.paper(entry.card.model), "mrr", notes)
         return replace(cell, kind="missing oom") if figure is None and cell.kind == "oom" else cell
     if line is None or figure is None:
+        if line is not None and line.one_sided:
+            return replace(MISSING, detail=TAILS)
         return Cell(line.failed, kind="oom") if line is not None and line.failed else MISSING
     cell = figure_cell(figure, best=line.place is not None and figure.mean == best)
     return cell if line.place is not None else replace(cell, detail="not ranked", kind="unranked")

@@ -17,6 +17,7 @@ from leaderboard.site.cells import slug
 from leaderboard.site.strata import Data, strata
 from mtbench.errors import MissingExtraError, UsageError
 from mtbench.files import atomic
+from mtbench.ranking.candidates import STANDARD
 from mtbench.results.result import EVALUATOR_VERSION
 from mtbench.results.runs import REGIMES
 
@@ -126,6 +127,7 @@ def _index(board: Board) -> dict[str, object]:
             )
             for regime in board.overall
         ],
+        "one_sided": any(line.one_sided for part in board.datasets for line in part.lines),
         "unranked": front.unranked((line for part in board.datasets for line in part.lines), board.unread),
         "counts": (
             len(board.entries),
@@ -149,7 +151,11 @@ def _dataset(part: DatasetBoard, data: Data, board: Board) -> dict[str, object]:
         "record": part.record,
         "standings": [table for regime in REGIMES for table in front.standings([part], regime, "../")],
         "unranked": front.unranked(part.lines, {}, "../"),
-        "protocols": [(name, title, detail.of_dataset(part, name, names)) for name, title in detail.PROTOCOLS.items()],
+        "protocols": [
+            (name, title, found)
+            for name, title in detail.PROTOCOLS.items()
+            if (found := detail.of_dataset(part, name, names)) or name in STANDARD
+        ],
         "audit": audit,
         "no_audit": why,
         "paper": facts.paper_against_ours(part, names),

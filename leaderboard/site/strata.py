@@ -61,6 +61,8 @@ def strata(name: str, lines: Sequence[Line], data: Data) -> tuple[str, Sequence[
     if isinstance(found, str):
         return "", (), found
     lines = lines[:MOST]
+    if not any(HEADLINE in run.results for line in lines for run in line.entry.runs[line.dataset]):
+        return "", (), f"no run was ranked under the protocol {HEADLINE[0]} among relation types that are present."
     panels = [Panel(title, rows) for key, title in PANELS.items() if len(rows := _rows(key, lines, found, data)) > 1]
     if not panels:
         return "", (), "all targets lie in one stratum."

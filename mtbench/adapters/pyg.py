@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeAlias
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Literal, TypeAlias, overload
 
 import numpy as np
 
@@ -59,6 +61,36 @@ def tensors(split: Split, *, inverses: bool) -> dict[str, Tensor]:
     }
 
 
+@dataclass(frozen=True)
+class BothWays:
+    """A model of graphs as a scorer that answers (?, r, t) by another query than (h, r, ?)."""
+
+    score: ScoreFunction
+    score_inverses: ScoreFunction
+
+
+@overload
+def scorer(
+    function: GraphFunction,
+    split: Split,
+    *,
+    data: Data | None = ...,
+    batch_size: int = ...,
+    device: str | torch.device | None = ...,
+    empty_slot: float | None = ...,
+    inverses: Literal[False] = ...,
+) -> ScoreFunction: ...
+@overload
+def scorer(
+    function: GraphFunction,
+    split: Split,
+    *,
+    data: Data | None = ...,
+    batch_size: int = ...,
+    device: str | torch.device | None = ...,
+    empty_slot: float | None = ...,
+    inverses: Literal[True],
+) -> BothWays: ...
 def scorer(
     function: GraphFunction,
     split: Split,
@@ -67,14 +99,17 @@ def scorer(
     batch_size: int = BATCH_SIZE,
     device: str | torch.device | None = None,
     empty_slot: float | None = None,
-) -> ScoreFunction:
+    inverses: bool = False,
+) -> ScoreFunction | BothWays:
     """Return a function of triples that asks a model of graphs, to be handed to `mtbench.evaluate`.
 
     ``function(data, triples)`` returns one score ``(b,)`` per row of the int64 tensor ``triples``
     ``(b, 3)``, columns head, relation, tail; ``data`` is `to_pyg` of the split without its targets, which
     no model should see, or the graph given here, with whatever a model adds to it. At most ``batch_size``
     triples are scored at a time, without gradients, a module in evaluation mode. ``device`` is where
-    graph and triples go; left out, it is where the module's parameters are, else the CPU.
+    graph and triples go; left out, it is where the module's parameters are, else the CPU. With ``inverses``,
+    for a graph that has them, an object is returned that asks for the head of (h, r, t) as such models do: by
+    the score of (t, r + R, h).
 
     Relations of empty slots (vocabulary ``slots``) do not exist in such a graph, and their ids are those
     of inverses: they are refused with `UsageError` unless ``empty_slot`` is the score they get. Raises
@@ -87,20 +122,25 @@ def scorer(
     size = batch_limit(batch_size)
     graph = to_pyg(split.observable()) if data is None else copy.copy(data)
     _expect_same(graph, split)
+    if inverses and graph.num_relations != 2 * split.num_relations:
+        raise UsageError(f"{split.dataset} {split.name}: the graph has no inverses: make it with to_pyg(split)")
     if device is None:
         parameters = function.parameters() if isinstance(function, torch.nn.Module) else iter(())
         device = next((parameter.device for parameter in parameters), torch.device("cpu"))
     graph = graph.to(device)
 
-    def score(triples: IntArray, /) -> Tensor:
+    def ask(triples: IntArray, /, *, inverse: bool) -> Tensor:
         empty = in_empty_slots(triples, split.num_relations)
         if empty_slot is None:
             refuse_empty_slots(
                 triples, split.num_relations, split, 'use vocabulary="present", or give empty_slot=SCORE'
             )
+        asked = triples[~empty]
+        if inverse:
+            asked = asked[:, [TAIL, RELATION, HEAD]] + np.array([0, split.num_relations, 0])
         parts = []
         with scoring(function):
-            for batch in batches(triples[~empty], size):
+            for batch in batches(asked, size):
                 part = function(graph, batch.to(device))
                 if tuple(part.shape) != (len(batch),):
                     raise ScoreError(
@@ -115,7 +155,8 @@ def scorer(
         whole[torch.from_numpy(~empty)] = scores
         return whole
 
-    return score
+    score = partial(ask, inverse=False)
+    return BothWays(score, partial(ask, inverse=True)) if inverses else score
 
 
 def _expect_same(data: Data, split: Split) -> None:

@@ -63,12 +63,7 @@ class Scorer:
 
     def score(self, triples: IntArray, /) -> Tensor:
         """Return the scores ``(m,)`` of triples int64 ``(m, 3)``, with ``predict_hrt``."""
-        refuse_empty_slots(
-            triples,
-            self.num_relations,
-            self.split,
-            'train it on triples_factory(split, empty_slots=True), or use vocabulary="present"',
-        )
+        self._refuse(triples)
         return self._predict(self.model.predict_hrt, triples).reshape(-1)
 
     def score_tails(self, heads: IntArray, relations: IntArray, /) -> Tensor:
@@ -95,6 +90,14 @@ class Scorer:
         triples[:, RELATION], triples[:, TAIL] = np.repeat(relations, nodes), np.repeat(tails, nodes)
         return self.score(triples).reshape(-1, nodes)
 
+    def _refuse(self, triples: IntArray) -> None:
+        refuse_empty_slots(
+            triples,
+            self.num_relations,
+            self.split,
+            'train it on triples_factory(split, empty_slots=True), or use vocabulary="present"',
+        )
+
     def _predict(self, method: Callable[[Tensor], Tensor], ids: IntArray) -> Tensor:
         import torch
 
@@ -102,14 +105,39 @@ class Scorer:
             return torch.cat([method(batch).cpu() for batch in batches(ids, self.batch_size)])
 
 
+@dataclass(frozen=True, eq=False)
+class BothWays(Scorer):
+    """A PyKEEN model that is asked for the head of (h, r, t) as PyKEEN does, by (t, inverse of r, h)."""
+
+    def score_inverses(self, triples: IntArray, /) -> Tensor:
+        """Return the scores ``(m,)`` of the inverses of triples int64 ``(m, 3)``."""
+        self._refuse(triples)
+        return self._predict(self._inverses, triples).reshape(-1)
+
+    def score_heads(self, relations: IntArray, tails: IntArray, /) -> Tensor:
+        """Return the scores ``(b, num_entities)`` of every head of (relation, tail), with ``predict_h``."""
+        return self._predict(self.model.predict_h, np.stack((relations, tails), axis=1))
+
+    def _inverses(self, batch: Tensor) -> Tensor:
+        ids = self.model.relation_inverter.map(batch=batch.to(self.model.device), index=RELATION)
+        scores = self.model.score_hrt_inverse(ids)
+        return scores.sigmoid() if self.model.predict_with_sigmoid else scores
+
+
 def scorer(
-    model: Model, split: Split, *, factory: TriplesFactory | None = None, batch_size: int = BATCH_SIZE
+    model: Model,
+    split: Split,
+    *,
+    factory: TriplesFactory | None = None,
+    batch_size: int = BATCH_SIZE,
+    inverses: bool = False,
 ) -> Scorer:
     """Return a PyKEEN model as a scorer of a split, to be handed to `mtbench.evaluate`.
 
     The model must have been trained with the split's ids, as `triples_factory` gives them: its numbers
     of entities and relations are compared, and with ``factory``, the one it was trained on, every name.
-    At most ``batch_size`` triples or rows are scored at a time, where the model's parameters are. Raises
+    At most ``batch_size`` triples or rows are scored at a time, where the model's parameters are. With
+    ``inverses``, for a model with inverse relations, it is asked for heads through them. Raises
     `UsageError` for a model or factory that does not fit, and `MissingExtraError` without PyKEEN.
     """
     expect("a scorer for PyKEEN", "torch", "pykeen")
@@ -125,7 +153,9 @@ def scorer(
         _expect_same_ids(factory.entity_to_id, split.entities.tolist(), "entities", where)
         relations = [split.relation_name(index) for index in range(model.num_real_relations)]
         _expect_same_ids(factory.relation_to_id, relations, "relations", where)
-    return Scorer(model, split, size)
+    if inverses and not model.use_inverse_triples:
+        raise UsageError(f"{where}: the model has no inverse relations: train it with create_inverse_triples=True")
+    return (BothWays if inverses else Scorer)(model, split, size)
 
 
 def _expect_same_ids(found: Mapping[str, int], names: Sequence[str], what: str, where: str) -> None:

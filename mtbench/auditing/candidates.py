@@ -10,7 +10,7 @@ import numpy as np
 from mtbench.data.splits import Split, unique
 from mtbench.metrics import closed
 from mtbench.names import COLUMN
-from mtbench.ranking.candidates import SAMPLED, VOCABULARIES, Candidates, draw, is_known, protocol_named
+from mtbench.ranking.candidates import STANDARD, VOCABULARIES, Candidates, draw, is_known, protocol_named
 
 SEEDS = (0, 1, 2)
 """The published candidate seeds."""
@@ -23,7 +23,7 @@ class CandidateAudit:
     Per side, ``asked`` is what the protocol asks for, ``drawn`` the mean number drawn per target, equal
     candidates each counted, and ``distinct`` the mean number of different ones: a list that asks for 26
     relations of which 7 differ is an easier list. ``short`` is the share of targets for which fewer than
-    asked were drawn on some side, ``without`` the number of targets with none at all. ``false_negatives``
+    asked were drawn on some side, ``without`` the number of targets with an empty list. ``false_negatives``
     counts the candidates that are known triples, observable or missing: each costs a model that is right.
     ``chance`` are the expected metrics of a scorer that ties everything, ``sha256`` names the draw.
     """
@@ -47,7 +47,7 @@ def audit_candidates(split: Split) -> tuple[CandidateAudit, ...]:
         return ()
     return tuple(
         examine(split, draw(split, protocol, vocabulary, seed))
-        for protocol in SAMPLED
+        for protocol in STANDARD
         for vocabulary in VOCABULARIES
         for seed in SEEDS
     )
@@ -77,8 +77,8 @@ def examine(split: Split, candidates: Candidates) -> CandidateAudit:
         drawn=drawn,
         distinct=distinct,
         short=float(short.mean()),
-        without=int((candidates.counts == 0).sum()),
+        without=int((candidates.lengths == 0).any(axis=0).sum()),
         false_negatives=false_negatives,
-        chance=closed.chance(candidates.counts),
+        chance=closed.chance(candidates.lengths.ravel()),
         sha256=candidates.sha256,
     )

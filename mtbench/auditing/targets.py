@@ -10,7 +10,7 @@ import numpy as np
 from mtbench.data.graphs import HALF_LINKS, degrees, half_links, keys, repeated
 from mtbench.data.splits import Split, among, unique
 from mtbench.names import HEAD, RELATION, TAIL, IntArray
-from mtbench.ranking.candidates import PROTOCOLS, SAMPLED
+from mtbench.ranking.candidates import PROTOCOLS, STANDARD
 from mtbench.ranking.filtered import filter_side
 
 
@@ -51,7 +51,7 @@ def audit_targets(split: Split) -> TargetAudit:
     distinct = np.sort(pairs[np.unique(triples, return_index=True)[1]])
     between = np.searchsorted(distinct, forward, side="right") - np.searchsorted(distinct, forward, side="left")
     cases = half_links(split)
-    asked = {name: number for name in SAMPLED if (number := PROTOCOLS[name].number("relation"))}
+    asked = {name: number for name in STANDARD if (number := PROTOCOLS[name].number("relation"))}
     available: IntArray = np.zeros(0, dtype=np.int64)
     if len(targets):
         pool = filter_side(split, "relation", empty_slots=False)

@@ -28,8 +28,8 @@ def show(
         str | None,
         typer.Option(
             metavar="STRATUM",
-            help="half_link, relation, relation_seen, inverse_visible, degree, head_degree, tail_degree, distance "
-            "or task.",
+            help="direction, half_link, relation, relation_seen, inverse_visible, degree, head_degree, tail_degree, "
+            "distance or task.",
         ),
     ] = None,
     dataset: Annotated[

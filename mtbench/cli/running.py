@@ -38,8 +38,8 @@ def run(
         list[str] | None,
         typer.Option(
             autocompletion=options.protocols,
-            help="dual, entity, relation, or all for these three; full-tail, full-head, full-relation, or full for "
-            "these three; dual-exact. May be repeated.  [default: dual]",
+            help="dual, entity, relation, or all for these three; one list of them: dual-tail, dual-head, entity-tail, "
+            "entity-head; full, full-tail, full-head, full-relation; dual-exact. May be repeated.  [default: dual]",
         ),
     ] = None,
     vocabulary: options.Vocabularies = None,

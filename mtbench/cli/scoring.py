@@ -88,7 +88,8 @@ def score(
     file: Annotated[
         Path | None,
         typer.Argument(
-            metavar="FILE", help="Columns head, relation, tail, score: .parquet, .feather, .csv, .tsv [.gz]"
+            metavar="FILE",
+            help="Columns head, relation, tail, score, maybe direction: .parquet, .feather, .csv, .tsv [.gz]",
         ),
     ] = None,
     template: Annotated[
@@ -115,6 +116,10 @@ def score(
     url: Annotated[str, typer.Option(help="Where the model is published.")] = "",
     commit: Annotated[str, typer.Option(help="Its revision.")] = "",
     device: Annotated[str, typer.Option(help="What it was scored on.")] = "",
+    by_direction: Annotated[
+        bool,
+        typer.Option("--by-direction", help="A template with a row for each direction: heads and tails asked apart."),
+    ] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace the run directory or the template.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -147,7 +152,7 @@ def score(
         candidate_seed=None if candidate_seed is None else str(candidate_seed),
     )
     if template is not None:
-        _write_template(chosen, template, force, as_json)
+        _write_template(chosen, template, by_direction, force, as_json)
     elif file is not None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", MtbenchWarning)
@@ -156,9 +161,9 @@ def score(
         _show(chosen.name, result, directory, as_json)
 
 
-def _write_template(task: Task, path: Path, force: bool, as_json: bool) -> None:
-    triples = len(task.triples)
-    task.write_triples(path, force=force)
+def _write_template(task: Task, path: Path, by_direction: bool, force: bool, as_json: bool) -> None:
+    triples = sum(len(task.rows(way)) for way in task.directions) if by_direction else len(task.triples)
+    task.write_triples(path, by_direction=by_direction, force=force)
     if as_json:
         say_json({"task": task.name, "file": str(path), "triples": triples})
         return
@@ -192,7 +197,8 @@ def floors(
     protocol: Annotated[
         list[str] | None,
         typer.Option(
-            autocompletion=options.protocols, help="dual, entity, relation or all; may be repeated.  [default: dual]"
+            autocompletion=options.protocols,
+            help="Any of those of mtbench run, or all; may be repeated.  [default: dual]",
         ),
     ] = None,
     vocabulary: options.Vocabularies = None,
@@ -248,7 +254,7 @@ def _measure(name: str, split: str, asked: list[tuple[str, str]], seed: int) -> 
     by_floor = {floor: measure(floor, tasks) for floor in FLOORS}
     for number, chosen in enumerate(tasks):
         figures, drawn = {floor: values[number] for floor, values in by_floor.items()}, chosen.candidates
-        yield chosen, figures | {"chance": chance(drawn.numbers, drawn.protocol, drawn.vocabulary)}
+        yield chosen, figures | {"chance": chance(drawn.counts, drawn.protocol, drawn.vocabulary)}
 
 
 def _described(task: Task, figures: Figures) -> dict[str, object]:
@@ -304,7 +310,7 @@ def conventions(
         say(f"\n{label}\n\n{table(results)}")
     say("\nAgainst the standard (present relations, distinct candidates, expected ties):")
     for convention in CONVENTIONS.values():
-        say(f"  {convention.name}: {'; '.join(convention.differs)}")
+        say(f"  {convention.name} (its dual is nearest to our {convention.nearest}): {'; '.join(convention.differs)}")
 
 
 def _maker(label: str) -> Callable[[Split], Scorer]:

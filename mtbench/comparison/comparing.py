@@ -19,6 +19,7 @@ from mtbench.data.splits import Split
 from mtbench.errors import UnknownNameError, UsageError
 from mtbench.names import METRICS
 from mtbench.results.origin import with_names
+from mtbench.results.overview import by_direction
 from mtbench.results.result import Result
 
 
@@ -141,7 +142,7 @@ def compare(
         clusters=int(labels.max()) + 1,
         targets=len(labels),
         chance=first.chance[metric],
-        bound=bound(metric, first.ranks.count[order], labels, level),
+        bound=bound(metric, first.ranks.count.reshape(-1, len(labels))[:, order], labels, level),
         rows=_rows(ranked, metric, level, different),
         pairs=tuple(pairs),
         unfinished=tuple(
@@ -231,6 +232,7 @@ def _rows(
             group=letter,
             adjusted={name: _mean([found[name].index for found in adjusted]) for name in METRICS},
             z={name: _mean([found[name].z for found in adjusted]) for name in METRICS},
+            directions=by_direction([entry.result for entry in model.entries]),
         )
         rows.append(row)
     return tuple(rows)

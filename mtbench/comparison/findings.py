@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 
 from mtbench.comparison.clusters import CLUSTERS
 from mtbench.files import tables
 from mtbench.files.tables import Cell
+from mtbench.names import DIRECTIONS, Direction
 
 
 @dataclass(frozen=True)
@@ -17,7 +18,8 @@ class Row:
 
     ``per_seed`` is aligned with ``seeds``, ``deviation`` the standard deviation over them: None for a single
     seed, whose interval ``covers`` targets only. Models that share a letter of ``group`` do not differ.
-    ``adjusted`` and ``z`` hold every metric adjusted for chance, as means over seeds.
+    ``adjusted`` and ``z`` hold every metric adjusted for chance, as means over seeds, and ``directions`` the
+    metrics of each direction where there are two.
     """
 
     model: str
@@ -33,6 +35,7 @@ class Row:
     group: str
     adjusted: Mapping[str, float | None]
     z: Mapping[str, float | None]
+    directions: Mapping[Direction, Mapping[str, float]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -141,13 +144,17 @@ class Comparison:
         metric = self.metric
         if format == "csv":
             names = ["mean", "deviation", "low", "high", "covers", "best_rank", "worst_rank", "group"]
-            headings = ["model", "status", "seeds", *names, "adjusted", "z"]
+            headings = ["model", "status", "seeds", *names, "adjusted", "z", *(f"{way}s" for way in DIRECTIONS)]
             exact: list[list[Cell]] = [
-                [row.model, "ok", len(row.seeds), *map(vars(row).get, names), row.adjusted[metric], row.z[metric]]
+                [
+                    *(row.model, "ok", len(row.seeds), *map(vars(row).get, names), row.adjusted[metric], row.z[metric]),
+                    *(row.directions.get(way, {}).get(metric) for way in DIRECTIONS),
+                ]
                 for row in self.rows
             ]
             exact += [[run.model, run.status, *[None] * (len(headings) - 2)] for run in self.unfinished]
             return tables.lay_out(headings, exact, format)
+        ways = DIRECTIONS if any(row.directions for row in self.rows) else ()
         adjusted = "AMRI" if metric == "mr" else f"Adjusted {tables.heading(metric)}"
         level = f"{100 * self.level:g} % from"
         headings = [
@@ -162,6 +169,7 @@ class Comparison:
             "Group",
             adjusted,
             "z",
+            *(f"{way}s" for way in ways),
         ]
         rows: list[list[Cell]] = [
             [
@@ -173,6 +181,7 @@ class Comparison:
                 row.group,
                 None if (index := row.adjusted[metric]) is None else f"{index:.4f}",
                 None if (z := row.z[metric]) is None else f"{z:.1f}",
+                *(self._number(row.directions[way][metric]) for way in ways),
             ]
             for row in self.rows
         ]

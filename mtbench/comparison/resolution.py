@@ -38,16 +38,17 @@ class Resolution:
 def bound(metric: str, counts: IntArray, labels: IntArray, level: float = 0.95) -> float:
     """Return the difference that any two models of unopposed errors are told apart by with a power of 80 %.
 
-    ``counts`` ``(m,)`` are the candidates of each target and ``labels`` ``(m,)`` its cluster. A value with
+    ``counts`` ``(l, m)`` are the candidates of each target in each of its lists and ``labels`` ``(m,)`` its
+    cluster; a target's value is the mean over its lists, with the mean of their ranges. A value with
     the range R has a variance of at most R^2 / 4 (Popoviciu 1935), so the difference of two that are not
     negatively correlated has one of at most R^2 / 2; if all values of a cluster vary together, their
     standard deviations add up. With alpha = 1 - ``level`` that gives
     (z(1 - alpha/2) + z(0.8)) sqrt(sum over clusters of (sum of R)^2 / 2) / m.
     """
     slots = (counts + 1).astype(np.float64)
-    reach = {"mr": slots - 1, "mrr": 1 - 1 / slots}.get(metric, np.ones(len(slots)))
+    reach = {"mr": slots - 1, "mrr": 1 - 1 / slots}.get(metric, np.ones_like(slots)).mean(axis=0)
     per_cluster = np.bincount(labels, weights=reach)
-    return multiplier(level) * math.sqrt(float((per_cluster**2).sum()) / 2) / len(slots)
+    return multiplier(level) * math.sqrt(float((per_cluster**2).sum()) / 2) / len(labels)
 
 
 def minimum_detectable(
@@ -70,7 +71,7 @@ def minimum_detectable(
     if metric not in METRICS:
         raise UnknownNameError("metric", metric, METRICS)
     task = task_of(source, protocol, vocabulary)
-    split, targets, counts = task.split, task.split.targets, task.candidates.counts
+    split, targets, counts = task.split, task.split.targets, task.candidates.lengths
     kind = clusters.choose(split.dataset, cluster)
     heads, tails = (split.entities[targets[:, column]] for column in (HEAD, TAIL))
     labels = clusters.label(Ranks(heads, split.relations[targets[:, RELATION]], tails, {}), kind, split)

@@ -20,9 +20,10 @@ from mtbench.data.splits import Split
 from mtbench.evaluation.tasks import BATCH_SIZE, Task
 from mtbench.files import tables
 from mtbench.metrics import closed
-from mtbench.names import FloatArray, IntArray, InverseScorer, Scorer, Side
-from mtbench.ranking.candidates import Candidates
-from mtbench.ranking.scorers import Progress
+from mtbench.names import FloatArray, IntArray, Scorer, Side
+from mtbench.ranking.candidates import PROTOCOLS, Candidates
+from mtbench.ranking.ranks import Ranks
+from mtbench.ranking.scorers import Progress, Ways, ways
 from mtbench.results.result import MtbenchWarning
 
 __all__ = [
@@ -180,8 +181,8 @@ def sampled_hits(below: IntArray, negatives: int, invented: int = 0) -> dict[str
     trials = HITS_SAMPLE - 1
     chance = np.minimum(np.arange(int(below.max(initial=0)) + invented + 1) / negatives, 1.0)
     successes = np.arange(max(closed.HITS))
-    ways = np.array([math.comb(trials, number) for number in successes.tolist()], dtype=np.float64)
-    weights = ways * chance[:, None] ** successes * (1 - chance[:, None]) ** (trials - successes)
+    orders = np.array([math.comb(trials, number) for number in successes.tolist()], dtype=np.float64)
+    weights = orders * chance[:, None] ** successes * (1 - chance[:, None]) ** (trials - successes)
     at_most = np.cumsum(weights, axis=1)
     window = below[:, None] + np.arange(invented + 1)
     return {f"hits@{k}": at_most[window, k - 1].mean(axis=1) for k in closed.HITS}
@@ -191,21 +192,28 @@ def _counts(
     score: Scorer, split: Split, drawn: Candidates, lists: Lists, batch_size: int, progress: Progress | None
 ) -> tuple[IntArray, IntArray]:
     """Return the scored candidates above and tied with the target, int64 ``(n,)``, list by list."""
-    asked: list[tuple[Scorer, Sequence[Sequence[Side]]]] = [(score, lists.groups)]
-    if lists.ranks == "directions" and isinstance(score, InverseScorer):
-        own, inverse = lists.groups
-        asked = [(score, [own]), (score.score_inverses, [inverse])]
-    above: list[IntArray] = []
-    tied: list[IntArray] = []
-    for scorer, groups in asked:
-        part = {side: drawn.drawn[side] for side in drawn.drawn if any(side in sides for sides in groups)}
+
+    def ranks(asked: Ways, found: Candidates) -> Ranks:
         with warnings.catch_warnings():
             # They recommend the expected value, which is what a convention does not use.
             warnings.simplefilter("ignore", MtbenchWarning)
-            task = Task(split, replace(drawn, drawn=part))
-            counts = task.run(scorer, batch_size=batch_size, progress=progress).ranks.sides
-        above += [np.sum([counts[side].greater for side in sides], axis=0) for sides in groups]
-        tied += [np.sum([counts[side].equal for side in sides], axis=0) for sides in groups]
+            return Task(split, found).run(asked, batch_size=batch_size, progress=progress).ranks
+
+    scorer = ways(score)
+    if drawn.protocol in PROTOCOLS:
+        standard = ranks(scorer, drawn)
+        return standard.greater, standard.equal
+    plain, groups = replace(scorer, inverses=None), lists.groups
+    asked: list[tuple[Ways, Sequence[Sequence[Side]]]] = [(plain, groups)]
+    if lists.ranks == "directions" and scorer.inverses is not None:
+        asked = [(plain, groups[:1]), (Ways(scorer.inverses, {}), groups[1:])]
+    above: list[IntArray] = []
+    tied: list[IntArray] = []
+    for way, some in asked:
+        part = {side: drawn.drawn[side] for side in drawn.drawn if any(side in sides for sides in some)}
+        counts = ranks(way, replace(drawn, drawn=part)).parts
+        above += [np.sum([counts[side].greater for side in sides], axis=0) for sides in some]
+        tied += [np.sum([counts[side].equal for side in sides], axis=0) for sides in some]
     return np.concatenate(above), np.concatenate(tied)
 
 

@@ -48,7 +48,8 @@ class Convention:
     candidate may be: any known triple (``all``), or an observable one and the target itself (``graph``),
     so that another missing triple can be a candidate. ``last_excluded`` never draws the candidate with
     the largest id, as a bound that is one too low does. ``sampled_hits`` estimates Hits@k as NBFNet's
-    evaluation does, see `sampled_hits`. ``differs`` says in words what is not as in the standard.
+    evaluation does, see `sampled_hits`. ``differs`` says in words what is not as in the standard, and
+    ``nearest`` which protocol of ours its dual is nearest to.
     """
 
     name: str
@@ -63,6 +64,7 @@ class Convention:
     last_excluded: bool = False
     sampled_hits: bool = False
     differs: tuple[str, ...] = ()
+    nearest: str = "dual"
 
     def __post_init__(self) -> None:
         if self.last_excluded and (self.known != "all" or self.relations.empty_slots):
@@ -89,7 +91,11 @@ STANDARD = Convention(
     name="standard",
     rows=(),
     source="this package: present relations, expected ties",
-    lists={name: Lists(PROTOCOLS[name]) for name in ("dual", "entity", "relation")},
+    lists={
+        "dual": Lists(PROTOCOLS["dual"], ranks="directions"),
+        "entity": Lists(PROTOCOLS["entity"], ranks="directions"),
+        "relation": Lists(PROTOCOLS["relation"]),
+    },
     entities=VOCABULARIES["present"],
     relations=VOCABULARIES["present"],
     known="all",
@@ -113,7 +119,7 @@ CONVENTIONS: Mapping[str, Convention] = {
             ties="pessimistic",
             differs=(
                 "a tie counts against the target",
-                "two ranks per target, as itself among tails and as its inverse among heads",
+                "relation-type centric: two ranks per target, as itself and as its inverse",
                 "relations come from all slots, empty ones included",
                 "a candidate drawn twice counts twice",
                 "other missing triples may be candidates",
@@ -136,7 +142,7 @@ CONVENTIONS: Mapping[str, Convention] = {
             last_excluded=True,
             differs=(
                 "a tie counts against the target",
-                "half of the entity candidates replace the head",
+                "dual: one list of 12 tails, 12 heads and 26 relations",
                 "candidates are drawn with replacement, but one drawn twice counts once",
                 "the candidate with the largest id is never drawn",
             ),
@@ -155,10 +161,10 @@ CONVENTIONS: Mapping[str, Convention] = {
             known="graph",
             ties="pessimistic",
             sampled_hits=True,
+            nearest="entity",
             differs=(
                 "a tie counts against the target",
                 "dual: no relation is scored, a random integer from 0 to 25 is added to the rank",
-                "two ranks per target, among heads and among tails",
                 "Hits@k is estimated for a list of 50 by sampling below the rank",
                 "other missing triples may be candidates",
             ),

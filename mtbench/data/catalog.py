@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import resources
 from importlib.resources.abc import Traversable
@@ -58,7 +58,8 @@ class Record:
 
     ``graphs`` has the keys ``train`` and ``test``; ``parts`` the keys ``train/graph``,
     ``valid/targets``, ``test/graph`` and ``test/targets``; ``candidates`` maps
-    ``split/protocol/vocabulary/seed`` to the hash of the frozen candidates; ``parameters`` are the
+    ``split/protocol/vocabulary/seed`` to the hash of the frozen candidates, and ``floors`` some of these names
+    to the metrics of every heuristic baseline, in the order of `mtbench.names.METRICS`; ``parameters`` are the
     builder's, with the values that give the release. ``recipe`` is the place of the function that makes the
     dataset (`mtbench.data.building.Recipe`), ``raw`` that of the way to make it anew of raw files, if there is
     one. ``generated`` says that the package makes its entities and triples up, so that they may be published;
@@ -79,6 +80,7 @@ class Record:
     sources: tuple[Source, ...]
     parameters: Mapping[str, Parameter]
     candidates: Mapping[str, str]
+    floors: Mapping[str, Mapping[str, tuple[float, ...]]] = field(default_factory=dict)
     recipe: str = "mtbench.builders.release:build"
     raw: str = ""
     generated: bool = False

@@ -20,6 +20,7 @@ from mtbench.evaluation.subjects import Factory, factory, function, synthetic
 from mtbench.evaluation.tasks import Task, task
 from mtbench.metrics import closed
 from mtbench.names import HEAD, RELATION, TAIL, FloatArray, IntArray, ScoreArray, ScoreFunction
+from mtbench.ranking import again
 from mtbench.ranking.ranks import accept
 from mtbench.results.result import MtbenchWarning
 
@@ -30,9 +31,6 @@ TARGETS = 100
 
 ALONE, BATCH = 50, 97
 """Triples that are scored one by one, and the size of the batches that all are scored in again."""
-
-ROUNDING = 100
-"""Scores that differ by up to as many roundings of the largest one are the same but for the order of additions."""
 
 BUILDS, LEVEL = 16, 0.01
 """Builds of a model with random features that are compared on each side, and the level at which they differ."""
@@ -85,12 +83,12 @@ class _Subject:
         return self.read(self.score, self.triples)
 
     def moved(self, scores: ScoreArray) -> int:
-        """Return of how many targets other scores change the rank."""
+        """Return how many ranks other scores change, two of every target."""
         ours, theirs = self.task.rank(self.scores), self.task.rank(scores)
         return int(np.count_nonzero((ours.greater != theirs.greater) | (ours.equal != theirs.equal)))
 
     def reciprocal(self, scores: ScoreArray) -> FloatArray:
-        """Return the expected reciprocal rank of every target ``(m,)``."""
+        """Return the expected reciprocal of every rank, list by list: ``(l * m,)``."""
         ranks = self.task.rank(scores)
         return closed.per_target(ranks.greater, ranks.equal)["mrr"]
 
@@ -185,8 +183,8 @@ REPEATED: Mapping[str, Callable[[_Subject], ScoreArray]] = {
 
 ADVICE = {
     "determinism": "switch off dropout and fix the seed of whatever is drawn while scoring",
-    "batch size": "look for statistics over the batch, for padding, and for squeeze() on a batch of one",
-    "order": "look for statistics over the batch and for states that pass from one triple to the next",
+    "batch size": f"a score must not depend on what else is scored with it; {again.ADVICE}",
+    "order": f"a score must not depend on what was scored before it; {again.ADVICE}",
     "entity names": "look for embeddings or sorting by entity id; features drawn at random need a parameter 'seed'",
     "relation names": "look for embeddings or sorting by relation id; features drawn at random need a parameter 'seed'",
     "targets": "the model reads split.targets, which are the answers: build it from split.graph alone",
@@ -204,12 +202,10 @@ def _repeated(name: str, ask: Callable[[_Subject], ScoreArray], subject: _Subjec
 
 def _compared(subject: _Subject, found: ScoreArray) -> tuple[bool, str]:
     """Return whether other scores are the same but for rounding, and a sentence that says by how much they differ."""
-    ours, theirs = (scores.astype(np.float64) for scores in (subject.scores, found))
-    largest = float(np.abs(ours - theirs).max())
+    largest, rounding = again.difference(subject.scores, found, str(found.dtype))
     if largest == 0:
         return True, "exactly the same scores"
-    rounding = 0.0 if found.dtype.kind != "f" else ROUNDING * float(np.spacing(np.abs(subject.scores).max()))
-    ranks = f"the ranks of {subject.moved(found)} of {len(subject.task.split.targets)} targets change"
+    ranks = f"{subject.moved(found)} of {2 * len(subject.task.split.targets)} ranks change"
     if largest <= rounding:
         return True, f"the same scores within rounding: they differ by at most {largest:.1e}, {ranks}"
     return False, f"scores differ by up to {largest:.2g}, {ranks}"
@@ -285,8 +281,8 @@ def _ties(subject: _Subject) -> Finding:
         return Finding("ties", "fail", "every triple has the same score: the figures are those of chance")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", MtbenchWarning)
-        result = subject.task.run(subject.score)
-    found = f"{result.tie_rate:.0%} of targets tie with a candidate"
+        result = subject.task.run(subject.score, ask_again=False)
+    found = f"{result.tie_rate:.0%} of ranks tie with a candidate"
     remedies = [sentence for sentence in result.warnings if REMEDY in sentence]
     if remedies:
         return Finding("ties", "fail", "; ".join(remedies))

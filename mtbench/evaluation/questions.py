@@ -2,26 +2,36 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 from mtbench.data.splits import Split
-from mtbench.names import IntArray
+from mtbench.names import Direction, IntArray
 from mtbench.ranking.ranks import SHOWN
 
 
 @dataclass(frozen=True, eq=False)
 class Questions:
-    """The distinct triples ``(k, 3)`` of a task, its name, its split and the hash of its candidates."""
+    """The distinct triples ``(k, 3)`` of a task, its name, its split and the hash of its candidates.
+
+    ``rows`` are those that every direction asks for; ``direction`` is the one whose triples these are, empty for all.
+    """
 
     name: str
     split: Split
     triples: IntArray
     candidates_sha256: str
+    rows: Mapping[Direction, IntArray]
+    direction: str = ""
 
     @property
     def where(self) -> str:
         """Dataset and split, as messages begin."""
-        return f"{self.split.dataset} {self.split.name}"
+        return f"{self.split.dataset} {self.split.name}" + (f", direction {self.direction}" if self.direction else "")
+
+    def of(self, direction: Direction) -> Questions:
+        """Return what one direction asks for."""
+        return replace(self, triples=self.triples[self.rows[direction]], direction=direction)
 
     def shown(self, rows: IntArray) -> str:
         """Return the first few of the triples in some rows by name, and how many more there are."""

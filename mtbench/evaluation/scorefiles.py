@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
@@ -16,14 +16,14 @@ from mtbench.data.splits import Split, unique
 from mtbench.errors import ScoreError, UsageError, nearest
 from mtbench.evaluation.questions import Questions
 from mtbench.files import formats
-from mtbench.names import COLUMNS, HEAD, RELATION, TAIL, BoolArray, IntArray, ScoreArray
+from mtbench.names import COLUMNS, DIRECTIONS, HEAD, RELATION, TAIL, BoolArray, Direction, IntArray, ScoreArray
 from mtbench.ranking.ranks import SHOWN, accept
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
-SCORE = "score"
+SCORE, DIRECTION = "score", "direction"
 ID_COLUMNS = ("head_id", "relation_id", "tail_id")
 TASK, CONTENT, CANDIDATES = "mtbench.task", "mtbench.content_sha256", "mtbench.candidates_sha256"
 """Metadata of a written file: the task's name, and the hashes of the split and the candidates it was drawn from."""
@@ -36,26 +36,36 @@ Kind: TypeAlias = Literal["ids", "names"]
 
 @dataclass(frozen=True, eq=False)
 class Scores:
-    """Scores aligned with the triples of a task ``(k,)``, the type they came in, and what a reader should know."""
+    """Scores aligned with the triples of a task ``(k,)``, the type they came in, and what a reader should know.
+
+    Of a file with directions, ``directed`` holds the scores aligned with the triples of each, and there are no others.
+    """
 
     values: ScoreArray
     kind: str
     notes: tuple[str, ...]
+    directed: Mapping[Direction, ScoreArray] = field(default_factory=dict)
 
 
-def write_triples(asked: Questions, path: Path, *, force: bool = False) -> Path:
+def write_triples(asked: Questions, path: Path, *, by_direction: bool = False, force: bool = False) -> Path:
     """Write the triples of a task, one row each, by name and by id, and return the file.
 
     The columns are head, relation, tail (names) and head_id, relation_id, tail_id (int64); add a column
-    score and hand the file to ``evaluate_file``. Parquet and Arrow files carry the task's name and the
-    hashes of its split and candidates as metadata. Errors are those of `mtbench.files.formats.write`.
+    score and hand the file to ``evaluate_file``. With ``by_direction`` a column direction says whether the tail
+    or the head is asked for, and a triple that both ask for has two rows. Parquet and Arrow files carry the
+    task's name and the hashes of its split and candidates as metadata. Errors are those of
+    `mtbench.files.formats.write`.
     """
-    triples = asked.triples
+    rows = np.concatenate(list(asked.rows.values())) if by_direction else np.arange(len(asked.triples))
+    triples = asked.triples[rows]
     columns = {
         name: known.take(pa.array(triples[:, column]))
         for column, (name, known) in enumerate(zip(COLUMNS, _vocabularies(asked.split), strict=True))
     }
     columns |= {name: pa.array(triples[:, column]) for column, name in enumerate(ID_COLUMNS)}
+    if by_direction:
+        ways = np.repeat(list(asked.rows), [len(some) for some in asked.rows.values()])
+        columns[DIRECTION] = pa.array(ways.tolist(), pa.string())
     about = {TASK: asked.name} | _hashes(asked)
     formats.write(path, pa.table(columns).replace_schema_metadata(about), force=force)
     return path
@@ -64,13 +74,15 @@ def write_triples(asked: Questions, path: Path, *, force: bool = False) -> Path:
 def read(asked: Questions, path: Path) -> Scores:
     """Read the scores of a task from a file with the columns head, relation, tail and score, rows in any order.
 
+    A column direction, tail or head, divides the rows by what was asked; without it a triple has one score.
+
     Triples are by id where the first three columns are integers and by name where they are text. In CSV
     and TSV, which know no types, they are by id where every cell is a whole number, unless a relation of
     the dataset has a number for a name. Rows the task does not ask for are ignored and noted. Raises
     `ScoreError` that names the file for everything else, and `UsageError` where there is none.
     """
     try:
-        stored = formats.read(path, COLUMNS, SCORE)
+        stored = formats.read(path, COLUMNS, SCORE, DIRECTION)
         _check_hashes(stored.metadata, asked)
         return _aligned(stored.table, asked, text=stored.text)
     except ScoreError as error:
@@ -83,7 +95,7 @@ def from_frame(asked: Questions, frame: pd.DataFrame) -> Scores:
 
     if not isinstance(frame, pd.DataFrame):
         raise UsageError(f"{type(frame).__name__} is no pandas frame: convert it, or write it to a Parquet file")
-    wanted = (*COLUMNS, SCORE)
+    wanted = (*COLUMNS, SCORE, *([DIRECTION] if DIRECTION in frame.columns else []))
     formats.expect_columns([str(name) for name in frame.columns], wanted)
     try:
         table = pa.Table.from_pandas(frame[list(wanted)], preserve_index=False)
@@ -109,6 +121,26 @@ def _check_hashes(metadata: Mapping[str, str], asked: Questions) -> None:
 
 
 def _aligned(table: pa.Table, asked: Questions, *, text: bool) -> Scores:
+    if DIRECTION not in table.column_names:
+        return _undirected(table, asked, text=text)
+    ways = table.column(DIRECTION).to_pylist()
+    if wrong := set(ways) - set(DIRECTIONS):
+        raise ScoreError(
+            f"{asked.where}: column direction must be tail or head in every row, not "
+            f"{', '.join(sorted(map(repr, wrong)))}"
+        )
+    parts = {
+        way: _undirected(table.filter(pa.array([one == way for one in ways], pa.bool_())), asked.of(way), text=text)
+        for way in asked.rows
+    }
+    kinds = {part.kind for part in parts.values()}
+    notes = tuple(dict.fromkeys(note for part in parts.values() for note in part.notes))
+    if other := sum(one not in asked.rows for one in ways):
+        notes += (f"rows of a direction the task does not ask for were ignored: {other} of {len(ways)}",)
+    return Scores(np.empty(0), kinds.pop(), notes, {way: part.values for way, part in parts.items()})
+
+
+def _undirected(table: pa.Table, asked: Questions, *, text: bool) -> Scores:
     where, split, triples = asked.where, asked.split, asked.triples
     ids, values, empty = _ids(table, split, where, text), *_numbers(table.column(SCORE), where)
     keys, expected = (graphs.keys(split, part, HEAD, RELATION, TAIL) for part in (ids, triples))

@@ -7,34 +7,39 @@ every metric.
 
 from __future__ import annotations
 
-import sys
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from mtbench.data.splits import Split
-from mtbench.errors import DatasetError, UsageError
+from mtbench.errors import ScoreError, UsageError
 from mtbench.evaluation.questions import Questions
+from mtbench.evaluation.sentences import depth, sentences
 from mtbench.evaluation.streaming import Evaluator
 from mtbench.heuristics.figures import Floors
 from mtbench.metrics import closed, summary
-from mtbench.names import COLUMN, HEAD, RELATION, TAIL, BoolArray, IntArray, ScoreArray, Scorer, Side
+from mtbench.names import HEAD, PARTS, RELATION, TAIL, Direction, IntArray, Part, ScoreArray, Scorer, Side
 from mtbench.ranking import candidates
+from mtbench.ranking.again import ask_again as repeated
 from mtbench.ranking.candidates import Candidates
 from mtbench.ranking.filtered import Filtered, filter_side
-from mtbench.ranking.full import RankedSide, rank_all
-from mtbench.ranking.ranks import Counts, Ranks, accept, count
-from mtbench.ranking.scorers import Progress, Seen, batch_limit, score_listed, ways
-from mtbench.results.result import FLAG_SPREAD, MtbenchWarning, Result
+from mtbench.ranking.full import rank_all
+from mtbench.ranking.listed import Layout, given, rank_listed
+from mtbench.ranking.ranks import Counts, Ranks, accept
+from mtbench.ranking.scorers import Progress, RankedPart, Ways, batch_limit, ways
+from mtbench.results.result import MtbenchWarning, Result
 from mtbench.results.runs import RunInfo, Status
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from mtbench.evaluation.scorefiles import Scores
 
 
 BATCH_SIZE = 65_536
@@ -45,6 +50,8 @@ More are only ranked for a scorer, in batches.
 """
 
 UNVERSIONED = "unversioned"
+NOT_ASKED, GIVEN = "not asked for again", "given as numbers, which cannot be asked for again"
+"""What a result says of scores that nobody compared with those in other batches."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,136 +84,174 @@ class Task:
         Raises `UsageError` where a full protocol has more than `LISTED` candidates: a scorer is asked for them
         in batches, a list of them would not fit.
         """
-        return self._layout[0].copy()
+        return self._layout.triples.copy()
 
     @property
     def questions(self) -> Questions:
         """What a scorer is asked, for readers of score files."""
-        return Questions(self.name, self.split, self.triples, self.candidates.sha256)
+        rows = {direction: self.rows(direction) for direction in self.directions}
+        return Questions(self.name, self.split, self.triples, self.candidates.sha256, rows)
 
     @cached_property
-    def _layout(self) -> tuple[IntArray, IntArray, Mapping[Side, IntArray]]:
-        """The distinct triples, and the row of each target ``(m,)`` and of its candidates ``(m, c)`` in them."""
-        slots, nodes = self.split.relation_slots, self.split.num_entities
-        if nodes * nodes * slots >= 2**63:
-            raise DatasetError(f"{self.name}: {nodes} entities and {slots} relation slots give more triples than int64")
-        steps = np.array([slots * nodes, nodes, 1])
-        keys = [self.split.targets @ steps[:, None]]
-        for side, (ids, valid) in self._listed.items():
-            column = COLUMN[side]
-            moved = (ids - self.split.targets[:, column, None]) * steps[column]
-            keys.append(keys[0] + np.where(valid, moved, 0))
-        table = np.concatenate(keys, axis=1)
-        distinct, inverse = np.unique(table, return_inverse=True)
-        pairs, found_tails = np.divmod(distinct, nodes)
-        triples = np.stack((pairs // slots, pairs % slots, found_tails), axis=1)
-        rows = np.split(inverse.reshape(table.shape), np.cumsum([part.shape[1] for part in keys])[:-1], axis=1)
-        return triples, rows[0][:, 0], dict(zip(self.sides, rows[1:], strict=True))
-
-    @cached_property
-    def _listed(self) -> Mapping[Side, tuple[IntArray, BoolArray]]:
-        """The ids of the candidates per side ``(m, c)``, and which of them are not padding."""
+    def _layout(self) -> Layout:
+        sides = dict.fromkeys(PARTS[part][1] for part in self.parts)
         if not self.candidates.full:
-            return {side: self.candidates.side(side) for side in self.sides}
-        number = int(self.candidates.counts.sum())
+            return Layout(self.split, self.parts, {side: self.candidates.side(side) for side in sides})
+        number = int(sum(self.candidates.drawn[side][1].sum() for side in sides))
         if number > LISTED:
             raise UsageError(
                 f"{self.name}: {number:,} candidates are too many to list; pass a scorer to run or evaluate, which is "
                 f"asked for them in batches, or use a sampled protocol: {', '.join(candidates.SAMPLED)}"
             )
-        return {side: filtered.listed() for side, filtered in self._filtered.items()}
+        return Layout(self.split, self.parts, {side: found.listed() for side, found in self._filtered().items()})
 
-    @property
+    def rows(self, direction: Direction) -> IntArray:
+        """Return the rows of `triples` that the list of a direction asks for, int64 ``(n,)``, in increasing order.
+
+        Raises `UsageError` for a direction that the protocol does not ask for.
+        """
+        if direction not in self.directions:
+            raise UsageError(f"{self.name}: the protocol does not ask for {direction}s")
+        return self._layout.asked(direction)
+
     def _filtered(self) -> Mapping[Side, Filtered]:
         pool = candidates.vocabulary_named(self.candidates.vocabulary)
-        return {side: filter_side(self.split, side, empty_slots=pool.empty_slots) for side in self.sides}
+        sides = dict.fromkeys(PARTS[part][1] for part in self.parts)
+        return {side: filter_side(self.split, side, empty_slots=pool.empty_slots) for side in sides}
 
     @property
-    def sides(self) -> tuple[Side, ...]:
-        """The sides that were corrupted."""
-        return tuple(self.candidates.drawn)
+    def parts(self) -> tuple[Part, ...]:
+        """What the lists of a target consist of."""
+        return self.candidates.parts
+
+    @property
+    def directions(self) -> tuple[Direction, ...]:
+        """The directions a target is asked for in, one list each."""
+        return tuple(dict.fromkeys(PARTS[part][0] for part in self.parts))
 
     def evaluate(self, scores: object) -> Result:
         """Rank scores aligned with ``triples``: an array or tensor ``(k,)`` of integers or floats.
 
-        Raises `ScoreError` for scores that are missing, not finite, or of a wrong shape or type; warns
-        with `MtbenchWarning` when the figures depend on how ties are broken.
+        For a model that scores a triple by its direction, ``scores`` is a mapping of every direction the protocol
+        asks for, ``tail`` and ``head``, to the scores of the triples in its `rows`. Raises `ScoreError` for scores
+        that are missing, not finite, or of a wrong shape or type; warns with `MtbenchWarning` when the figures
+        depend on how ties are broken.
         """
-        triples = self._layout[0]
+        triples = self._layout.triples
+        if isinstance(scores, Mapping):
+            return self._directed(scores)
         accepted, kind = accept(scores, triples, self.split, len(triples))
         return self._result(accepted, kind)
+
+    def _directed(self, scores: Mapping[Direction, object], notes: tuple[str, ...] = ()) -> Result:
+        """Return the result of scores by direction, aligned with `rows`."""
+        if set(scores) != set(self.directions):
+            raise ScoreError(
+                f"{self.name}: scores by direction are for {' and '.join(self.directions)}, not "
+                f"{' and '.join(map(str, scores)) or 'none'}"
+            )
+        triples, kinds = self._layout.triples, dict[Direction, str]()
+        whole: dict[Direction, ScoreArray] = {}
+        for direction in self.directions:
+            rows = self.rows(direction)
+            accepted, kinds[direction] = accept(scores[direction], triples[rows], self.split, len(rows))
+            whole[direction] = np.empty_like(accepted, shape=len(triples))
+            whole[direction][rows] = accepted
+        return self._finish(given(whole, kinds, self._layout), GIVEN, notes)
 
     def evaluate_file(self, path: Path | str) -> Result:
         """Rank the scores of a file written by any language, its rows in any order.
 
         The file is Parquet, Arrow, CSV or TSV by its suffix, and has the columns head, relation, tail
-        (all names or all ids) and score; `mtbench.evaluation.scorefiles.read` says what is refused and how.
+        (all names or all ids) and score, and direction for a model that answers (h, r, ?) and (?, r, t) by
+        different queries: tail or head; `mtbench.evaluation.scorefiles.read` says what is refused and how.
         """
         from mtbench.evaluation import scorefiles
 
-        found = scorefiles.read(self.questions, Path(path))
-        return self._result(found.values, found.kind, found.notes)
+        return self._of_rows(scorefiles.read(self.questions, Path(path)))
 
     def evaluate_frame(self, frame: pd.DataFrame) -> Result:
         """Rank the scores of a pandas frame with the columns of `evaluate_file`, its rows in any order."""
         from mtbench.evaluation import scorefiles
 
-        found = scorefiles.from_frame(self.questions, frame)
+        return self._of_rows(scorefiles.from_frame(self.questions, frame))
+
+    def _of_rows(self, found: Scores) -> Result:
+        if found.directed:
+            return self._directed(found.directed, found.notes)
         return self._result(found.values, found.kind, found.notes)
 
-    def write_triples(self, path: Path | str, *, force: bool = False) -> Path:
+    def write_triples(self, path: Path | str, *, by_direction: bool = False, force: bool = False) -> Path:
         """Write ``triples`` by name and by id to a file that another language fills with scores, and return it.
 
-        The suffix chooses the format, as in `evaluate_file`. Raises `UsageError` for a file that exists
-        unless ``force`` is set.
+        With ``by_direction`` there is a column direction, and a row for each direction a triple is asked for in.
+        The suffix chooses the format, as in `evaluate_file`. Raises `UsageError` for a file that exists unless
+        ``force`` is set.
         """
         from mtbench.evaluation import scorefiles
 
-        return scorefiles.write_triples(self.questions, Path(path), force=force)
+        return scorefiles.write_triples(self.questions, Path(path), by_direction=by_direction, force=force)
 
     def evaluator(self) -> Evaluator:
         """Return an object that takes the scores of ``triples`` in pieces: ``update``, then ``compute``."""
         return Evaluator(self.questions, self._result)
 
-    def run(self, score: Scorer, *, batch_size: int = BATCH_SIZE, progress: Progress | None = None) -> Result:
+    def run(
+        self,
+        score: Scorer | Ways,
+        *,
+        batch_size: int = BATCH_SIZE,
+        progress: Progress | None = None,
+        ask_again: bool = True,
+    ) -> Result:
         """Score the triples of the task in batches and rank them; see `evaluate` for the arguments."""
-        return self._finish(self._ranked(score, batch_size, progress))
+        ranked = self._ranked(ways(score), batch_size, progress)
+        again = NOT_ASKED
+        if ask_again:
+            again = repeated({part: found.asked for part, found in ranked.items() if found.asked}, self.split)
+        return self._finish(ranked, again)
 
     def unfinished(self, status: Status) -> Result:
         """Return the result of a run that could not be scored, to be saved with the status ``oom`` or ``failed``."""
         return replace(self._with_ranks(Ranks.empty(), {}, ()), run=RunInfo(status=status))
 
     def rank(self, scores: ScoreArray) -> Ranks:
-        """Count, for every target and side, the candidates above and tied; ``scores`` are aligned with ``triples``."""
-        return self._named({side: self._count(side, scores) for side in self.sides})
+        """Count the candidates above and tied with every target, part by part, by scores aligned with ``triples``."""
+        return self._named(self._given(scores, ""))
 
-    def _count(self, side: Side, scores: ScoreArray) -> Counts:
-        _, target, rows = self._layout
-        return count(scores, target, rows[side], self._listed[side][1])
+    def _given(self, scores: ScoreArray, kind: str) -> Mapping[Part, RankedPart]:
+        return given(dict.fromkeys(self.directions, scores), dict.fromkeys(self.directions, kind), self._layout)
 
-    def _named(self, sides: Mapping[Side, Counts]) -> Ranks:
+    def _named(self, ranked: Mapping[Part, RankedPart]) -> Ranks:
         names = (self.split.entities, self.split.relations, self.split.entities)
         heads, relations, tails = (
             vocabulary[self.split.targets[:, column]]
             for vocabulary, column in zip(names, (HEAD, RELATION, TAIL), strict=True)
         )
-        return Ranks(heads, relations, tails, sides)
+        return Ranks(heads, relations, tails, {part: found.counts for part, found in ranked.items()})
 
     def _ranked(
-        self, score: Scorer, batch_size: int = BATCH_SIZE, progress: Progress | None = None
-    ) -> Mapping[Side, RankedSide]:
-        """Ask a scorer for what the protocol needs, and rank the targets on every side."""
-        found, size = ways(score), batch_limit(batch_size)
+        self,
+        found: Ways,
+        batch_size: int = BATCH_SIZE,
+        progress: Progress | None = None,
+        parts: Sequence[Part] = (),
+    ) -> Mapping[Part, RankedPart]:
+        """Ask a scorer for what the protocol needs, and rank the targets in every part, or in some."""
+        size, wanted = batch_limit(batch_size), parts or self.parts
         if self.candidates.full:
-            return rank_all(found, self.split, self._filtered, size, progress)
-        triples, target, rows = self._layout
-        needed = {side: np.append(rows[side], target) for side in self.sides}
-        scores = score_listed(found, self.split, triples, needed, size, progress)
-        return {side: RankedSide(self._count(side, part), part[target], seen) for side, (part, seen) in scores.items()}
+            filtered = self._filtered()
+            return rank_all(found, self.split, {part: filtered[PARTS[part][1]] for part in wanted}, size, progress)
+        return rank_listed(found, self._layout, wanted, size, progress)
+
+    def counts(self, score: Scorer, parts: Sequence[Part] = ()) -> Mapping[Part, Counts]:
+        """Count the candidates above and tied with every target, part by part or in some of them, by a scorer."""
+        found = self._ranked(ways(score), parts=parts)
+        return {part: one.counts for part, one in found.items()}
 
     def expected(self, score: Scorer) -> Mapping[str, float]:
         """Return the expected metrics of a scorer, without the bounds, warnings and floors of a result."""
-        ranks = self._named({side: found.counts for side, found in self._ranked(score).items()})
+        ranks = Ranks.unnamed(self.counts(score))
         return summary.expected(ranks, self.candidates.protocol, self.candidates.vocabulary)
 
     @cached_property
@@ -216,20 +261,29 @@ class Task:
 
     def _result(self, scores: ScoreArray, kind: str, notes: tuple[str, ...] = ()) -> Result:
         """Return the result of scores aligned with ``triples``."""
-        target, seen = self._layout[1], Seen(kind)
-        seen.add(scores)
-        ranked = {side: RankedSide(self._count(side, scores), scores[target], seen) for side in self.sides}
-        return self._finish(ranked, notes)
+        return self._finish(self._given(scores, kind), GIVEN, notes)
 
-    def _finish(self, ranked: Mapping[Side, RankedSide], notes: tuple[str, ...] = ()) -> Result:
-        ranks = self._named({side: found.counts for side, found in ranked.items()})
+    def _finish(self, ranked: Mapping[Part, RankedPart], again: str, notes: tuple[str, ...] = ()) -> Result:
+        ranks = self._named(ranked)
         found = summary.figures(ranks, self.candidates.protocol, self.candidates.vocabulary)
-        sentences = (*notes, *_warnings(ranked, ranks, found))
-        for sentence in sentences:
-            warnings.warn(f"{self.name}: {sentence}", MtbenchWarning, stacklevel=_depth())
-        return self._with_ranks(ranks, found, sentences)
+        told = (*notes, *sentences(ranked, ranks, found))
+        for sentence in told:
+            warnings.warn(f"{self.name}: {sentence}", MtbenchWarning, stacklevel=depth())
+        asked: dict[str, str] = {}
+        for part, one in ranked.items():
+            asked.setdefault(PARTS[part][0], one.method)
+            if one.method not in asked[PARTS[part][0]]:
+                asked[PARTS[part][0]] += f", {one.method}"
+        return self._with_ranks(ranks, found, told, asked, again)
 
-    def _with_ranks(self, ranks: Ranks, found: Mapping[str, Mapping[str, float]], sentences: tuple[str, ...]) -> Result:
+    def _with_ranks(
+        self,
+        ranks: Ranks,
+        found: Mapping[str, Mapping[str, float]],
+        told: tuple[str, ...],
+        asked: Mapping[str, str] = MappingProxyType({}),
+        again: str = "",
+    ) -> Result:
         drawn = self.candidates
         return Result(
             dataset=self.split.dataset,
@@ -243,20 +297,14 @@ class Task:
             metrics=found.get("metrics", {}),
             optimistic=found.get("optimistic", {}),
             pessimistic=found.get("pessimistic", {}),
-            chance=summary.chance(drawn.numbers, drawn.protocol, drawn.vocabulary),
+            chance=summary.chance(drawn.counts, drawn.protocol, drawn.vocabulary),
             tie_rate=closed.tie_rate(ranks.equal),
             floors=self.floors,
             ranks=ranks,
-            warnings=sentences,
+            warnings=told,
+            asked=asked,
+            asked_again=again,
         )
-
-
-def _depth() -> int:
-    """Return how far above the caller the code stands that called this package: the line a warning is about."""
-    package, frame, depth = __name__.partition(".")[0], sys._getframe(1), 1
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == package:
-        frame, depth = frame.f_back, depth + 1
-    return depth
 
 
 def task(
@@ -290,41 +338,26 @@ def evaluate(
     batch_size: int = BATCH_SIZE,
     progress: Progress | None = None,
     dataset_version: str | None = None,
+    ask_again: bool = True,
 ) -> Result:
     """Rank every target of a split among its candidates and return the metrics.
 
     ``score`` is a function, or an object with a method ``score``, from triples int64 ``(b, 3)`` to ``b``
     real numbers, higher meaning more plausible; or an object that returns whole rows of scores, with any of
     ``score_tails``, ``score_heads`` and ``score_relations`` (see `mtbench.names`). Full protocols prefer the
-    rows, sampled ones ``score``. Each distinct triple or row of a side is asked for once, at most
-    ``batch_size`` scores at a time but always a whole row, so a target and its candidates on a side never
-    differ by a second forward pass; ``progress(done, total)`` counts triples after every batch. ``seed`` is
-    that of the candidates. An exception inside ``score`` is not caught. Raises `ScoreError` for scores that
-    cannot be ranked, `UnknownNameError` for a protocol or vocabulary that does not exist and `UsageError`
-    for a split without targets or a scorer that cannot serve the protocol. The sampled protocols are those
-    of Zhou et al. 2023, section 5; ``dual-exact`` is the expectation of its ``dual`` over the draw.
+    rows, sampled ones ``score``. A scorer with ``score_inverses`` is asked through it in lists of heads, and
+    rows of heads and of tails serve their own direction; else both directions get the same score of a triple.
+
+    Each distinct triple or row of a side is asked for once, at most ``batch_size`` scores at a time but always
+    a whole row, so a target and its candidates on a side never differ by a second forward pass;
+    ``progress(done, total)`` counts triples after every batch. Some triples are then asked for again in other
+    batches, and scores that differ refused with `BatchError`; without ``ask_again`` they are not, which the
+    result tells. ``seed`` is that of the candidates. An exception inside ``score`` is not caught.
+
+    Raises `ScoreError` for scores that cannot be ranked, `UnknownNameError` for a protocol or vocabulary that
+    does not exist and `UsageError` for a split without targets or a scorer that cannot serve the protocol. The
+    sampled protocols are those of Zhou et al. 2023, section 5; ``dual-exact`` is the expectation of its
+    ``dual`` over the draw.
     """
-    chosen = task(split, protocol, vocabulary, seed, dataset_version=dataset_version)
-    return chosen.run(score, batch_size=batch_size, progress=progress)
-
-
-def _warnings(
-    ranked: Mapping[Side, RankedSide], ranks: Ranks, found: Mapping[str, Mapping[str, float]]
-) -> Iterator[str]:
-    alone = int(np.count_nonzero(ranks.count == 0))
-    if alone:
-        yield f"{alone} of {len(ranks)} targets have no candidate (all are known triples) and rank first for free"
-    share = f"{np.count_nonzero(ranks.equal)} of {len(ranks)} targets"
-    best, worst = found["optimistic"], found["pessimistic"]
-    if closed.spread(best, worst) > FLAG_SPREAD:
-        yield (
-            f"{share} tie with a candidate, and the MRR is {best['mrr']:.4f} or {worst['mrr']:.4f} as ties are "
-            f"broken; the expected value is the one to report, with both bounds"
-        )
-    tied = [side for side in ranked.values() if side.counts.equal.any()]
-    for kind in sorted({side.seen.kind for side in tied} & {"float16", "bfloat16"}):
-        yield f"{share} tie with a candidate in {kind} scores; return float32 to tell a tie from rounding"
-    if any(side.seen.probabilities and np.isin(side.own[side.counts.equal > 0], (0, 1)).any() for side in tied):
-        yield (
-            "targets tie with candidates at exactly 0 or 1, as probabilities from a saturated sigmoid do; return logits"
-        )
+    asked = task(split, protocol, vocabulary, seed, dataset_version=dataset_version)
+    return asked.run(score, batch_size=batch_size, progress=progress, ask_again=ask_again)

@@ -34,8 +34,8 @@ from mtbench.results.runs import RANKS_FILE, RESULT_FILE, RunInfo
 CHECKPOINTS = "checkpoints"
 CONVENTIONS_FILE = "conventions.json"
 ALL = "all"
-GROUPS: Mapping[str, Sequence[str]] = {ALL: candidates.SAMPLED, "full": candidates.FULL}
-"""Names that stand for several protocols: all that draw candidates, and all that rank against every one."""
+GROUPS: Mapping[str, Sequence[str]] = {ALL: candidates.STANDARD}
+"""Names that stand for several protocols: all that draw candidates and rank a target in every way."""
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from mtbench.data.splits import Dataset, Split, measure
+from mtbench.evaluation.tasks import task
 from mtbench.export.writers import store
+from mtbench.heuristics import figures
+from mtbench.names import METRICS
 from mtbench.ranking.candidates import PROTOCOLS, SAMPLED, VOCABULARIES, draw
 
 FILE = "record.toml"
@@ -18,10 +21,11 @@ def write(dataset: Dataset, directory: Path, *, force: bool = False) -> list[Pat
 
 
 def tables(dataset: Dataset) -> str:
-    """Return the tables ``[graphs]``, ``[parts]`` and ``[candidates]`` of a dataset's record as TOML.
+    """Return the tables ``[graphs]``, ``[parts]``, ``[candidates]`` and ``[floors]`` of a dataset's record as TOML.
 
-    They are the counts, the content hash of every part and the hash of every published list of candidates:
-    all that a record says of a dataset beyond what somebody has to write. A dataset whose record has empty
+    They are the counts, the content hash of every part, the hash of every published list of candidates, and what
+    the heuristic baselines reach on those of the test targets with seed 0: all that a record says of a dataset
+    beyond what somebody has to write. A dataset whose record has empty
     tables is made by ``mtbench.data.building.derive(NAME)``.
     """
     graphs, parts = measure(dataset.valid, dataset.test)
@@ -34,6 +38,7 @@ def tables(dataset: Dataset) -> str:
         lines.append(f'"{name}" = {{ triples = {part.triples}, content_sha256 = "{part.content_sha256}" }}')
     lines += ["", "[candidates]"]
     lines += [line for split in (dataset.valid, dataset.test) for line in _candidates(split)]
+    lines += ["", "[floors]", *_floors(dataset.test)]
     return "\n".join(lines) + "\n"
 
 
@@ -44,3 +49,14 @@ def _candidates(split: Split) -> list[str]:
         for vocabulary in sorted(VOCABULARIES, reverse=True)
         for seed in (PUBLISHED_SEEDS if protocol in SAMPLED else (0,))
     ]
+
+
+def _floors(split: Split) -> list[str]:
+    tasks = [task(split, protocol, vocabulary) for protocol in PROTOCOLS for vocabulary in sorted(VOCABULARIES)]
+    found = {name: figures.measure(name, tasks) for name in figures.FLOORS}
+    lines = []
+    for number, one in enumerate(tasks):
+        reached = (f"{name} = [{', '.join(f'{of[number][key]:.6g}' for key in METRICS)}]" for name, of in found.items())
+        drawn = one.candidates
+        lines.append(f'"{split.name}/{drawn.protocol}/{drawn.vocabulary}/{drawn.seed}" = {{ {", ".join(reached)} }}')
+    return lines

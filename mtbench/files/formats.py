@@ -53,8 +53,10 @@ def format_of(path: Path) -> tuple[Format, bool]:
     return FORMATS[suffix[0]], compressed
 
 
-def read(path: Path, texts: Sequence[str], number: str) -> Stored:
-    """Read the columns ``texts`` and ``number`` of a file; in CSV and TSV the cells of ``texts`` stay text.
+def read(path: Path, texts: Sequence[str], number: str, maybe: str) -> Stored:
+    """Read the columns ``texts`` and ``number`` of a file, and ``maybe`` where it is there.
+
+    In CSV and TSV the cells of ``texts`` and ``maybe`` stay text.
 
     Raises `UsageError` for a file that is not there or has an unknown suffix, and `ScoreError` for one
     that is truncated, of another format than its suffix says, or lacks a column.
@@ -67,11 +69,11 @@ def read(path: Path, texts: Sequence[str], number: str) -> Stored:
         with pa.input_stream(str(path), compression="gzip" if compressed else None) as stream:
             data = pa.py_buffer(stream.read())
         if kind == "Parquet":
-            stored = _read_parquet(data, wanted)
+            stored = _read_parquet(data, wanted, maybe)
         elif kind == "Arrow":
-            stored = _read_arrow(data, wanted)
+            stored = _read_arrow(data, wanted, maybe)
         else:
-            stored = _read_text(data, kind, texts, number)
+            stored = _read_text(data, kind, texts, number, maybe)
         stored.table.validate(full=True)
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         reason = str(error).strip().rstrip(".") or type(error).__name__
@@ -125,33 +127,38 @@ def encode_table(table: pa.Table) -> bytes:
     return buffer.getvalue()
 
 
-def _read_parquet(data: pa.Buffer, wanted: Sequence[str]) -> Stored:
+def _there(found: Sequence[str], wanted: Sequence[str], maybe: str) -> list[str]:
+    """Return the columns to read of those that a file has."""
+    expect_columns(found, (*wanted, maybe) if maybe in found else wanted)
+    return [*wanted, *([maybe] if maybe in found else [])]
+
+
+def _read_parquet(data: pa.Buffer, wanted: Sequence[str], maybe: str) -> Stored:
     from pyarrow.parquet import ParquetFile
 
     file = ParquetFile(pa.BufferReader(data))
-    expect_columns(file.schema_arrow.names, wanted)
-    return Stored(file.read(columns=list(wanted)), _decoded(file.metadata.metadata), text=False)
+    names = _there(file.schema_arrow.names, wanted, maybe)
+    return Stored(file.read(columns=names), _decoded(file.metadata.metadata), text=False)
 
 
-def _read_arrow(data: pa.Buffer, wanted: Sequence[str]) -> Stored:
+def _read_arrow(data: pa.Buffer, wanted: Sequence[str], maybe: str) -> Stored:
     try:
         reader = ipc.open_file(data)
     except pa.ArrowInvalid:
         reader = ipc.open_stream(data)
     table = reader.read_all()
-    expect_columns(table.column_names, wanted)
-    return Stored(table.select(list(wanted)), _decoded(table.schema.metadata), text=False)
+    return Stored(table.select(_there(table.column_names, wanted, maybe)), _decoded(table.schema.metadata), text=False)
 
 
-def _read_text(data: pa.Buffer, kind: Format, texts: Sequence[str], number: str) -> Stored:
+def _read_text(data: pa.Buffer, kind: Format, texts: Sequence[str], number: str, maybe: str) -> Stored:
     layout = csv.ParseOptions(
         delimiter=DELIMITERS[kind], quote_char='"' if kind == "CSV" else False, newlines_in_values=kind == "CSV"
     )
     wanted = (*texts, number)
     with csv.open_csv(pa.BufferReader(data), parse_options=layout) as reader:
-        expect_columns(reader.schema.names, wanted)
+        names = _there(reader.schema.names, wanted, maybe)
     types = csv.ConvertOptions(
-        include_columns=list(wanted), column_types={**dict.fromkeys(texts, pa.string()), number: pa.float64()}
+        include_columns=names, column_types={**dict.fromkeys((*texts, maybe), pa.string()), number: pa.float64()}
     )
     return Stored(csv.read_csv(pa.BufferReader(data), parse_options=layout, convert_options=types), {}, text=True)
 

@@ -17,12 +17,14 @@ from mtbench.data.splits import Split
 from mtbench.errors import UnknownNameError
 from mtbench.heuristics.counts import entity_degree, half_link_memory, inverse_visible, random, relation_frequency
 from mtbench.heuristics.paths import common_neighbours, personalised_pagerank
-from mtbench.names import IntArray, ScoreFunction
-from mtbench.ranking.candidates import Candidates
+from mtbench.metrics import summary
+from mtbench.names import PARTS, IntArray, Part, ScoreFunction
+from mtbench.ranking.candidates import Candidates, draw_of
+from mtbench.ranking.ranks import Counts, Ranks
 
 
 class Ranked(Protocol):
-    """What is used of a task: its split and triples, whether they can be listed, and how a scorer fares on them."""
+    """What is used of a task: its split, candidates and triples, and how a scorer ranks the targets among them."""
 
     @property
     def split(self) -> Split: ...
@@ -33,7 +35,7 @@ class Ranked(Protocol):
     @property
     def triples(self) -> IntArray: ...
 
-    def expected(self, score: ScoreFunction, /) -> Mapping[str, float]: ...
+    def counts(self, score: ScoreFunction, parts: Sequence[Part], /) -> Mapping[Part, Counts]: ...
 
 
 Factory: TypeAlias = Callable[[Split], ScoreFunction]
@@ -67,15 +69,32 @@ def floor(name: str, split: Split) -> ScoreFunction:
 
 
 def measure(name: str, tasks: Sequence[Ranked]) -> list[Mapping[str, float]]:
-    """Return a floor's expected metrics on tasks of one split, each triple of which is scored once for all of them."""
+    """Return a floor's expected metrics on tasks of one split.
+
+    Each triple is scored once for all tasks, and what has the same candidates in several is counted once.
+    """
     score = floor(name, tasks[0].split)
     # A full ranking asks for too many triples to list: it is scored in batches, on its own.
-    listed = [not task.candidates.full for task in tasks]
-    once = score
-    if sum(listed) > 1:
-        together = [task.triples for task, short in zip(tasks, listed, strict=True) if short]
-        once = _remembered(score, tasks[0].split, together)
-    return [task.expected(once if short else score) for task, short in zip(tasks, listed, strict=True)]
+    listed = [task.triples for task in tasks if not task.candidates.full]
+    once = _remembered(score, tasks[0].split, listed) if len(listed) > 1 else score
+    known: dict[tuple[object, ...], Counts] = {}
+    found: list[Mapping[str, float]] = []
+    for task in tasks:
+        keys = {part: _key(task.candidates, part) for part in task.candidates.parts}
+        if missing := [part for part, key in keys.items() if key not in known]:
+            counted = task.counts(score if task.candidates.full else once, missing)
+            known |= {keys[part]: counts for part, counts in counted.items()}
+        ranks = Ranks.unnamed({part: known[key] for part, key in keys.items()})
+        found.append(summary.expected(ranks, task.candidates.protocol, task.candidates.vocabulary))
+    return found
+
+
+def _key(candidates: Candidates, part: Part) -> tuple[object, ...]:
+    """Return what is the same for tasks of a split that have the same candidates in a part."""
+    side = PARTS[part][1]
+    if candidates.full:
+        return side, candidates.vocabulary if side == "relation" else ""
+    return side, draw_of(candidates.protocol), candidates.vocabulary, candidates.seed
 
 
 def _remembered(score: ScoreFunction, split: Split, triples: Sequence[IntArray]) -> ScoreFunction:

@@ -9,29 +9,41 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from mtbench.metrics import closed, exact
-from mtbench.names import HITS, FloatArray, IntArray, Side
+from mtbench.names import HITS, METRICS, PARTS, Direction, FloatArray, IntArray, Part
 from mtbench.ranking.candidates import PROTOCOLS, VOCABULARIES
 from mtbench.ranking.ranks import Counts, Ranks
 
 
-def per_target(ranks: Ranks, protocol: str, vocabulary: str) -> dict[str, FloatArray]:
-    """Return every metric of every target ``(m,)``, in expectation over the order of its ties.
+def per_list(ranks: Ranks, protocol: str, vocabulary: str) -> dict[Direction, dict[str, FloatArray]]:
+    """Return every metric of every target ``(m,)`` in each of its lists, in expectation over the order of its ties.
 
     Under ``dual-exact`` the expectation is also over the draw of ``dual``; under every other protocol the
-    counts of the sides add up to one list.
+    counts of the parts of a list add up.
     """
-    if not (_is_expectation(protocol) and ranks.sides):
-        return closed.per_target(ranks.greater, ranks.equal)
+    if not _is_expectation(protocol):
+        return {way: closed.per_target(found.greater, found.equal) for way, found in ranks.lists.items()}
     pool, asked = VOCABULARIES.get(vocabulary), PROTOCOLS[protocol]
-    sides = [
-        exact.Side(counts.greater, counts.equal, counts.count, asked.number(side))
-        for side, counts in ranks.sides.items()
-    ]
-    return exact.per_target(sides, replacement=pool is not None and pool.replacement)
+    sides: dict[Direction, list[exact.Side]] = {}
+    for part, found in ranks.parts.items():
+        way, side = PARTS[part]
+        drawn = exact.Side(found.greater, found.equal, found.count, asked.number(side))
+        sides.setdefault(way, []).append(drawn)
+    replacement = pool is not None and pool.replacement
+    return {way: exact.per_target(some, replacement=replacement) for way, some in sides.items()}
+
+
+def per_target(ranks: Ranks, protocol: str, vocabulary: str) -> dict[str, FloatArray]:
+    """Return every metric of every target ``(m,)``, as the mean over its lists; see `per_list`."""
+    if not ranks.parts:
+        return closed.per_target(ranks.greater, ranks.equal)
+    lists = per_list(ranks, protocol, vocabulary).values()
+    return {name: np.mean([values[name] for values in lists], axis=0) for name in METRICS}
 
 
 def expected(ranks: Ranks, protocol: str, vocabulary: str) -> dict[str, float]:
     """Return the mean metrics, ties in random order: the headline; raises `UsageError` without targets."""
+    if not _is_expectation(protocol):
+        return closed.expected(ranks.greater, ranks.equal)
     return closed.mean(per_target(ranks, protocol, vocabulary))
 
 
@@ -39,14 +51,14 @@ def kinds(ranks: Ranks) -> dict[str, Ranks]:
     """Return the ranks behind ``metrics``, both orders of ties, and ``chance``: a scorer that ties everything."""
 
     def changed(change: Callable[[Counts], tuple[IntArray, IntArray]]) -> Ranks:
-        return replace(ranks, sides={side: Counts(*change(one), one.count) for side, one in ranks.sides.items()})
+        return replace(ranks, parts={part: Counts(*change(one), one.count) for part, one in ranks.parts.items()})
 
     none = np.zeros(len(ranks), dtype=np.int64)
     return {
         "metrics": ranks,
-        "optimistic": changed(lambda side: (side.greater, none)),
-        "pessimistic": changed(lambda side: (side.greater + side.equal, none)),
-        "chance": changed(lambda side: (none, side.count)),
+        "optimistic": changed(lambda part: (part.greater, none)),
+        "pessimistic": changed(lambda part: (part.greater + part.equal, none)),
+        "chance": changed(lambda part: (none, part.count)),
     }
 
 
@@ -57,9 +69,9 @@ def figures(ranks: Ranks, protocol: str, vocabulary: str) -> dict[str, dict[str,
     return {kind: expected(changed, protocol, vocabulary) for kind, changed in kinds(ranks).items()}
 
 
-def chance(numbers: Mapping[Side, IntArray], protocol: str, vocabulary: str) -> dict[str, float]:
-    """Return the mean metrics of a scorer that knows nothing: all candidates, ``(m,)`` per side, tied."""
-    tied = {side: Counts(np.zeros_like(number), number, number) for side, number in numbers.items()}
+def chance(counts: Mapping[Part, IntArray], protocol: str, vocabulary: str) -> dict[str, float]:
+    """Return the mean metrics of a scorer that knows nothing: all candidates, ``(m,)`` per part, tied."""
+    tied = {part: Counts(np.zeros_like(number), number, number) for part, number in counts.items()}
     return expected(Ranks.unnamed(tied), protocol, vocabulary)
 
 
@@ -116,8 +128,8 @@ def adjust(observed: Mapping[str, float], counts: IntArray, chance: Mapping[str,
     the adjusted MRR and Hits@k (Hoyt et al. 2022). An index compares datasets with lists of different
     lengths, a z-score says whether there is anything to compare. Where targets tie, the observed value is
     the expectation over the order of ties, whose spread under the null is smaller than that of ranks:
-    z-scores are then closer to 0 than they need be. They count targets as independent, which those of one
-    cluster are not: a large one is no test. ``chance`` is that of the task; where it is not the mean of the
+    z-scores are then closer to 0 than they need be. They count ranks as independent, which those of one
+    target or cluster are not: a large one is no test. ``chance`` is that of the task; where it is not the mean of the
     null, as for a protocol that takes expectations over draws, there is an index but no z-score.
     """
     found = {}

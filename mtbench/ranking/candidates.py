@@ -20,7 +20,20 @@ from mtbench.data.graphs import keys
 from mtbench.data.splits import Split
 from mtbench.errors import DatasetError, UnknownNameError, UsageError
 from mtbench.files.hashing import splitmix64
-from mtbench.names import HEAD, RELATION, SIDES, TAIL, BoolArray, IntArray, Side, UIntArray
+from mtbench.names import (
+    DIRECTIONS,
+    HEAD,
+    PARTS,
+    RELATION,
+    SIDES,
+    TAIL,
+    BoolArray,
+    Direction,
+    IntArray,
+    Part,
+    Side,
+    UIntArray,
+)
 from mtbench.ranking.filtered import filter_side
 
 CANDIDATES_VERSION = 1
@@ -32,10 +45,12 @@ EVERY = 2**31 - 1
 
 @dataclass(frozen=True)
 class Protocol:
-    """How many candidates a target is ranked against on each side, all in one list.
+    """How many candidates of each kind a target is ranked against, in one list for every direction it is asked for.
 
-    Under a ``full`` protocol no candidate is drawn: all of them are counted. Where it names a number other
-    than `EVERY`, its metrics are expectations over a draw of that number.
+    A list of a direction has the candidates of that end and the relations, which both directions share; the
+    metrics are means over all lists. Under a ``full`` protocol no candidate is drawn: all of them are counted.
+    Where it names a number other than `EVERY`, its metrics are expectations over a draw of that number.
+    ``draw`` names the draw; protocols that share one have the same candidates.
     """
 
     name: str
@@ -44,6 +59,7 @@ class Protocol:
     source: str
     heads: int = 0
     full: bool = False
+    draw: str = ""
 
     @property
     def expectation(self) -> bool:
@@ -52,8 +68,18 @@ class Protocol:
 
     @property
     def sides(self) -> tuple[Side, ...]:
-        """The sides that are corrupted, in the order ranks are reported."""
+        """The sides that are corrupted."""
         return tuple(side for side in SIDES if self.number(side))
+
+    @property
+    def directions(self) -> tuple[Direction, ...]:
+        """The directions a target is asked for in: those of the ends that are corrupted, ``tail`` where none is."""
+        return tuple(direction for direction in DIRECTIONS if self.number(direction)) or DIRECTIONS[:1]
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """What the lists consist of, in the order ranks are reported."""
+        return tuple(part for part, (way, side) in PARTS.items() if way in self.directions and self.number(side))
 
     def number(self, side: Side) -> int:
         """How many candidates are asked for on one side."""
@@ -73,17 +99,23 @@ class Vocabulary:
 PROTOCOLS = {
     declared.name: declared
     for declared in (
-        Protocol("dual", 24, 26, "Zhou et al. 2023, dual-sampling metrics"),
-        Protocol("entity", 50, 0, "Zhou et al. 2023, entity-centric metrics"),
+        Protocol("dual", 24, 26, "Zhou et al. 2023, dual-sampling metrics", heads=24),
+        Protocol("entity", 50, 0, "Zhou et al. 2023, entity-centric metrics", heads=50),
         Protocol("relation", 0, 50, "Zhou et al. 2023, relation-type centric metrics"),
+        Protocol("dual-tail", 24, 26, "the list of dual among tails and relations", draw="dual"),
+        Protocol("dual-head", 0, 26, "the list of dual among heads and relations", heads=24, draw="dual"),
+        Protocol("entity-tail", 50, 0, "the list of entity among tails", draw="entity"),
+        Protocol("entity-head", 0, 0, "the list of entity among heads", heads=50, draw="entity"),
+        Protocol("full", EVERY, 0, "Bordes et al. 2013, filtered ranking of tails and heads", heads=EVERY, full=True),
         Protocol("full-tail", EVERY, 0, "Bordes et al. 2013, filtered ranking of all tails", full=True),
         Protocol("full-head", 0, 0, "Bordes et al. 2013, filtered ranking of all heads", heads=EVERY, full=True),
         Protocol("full-relation", 0, EVERY, "filtered ranking of all relations of the vocabulary", full=True),
-        Protocol("dual-exact", 24, 26, "the expectation of dual over its draw", full=True),
+        Protocol("dual-exact", 24, 26, "the expectation of dual over its draw", heads=24, full=True),
     )
 }
 SAMPLED = tuple(name for name, declared in PROTOCOLS.items() if not declared.full)
-FULL = tuple(name for name, declared in PROTOCOLS.items() if declared.full and not declared.expectation)
+STANDARD = tuple(name for name in SAMPLED if not PROTOCOLS[name].draw)
+"""The sampled protocols that rank all a target can be asked for; the others are a list of one of these."""
 VOCABULARIES = {
     declared.name: declared
     for declared in (
@@ -131,7 +163,7 @@ class Candidates:
         if self.full:
             ordered = {side: counts[order] for side, (_, counts) in self.drawn.items()}
             return full_hash(self.content_sha256, self.protocol, self.vocabulary, ordered)
-        header = _header(self.content_sha256, self.protocol, self.vocabulary, self.seed)
+        header = _header(self.content_sha256, draw_of(self.protocol), self.vocabulary, self.seed)
         # Tails and relations are in the hash of every protocol, also of one that corrupts neither.
         hashed: tuple[Side, ...] = ("tail", "relation", *(side for side in self.drawn if side == "head"))
         columns = [self.targets]
@@ -143,17 +175,23 @@ class Candidates:
         return digest.hexdigest()
 
     @property
-    def numbers(self) -> Mapping[Side, IntArray]:
-        """Candidates per target on each side, ``(m,)``."""
-        return {side: counts for side, (_, counts) in self.drawn.items()}
+    def parts(self) -> tuple[Part, ...]:
+        """What the lists consist of; candidates of no protocol, as conventions draw, are all in one list."""
+        return PROTOCOLS[self.protocol].parts if self.protocol in PROTOCOLS else tuple(self.drawn)
 
     @property
-    def counts(self) -> IntArray:
-        """Candidates per target over all sides, ``(m,)``."""
-        total = np.zeros(len(self.targets), dtype=np.int64)
-        for counts in self.numbers.values():
-            total += counts
-        return total
+    def counts(self) -> Mapping[Part, IntArray]:
+        """Candidates per target in every part of its lists, ``(m,)``."""
+        return {part: self.drawn[PARTS[part][1]][1] for part in self.parts}
+
+    @property
+    def lengths(self) -> IntArray:
+        """Candidates per target in each of its lists, ``(l, m)``."""
+        found: dict[Direction, IntArray] = {}
+        for part, counts in self.counts.items():
+            direction = PARTS[part][0]
+            found[direction] = found[direction] + counts if direction in found else counts
+        return np.stack(list(found.values()))
 
     @property
     def full(self) -> bool:
@@ -189,7 +227,7 @@ def draw(split: Split, protocol: str = "dual", vocabulary: str = "present", seed
         raise UsageError(f"the candidate seed must be an integer, not {seed!r}") from error
     if asked.full:
         seed = 0
-    header = _header(split.content_sha256, protocol, vocabulary, seed)
+    header = _header(split.content_sha256, draw_of(protocol), vocabulary, seed)
     sides = {
         side: _count_side(split, side, pool) if asked.full else draw_side(split, side, asked.number(side), pool, header)
         for side in asked.sides
@@ -221,6 +259,11 @@ def _count_side(split: Split, side: Side, pool: Vocabulary) -> tuple[IntArray, I
 
 def _none(number: int) -> tuple[IntArray, IntArray]:
     return np.empty((number, 0), dtype=np.int64), np.zeros(number, dtype=np.int64)
+
+
+def draw_of(protocol: str) -> str:
+    """Return the name of the draw that a protocol's candidates are of: its own, unless it is a part of another."""
+    return (protocol in PROTOCOLS and PROTOCOLS[protocol].draw) or protocol
 
 
 def _header(content_sha256: str, protocol: str, vocabulary: str, seed: int) -> str:

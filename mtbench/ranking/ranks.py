@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
@@ -15,7 +16,17 @@ from numpy.typing import NDArray
 
 from mtbench.data.splits import Split
 from mtbench.errors import NotFiniteError, ScoreError, UsageError
-from mtbench.names import COLUMNS, BoolArray, IntArray, NameArray, ScoreArray, Side
+from mtbench.names import (
+    COLUMNS,
+    PARTS,
+    BoolArray,
+    Direction,
+    FloatArray,
+    IntArray,
+    NameArray,
+    Part,
+    ScoreArray,
+)
 from mtbench.ranking import counting
 
 if TYPE_CHECKING:
@@ -42,25 +53,29 @@ class _Tensor(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Counts:
-    """Per target of one side, int64 ``(m,)``: candidates strictly above it, equal to it, and in all."""
+    """Per target of one part or list, int64 ``(m,)``: candidates strictly above it, equal to it, and in all."""
 
     greater: IntArray
     equal: IntArray
     count: IntArray
 
+    def __add__(self, other: Counts) -> Counts:
+        return Counts(self.greater + other.greater, self.equal + other.equal, self.count + other.count)
+
 
 @dataclass(frozen=True, eq=False)
 class Ranks:
-    """The targets by name, in the order of the split, and their counts on every side of the protocol.
+    """The targets by name, in the order of the split, and their counts in every part of the protocol's lists.
 
-    Ranks that were saved without names (of data that may not be passed on) have empty ones; what needs them
-    asks `mtbench.results.origin.with_names`.
+    A target has one rank per list, which is one for every direction it was asked for. Ranks that were saved
+    without names (of data that may not be passed on) have empty ones; what needs them asks
+    `mtbench.results.origin.with_names`.
     """
 
     heads: NameArray
     relations: NameArray
     tails: NameArray
-    sides: Mapping[Side, Counts]
+    parts: Mapping[Part, Counts]
 
     @classmethod
     def empty(cls) -> Ranks:
@@ -69,10 +84,10 @@ class Ranks:
         return cls(nothing, nothing, nothing, {})
 
     @classmethod
-    def unnamed(cls, sides: Mapping[Side, Counts]) -> Ranks:
+    def unnamed(cls, parts: Mapping[Part, Counts]) -> Ranks:
         """Return the ranks of targets that have no names."""
-        nothing = np.full(max((len(counts.count) for counts in sides.values()), default=0), "", dtype=np.str_)
-        return cls(nothing, nothing, nothing, sides)
+        nothing = np.full(max((len(counts.count) for counts in parts.values()), default=0), "", dtype=np.str_)
+        return cls(nothing, nothing, nothing, parts)
 
     @property
     def named(self) -> bool:
@@ -82,38 +97,51 @@ class Ranks:
     def __len__(self) -> int:
         return len(self.heads)
 
+    @cached_property
+    def lists(self) -> Mapping[Direction, Counts]:
+        """The counts of the list of each direction: those of its parts add up."""
+        found: dict[Direction, Counts] = {}
+        for part, counts in self.parts.items():
+            direction = PARTS[part][0]
+            before = found.get(direction)
+            found[direction] = counts if before is None else before + counts
+        return found
+
     @property
     def greater(self) -> IntArray:
-        """Candidates strictly above each target over all sides, ``(m,)``: ranks of the sides add up."""
-        return self._sum("greater")
+        """Candidates strictly above each target, list by list: ``(l * m,)`` for l lists."""
+        return self._joined("greater")
 
     @property
     def equal(self) -> IntArray:
-        """Candidates tied with each target over all sides, ``(m,)``."""
-        return self._sum("equal")
+        """Candidates tied with each target, list by list: ``(l * m,)``."""
+        return self._joined("equal")
 
     @property
     def count(self) -> IntArray:
-        """Candidates of each target over all sides, ``(m,)``."""
-        return self._sum("count")
+        """Candidates of each target, list by list: ``(l * m,)``."""
+        return self._joined("count")
 
-    def _sum(self, name: str) -> IntArray:
-        total = np.zeros(len(self), dtype=np.int64)
-        for counts in self.sides.values():
-            total += getattr(counts, name)
-        return total
+    @property
+    def mean(self) -> FloatArray:
+        """The rank of each target ``(m,)``, in the mean over its lists and over the order of ties."""
+        ranks: FloatArray = (self.greater + 1 + self.equal / 2).reshape(-1, len(self)).mean(axis=0)
+        return ranks
+
+    def _joined(self, name: str) -> IntArray:
+        return np.concatenate([np.empty(0, dtype=np.int64), *(getattr(one, name) for one in self.lists.values())])
 
     def to_frame(self) -> pd.DataFrame:
-        """Return one row per target: its names, the counts per side, and its mean rank over tied orders.
+        """Return one row per target: its names, the counts per part, and its mean rank over lists and tied orders.
 
         The rank is that among all candidates that were counted, also where metrics are those of a draw.
         """
         import pandas as pd
 
         columns: dict[str, AnyArray] = dict(zip(COLUMNS, (self.heads, self.relations, self.tails), strict=True))
-        for side, counts in self.sides.items():
-            columns |= {f"{side}_{name}": getattr(counts, name) for name in COUNTS}
-        return pd.DataFrame(columns | {"rank": self.greater + 1 + self.equal / 2})
+        for part, counts in self.parts.items():
+            columns |= {f"{part}_{name}": getattr(counts, name) for name in COUNTS}
+        return pd.DataFrame(columns | {"rank": self.mean})
 
 
 def count(scores: ScoreArray, target: IntArray, candidates: IntArray, valid: BoolArray) -> Counts:

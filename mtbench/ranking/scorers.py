@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeAlias
 
 import numpy as np
@@ -14,9 +15,13 @@ from mtbench.data.splits import Split, unique
 from mtbench.errors import ScoreError, UsageError
 from mtbench.names import (
     COLUMN,
+    PARTS,
     BoolArray,
+    Direction,
     HeadScorer,
     IntArray,
+    InverseScorer,
+    Part,
     RelationScorer,
     ScoreArray,
     ScoreFunction,
@@ -25,8 +30,9 @@ from mtbench.names import (
     TailScorer,
     TripleScorer,
 )
+from mtbench.ranking.again import Asked
 from mtbench.ranking.filtered import batches, fixed, joined
-from mtbench.ranking.ranks import accept, accept_rows
+from mtbench.ranking.ranks import Counts, accept, accept_rows
 
 METHODS: Mapping[Side, str] = {
     "head": "score_heads(relations, tails)",
@@ -38,20 +44,40 @@ Progress: TypeAlias = Callable[[int, int], None]
 RowFunction: TypeAlias = Callable[[IntArray, IntArray], ArrayLike]
 
 
+SCORE, INVERSES = "score(triples)", "score_inverses(triples)"
+
+
 @dataclass(frozen=True, eq=False)
 class Ways:
-    """What a scorer offers: a function of triples, functions that return a whole row of one side, or both."""
+    """What a scorer offers: a function of triples, functions that return a whole row of one side, or both.
+
+    ``inverses`` is the function of triples for the direction ``head``, None where both directions have one.
+    """
 
     triples: ScoreFunction | None
     rows: Mapping[Side, RowFunction]
+    inverses: ScoreFunction | None = None
+
+    def function(self, direction: Direction) -> tuple[str, ScoreFunction] | None:
+        """Return the function of triples for a direction, with its name, None where there is none."""
+        if direction == "head" and self.inverses is not None:
+            return INVERSES, self.inverses
+        return None if self.triples is None else (SCORE, self.triples)
+
+    def kinds(self, direction: Direction) -> Sequence[Side]:
+        """Return the kinds of rows that may serve a direction: not those of the other end, if there are others."""
+        other = "tail" if direction == "head" else "head"
+        return [kind for kind in self.rows if kind != other] or list(self.rows)
 
 
-def ways(score: Scorer) -> Ways:
+def ways(score: Scorer | Ways) -> Ways:
     """Return how a scorer can be asked; one that cannot be asked at all raises `UsageError`.
 
-    An object with any of the four methods is asked through them alone, also where it can be called:
-    a PyTorch module can be, with arguments of its own.
+    An object with any of the methods is asked through them alone, also where it can be called: a PyTorch
+    module can be, with arguments of its own.
     """
+    if isinstance(score, Ways):
+        return score
     rows: dict[Side, RowFunction] = {}
     if isinstance(score, HeadScorer):
         rows["head"] = score.score_heads
@@ -59,12 +85,13 @@ def ways(score: Scorer) -> Ways:
         rows["relation"] = score.score_relations
     if isinstance(score, TailScorer):
         rows["tail"] = score.score_tails
+    inverses = score.score_inverses if isinstance(score, InverseScorer) else None
     if isinstance(score, TripleScorer):
-        return Ways(score.score, rows)
+        return Ways(score.score, rows, inverses)
     if rows:
-        return Ways(None, rows)
+        return Ways(None, rows, inverses)
     if callable(score):
-        return Ways(score, {})
+        return Ways(score, {}, inverses)
     raise UsageError(
         f"{type(score).__name__} cannot score: pass a function of triples or an object with a score method "
         f"(score, score_tails, score_heads or score_relations)"
@@ -128,7 +155,7 @@ class Asker:
     meter: Meter
     seen: Seen
 
-    def triples(self, function: ScoreFunction, triples: IntArray) -> ScoreArray:
+    def triples(self, triples: IntArray, *, function: ScoreFunction) -> ScoreArray:
         """Return the score of each triple ``(k, 3)``, each asked for once."""
         scores: ScoreArray = np.empty(0)
         for start in range(0, len(triples), self.size):
@@ -150,7 +177,7 @@ class Asker:
         self.meter.add(int(np.count_nonzero(needed)))
         return array
 
-    def gathered(self, side: Side, function: RowFunction, triples: IntArray) -> ScoreArray:
+    def gathered(self, triples: IntArray, *, side: Side, function: RowFunction) -> ScoreArray:
         """Return the score of each triple ``(k, 3)`` from the rows of one side, each row asked for once."""
         keys, width = _keys(self.split, side, triples)
         _, first, row = np.unique(keys, return_index=True, return_inverse=True)
@@ -184,37 +211,66 @@ class Asker:
         self.seen.add(scores)
 
 
+@dataclass(frozen=True, eq=False)
+class Scored:
+    """Scores ``(k,)`` of triples by one method, what was seen of them, and how to ask it again if there is a way."""
+
+    method: str
+    scores: ScoreArray
+    seen: Seen
+    ask: Callable[[IntArray], ScoreArray] | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class RankedPart:
+    """The counts of one part, the score of each target they were made with, ``(m,)``, and what was seen.
+
+    ``asked`` holds some of the triples with their scores, to be asked for again.
+    """
+
+    counts: Counts
+    own: ScoreArray
+    seen: Seen
+    method: str
+    asked: Asked | None
+
+
 def score_listed(
-    found: Ways, split: Split, triples: IntArray, needed: Mapping[Side, IntArray], size: int, progress: Progress | None
-) -> Mapping[Side, tuple[ScoreArray, Seen]]:
-    """Return per side scores ``(k,)`` aligned with ``triples`` ``(k, 3)``, filled in the rows ``needed`` of it,
+    found: Ways, split: Split, triples: IntArray, needed: Mapping[Part, IntArray], size: int, progress: Progress | None
+) -> Mapping[Part, Scored]:
+    """Return per part scores ``(k,)`` aligned with ``triples`` ``(k, 3)``, filled in the rows ``needed`` of it,
     which may repeat.
 
-    A scorer of triples is asked for each once. Otherwise every side is read from the kind of rows that
-    takes the fewest scores, sides that share a kind from the same rows, so that a target and its candidates
-    on a side always come from one kind.
+    A scorer of triples is asked for each once per direction, or once for both where they have one function.
+    Otherwise every part is read from the kind of rows of its direction that takes the fewest scores, parts that
+    share a kind from the same rows, so that a target and its candidates in a part always come from one method.
     """
-    if found.triples is not None:
-        asker = Asker(split, size, Meter(len(triples), progress), Seen())
-        scores = asker.triples(found.triples, triples)
-        return dict.fromkeys(needed, (scores, asker.seen))
-    needed = {side: unique(rows) for side, rows in needed.items()}
-    chosen = {
-        side: min(found.rows, key=lambda kind: _cells(split, kind, triples[rows])) for side, rows in needed.items()
+    needed = {part: unique(rows) for part, rows in needed.items()}
+    methods: dict[str, Callable[[Asker, IntArray], ScoreArray]] = {}
+    chosen: dict[Part, str] = {}
+    for part, rows in needed.items():
+        direction = PARTS[part][0]
+        if (given := found.function(direction)) is not None:
+            chosen[part] = given[0]
+            methods[given[0]] = partial(Asker.triples, function=given[1])
+        else:
+            kind = min(found.kinds(direction), key=lambda kind: _cells(split, kind, triples[rows]))
+            chosen[part] = METHODS[kind]
+            methods[METHODS[kind]] = partial(Asker.gathered, side=kind, function=found.rows[kind])
+    wanted = {
+        method: unique(np.concatenate([rows for part, rows in needed.items() if chosen[part] == method]))
+        for method in methods
     }
-    parts = {
-        kind: unique(np.concatenate([rows for side, rows in needed.items() if chosen[side] == kind]))
-        for kind in dict.fromkeys(chosen.values())
-    }
-    meter = Meter(sum(map(len, parts.values())), progress)
-    answers: dict[Side, tuple[ScoreArray, Seen]] = {}
-    for kind, rows in parts.items():
+    meter = Meter(sum(map(len, wanted.values())), progress)
+    answers: dict[str, Scored] = {}
+    for method, rows in wanted.items():
         asker = Asker(split, size, meter, Seen())
-        part = asker.gathered(kind, found.rows[kind], triples[rows])
-        scores = np.empty_like(part, shape=len(triples))
-        scores[rows] = part
-        answers |= {side: (scores, asker.seen) for side in needed if chosen[side] == kind}
-    return answers
+        part_scores = methods[method](asker, triples[rows])
+        scores = np.empty_like(part_scores, shape=len(triples))
+        scores[rows] = part_scores
+        silent = Asker(split, size, Meter(meter.total), asker.seen)
+        answers[method] = Scored(method, scores, asker.seen, partial(methods[method], silent))
+    return {part: answers[chosen[part]] for part in needed}
 
 
 def _keys(split: Split, side: Side, triples: IntArray) -> tuple[IntArray, int]:

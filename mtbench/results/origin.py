@@ -43,7 +43,7 @@ def with_names(result: Given, split: Split | Dataset | None = None) -> Given:
             f"{len(found.targets)} targets; evaluate again"
         )
     heads, relations, tails = found.targets.T[[HEAD, RELATION, TAIL]]
-    ranks = Ranks(found.entities[heads], found.relations[relations], found.entities[tails], result.ranks.sides)
+    ranks = Ranks(found.entities[heads], found.relations[relations], found.entities[tails], result.ranks.parts)
     return replace(result, ranks=ranks)
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from mtbench.data.catalog import Parameter
 from mtbench.files import tables
-from mtbench.names import METRICS
+from mtbench.names import DIRECTIONS, METRICS, Direction
 
 if TYPE_CHECKING:
     from mtbench.results.result import Result
@@ -24,7 +24,8 @@ class Row:
 
     ``seeds`` are the finished ones, ``unfinished`` those that ran out of memory or failed: an average
     over some of the seeds says so. ``details`` tells the row from others of the same model on the same
-    task, such as a hyper-parameter. A floor or chance has neither seeds nor ``sd``.
+    task, such as a hyper-parameter. ``directions`` are the means of each direction where there are two. A floor or
+    chance has neither seeds nor ``sd``.
     """
 
     model: str
@@ -36,6 +37,7 @@ class Row:
     sd: Mapping[str, float] = field(default_factory=dict)
     optimistic: Mapping[str, float] = field(default_factory=dict)
     pessimistic: Mapping[str, float] = field(default_factory=dict)
+    directions: Mapping[Direction, Mapping[str, float]] = field(default_factory=dict)
     seeds: tuple[int, ...] = ()
     unfinished: tuple[int, ...] = ()
     details: Mapping[str, Parameter] = field(default_factory=dict)
@@ -100,13 +102,15 @@ def table(rows: Sequence[Row], format: str = "text", decimals: int = 4) -> str: 
     if format == "csv":
         return _csv(rows)
     names = [name for name in METRICS if any(name in row.mean for row in rows)]
+    ways = DIRECTIONS if any(row.directions for row in rows) else ()
     cells = []
     for row in rows:
         found = [_mean_sd(row, name, decimals) for name in names]
         ties = tables.bounds(row.optimistic, row.pessimistic, decimals) if row.optimistic else ""
         dataset = row.dataset if row.split == "test" else f"{row.dataset} {row.split}"
-        cells.append([row.label, dataset, row.protocol, row.vocabulary, _seeds(row), *found, ties])
-    headings = [*HEADINGS, *map(tables.heading, names), "MRR by ties"]
+        sides = [tables.number("mrr", row.directions[way]["mrr"], decimals) if row.directions else "" for way in ways]
+        cells.append([row.label, dataset, row.protocol, row.vocabulary, _seeds(row), *found, *sides, ties])
+    headings = [*HEADINGS, *map(tables.heading, names), *(f"MRR {way}s" for way in ways), "MRR by ties"]
     return tables.lay_out(headings, cells, format, left=len(HEADINGS))
 
 
@@ -121,10 +125,12 @@ def _csv(rows: Sequence[Row]) -> str:
             " ".join(map(str, row.seeds)),
             " ".join(map(str, row.unfinished)),
             *(getattr(row, kind).get(name) for name, _, kind in columns),
+            *(row.directions.get(way, {}).get(name) for way in DIRECTIONS for name in METRICS),
         ]
         for row in rows
     ]
-    return tables.lay_out([*where, "details", "seeds", "unfinished", *(a + b for a, b, _ in columns)], cells, "csv")
+    names = [*(a + b for a, b, _ in columns), *(f"{name}_{way}s" for way in DIRECTIONS for name in METRICS)]
+    return tables.lay_out([*where, "details", "seeds", "unfinished", *names], cells, "csv")
 
 
 def _mean_sd(row: Row, name: str, decimals: int) -> str:
@@ -150,10 +156,17 @@ def _row(group: Sequence[Result], firsts: Sequence[Result]) -> Row:
         sd=_each([result.metrics for result in finished], statistics.stdev) if len(finished) > 1 else {},
         optimistic=_each([result.optimistic for result in finished], statistics.fmean),
         pessimistic=_each([result.pessimistic for result in finished], statistics.fmean),
+        directions=by_direction(finished),
         seeds=tuple(sorted(result.run.seed for result in finished)),
         unfinished=tuple(sorted(result.run.seed for result in group if result.run.status != "ok")),
         details=varying(_details(group[0]), alike),
     )
+
+
+def by_direction(runs: Sequence[Result]) -> dict[Direction, dict[str, float]]:
+    """Return the mean metrics of some runs of a task in each direction, where there are two."""
+    found = [run.by_direction() for run in runs]
+    return {way: _each([one[way] for one in found], statistics.fmean) for way in (found[0] if found else ())}
 
 
 def _each(values: Sequence[Mapping[str, float]], average: Callable[[Sequence[float]], float]) -> dict[str, float]:

@@ -11,7 +11,7 @@ import numpy as np
 from mtbench.errors import UnknownNameError, UsageError
 from mtbench.files import pictures, tables
 from mtbench.files.pictures import COLOURS, GREY
-from mtbench.names import METRICS, FloatArray, IntArray, NameArray
+from mtbench.names import METRICS, QUESTIONS, FloatArray, IntArray, NameArray
 from mtbench.results.origin import with_names
 from mtbench.results.overview import task_of
 from mtbench.results.strata import Strata
@@ -34,16 +34,17 @@ def draw_ranks(results: Sequence[Result], path: Path) -> None:
     """Draw the share of targets of each rank or better into a PNG or SVG file, one curve per run.
 
     The curve is the expectation over the order of ties, its band reaches from the pessimistic to the
-    optimistic order, and the grey curve is chance. All runs must have been ranked among the same
-    candidates. Raises `UsageError` for runs of other tasks, more than six, a run without ranks, or a
-    protocol whose rank is not one plus the candidates above, and the errors of `mtbench.files.pictures.page`.
+    optimistic order, and the grey curve is chance. A single run has a curve for each direction too. All runs
+    must have been ranked among the same candidates. Raises `UsageError` for runs of other tasks, more than
+    six, a run without ranks, or a protocol whose rank is not one plus the candidates above, and the errors of
+    `mtbench.files.pictures.page`.
     """
     pictures.check(path)
     _expect_same_task(results)
     if len(results) > MOST_CURVES:
         raise UsageError(f"{len(results)} runs make too many curves to tell apart: draw at most {MOST_CURVES}")
     for result in results:
-        if not np.allclose(result.per_target()["mr"], result.ranks.greater + 1 + result.ranks.equal / 2):
+        if not np.allclose(result.per_target()["mr"], result.ranks.mean):
             raise UsageError(
                 f"protocol {result.protocol} has no list whose ranks could be drawn: draw strata or models"
             )
@@ -62,12 +63,18 @@ def draw_ranks(results: Sequence[Result], path: Path) -> None:
                 label += f" ({ties} by ties)"
             curve = _cumulated(greater, equal, last)
             axes.plot(x[1:], curve[1:], color=colour, linestyle=style, linewidth=1.8, label=label)
+        directions = results[0].by_direction() if len(results) == 1 else {}
+        for (way, metrics), colour, style in zip(directions.items(), COLOURS[1:], STYLES[1:], strict=False):
+            part = results[0].ranks.lists[way]
+            label = f"{way}s, {QUESTIONS[way]}: MRR {metrics['mrr']:.3f}"
+            curve = _cumulated(part.greater, part.equal, last)
+            axes.plot(x[1:], curve[1:], color=colour, linestyle=style, linewidth=1.2, label=label)
         counts = results[0].ranks.count
         chance = _cumulated(np.zeros_like(counts), counts, last)
         label = f"chance: MRR {results[0].chance['mrr']:.3f}"
         axes.plot(x[1:], chance[1:], color=GREY, linestyle=":", linewidth=1.4, label=label)
         title = f"{_title(results[0])}\nband: from the worst to the best order of ties"
-        pictures.plain(axes, title, f"Rank k (1 is best, {last:,} is last)", "Targets at rank k or better")
+        pictures.plain(axes, title, f"Rank k (1 is best, {last:,} is last)", "Ranks of k or better")
         axes.set_ylim(0, 1)
         axes.yaxis.set_major_formatter(lambda value, _: f"{100 * value:g} %")
         if last > LINEAR:

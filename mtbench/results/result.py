@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -17,7 +17,7 @@ from mtbench.files import tables
 from mtbench.files.hashing import content_hash, file_hash
 from mtbench.metrics import closed, summary
 from mtbench.metrics.summary import Adjusted, adjust
-from mtbench.names import FloatArray
+from mtbench.names import PARTS, QUESTIONS, Direction, FloatArray
 from mtbench.ranking.candidates import CANDIDATES_VERSION, PROTOCOLS, VOCABULARIES, full_hash
 from mtbench.ranking.ranks import Ranks
 from mtbench.results import runs
@@ -27,14 +27,15 @@ from mtbench.results.runs import RANKS_FILE, REGIMES, RESULT_FILE, STATUSES, Run
 if TYPE_CHECKING:
     from mtbench.results.strata import Strata
 
-SCHEMA = 1
-EVALUATOR_VERSION = "1"
+EVALUATOR_VERSION = "2"
 """Raised whenever the same scores would give other counts or metrics, so that older runs can be told apart."""
 
 FLAG_SPREAD = 0.02
 """Bounds of the MRR further apart than this are flagged: the figure then says more about ties than the model."""
 
 TOLERANCE = 1e-9
+
+_EACH = {1: "each", 2: "in each direction"}
 
 Metrics: TypeAlias = Mapping[str, float]
 
@@ -48,9 +49,10 @@ class Result(Evaluated):
     """The metrics of one scorer on one task, with both tie bounds and the floors beside them.
 
     ``metrics`` are expectations over the order of ties, ``optimistic`` and ``pessimistic`` what the
-    best and the worst order give; ``tie_rate`` is the share of targets with a tie. ``chance`` and
+    best and the worst order give; ``tie_rate`` is the share of ranks with a tie. ``chance`` and
     ``floors`` are expectations for scorers that learn nothing, on the same candidates. ``warnings``
-    holds a sentence for everything a reader should know before trusting the figures. A run that ran
+    holds a sentence for everything a reader should know before trusting the figures. ``asked`` names by
+    direction what the scorer was asked, ``asked_again`` says how its scores compared in other batches. A run that ran
     out of memory or failed has empty metrics and ranks, and a ``tie_rate`` that is not a number.
     """
 
@@ -61,6 +63,8 @@ class Result(Evaluated):
     chance: Metrics
     floors: Mapping[str, Metrics]
     warnings: tuple[str, ...] = ()
+    asked: Mapping[str, str] = field(default_factory=dict)
+    asked_again: str = ""
     evaluator_version: str = EVALUATOR_VERSION
 
     def __str__(self) -> str:
@@ -68,7 +72,8 @@ class Result(Evaluated):
         lines = [
             f"{self.dataset} {self.split}: protocol {self.protocol}, {self.vocabulary} relations, "
             f"candidate seed {self.candidate_seed}",
-            f"{targets} targets, {self.ranks.count.mean():.1f} candidates each, {self.tie_rate:.1%} of targets tied"
+            f"{targets} targets, {self.ranks.count.mean():.1f} candidates {_EACH[len(self.ranks.lists)]}, "
+            f"{self.tie_rate:.1%} of ranks tied"
             if targets
             else f"no ranks: {self.run.status}",
             "",
@@ -80,6 +85,7 @@ class Result(Evaluated):
         """Return the metrics, their bounds and the floors in ``text``, ``markdown``, ``latex`` or ``csv``."""
         rows = [
             (self.run.model, self.metrics),
+            *((f"{way}s, {QUESTIONS[way]}", values) for way, values in self.by_direction().items()),
             ("ties optimistic", self.optimistic),
             ("ties pessimistic", self.pessimistic),
             *((name.replace("_", " "), values) for name, values in self.floors.items()),
@@ -88,8 +94,13 @@ class Result(Evaluated):
         return tables.render(rows, format)
 
     def per_target(self) -> dict[str, FloatArray]:
-        """Return every metric of every target ``(m,)``, in expectation over ties, in the order of ``ranks``."""
+        """Return every metric of every target ``(m,)`` over its lists and ties, in the order of ``ranks``."""
         return summary.per_target(self.ranks, self.protocol, self.vocabulary)
+
+    def by_direction(self) -> dict[Direction, Metrics]:
+        """Return the mean metrics of each direction where there are two."""
+        lists = summary.per_list(self.ranks, self.protocol, self.vocabulary)
+        return {way: closed.mean(values) for way, values in lists.items()} if len(lists) > 1 else {}
 
     def adjusted(self) -> dict[str, Adjusted]:
         """Return every metric adjusted for chance, with its z-score under the exact null; empty without ranks."""
@@ -116,7 +127,7 @@ class Result(Evaluated):
         if run.status == "ok" and not len(self.ranks):
             raise UsageError(f"{directory}: a run without ranks cannot have the status ok, only oom or failed")
         run = replace(run, environment=run.environment or runs.environment())
-        payload = {"schema": SCHEMA} | {name: getattr(self, name) for name in _OWN_KEYS}
+        payload = {"schema": runs.SCHEMA} | {name: getattr(self, name) for name in _OWN_KEYS}
         payload |= {"tie_rate": None if math.isnan(self.tie_rate) else self.tie_rate}
         payload |= {"candidates_version": CANDIDATES_VERSION, "targets": len(self.ranks)}
         payload |= {name: getattr(run, name) for name in _RUN_KEYS}
@@ -232,7 +243,7 @@ def _missing(payload: Mapping[str, Any]) -> str:
 
 def _declared(payload: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     known: dict[str, tuple[object, ...]] = {
-        "schema": (SCHEMA,),
+        "schema": (runs.SCHEMA,),
         "evaluator_version": (EVALUATOR_VERSION,),
         "candidates_version": (CANDIDATES_VERSION,),
         "protocol": tuple(PROTOCOLS),
@@ -243,7 +254,9 @@ def _declared(payload: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     }
     for name, values in known.items():
         if payload[name] not in values:
-            yield name, f"{name} is {payload[name]!r}, expected {' or '.join(map(repr, values))}"
+            earlier = name == "evaluator_version" and payload[name] == runs.ONE_SIDED
+            told = "; mtbench verify RUN --rescore writes it as what it is now" if earlier else ""
+            yield name, f"{name} is {payload[name]!r}, expected {' or '.join(map(repr, values))}{told}"
     published = _record_for(payload)
     key = f"{payload['split']}/{payload['protocol']}/{payload['vocabulary']}/{payload['candidate_seed']}"
     expected = published.candidates.get(key) if published else None
@@ -268,19 +281,27 @@ def _counts(ranks: Ranks, payload: Mapping[str, Any]) -> Iterator[tuple[str, str
         yield "targets", f"the targets are not those of {payload['dataset']} {payload['dataset_version']}"
     if part is not None and len(ranks) != part.triples:
         yield "targets", f"{len(ranks)} targets, {payload['dataset']} {payload['dataset_version']} has {part.triples}"
-    for side, counts in ranks.sides.items():
+    for name, counts in ranks.parts.items():
         bad = (counts.greater < 0) | (counts.equal < 0) | (counts.greater + counts.equal > counts.count)
         if bad.any():
-            yield "counts", f"{bad.sum()} impossible {side} counts, first at row {np.flatnonzero(bad)[0]}"
+            yield "counts", f"{bad.sum()} impossible {name} counts, first at row {np.flatnonzero(bad)[0]}"
     protocol, vocabulary = PROTOCOLS.get(str(payload["protocol"])), VOCABULARIES.get(str(payload["vocabulary"]))
     if protocol is None or vocabulary is None:
         return
-    if set(ranks.sides) != set(protocol.sides):
-        yield "candidates", f"sides {', '.join(ranks.sides)}; protocol {protocol.name} has {', '.join(protocol.sides)}"
+    if set(ranks.parts) != set(protocol.parts):
+        yield (
+            "candidates",
+            f"columns of {', '.join(ranks.parts)}; protocol {protocol.name} has {', '.join(protocol.parts)}",
+        )
+        return
+    numbers = [counts.count for part, counts in ranks.parts.items() if PARTS[part][1] == "relation"]
+    if len(numbers) > 1 and (numbers[0] != numbers[1]).any():
+        yield "candidates", "the directions have other numbers of relations, which they share"
     if protocol.full:
         yield from _full_counts(ranks, payload, published)
         return
-    for side, counts in ranks.sides.items():
+    for part_name, counts in ranks.parts.items():
+        side = PARTS[part_name][1]
         number = protocol.number(side)
         bad = (counts.count != number) & (counts.count != 0) if vocabulary.replacement else counts.count > number
         if bad.any():
@@ -296,7 +317,8 @@ def _full_counts(
         return
     graph = published.graphs["test" if payload["split"] == "test" else "train"]
     relations = graph.relation_slots if payload["vocabulary"] == "slots" else graph.relations
-    for side, counts in ranks.sides.items():
+    for name, counts in ranks.parts.items():
+        side = PARTS[name][1]
         most = (relations if side == "relation" else graph.entities) - 1
         if (bad := counts.count > most).any():
             row = np.flatnonzero(bad)[0]
@@ -304,7 +326,7 @@ def _full_counts(
     if not ranks.named:
         return
     order = np.lexsort((ranks.tails, ranks.relations, ranks.heads))
-    found = {side: counts.count[order] for side, counts in ranks.sides.items()}
+    found = {PARTS[name][1]: counts.count[order] for name, counts in ranks.parts.items()}
     content, protocol, vocabulary = (str(payload[name]) for name in ("content_sha256", "protocol", "vocabulary"))
     if full_hash(content, protocol, vocabulary, found) != payload["candidates_sha256"]:
         yield "candidates", "the numbers of candidates are not those the candidates hash is of"

@@ -27,6 +27,13 @@ from mtbench.names import COLUMNS
 from mtbench.ranking.ranks import COUNTS, Ranks
 
 RESULT_FILE, RANKS_FILE = "result.json", "ranks.parquet"
+SCHEMA = 2
+ONE_SIDED = "1"
+"""The evaluator whose ``dual`` and ``entity`` ranked among tails and relations alone."""
+
+RENAMED = {"dual": "dual-tail", "entity": "entity-tail"}
+"""What protocols of that evaluator are called now: same candidates, same figures."""
+
 MOST_BYTES = 256 * 1024
 """Of ``result.json``: it holds figures and settings, and nothing that grows with the data."""
 
@@ -157,7 +164,16 @@ def read_payload(path: Path) -> dict[str, Any]:
         raise ResultError(f"{path}: {error}; {remedy}") from error
     if not isinstance(payload, dict):
         raise ResultError(f"{path}: holds a {type(payload).__name__}, expected an object; evaluate again")
-    return payload
+    found: dict[str, Any] = as_now(payload)
+    return found
+
+
+def as_now(payload: Any) -> Any:
+    """Return what an earlier version wrote under the names of this one: its one-sided protocols say so."""
+    if not isinstance(payload, dict) or payload.get("schema") != 1 or not isinstance(payload.get("protocol"), str):
+        return payload
+    protocol = RENAMED.get(payload["protocol"], payload["protocol"])
+    return payload | {"schema": SCHEMA, "protocol": protocol, "asked": {}, "asked_again": ""}
 
 
 def read_json(path: Path, most: int) -> object:
@@ -220,8 +236,8 @@ def _write_ranks(ranks: Ranks, path: Path, with_names: bool) -> str:
     if with_names and ranks.named:
         names = zip(COLUMNS, (ranks.heads, ranks.relations, ranks.tails), strict=True)
         columns = {name: pa.array(values.tolist(), pa.string()) for name, values in names}
-    for side, counts in ranks.sides.items():
-        columns |= {f"{side}_{name}": pa.array(getattr(counts, name).astype(np.int32)) for name in COUNTS}
+    for part, counts in ranks.parts.items():
+        columns |= {f"{part}_{name}": pa.array(getattr(counts, name).astype(np.int32)) for name in COUNTS}
     parquet.write_table(pa.table(columns), path, compression="zstd")
     return file_hash(path)
 

@@ -15,7 +15,7 @@ import numpy as np
 from pydantic import AfterValidator, Field
 
 from mtbench.errors import ResultError
-from mtbench.names import COLUMNS, SIDES, NameArray
+from mtbench.names import COLUMNS, PARTS, NameArray
 from mtbench.ranking.ranks import COUNTS, Counts, Ranks
 from mtbench.results.runs import Regime, Status
 
@@ -65,6 +65,8 @@ class Saved:
     chance: Mapping[str, float]
     floors: Mapping[str, Mapping[str, float]]
     warnings: tuple[str, ...]
+    asked: Mapping[str, str]
+    asked_again: str
     evaluator_version: str
     candidates_version: Whole
     targets: Whole
@@ -86,7 +88,7 @@ class Saved:
 
 MOST_UNPACKED = 16 * 1024 * 1024
 LONGEST_NAME = 1_000
-RANK_COLUMNS = (*COLUMNS, *(f"{side}_{name}" for side in SIDES for name in COUNTS))
+RANK_COLUMNS = (*COLUMNS, *(f"{part}_{name}" for part in PARTS for name in COUNTS))
 
 
 @dataclass(frozen=True)
@@ -165,13 +167,13 @@ def _expect_values(table: pa.Table, limits: Limits | None) -> None:
 
 
 def _ranks(table: pa.Table) -> Ranks:
-    sides = [side for side in SIDES if any(f"{side}_{name}" in table.column_names for name in COUNTS)]
+    parts = [part for part in PARTS if any(f"{part}_{name}" in table.column_names for name in COUNTS)]
     named = any(name in table.column_names for name in COLUMNS)
-    expected = [*(COLUMNS if named else ()), *(f"{side}_{name}" for side in sides for name in COUNTS)]
+    expected = [*(COLUMNS if named else ()), *(f"{part}_{name}" for part in parts for name in COUNTS)]
     if missing := [name for name in expected if name not in table.column_names]:
         raise ResultError(f"the columns {', '.join(missing)} are missing")
     counts = {
-        side: Counts(*(table.column(f"{side}_{name}").to_numpy().astype(np.int64) for name in COUNTS)) for side in sides
+        part: Counts(*(table.column(f"{part}_{name}").to_numpy().astype(np.int64) for name in COUNTS)) for part in parts
     }
     if not named:
         return Ranks.unnamed(counts)

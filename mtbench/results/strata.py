@@ -17,7 +17,7 @@ from mtbench.data.splits import Dataset, Split, encode
 from mtbench.errors import ResultError, UnknownNameError, UsageError
 from mtbench.files import tables
 from mtbench.metrics import summary
-from mtbench.names import METRICS, BoolArray, FloatArray, IntArray
+from mtbench.names import METRICS, QUESTIONS, BoolArray, FloatArray, IntArray
 from mtbench.results.labelling import STRATA
 from mtbench.results.origin import Evaluated, splits_of
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 
 WHOLE = "all"
+DIRECTION = "direction"
 KINDS = ("metrics", "optimistic", "pessimistic", "chance")
 
 
@@ -117,28 +118,51 @@ class Strata:
 def by(result: Evaluated, name: str, split: Split | Dataset | None = None) -> Strata:
     """Return the metrics of a run for every stratum of its targets; ``name`` is one of `labelling.STRATA`.
 
+    ``direction``, which needs no split, divides the ranks and not the targets: by what was asked of them.
     ``split`` is the split the run was made on, or its dataset; left out, it is loaded by the name and
     version the run has. Raises `UnknownNameError` for another name, `UsageError` for a run without ranks,
     a dataset that is not released or lacks what the strata need, and `ResultError` when the split is not
     the one the run was made on: its figures would be sorted by another graph.
     """
-    if name not in STRATA:
-        raise UnknownNameError("stratum", name, STRATA)
+    if name not in (DIRECTION, *STRATA):
+        raise UnknownNameError("stratum", name, [DIRECTION, *STRATA])
     if not len(result.ranks):
         raise UsageError(f"{result.run.model} on {result.dataset}: the run is {result.run.status} and has no ranks")
-    found, train = splits_of(result, split)
-    labels = STRATA[name](found, train)
-    values = by_target(result, found)
-    chosen = ((label, labels.case == number) for number, label in enumerate(labels.names))
+    if name == DIRECTION:
+        rows, whole = _directions(result)
+    else:
+        found, train = splits_of(result, split)
+        labels = STRATA[name](found, train)
+        values = by_target(result, found)
+        chosen = ((label, labels.case == number) for number, label in enumerate(labels.names))
+        rows = tuple(_stratum(label, part, values) for label, part in chosen if part.any())
+        whole = _stratum(WHOLE, np.ones(len(result.ranks), dtype=np.bool_), values)
     return Strata(
         name=name,
         model=result.run.model,
         seed=result.run.seed,
         task=f"{result.dataset} {result.split}, protocol {result.protocol}, {result.vocabulary} relations"
         + (f", candidate seed {result.candidate_seed}" if result.candidate_seed else ""),
-        rows=tuple(_stratum(label, rows, values) for label, rows in chosen if rows.any()),
-        whole=_stratum(WHOLE, np.ones(len(result.ranks), dtype=np.bool_), values),
+        rows=rows,
+        whole=whole,
     )
+
+
+def _directions(result: Evaluated) -> tuple[tuple[Stratum, ...], Stratum]:
+    """Return the ranks of each direction as a stratum, and all of them."""
+    kinds = {
+        kind: summary.per_list(changed, result.protocol, result.vocabulary)
+        for kind, changed in summary.kinds(result.ranks).items()
+    }
+    number = len(result.ranks)
+    directions = list(kinds["metrics"])
+    values = {
+        kind: {name: np.concatenate([lists[way][name] for way in directions]) for name in METRICS}
+        for kind, lists in kinds.items()
+    }
+    place = np.repeat(np.arange(len(directions)), number)
+    rows = tuple(_stratum(f"{way}s, {QUESTIONS[way]}", place == which, values) for which, way in enumerate(directions))
+    return rows, _stratum(WHOLE, np.ones(len(place), dtype=np.bool_), values)
 
 
 def side_by_side(runs: Sequence[Strata], metric: str = "mrr", format: str = "text", decimals: int = 4) -> str:  # noqa: A002

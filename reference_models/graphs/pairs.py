@@ -1,4 +1,4 @@
-"""Scores of models that are blind to relations: one number per pair of nodes, whatever the relation."""
+"""Scores of pairs of nodes for models that are blind to relations, and of triples asked for from either end."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from mtbench.names import HEAD, TAIL, IntArray
+from reference_models.graphs.graph import inverted
 
 
 class PairScores:
@@ -37,3 +38,19 @@ class PairScores:
             self._keys = joined[order]
             self._scores = torch.cat([self._scores.to(found.dtype), found])[torch.from_numpy(order)]
         return self._scores[torch.from_numpy(np.searchsorted(self._keys, keys))]
+
+
+class BothWays:
+    """Scores triples, and the inverses that a network with inverse relations has representations for."""
+
+    def __init__(self, score: Callable[[IntArray], Tensor], slots: int) -> None:
+        self._score = score
+        self._slots = slots
+
+    def __call__(self, triples: IntArray) -> Tensor:
+        """Return the scores ``(m,)`` of triples ``(m, 3)``."""
+        return self._score(triples)
+
+    def score_inverses(self, triples: IntArray) -> Tensor:
+        """Return the scores ``(m,)`` of the inverses of triples ``(m, 3)``."""
+        return self._score(inverted(triples, self._slots))

@@ -92,6 +92,22 @@ def test_batches_modes_and_gradients(size, split, torch, Network):
     torch.testing.assert_close(found, expected)
 
 
+def test_heads_are_asked_for_through_inverses(split, torch, Network):
+    network, data = Network(2 * split.num_relations), adapter.to_pyg(split.observable())
+    both, one = adapter.scorer(network, split, inverses=True), adapter.scorer(network, split)
+    triples = task(split).triples
+    inverses = np.stack((triples[:, 2], triples[:, 1] + split.num_relations, triples[:, 0]), axis=1)
+    expected = network.eval()(data, torch.from_numpy(inverses)).detach()
+    torch.testing.assert_close(both.score_inverses(triples), expected)
+    torch.testing.assert_close(both.score(triples), one(triples))
+    found, plain = evaluate(both, split), evaluate(one, split)
+    assert found.asked == {"tail": "score(triples)", "head": "score_inverses(triples)"}
+    np.testing.assert_array_equal(found.ranks.parts["tail"].greater, plain.ranks.parts["tail"].greater)
+    assert (found.ranks.parts["head"].greater != plain.ranks.parts["head"].greater).any()
+    with pytest.raises(UsageError, match=r"the graph has no inverses: make it with to_pyg\(split\)"):
+        adapter.scorer(network, split, data=adapter.to_pyg(split, inverses=False), inverses=True)
+
+
 def test_the_model_does_not_see_the_targets_and_sees_what_is_added(split, torch, pyg):
     seen = []
 

@@ -86,6 +86,23 @@ def test_the_head_scores_of_pykeen_itself_differ_with_inverses(split, torch, pyk
     assert not np.allclose(theirs, ours, rtol=1e-2, atol=1e-3)
 
 
+@pytest.mark.parametrize(("name", "options"), [("TransE", {}), ("ComplEx", {"predict_with_sigmoid": True})])
+def test_heads_are_asked_for_through_inverses_as_pykeen_does(name, options, split, torch, pykeen):
+    factory = adapter.triples_factory(split, create_inverse_triples=True)
+    model = train(model_of(factory, name, **options), factory, 1)
+    scorer, (heads, relations, tails) = adapter.scorer(model, split, inverses=True), split.targets.T
+    theirs = model.predict_h(torch.from_numpy(split.targets[:, 1:])).detach()
+    torch.testing.assert_close(scorer.score_heads(relations, tails), theirs)
+    own = theirs[np.arange(len(heads)), heads]
+    torch.testing.assert_close(scorer.score_inverses(split.targets), own, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(scorer.score(split.targets), adapter.scorer(model, split).score(split.targets))
+    asked = {protocol: evaluate(scorer, split, protocol).asked["head"] for protocol in ("dual", "full", "dual-exact")}
+    rows, triples = "score_heads(relations, tails)", "score_inverses(triples)"
+    assert asked == {"dual": triples, "full": rows, "dual-exact": f"{rows}, {triples}"}
+    with pytest.raises(UsageError, match="no inverse relations: train it with create_inverse_triples=True"):
+        adapter.scorer(model_of(adapter.triples_factory(split)), split, inverses=True)
+
+
 def test_scoring_leaves_no_gradient_and_the_model_as_it_was(split, pykeen):
     model = model_of(adapter.triples_factory(split))
     for mode in (True, False):
@@ -144,6 +161,6 @@ def test_the_evaluator_asks_for_each_triple_once(split, pykeen, monkeypatch):
     model = model_of(adapter.triples_factory(split))
     asked, predict = [], model.predict_hrt
     monkeypatch.setattr(model, "predict_hrt", lambda batch: (asked.append(len(batch)), predict(batch))[1])
-    evaluate(adapter.scorer(model, split, batch_size=100), split)
+    evaluate(adapter.scorer(model, split, batch_size=100), split, ask_again=False)
     assert sum(asked) == len(task(split).triples)
     assert max(asked) == 100

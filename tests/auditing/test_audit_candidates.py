@@ -17,7 +17,7 @@ from mtbench.auditing.candidates import SEEDS, audit_candidates, examine
 from mtbench.data import catalog
 from mtbench.data.splits import Dataset
 from mtbench.metrics import closed as metrics
-from mtbench.ranking.candidates import SAMPLED, VOCABULARIES, draw, is_known, protocol_named
+from mtbench.ranking.candidates import SAMPLED, STANDARD, VOCABULARIES, draw, is_known, protocol_named
 
 COLUMN = {"head": 0, "relation": 1, "tail": 2}
 
@@ -53,23 +53,27 @@ def test_an_audit_is_that_of_plain_counts(split, protocol, vocabulary, seed):
     assert found.distinct == pytest.approx(
         {side: np.mean([len(set(row)) for row in part]) for side, part in rows.items()}
     )
-    lengths = list(zip(*([len(row) for row in part] for part in rows.values()), strict=True))
-    short = [any(got < number for got, number in zip(part, asked.values(), strict=True)) for part in lengths]
+    numbers = list(zip(*([len(row) for row in part] for part in rows.values()), strict=True))
+    short = [any(got < number for got, number in zip(part, asked.values(), strict=True)) for part in numbers]
     assert found.short == pytest.approx(np.mean(short))
-    assert found.without == sum(not any(part) for part in lengths)
+    none = [[]] * len(split.targets)
+    lengths = [
+        [len(one) + len(other) for one, other in zip(rows.get(way, none), rows.get("relation", none), strict=True)]
+        for way in protocol_named(protocol).directions
+    ]
+    assert found.without == sum(0 in of_target for of_target in zip(*lengths, strict=True))
     assert found.false_negatives == 0
-    assert found.chance == metrics.chance(np.array([sum(part) for part in lengths]))
+    assert found.chance == metrics.chance(np.array(lengths).ravel())
     assert found.sha256 == drawn.sha256
 
 
-@pytest.mark.parametrize("side", ["tail", "relation"])
+@pytest.mark.parametrize("side", COLUMN)
 def test_a_planted_false_negative_is_reported(side):
     split = random_split(1, entities=30, relations=5, graph=1500, targets=50)
     drawn = draw(split, "dual", "slots")
     observable = {tuple(row) for row in split.graph.tolist()}
-    head, relation, tail = split.targets[3].tolist()
-    others = [(head, relation, other) if side == "tail" else (head, other, tail) for other in range(30)]
-    known = [triple[COLUMN[side]] for triple in others if triple in observable]
+    before, after = split.targets[3, : COLUMN[side]].tolist(), split.targets[3, COLUMN[side] + 1 :].tolist()
+    known = [other for other in range(30) if (*before, other, *after) in observable]
     assert known
     assert examine(split, planted(split, drawn, side, 3, 0, known[0])).false_negatives == 1
     own = split.targets[3, COLUMN[side]]
@@ -95,7 +99,7 @@ def test_the_audit_of_a_dataset_holds_every_draw(monkeypatch):
     found = mtbench.audit(dataset_of(split))
     named = [(part.protocol, part.vocabulary, part.seed) for part in found.candidates]
     assert named == [
-        (protocol, vocabulary, seed) for protocol in SAMPLED for vocabulary in VOCABULARIES for seed in SEEDS
+        (protocol, vocabulary, seed) for protocol in STANDARD for vocabulary in VOCABULARIES for seed in SEEDS
     ]
     lonely = "1 test targets have no candidate and rank first for free (protocol relation, present relations, seed 0)"
     assert lonely in found.findings
@@ -131,7 +135,7 @@ def test_no_candidate_of_a_released_dataset_is_a_known_triple(name, mirror, audi
         else:
             assert part.drawn == part.distinct
     drawn = draw(split, "dual", "present", 1)
-    for side, column in (("tail", 2), ("relation", 1)):
+    for side, column in COLUMN.items():
         for target, row in zip(split.targets.tolist()[:300], rows_of(drawn, side)[:300], strict=True):
             corrupted = {(*target[:column], other, *target[column + 1 :]) for other in row}
             assert known.isdisjoint(corrupted)

@@ -21,7 +21,7 @@ def test_audit_prints_tables_and_findings(run):
     assert "valid knows knows knows 1 1" in lines
     assert "- train graph: 2 relation types occur in 5 slots" in lines
     assert "Test candidates, mean of seeds 0, 1, 2" in lines
-    assert "entity slots 50 tails 50.0 1.5 0.0 % 0 0.0886 0.1961" in lines
+    assert "entity slots 50 heads, 50 tails 50.0 + 50.0 1.5 + 1.5 0.0 % 0 0.0886 0.1961" in lines
 
 
 def test_audit_as_json(run):

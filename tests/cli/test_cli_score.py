@@ -79,6 +79,17 @@ def test_json(run, scored):
     }
 
 
+def test_a_template_by_direction_counts_its_rows_and_is_read_back(run, scored):
+    code, out, _ = run("score", "--template", "t.parquet", "--task", "toy", "--by-direction", "--json")
+    frame = pd.read_parquet("t.parquet")
+    assert (code, json.loads(out)["triples"]) == (0, len(frame))
+    assert set(frame["direction"]) == {"tail", "head"}
+    frame["score"] = hashed(frame[["head_id", "relation_id", "tail_id"]].to_numpy())
+    frame.to_csv("s.csv", index=False)
+    code, out, _ = run("score", "s.csv", "--task", "toy", "--json")
+    assert (code, json.loads(out)["metrics"]) == (0, dict(expected().metrics))
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [

@@ -166,13 +166,13 @@ def test_a_run_that_failed_is_shown_with_its_status(run, runs):
 def test_an_old_run_is_rescored_once(run, runs):
     path = runs / "a0" / "result.json"
     payload = json.loads(path.read_text(encoding="utf-8"))
-    path.write_text(json.dumps(payload | {"evaluator_version": "0", "tie_rate": 0.5}), encoding="utf-8")
+    path.write_text(json.dumps(payload | {"evaluator_version": "0", "tie_rate": 0.75}), encoding="utf-8")
     assert run("verify", "runs/a0")[0] == 1
     code, out, err = run("verify", "runs/a0", "--rescore", "--json")
     assert (code, err) == (0, "")
     found = json.loads(out)
-    assert (found["old_version"], found["new_version"]) == ("0", "1")
-    assert found["changed"] == {"tie_rate": {"old": 0.5, "new": payload["tie_rate"]}}
+    assert (found["old_version"], found["new_version"]) == ("0", "2")
+    assert found["changed"] == {"tie_rate": {"old": 0.75, "new": payload["tie_rate"]}}
     assert verify(runs / "a0").ok
     assert run("verify", "runs/a0", "--rescore") == (
         *(0, "runs/a0: nothing to change, every figure follows from the ranks\n", ""),

@@ -77,7 +77,7 @@ def test_the_order_of_runs_and_of_targets_does_not_matter(runs):
     def shuffled(ranks):
         sides = {
             side: Counts(counts.greater[order], counts.equal[order], counts.count[order])
-            for side, counts in ranks.sides.items()
+            for side, counts in ranks.parts.items()
         }
         return Ranks(ranks.heads[order], ranks.relations[order], ranks.tails[order], sides)
 
@@ -203,7 +203,7 @@ def test_runs_of_another_protocol_are_refused():
 
 def test_ranks_of_other_targets_are_refused(runs):
     ranks = runs[3].ranks
-    renamed = Ranks(np.roll(ranks.heads, 1), ranks.relations, ranks.tails, ranks.sides)
+    renamed = Ranks(np.roll(ranks.heads, 1), ranks.relations, ranks.tails, ranks.parts)
     with pytest.raises(ResultError, match="result 2: its ranks are of other targets"):
         compare([runs[0], replace(runs[3], ranks=renamed)])
 

@@ -61,11 +61,14 @@ def test_refusals():
 
 
 def test_the_bound_by_hand():
-    counts, labels = np.full(4, 9), np.array([0, 0, 0, 1])
+    counts, labels = np.full((2, 4), 9), np.array([0, 0, 0, 1])
     assert bound("hits@1", counts, labels) == pytest.approx(2.8016 * (10 / 2) ** 0.5 / 4, abs=1e-3)
     assert bound("mrr", counts, labels) == pytest.approx(0.9 * bound("hits@1", counts, labels))
     assert bound("mr", counts, labels) == pytest.approx(9 * bound("hits@1", counts, labels))
     assert bound("mrr", counts, labels, 0.99) > bound("mrr", counts, labels)
+    uneven = np.array([[9] * 4, [4] * 4])  # a target's value is the mean over its lists, and so is its range
+    assert bound("mrr", uneven, labels) == pytest.approx(0.85 * bound("hits@1", uneven, labels))
+    assert bound("mr", uneven, labels) == pytest.approx(6.5 * bound("hits@1", uneven, labels))
 
 
 def test_the_resolution_of_a_split():

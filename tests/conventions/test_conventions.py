@@ -29,7 +29,7 @@ from mtbench.errors import ScoreError, UnknownNameError, UsageError
 from mtbench.evaluation.tasks import evaluate
 from mtbench.heuristics.oracles import blind_oracle
 from mtbench.names import HITS
-from mtbench.ranking.candidates import VOCABULARIES
+from mtbench.ranking.candidates import VOCABULARIES, protocol_named
 
 PROTOCOLS = ("dual", "entity", "relation")
 WORD = 2**64
@@ -406,6 +406,14 @@ def test_every_row_of_the_paper_has_one_convention():
     assert sorted(rows) == ["ingram", "isdea", "isdea-homo", "mtdea", "nbfnet-homo"]
     assert {name: convention.name for name, convention in CONVENTIONS.items()} == {name: name for name in CONVENTIONS}
     assert convention_named("standard") is STANDARD
+
+
+def test_a_convention_says_which_protocol_of_ours_its_dual_is_nearest_to():
+    nearest = {name: convention.nearest for name, convention in CONVENTIONS.items()}
+    assert nearest == {"isdea": "dual", "ingram": "dual", "nbfnet": "entity"}
+    for name, protocol in nearest.items():
+        ends = {side for group in CONVENTIONS[name].lists["dual"].groups for side in group}
+        assert set(protocol_named(protocol).sides) == ends
 
 
 def test_what_cannot_be_read():

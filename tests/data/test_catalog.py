@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import pkgutil
 import re
 from collections import Counter
@@ -16,6 +17,9 @@ from mtbench.comparison.clusters import CLUSTERS
 from mtbench.data import catalog, downloads
 from mtbench.data.building import RELEASE, check
 from mtbench.errors import DatasetError, UnknownNameError
+from mtbench.evaluation.tasks import task
+from mtbench.heuristics.figures import FLOORS, measure
+from mtbench.names import METRICS
 from mtbench.ranking import candidates
 
 NAMES = catalog.names()
@@ -222,9 +226,21 @@ def test_a_release_loads_as_declared(name):
         assert (split.num_entities, split.num_relations) == (declared.entities, declared.relations)
         assert split.relation_slots == declared.relation_slots
         # Raises if these are not the published candidates.
-        for protocol in ("dual", *candidates.FULL, "dual-exact"):
+        for protocol in candidates.PROTOCOLS:
             assert f"{split.name}/{protocol}/present/0" in record.candidates
             candidates.draw(split, protocol)
+
+
+@pytest.mark.usefixtures("stored")
+@pytest.mark.parametrize("name", RELEASES)
+def test_the_floors_of_a_release_are_published(name):
+    floors, split = catalog.record(name).floors, mtbench.load(name).test
+    for protocol, vocabulary in itertools.product(candidates.PROTOCOLS, candidates.VOCABULARIES):
+        assert set(floors[f"test/{protocol}/{vocabulary}/0"]) == set(FLOORS)
+    tasks = [task(split, protocol) for protocol in candidates.STANDARD]
+    for asked, found in zip(tasks, measure("half_link_memory", tasks), strict=True):
+        published = floors[asked.name.removeprefix(f"{name}/")]["half_link_memory"]
+        assert published == pytest.approx([found[metric] for metric in METRICS], rel=1e-5)
 
 
 @pytest.mark.usefixtures("stored")

@@ -31,7 +31,7 @@ NOT_RUN = {
     "mtbench leaderboard render --out site": "reads the entries of the repository",
     "mtbench contamination --against mine.tsv --fingerprints mine.parquet": "the graph is the reader's",
     "mtbench contamination wikitopics-mt1/health --against mine.parquet": "the graph is the reader's",
-    "mtbench floors --all --protocol dual --protocol entity --protocol relation --vocabulary all --json": "a minute",
+    "mtbench floors --all --protocol all --protocol dual-tail --protocol dual-head --vocabulary all --json": "minutes",
     "mtbench run isdea --dataset metafam --paper": "trains for minutes, and needs PyTorch",
     "mtbench transfer my-topics --model mine.module:Model": "the datasets and the model are the reader's",
     "mtbench transfer v1 --model mtdea --set tasks=4 --vocabulary slots --out matrix": "trains for hours",

@@ -4,16 +4,18 @@ import subprocess
 import sys
 import warnings
 from dataclasses import replace
+from statistics import mean
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from ranking_toys import hashed, random_split, small, splits
+from ranking_toys import by_direction, hashed, random_split, small, splits, turned
 
 import mtbench
 from mtbench.errors import DatasetError, ScoreError, UnknownNameError, UsageError
 from mtbench.evaluation.tasks import Task, evaluate, task
+from mtbench.names import DIRECTIONS
 from mtbench.ranking.candidates import PROTOCOLS, SAMPLED, VOCABULARIES, draw
 from mtbench.results.result import MtbenchWarning
 
@@ -28,16 +30,24 @@ def drawn_ids(drawn, side, row):
     return ids[row, valid[row]].tolist()
 
 
-def plain_ranks(split, drawn, score):
-    """Rank each target among its own candidates, one triple at a time."""
+def plain_ranks(split, drawn, scores):
+    """Rank each target among the candidates of each of its lists, one triple at a time; scores are by direction."""
     found = []
-    for row, (head, relation, tail) in enumerate(split.targets.tolist()):
-        own = score((head, relation, tail))
-        others = [score((other, relation, tail)) for other in drawn_ids(drawn, "head", row)]
-        others += [score((head, relation, other)) for other in drawn_ids(drawn, "tail", row)]
-        others += [score((head, other, tail)) for other in drawn_ids(drawn, "relation", row)]
-        found.append((sum(other > own for other in others), sum(other == own for other in others), len(others)))
+    for direction in PROTOCOLS[drawn.protocol].directions:
+        score = scores[direction]
+        for row, (head, relation, tail) in enumerate(split.targets.tolist()):
+            own = score((head, relation, tail))
+            if direction == "head":
+                others = [score((other, relation, tail)) for other in drawn_ids(drawn, "head", row)]
+            else:
+                others = [score((head, relation, other)) for other in drawn_ids(drawn, "tail", row)]
+            others += [score((head, other, tail)) for other in drawn_ids(drawn, "relation", row)]
+            found.append((sum(other > own for other in others), sum(other == own for other in others), len(others)))
     return found
+
+
+def one(function):
+    return lambda triple: int(function(np.array([triple]))[0])
 
 
 def counted(ranks):
@@ -54,11 +64,20 @@ def figures(result):
 @settings(max_examples=20)
 @given(split=splits(), seed=st.integers(0, 2))
 def test_ranks_are_those_of_a_plain_loop(protocol, vocabulary, split, seed):
+    drawn = draw(split, protocol, vocabulary, seed)
     result = evaluate(hashed, split, protocol, vocabulary, seed)
-    expected = plain_ranks(
-        split, draw(split, protocol, vocabulary, seed), lambda triple: int(hashed(np.array([triple]))[0])
-    )
-    assert counted(result.ranks) == expected
+    assert counted(result.ranks) == plain_ranks(split, drawn, dict.fromkeys(DIRECTIONS, one(hashed)))
+    expected = plain_ranks(split, drawn, {"tail": one(hashed), "head": one(turned)})
+    for asked in by_direction(split):
+        result = evaluate(asked, split, protocol, vocabulary, seed)
+        assert counted(result.ranks) == expected
+        means = [mean(1 / rank for rank in orders(above, tied)) for above, tied, _ in expected]
+        assert result.metrics["mrr"] == pytest.approx(mean(means))
+
+
+def orders(above, tied):
+    """Return every rank that a target may have as its ties are ordered."""
+    return range(above + 1, above + tied + 2)
 
 
 @ties_expected
@@ -89,7 +108,8 @@ def test_the_order_of_the_targets_changes_nothing(split, order):
     theirs = evaluate(hashed, replace(split, targets=split.targets[permutation]))
     assert figures(ours) == figures(theirs)
     assert ours.candidates_sha256 == theirs.candidates_sha256
-    assert [counted(ours.ranks)[row] for row in permutation] == counted(theirs.ranks)
+    rows = [row + start for start in (0, len(permutation)) for row in permutation]
+    assert [counted(ours.ranks)[row] for row in rows] == counted(theirs.ranks)
 
 
 @ties_expected
@@ -115,7 +135,7 @@ def test_renaming_entities_and_relations_changes_nothing(split, seed):
         targets=other.targets,
         drawn={
             side: (np.where(ids < 0, -1, new[ids]), counts)
-            for (side, (ids, counts)), new in zip(drawn.drawn.items(), (slots, nodes), strict=True)
+            for (side, (ids, counts)), new in zip(drawn.drawn.items(), (nodes, slots, nodes), strict=True)
         },
     )
     ours = Task(split, drawn).run(hashed)
@@ -128,7 +148,7 @@ def test_renaming_entities_and_relations_changes_nothing(split, seed):
 @combinations
 @pytest.mark.parametrize("value", [0, 0.0, 1.0, -3.5])
 def test_a_constant_scorer_is_exactly_chance(protocol, vocabulary, value):
-    with pytest.warns(MtbenchWarning, match="40 of 40 targets tie"):
+    with pytest.warns(MtbenchWarning, match=r"(40 of 40 targets|80 of 80 ranks) tie"):
         result = evaluate(lambda triples: np.full(len(triples), value), random_split(5), protocol, vocabulary)
     assert result.metrics == result.chance
     assert result.tie_rate == 1.0
@@ -156,9 +176,9 @@ def test_triples_are_distinct_sorted_and_exactly_what_is_ranked(chosen):
     assert triples == sorted(set(triples))
     wanted = {tuple(row) for row in chosen.split.targets.tolist()}
     drawn = chosen.candidates
-    for (head, relation, tail), tails, relations in zip(
-        chosen.split.targets.tolist(), drawn.side("tail")[0].tolist(), drawn.side("relation")[0].tolist(), strict=True
-    ):
+    sides = [drawn.side(side)[0].tolist() for side in ("head", "relation", "tail")]
+    for (head, relation, tail), heads, relations, tails in zip(chosen.split.targets.tolist(), *sides, strict=True):
+        wanted |= {(other, relation, tail) for other in heads if other >= 0}
         wanted |= {(head, relation, other) for other in tails if other >= 0}
         wanted |= {(head, other, tail) for other in relations if other >= 0}
     assert set(triples) == wanted
@@ -176,7 +196,8 @@ def test_each_triple_is_scored_once_in_bounded_batches():
         seen.extend(map(tuple, triples.tolist()))
         return hashed(triples)
 
-    chosen.run(score, batch_size=100, progress=lambda done, total: reported.append((done, total)))
+    told = lambda done, total: reported.append((done, total))  # noqa: E731
+    chosen.run(score, batch_size=100, progress=told, ask_again=False)
     assert seen == [tuple(row) for row in chosen.triples.tolist()]
     assert [done for done, _ in reported] == [*range(100, len(seen), 100), len(seen)]
     assert {total for _, total in reported} == {len(seen)}
@@ -291,7 +312,7 @@ def sentences(score, split=None, **arguments):
 
 def test_wide_bounds_are_flagged_with_both():
     (sentence,) = sentences(lambda triples: np.zeros(len(triples)))
-    assert sentence.startswith("40 of 40 targets tie with a candidate, and the MRR is 1.0000 or 0.0")
+    assert sentence.startswith("80 of 80 ranks tie with a candidate, and the MRR is 1.0000 or 0.0")
 
 
 def one_tie(chosen, value):
@@ -307,7 +328,7 @@ def one_tie(chosen, value):
 
 
 def test_narrow_bounds_are_not_flagged():
-    chosen = task(random_split(14), "entity")
+    chosen = task(random_split(14), "entity-tail")
     result = chosen.run(one_tie(chosen, -1))
     assert result.tie_rate == 1 / 40
     assert 0 < result.optimistic["mrr"] - result.pessimistic["mrr"] < 0.02
@@ -357,9 +378,11 @@ def test_a_result_says_what_it_is_of():
     assert task(split, dataset_version="3.1").dataset_version == "3.1"
     lines = str(result).splitlines()
     assert lines[0] == "random test: protocol entity, slots relations, candidate seed 2"
-    assert lines[1] == "40 targets, 50.0 candidates each, 0.0% of targets tied"
+    assert lines[1] == "40 targets, 50.0 candidates in each direction, 0.0% of ranks tied"
     assert [line.split("  ")[0] for line in lines[5:]] == [
         "unnamed",
+        "tails, (h, r, ?)",
+        "heads, (?, r, t)",
         "ties optimistic",
         "ties pessimistic",
         "random",

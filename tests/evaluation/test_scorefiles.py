@@ -13,11 +13,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyarrow import csv, feather, ipc
-from ranking_toys import hashed, random_split, small, splits
+from ranking_toys import by_direction, hashed, random_split, small, splits, turned
 
 from mtbench.errors import MtbenchError, ScoreError, UnknownNameError, UsageError
 from mtbench.evaluation import scorefiles
 from mtbench.evaluation.tasks import task
+from mtbench.ranking.candidates import PROTOCOLS
 from mtbench.results.result import MtbenchWarning
 
 pytestmark = pytest.mark.filterwarnings("ignore::mtbench.results.result.MtbenchWarning")
@@ -30,6 +31,16 @@ def frame_of(chosen, scores=None, *, ids=False):
     rows = triples if ids else np.array(chosen.split.named(triples), dtype=object)
     frame = pd.DataFrame({name: rows[:, column] for column, name in enumerate(("head", "relation", "tail"))})
     return frame.assign(score=hashed(triples, 97) * 0.5 if scores is None else scores)
+
+
+def directed_frame(chosen, *, ids=False):
+    """Return the triples of every direction with its scores: `hashed` for tails, `turned` for heads."""
+    frame, parts = frame_of(chosen, ids=ids), []
+    for direction in chosen.directions:
+        rows = chosen.rows(direction)
+        scores = {"tail": hashed, "head": turned}[direction](chosen.triples[rows]) * 0.5
+        parts.append(frame.iloc[rows].assign(score=scores, direction=direction))
+    return pd.concat(parts, ignore_index=True)
 
 
 def figures(result):
@@ -176,6 +187,90 @@ def test_other_triples_are_ignored_and_noted(tmp_path):
     assert figures(result) == figures(chosen.evaluate_frame(frame))
 
 
+@settings(max_examples=30)
+@given(split=splits(), protocol=st.sampled_from(list(PROTOCOLS)), seed=st.integers(0, 1000), ids=st.booleans())
+def test_a_column_says_which_direction_a_score_is_for(split, protocol, seed, ids):
+    chosen = task(split, protocol)
+    order = np.random.default_rng(seed).permutation
+    frame = directed_frame(chosen, ids=ids)
+    expected = chosen.run(by_direction(split)[0])
+    rows = {direction: chosen.triples[chosen.rows(direction)] for direction in chosen.directions}
+    given_scores = {direction: {"tail": hashed, "head": turned}[direction](rows[direction]) for direction in rows}
+    for found in (chosen.evaluate_frame(frame.iloc[order(len(frame))]), chosen.evaluate(given_scores)):
+        assert figures(found) == figures(expected)
+        assert found.ranks.to_frame().equals(expected.ranks.to_frame())
+        assert set(found.asked) == set(chosen.directions)
+        assert found.asked_again == "given as numbers, which cannot be asked for again"
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".csv"])
+def test_a_template_by_direction_comes_back_with_scores(suffix, tmp_path):
+    chosen = task(small())
+    path = chosen.write_triples(tmp_path / f"t{suffix}", by_direction=True)
+    frame = pd.read_csv(path) if suffix == ".csv" else pd.read_parquet(path)
+    assert frame["direction"].tolist() == [way for way in chosen.directions for _ in chosen.rows(way)]
+    ids = frame[list(scorefiles.ID_COLUMNS)].to_numpy()
+    scores = np.where(frame["direction"] == "tail", hashed(ids), turned(ids)) * 1.0
+    scored = write(frame.assign(score=scores).sample(frac=1, random_state=1), tmp_path / f"s{suffix}")
+    expected = chosen.run(by_direction(chosen.split)[0])
+    assert figures(chosen.evaluate_file(scored)) == figures(expected)
+    assert chosen.evaluate_file(scored).metrics != chosen.run(hashed).metrics
+
+
+DIRECTIONS_REFUSED = {
+    "wrong word": (
+        lambda frame: frame.replace({"direction": {"head": "heads"}}),
+        r"toy test: column direction must be tail or head in every row, not 'heads'",
+    ),
+    "empty": (
+        lambda frame: frame.assign(direction=frame["direction"].where(frame.index > 0)),
+        r"column direction must be tail or head in every row, not (None|''|nan)",
+    ),
+    "missing rows": (
+        lambda frame: frame.drop([14, 15]),
+        r"toy test, direction head: 2 of 13 triples have no score: \(ann, hates, bob\); \(ann, knows, cem\)\. Score",
+    ),
+    "no rows": (
+        lambda frame: frame[frame["direction"] == "head"],
+        r"toy test, direction tail: 14 of 14 triples have no score",
+    ),
+    "repeated": (
+        lambda frame: pd.concat([frame, frame[:1]]),
+        r"toy test, direction tail: 1 triples are scored more than once, 0 of them",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", DIRECTIONS_REFUSED)
+def test_directions_that_are_refused(name, tmp_path):
+    change, message = DIRECTIONS_REFUSED[name]
+    chosen = task(small())
+    frame = change(directed_frame(chosen))
+    with pytest.raises(ScoreError, match=message):
+        chosen.evaluate_frame(frame)
+    for suffix in ("parquet", "csv"):
+        with pytest.raises(ScoreError, match=rf"s\.{suffix}: .*{message}"):
+            chosen.evaluate_file(write(frame, tmp_path / f"s.{suffix}"))
+
+
+def test_rows_of_a_direction_that_is_not_asked_for_are_ignored_and_noted():
+    both, one = task(small()), task(small(), "dual-tail")
+    found = one.evaluate_frame(directed_frame(both))
+    assert "rows of a direction the task does not ask for were ignored: 13 of 27" in found.warnings
+    assert figures(found) == figures(one.evaluate_frame(directed_frame(one)))
+
+
+def test_scores_by_direction_are_for_all_that_are_asked_for():
+    chosen, scores = task(small()), np.zeros(14)
+    for given_scores in ({"tail": scores}, {}, {"tail": scores, "head": scores[:13], "relation": scores}):
+        with pytest.raises(ScoreError, match="toy/test/dual/present/0: scores by direction are for tail and head, not"):
+            chosen.evaluate(given_scores)
+    with pytest.raises(ScoreError, match=r"toy test: scores have the shape \(14,\), expected \(13,\)"):
+        chosen.evaluate({"tail": scores, "head": scores})
+    with pytest.raises(UsageError, match="the protocol does not ask for heads"):
+        task(small(), "dual-tail").rows("head")
+
+
 def drop(rows):
     return lambda frame: frame.drop(index=rows)
 
@@ -194,10 +289,10 @@ def put(row, column, value):
 
 
 REFUSALS = {
-    "missing": (drop([0, 2, 3, 4]), r"4 of \d+ triples have no score: \(ann, knows, ann\); .*; .*; and 1 more\. Score"),
+    "missing": (drop([0, 2, 3, 4]), r"4 of \d+ triples have no score: \(ann, hates, bob\); .*; .*; and 1 more\. Score"),
     "missing three": (drop([0, 2, 3]), r"3 of \d+ triples have no score: \(.*\); \(.*\); \([^;]*\)\. Score every one"),
-    "missing one": (drop([0]), r"1 of \d+ triples have no score: \(ann, knows, ann\)\. Score every one"),
-    "repeated": (again([0.0, 1.0]), r"2 triples are scored more than once, 2 of them with different scores: \(ann, kn"),
+    "missing one": (drop([0]), r"1 of \d+ triples have no score: \(ann, hates, bob\)\. Score every one"),
+    "repeated": (again([0.0, 1.0]), r"2 triples are scored more than once, 2 of them with different scores: \(ann, ha"),
     "repeated equally": (lambda f: pd.concat([f, f[:1]]), r"1 triples .* once, 0 of them .* equal ones too"),
     "repeated and missing": (lambda f: pd.concat([f[1:], f[1:2]]), r"1 of \d+ triples have no.*1 triples are scored"),
     "nobody": (put(1, "tail", "zoe"), r"column tail has unknown names \(1 in 1 of its rows\): 'zoe'\. Names are those"),

@@ -59,29 +59,29 @@ def test_missing_scores_are_named_when_it_is_computed():
     chosen = task(small())
     evaluator = chosen.evaluator()
     with pytest.raises(
-        ScoreError, match=r"toy test: 14 triples of 14 have no score: \(ann, knows, ann\); .*11 more; sc"
+        ScoreError, match=r"toy test: 21 triples of 21 have no score: \(ann, hates, bob\); .*18 more; sc"
     ):
         evaluator.compute()
-    evaluator.update(slice(1, 13), np.zeros(12))
+    evaluator.update(slice(1, 20), np.zeros(19))
     with pytest.raises(
-        ScoreError, match=r"2 triples of 14 have no score: \(ann, knows, ann\); \(dee, likes, bob\); score"
+        ScoreError, match=r"2 triples of 21 have no score: \(ann, hates, bob\); \(dee, likes, cem\); score"
     ):
         evaluator.compute()
 
 
 BAD = {
-    "scored already": ([3, 4], [0.0, 0.0], r"1 triples are scored already: \(ann, likes, cem\); score each row"),
+    "scored already": ([3, 4], [0.0, 0.0], r"1 triples are scored already: \(ann, knows, dee\); score each row"),
     "with the same score": ([3], [1.0], "1 triples are scored already"),
     "twice in a batch": (
         [5, 5, 6],
         [1.0, 2.0, 3.0],
-        r"1 triples are in this batch more than once: \(bob, likes, bob\)",
+        r"1 triples are in this batch more than once: \(bob, hates, bob\)",
     ),
     "another type": ([5], np.zeros(1, np.float32), "scores have the type float64 before and float32 in this batch"),
     "nan": (
         [5, 6],
         [1.0, np.nan],
-        r"1 of 2 scores of a batch, 14 in all, are not finite .*\(bob, likes, cem\) scored nan",
+        r"1 of 2 scores of a batch, 21 in all, are not finite .*\(bob, likes, ann\) scored nan",
     ),
     "too few": (slice(5, 9), [1.0, 2.0], r"shape \(2,\), expected \(4,\)"),
     "text": ([5], ["high"], "expected integers or floats"),
@@ -96,9 +96,9 @@ def test_a_refused_piece_changes_nothing(name):
     evaluator.update(slice(0, 4), np.ones(4))
     with pytest.raises(ScoreError, match=message):
         evaluator.update(index, scores)
-    assert evaluator.remaining == 10
-    evaluator.update(slice(4, None), np.zeros(10))
-    assert figures(evaluator.compute()) == figures(chosen.evaluate((np.arange(14) < 4).astype(np.float64)))
+    assert evaluator.remaining == 17
+    evaluator.update(slice(4, None), np.zeros(17))
+    assert figures(evaluator.compute()) == figures(chosen.evaluate((np.arange(21) < 4).astype(np.float64)))
 
 
 def test_a_first_piece_that_is_refused_or_empty_does_not_fix_the_type():
@@ -106,16 +106,16 @@ def test_a_first_piece_that_is_refused_or_empty_does_not_fix_the_type():
     with pytest.raises(ScoreError, match="not finite"):
         evaluator.update([0], np.array([np.inf], dtype=np.float32))
     evaluator.update([], np.empty(0, dtype=np.float16))
-    evaluator.update(slice(None), np.zeros(14, dtype=np.int32))
+    evaluator.update(slice(None), np.zeros(21, dtype=np.int32))
     assert evaluator.compute().tie_rate == 1
 
 
 @pytest.mark.parametrize(
     ("index", "message"),
     [
-        ([14], "1 row numbers are outside 0 to 13, first 14"),
-        ([0, -1], "1 row numbers are outside 0 to 13, first -1"),
-        (np.ones(14, dtype=bool), r"not bool of shape \(14,\); np\.flatnonzero turns a mask into row numbers"),
+        ([21], "1 row numbers are outside 0 to 20, first 21"),
+        ([0, -1], "1 row numbers are outside 0 to 20, first -1"),
+        (np.ones(21, dtype=bool), r"not bool of shape \(21,\); np\.flatnonzero turns a mask into row numbers"),
         (3, r"not int64 of shape \(\)"),
         ([[1]], r"not int64 of shape \(1, 1\)"),
         ([0.0], "not float64"),

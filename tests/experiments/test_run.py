@@ -14,7 +14,7 @@ from mtbench.errors import ScoreError, UnknownNameError, UsageError
 from mtbench.experiments import run as run_module
 from mtbench.experiments.models import Model
 from mtbench.experiments.run import Plan, run
-from mtbench.ranking.candidates import FULL, SAMPLED, VOCABULARIES
+from mtbench.ranking.candidates import STANDARD, VOCABULARIES
 from mtbench.results.result import load, verify
 
 pytestmark = pytest.mark.filterwarnings("ignore::mtbench.results.result.MtbenchWarning")
@@ -78,7 +78,7 @@ def test_the_model_of_this_test_is_one_to_the_type_checker(module):
 def test_every_protocol_and_vocabulary_is_scored_by_one_training(module, plan):
     directory, results = run(replace(plan, protocols=("all",), vocabularies=("all",), candidate_seed=3))
     assert [call[0] for call in module.calls] == ["made", "fitted", "applied"]
-    pairs = [(protocol, vocabulary) for protocol in SAMPLED for vocabulary in VOCABULARIES]
+    pairs = [(protocol, vocabulary) for protocol in STANDARD for vocabulary in VOCABULARIES]
     assert [(result.protocol, result.vocabulary) for result in results] == pairs
     below = [directory / f"{protocol}-{vocabulary}" for protocol, vocabulary in pairs[1:]]
     assert sorted(path for path in directory.iterdir() if path.is_dir()) == sorted(below)
@@ -88,12 +88,11 @@ def test_every_protocol_and_vocabulary_is_scored_by_one_training(module, plan):
         assert ((saved.protocol, saved.vocabulary), saved.candidate_seed) == (pair, 3)
 
 
-def test_full_stands_for_the_rankings_against_every_candidate(plan):
-    directory, results = run(replace(plan, protocols=("dual-exact", "full", "full-head"), candidate_seed=3))
-    assert [(result.protocol, result.candidate_seed) for result in results] == [
-        (name, 0) for name in ("dual-exact", "full-tail", "full-head", "full-relation")
-    ]
-    below = [directory / f"{name}-present" for name in FULL]
+def test_rankings_against_every_candidate_have_no_seed(plan):
+    names = ("dual-exact", "full", "full-relation")
+    directory, results = run(replace(plan, protocols=names, candidate_seed=3))
+    assert [(result.protocol, result.candidate_seed) for result in results] == [(name, 0) for name in names]
+    below = [directory / f"{name}-present" for name in names[1:]]
     assert all(verify(place).ok for place in (directory, *below))
     run(replace(plan, force=True))
     assert tree(directory) == ["ranks.parquet", "result.json"]

@@ -9,12 +9,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from forging import as_published, copy_entry, now
 
 from leaderboard.board.board import Board
 from leaderboard.board.ranking import overlap, rank
 from leaderboard.entries import checks, entries
 
-PUBLISHED = Path(__file__).resolve().parents[2] / "leaderboard" / "results"
 HOSTILE = 'O\'Neill & "onload="alert(1)" {{ 7 * 7 }} $x_1$ | **bold**'
 SCRIPT = "<script>alert('page')</script>"
 CARD = """
@@ -52,10 +52,11 @@ def offline(cache: Path) -> Iterator[None]:
 
 
 def make(folder: Path) -> Path:
-    """Fill a folder with entries: two as published, one hostile, one incomplete, one out of memory, two regimes."""
-    _copy(folder, "isdea", "metafam", 0, 1, 2)
-    _copy(folder, "mtdea-k2", "metafam", 0, 1)
-    _copy(folder, "isdea-homo", "fbnell", 0)
+    """Fill a folder with entries: published, one of them as it is, hostile, incomplete, out of memory; two regimes."""
+    copy_entry(folder, "isdea", (0, 1, 2))
+    copy_entry(folder, "mtdea-k2", (0, 1))
+    copy_entry(folder, "isdea-homo", (0,), dataset="fbnell")
+    copy_entry(folder, "isdea-homo", (0,), "one-sided", run=as_published)
     hostile = _toy(folder, "hostile", HOSTILE)
     _edit(hostile, {"device": SCRIPT, "hyperparameters": {SCRIPT: SCRIPT, "width": 8}})
     shutil.rmtree(_toy(folder, "incomplete", "Incomplete") / "dual-slots")
@@ -75,16 +76,8 @@ def board(folder: Path) -> Board:
     return rank(found, {"unreadable": [f"result.json is not JSON {SCRIPT}"]}, draws=100)
 
 
-def _copy(folder: Path, entry: str, dataset: str, *seeds: int) -> None:
-    for seed in seeds:
-        place = Path(dataset) / f"seed{seed}"
-        leave = shutil.ignore_patterns("checkpoints")
-        shutil.copytree(PUBLISHED / entry / place, folder / entry / place, ignore=leave)
-    shutil.copy(PUBLISHED / entry / "card.toml", folder / entry)
-
-
 def _toy(folder: Path, slug: str, name: str) -> Path:
-    shutil.copytree(PUBLISHED / "nbfnet-homo" / "metafam" / "seed0", folder / slug / "metafam" / "seed0")
+    shutil.copytree(now("nbfnet-homo"), folder / slug / "metafam" / "seed0")
     (folder / slug / "card.toml").write_text(CARD.format(name=json.dumps(name)), encoding="utf-8")
     return folder / slug / "metafam" / "seed0"
 

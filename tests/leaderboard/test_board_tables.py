@@ -7,14 +7,16 @@ import shutil
 from dataclasses import replace
 
 import pytest
-from site_toys import HOSTILE, PUBLISHED, offline
+from forging import PUBLISHED, copy_entry
+from site_toys import HOSTILE, offline
 
 from leaderboard.board import tables
 from leaderboard.board.ranking import overlap, rank
-from leaderboard.board.readings import PAPER
+from leaderboard.board.readings import PAPER, SLOTS, STANDARD
 from leaderboard.entries import checks, entries
 from leaderboard.entries.cards import CARD_BYTES, SubmissionError
 from mtbench.files.tables import MARKDOWN
+from mtbench.names import METRICS
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +35,7 @@ def line_of(board, slug: str):
 
 
 def test_the_summary_has_the_headline_over_what_was_reported_by_regime(board):
-    zero, adapted = tables.summary(board).split("\n\n")
+    zero, adapted, _ = tables.summary(board).split("\n\n")
     for table, regime in ((zero, "zero-shot"), (adapted, "test-time-adaptation")):
         headings = [cell.strip() for cell in table.splitlines()[0].strip("| ").split(" |")]
         assert headings == [f"{regime}, dual MRR", "metafam", "fbnell"]
@@ -64,20 +66,35 @@ def test_an_entry_that_is_not_ranked_says_so_and_is_never_the_best(board):
 def test_floors_and_chance_are_those_of_finished_runs(board):
     (part,) = (one for one in board.datasets if one.name == "metafam")
     result = line_of(board, "isdea").entry.runs["metafam"][0].headline
-    assert part.yardsticks["dual", "present"] == {**result.floors, "chance": result.chance}
+    found = part.yardsticks["dual", "present"]
+    assert list(found) == [*result.floors, "chance"]
+    assert found["chance"] == result.chance
+    assert found["half_link_memory"] == pytest.approx(result.floors["half_link_memory"])
 
 
 def test_without_the_dataset_entries_are_ranked_by_their_means(tmp_path):
-    for slug in ("isdea", "isdea-homo", "nbfnet-homo"):
-        shutil.copytree(PUBLISHED / slug / "fbnell" / "seed0", tmp_path / slug / "fbnell" / "seed0")
-        shutil.copy(PUBLISHED / slug / "card.toml", tmp_path / slug)
+    slugs = ("isdea", "isdea-homo", "nbfnet-homo")
+    for slug in slugs:
+        copy_entry(tmp_path, slug, seeds=(0,), dataset="fbnell")
     with offline(tmp_path / "cache"):
-        found = rank([entries.load(tmp_path / slug) for slug in ("isdea", "isdea-homo", "nbfnet-homo")])
+        found = rank([entries.load(tmp_path / slug) for slug in slugs])
     (part,) = (one for one in found.datasets if one.name == "fbnell")
     assert part.remarks[0].startswith("no intervals and no tied groups")
     assert [(line.place.best, line.place.worst) for line in part.lines] == [(1, 1), (2, 2), (3, 3)]
     means = [line.figure().mean for line in part.lines]
     assert means == sorted(means, reverse=True)
+
+
+def test_tails_alone_are_no_headline(board):
+    text = tables.summary(board)
+    assert text.endswith(f"\n\n{tables.ONE_SIDED}")
+    figure = str(line_of(board, "isdea-homo").figure())
+    assert {tuple(row[1:]) for row in rows(text, "ISDEA-homo")} == {("-", f"**{figure}**"), (tables.TAILS, "-")}
+    line = line_of(board, "one-sided")
+    assert (line.figure(), line.place, line.lift) == (None, None, None)
+    assert set(line.read(STANDARD, "dual-tail")) == set(line.read(SLOTS, "entity-tail")) == set(METRICS)
+    assert line.figure(PAPER).mean > 0  # by the convention of the paper it was ranked in both directions
+    assert {"seed 0 is outdated: evaluator version 1, now 2"} < set(line.remarks)
 
 
 def test_markdown_has_every_table_and_the_reasons(board):
@@ -119,8 +136,7 @@ def test_an_erratum_is_marked(board):
 
 def test_every_entry_of_a_model_of_the_paper_stands_beside_its_row(tmp_path):
     for slug in ("isdea", "isdea-variant"):
-        shutil.copytree(PUBLISHED / "isdea" / "metafam" / "seed0", tmp_path / slug / "metafam" / "seed0")
-        shutil.copy(PUBLISHED / "isdea" / "card.toml", tmp_path / slug)
+        copy_entry(tmp_path, seeds=(0,), name=slug)
     found = rank([entries.load(folder) for folder in checks.folders(tmp_path)], draws=100)
     (part,) = (one for one in found.datasets if one.name == "metafam")
     assert [line.own for line in part.lines] == ["isdea", "isdea"]

@@ -213,6 +213,21 @@ def test_figures_are_those_of_the_board(pages, board):
                 assert views.number(metric, figure.mean) in page
 
 
+def test_what_ranked_tails_alone_is_shown_apart(pages, board):
+    assert "tails alone" in pages["index.html"].text
+    assert "it is empty until the model is run again" in pages["index.html"].text
+    (line,) = board.lines("one-sided")
+    for name in ("datasets/metafam.html", "models/one-sided.html"):
+        for protocol in ("dual-tail", "entity-tail"):
+            assert {f"protocol-{protocol}"} <= set(pages[name].ids)
+            assert str(line.figure(protocol=protocol)) in pages[name].text
+    assert "protocol-dual-tail" not in pages["datasets/fbnell.html"].ids
+    links = {one.get("href") for one in pages["models/one-sided.html"].all("a")}
+    assert "../runs/one-sided/metafam/seed0/dual-slots/ranks.parquet" in links
+    assert "dual-tail slots ranks.parquet" in pages["models/one-sided.html"].text
+    assert "no run was ranked under the protocol dual" in pages["models/one-sided.html"].text
+
+
 def test_what_is_not_ranked_says_why(pages):
     text = pages["index.html"].text
     assert "Shown, but not ranked" in text

@@ -12,7 +12,7 @@ import forging
 import numpy as np
 import pytest
 import toys
-from forging import CARD, PUBLISHED, edit, edit_all, edit_card, read, tree, write
+from forging import CARD, NOW, PUBLISHED, edit, edit_all, edit_card, read, tree, write
 from hypothesis import given
 from hypothesis import strategies as st
 from ranking_toys import hashed
@@ -20,13 +20,19 @@ from ranking_toys import hashed
 from leaderboard.entries import cards, checks, entries
 from leaderboard.entries.cards import Card, SubmissionError
 from leaderboard.entries.submission import as_toml, find, submit
-from mtbench.evaluation.tasks import evaluate, task
-from mtbench.ranking.candidates import SAMPLED, VOCABULARIES
+from mtbench.evaluation.tasks import GIVEN, NOT_ASKED, evaluate, task
+from mtbench.ranking.candidates import STANDARD, VOCABULARIES
 from mtbench.results import result as results
 from mtbench.results.runs import REGIMES, RunInfo
 
 pytestmark = pytest.mark.filterwarnings("ignore::mtbench.results.result.MtbenchWarning")
-ISDEA = PUBLISHED / "isdea"
+ISDEA = NOW / "isdea"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _isdea():
+    for dataset, seed in (("metafam", 0), ("metafam", 1), ("metafam", 2), ("fbnell", 0)):
+        forging.now("isdea", dataset, seed)
 
 
 @pytest.fixture
@@ -54,7 +60,7 @@ def toy_run(tmp_path, monkeypatch):
     def make(name="toy", seed=0, **info):
         info = RunInfo(**{"model": "mine", "seed": seed, "device": "cpu", **info})
         directory = tmp_path / "toys" / name
-        for protocol in SAMPLED:
+        for protocol in STANDARD:
             for vocabulary in VOCABULARIES:
                 place = directory if (protocol, vocabulary) == ("dual", "present") else f"{protocol}-{vocabulary}"
                 evaluate(lambda triples: hashed(triples, 3 + seed), split, protocol, vocabulary).save(
@@ -246,10 +252,19 @@ class TestRefused:
 
     def test_an_earlier_evaluator(self, runs, to):
         edit(runs / "isdea-metafam-1" / "result.json", evaluator_version="0")
-        self.refused([runs], to, r"isdea-metafam-1: evaluator version 0, now 1: .*mtbench verify --rescore")
+        self.refused(
+            [runs], to, r"isdea-metafam-1: dual-present: evaluator version 0, now 2: .*mtbench verify --rescore"
+        )
+
+    def test_runs_that_ranked_tails_alone(self, to):
+        self.refused([PUBLISHED / "isdea" / "metafam"], to, "dual-tail-present, .* run the model again for both")
+
+    def test_scores_that_were_not_asked_for_again(self, runs, to):
+        edit(runs / "isdea-metafam-1" / "result.json", asked_again=NOT_ASKED)
+        self.refused([runs], to, "isdea-metafam-1: scores were not asked for again .*: leave out ask_again=False")
 
     def test_two_models(self, runs, to):
-        given = [runs / "isdea-metafam-0", PUBLISHED / "ingram" / "metafam" / "seed1"]
+        given = [runs / "isdea-metafam-0", forging.now("ingram", seed=1)]
         self.refused(given, to, "submitted: .*ingram/metafam/seed1: is of 'ingram', the card says 'isdea'")
 
     def test_two_regimes(self, runs, to):
@@ -424,6 +439,12 @@ class TestCommand:
         code, out, _ = command(*lines[-1].split()[1:])
         assert code == 0
         assert out.endswith("every file, figure, hash and claim holds\n")
+
+    def test_scores_that_were_given_are_a_remark(self, command, runs, to):
+        edit_all(runs, asked_again=GIVEN)
+        code, out, _ = command("submit", runs, "--to", to, *self.OPTIONS)
+        assert code == 0
+        assert out.count("scores were given as numbers, which cannot be asked for again") == 2
 
     def test_what_was_left_out_is_said(self, command, toy_run, to):
         code, out, _ = command("submit", toy_run(), "--to", to, *self.OPTIONS)

@@ -10,13 +10,16 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from ranking_toys import hashed, random_split, scorer, small, splits
+from ranking_toys import by_direction, hashed, random_split, scorer, small, splits, turned
 
 from mtbench.errors import ScoreError, UsageError
 from mtbench.evaluation import tasks as module
 from mtbench.evaluation.tasks import evaluate, task
-from mtbench.ranking.candidates import FULL, PROTOCOLS, SAMPLED, VOCABULARIES, protocol_named
+from mtbench.metrics.exact import Side, per_target
+from mtbench.names import METRICS, PARTS
+from mtbench.ranking.candidates import PROTOCOLS, SAMPLED, VOCABULARIES, protocol_named
 
+FULL = [name for name in PROTOCOLS if name not in SAMPLED]
 ROWS = ("score_tails", "score_heads", "score_relations")
 KINDS = [("score",), ROWS, ("score", *ROWS), *((name,) for name in ROWS), ("score_tails", "score_relations")]
 ties_expected = pytest.mark.filterwarnings("ignore::mtbench.results.result.MtbenchWarning")
@@ -32,7 +35,7 @@ def serves(protocol, methods):
 def counted(ranks):
     return {
         side: list(zip(found.greater.tolist(), found.equal.tolist(), found.count.tolist(), strict=True))
-        for side, found in ranks.sides.items()
+        for side, found in ranks.parts.items()
     }
 
 
@@ -56,29 +59,58 @@ def plain(split, side, vocabulary, score):
     return found
 
 
+def one(function):
+    return lambda triple: int(function(np.array([triple]))[0])
+
+
+def by_parts(split, protocol, vocabulary, tail, head):
+    """Rank every target in every part of a protocol, by one function of triples for each direction."""
+    functions = {"tail": one(tail), "head": one(head)}
+    parts = {part: PARTS[part] for part in protocol_named(protocol).parts}
+    return {part: plain(split, side, vocabulary, functions[way]) for part, (way, side) in parts.items()}
+
+
 @ties_expected
-@settings(max_examples=40)
-@given(split=splits(), side=st.sampled_from(["head", "relation", "tail"]), vocabulary=vocabularies)
-def test_full_rankings_are_those_of_a_plain_loop(split, side, vocabulary):
-    result = evaluate(hashed, split, f"full-{side}", vocabulary)
-    expected = plain(split, side, vocabulary, lambda triple: int(hashed(np.array([triple]))[0]))
-    assert counted(result.ranks) == {side: expected}
-    ranks = [
-        [greater + 1 + place for place in range(equal + 1)] for greater, equal, _ in expected
-    ]  # every order of the ties
-    mrr = np.mean([np.mean([1 / rank for rank in places]) for places in ranks])
-    assert result.metrics["mrr"] == pytest.approx(mrr, rel=1e-12)
-    assert result.pessimistic["mr"] == pytest.approx(np.mean([places[-1] for places in ranks]), rel=1e-12)
+@settings(max_examples=60)
+@given(split=splits(), protocol=st.sampled_from(FULL), vocabulary=vocabularies)
+def test_full_rankings_are_those_of_a_plain_loop(split, protocol, vocabulary):
+    result = evaluate(hashed, split, protocol, vocabulary)
+    assert counted(result.ranks) == by_parts(split, protocol, vocabulary, hashed, hashed)
+    for asked in by_direction(split):
+        result = evaluate(asked, split, protocol, vocabulary)
+        expected = by_parts(split, protocol, vocabulary, hashed, turned)
+        assert counted(result.ranks) == expected
+        if protocol == "dual-exact":
+            continue
+        ranks = [
+            [greater + 1 + place for place in range(equal + 1)]
+            for counts in expected.values()
+            for greater, equal, _ in counts
+        ]  # every order of the ties
+        mrr = np.mean([np.mean([1 / rank for rank in places]) for places in ranks])
+        assert result.metrics["mrr"] == pytest.approx(mrr, rel=1e-12)
+        assert result.pessimistic["mr"] == pytest.approx(np.mean([places[-1] for places in ranks]), rel=1e-12)
 
 
-@pytest.mark.parametrize("vocabulary", VOCABULARIES)
-def test_dual_exact_counts_what_both_full_rankings_count(vocabulary):
-    split = random_split(1)
-    ranks = {
-        name: counted(task(split, name, vocabulary).rank(hashed(task(split, name, vocabulary).triples)))
-        for name in ("dual-exact", "full-tail", "full-relation")
-    }
-    assert ranks["dual-exact"] == ranks["full-tail"] | ranks["full-relation"]
+@ties_expected
+@settings(max_examples=20)
+@given(split=splits(), vocabulary=vocabularies)
+def test_dual_exact_is_the_mean_of_both_one_sided_expectations(split, vocabulary):
+    draws = {"tail": 24, "head": 24, "relation": 26}
+    for asked, head in ((hashed, hashed), *((asked, turned) for asked in by_direction(split))):
+        functions = {"tail": one(hashed), "head": one(head)}
+        lists = [
+            per_target(
+                [
+                    Side(*np.array(plain(split, side, vocabulary, function)).T, draws[side])
+                    for side in (direction, "relation")
+                ],
+                replacement=vocabulary == "slots",
+            )
+            for direction, function in functions.items()
+        ]
+        result = evaluate(asked, split, "dual-exact", vocabulary)
+        assert result.metrics == pytest.approx({name: np.mean([one[name] for one in lists]) for name in METRICS})
 
 
 @ties_expected
@@ -134,7 +166,7 @@ def test_the_order_of_the_targets_changes_nothing(split, protocol, methods, orde
 @settings(max_examples=40)
 @given(
     split=splits(),
-    protocol=st.sampled_from([*FULL, "dual-exact"]),
+    protocol=st.sampled_from(FULL),
     vocabulary=vocabularies,
     methods=st.sampled_from(KINDS[:2]),
     seed=st.integers(0, 1000),
@@ -158,7 +190,7 @@ def test_renaming_entities_and_relations_changes_nothing(split, protocol, vocabu
 
 
 @ties_expected
-@pytest.mark.parametrize("protocol", [*FULL, "dual-exact"])
+@pytest.mark.parametrize("protocol", FULL)
 def test_every_needed_triple_is_asked_for_once_in_bounded_batches(protocol):
     split, seen, reported = random_split(8, entities=30), [], []
     chosen = task(split, protocol)
@@ -169,11 +201,11 @@ def test_every_needed_triple_is_asked_for_once_in_bounded_batches(protocol):
         triples[:] = -1
         return hashed(np.array(seen[-1]))
 
-    chosen.run(score, batch_size=50, progress=lambda done, total: reported.append((done, total)))
+    chosen.run(score, batch_size=50, progress=lambda done, total: reported.append((done, total)), ask_again=False)
     asked = [triple for batch in seen for triple in batch]
     assert set(asked) == set(map(tuple, chosen.triples.tolist()))
-    # Sides are apart: a triple that both need is compared with the others of its own side.
-    assert len(asked) == sum(len(task(split, f"full-{side}").triples) for side in chosen.sides)
+    # Sides are apart: a triple that two need is compared with the others of its own side, in both directions.
+    assert len(asked) == sum(len(task(split, f"full-{side}").triples) for side in protocol_named(protocol).sides)
     assert [done for done, _ in reported] == np.cumsum([len(batch) for batch in seen]).tolist()
     assert {total for _, total in reported} == {len(asked)}
 
@@ -191,10 +223,10 @@ def test_every_row_is_asked_for_once_in_bounded_batches(protocol, size):
         pairs.extend(zip(heads.tolist(), relations.tolist(), strict=True))
         return rows.score_tails(heads, relations)
 
-    asked = scorer(split, "score_relations")
+    asked = scorer(split, "score_heads", "score_relations")
     asked.score_tails = score_tails
-    chosen = task(split, protocol)
-    chosen.run(asked, batch_size=size, progress=lambda done, total: reported.append((done, total)))
+    told = lambda done, total: reported.append((done, total))  # noqa: E731
+    task(split, protocol).run(asked, batch_size=size, progress=told, ask_again=False)
     wanted = {(head, relation) for head, relation, _ in split.targets.tolist()}
     assert len(pairs) == len(set(pairs))
     assert set(pairs) == wanted
@@ -203,7 +235,7 @@ def test_every_row_is_asked_for_once_in_bounded_batches(protocol, size):
 
 
 @ties_expected
-@pytest.mark.parametrize("protocol", ["full-tail", "full-relation", "dual-exact", "entity", "relation"])
+@pytest.mark.parametrize("protocol", ["full", "full-relation", "dual-exact", "entity", "relation"])
 def test_a_target_is_compared_within_one_forward_pass(protocol):
     """Every row is off by an amount of its own, as rounding is between two passes: no rank may depend on it."""
     split, rng = random_split(10), np.random.default_rng(0)
@@ -214,7 +246,7 @@ def test_a_target_is_compared_within_one_forward_pass(protocol):
 
     noisy = SimpleNamespace(**{name: off(getattr(exact, name)) for name in ROWS})
     chosen = task(split, protocol)
-    assert counted(chosen.run(noisy).ranks) == counted(chosen.run(hashed).ranks)
+    assert counted(chosen.run(noisy, ask_again=False).ranks) == counted(chosen.run(hashed).ranks)
 
 
 @ties_expected
@@ -232,6 +264,28 @@ def test_whole_rows_are_preferred_in_full_rankings_and_triples_in_sampled_ones()
         evaluate(asked, split, protocol)
         sides = {f"score_{side}s" for side in protocol_named(protocol).sides}
         assert set(calls) == ({"score"} if protocol in SAMPLED else sides)
+
+
+@ties_expected
+def test_a_result_says_what_each_direction_was_asked():
+    split = random_split(11)
+    triples, rows = by_direction(split)
+    tails, heads, relations = (
+        "score_tails(heads, relations)",
+        "score_heads(relations, tails)",
+        "score_relations(heads, tails)",
+    )
+    for asked, protocol, expected in (
+        (hashed, "dual", ("score(triples)", "score(triples)")),
+        (triples, "dual", ("score(triples)", "score_inverses(triples)")),
+        (triples, "full", ("score(triples)", "score_inverses(triples)")),
+        (rows, "dual", (tails, heads)),
+        (rows, "relation", (tails,)),
+        (rows, "entity-head", (heads,)),
+        (scorer(split, *ROWS), "dual-exact", (f"{tails}, {relations}", f"{heads}, {relations}")),
+    ):
+        found = evaluate(asked, split, protocol)
+        assert found.asked == dict(zip(protocol_named(protocol).directions, expected, strict=True)), protocol
 
 
 @ties_expected
@@ -259,7 +313,7 @@ def test_relations_may_come_without_the_empty_slots_where_none_is_a_candidate():
             evaluate(narrow, split, protocol, "slots")
 
 
-@pytest.mark.parametrize("protocol", ["full-tail", "entity"])
+@pytest.mark.parametrize("protocol", ["full-tail", "entity-tail"])
 def test_rows_of_a_wrong_shape_are_refused(protocol):
     split = small()
     for answer in (np.zeros((3, 5)), np.zeros((2, 4)), np.zeros(4), np.zeros((3, 4, 1))):
@@ -291,7 +345,8 @@ def test_what_is_not_read_need_not_be_finite(protocol):
     known = {tuple(row) for row in split.graph.tolist()}
 
     def masked(triples):
-        return np.array([-np.inf if tuple(row) in known else hashed(np.array([row]))[0] for row in triples.tolist()])
+        observable = np.array([tuple(row) in known for row in triples.tolist()])
+        return np.where(observable, -np.inf, hashed(triples))
 
     masking = scorer(split, "score_tails", function=masked)
     plainly = scorer(split, "score_tails", function=lambda triples: hashed(triples) * 1.0)
@@ -305,7 +360,8 @@ def test_rows_of_different_types_are_refused_within_a_side_only():
     asked = scorer(split, "score_tails", function=lambda triples: hashed(triples).astype(next(kinds)))
     with pytest.raises(ScoreError, match="type float32 before triple 60 and float64 from there on"):
         evaluate(asked, split, "full-tail", batch_size=60)
-    mixed = scorer(split, "score_tails", function=lambda triples: hashed(triples).astype(np.float32))
+    ends = ("score_tails", "score_heads")
+    mixed = scorer(split, *ends, function=lambda triples: hashed(triples).astype(np.float32))
     mixed.score_relations = scorer(split, "score_relations").score_relations
     assert figures(evaluate(mixed, split, "dual-exact")) == figures(evaluate(hashed, split, "dual-exact"))
 
@@ -345,7 +401,7 @@ def test_half_precision_and_saturated_rows_are_flagged():
     assert "return logits" not in sentences(lambda triples: hashed(triples) / 2)
 
 
-@pytest.mark.parametrize("protocol", [*FULL, "dual-exact"])
+@pytest.mark.parametrize("protocol", FULL)
 def test_too_many_candidates_are_not_listed_but_ranked(protocol, monkeypatch):
     split = random_split(18)
     monkeypatch.setattr(module, "LISTED", 100)

@@ -115,9 +115,10 @@ def test_among_relations_it_is_chance_and_no_order_of_ties_is_worse(trained):
 def test_the_relation_candidates_of_a_dual_list_all_tie_and_leave_no_hit_in_the_worst_case(trained):
     data, score = trained
     found = task(data.test, "dual", "slots").run(score)
-    relations, tails = found.ranks.sides["relation"], found.ranks.sides["tail"]
-    assert (relations.greater == 0).all()
-    assert (relations.equal == 26).all()
-    worst = 27 + (tails.greater + tails.equal).mean()
+    parts = found.ranks.parts
+    for relations in (parts["relation"], parts["head_relation"]):
+        assert (relations.greater == 0).all()
+        assert (relations.equal == 26).all()
+    worst = 27 + np.mean([parts[side].greater + parts[side].equal for side in ("tail", "head")])
     assert found.pessimistic["mr"] == pytest.approx(worst)
     assert found.pessimistic["hits@10"] == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -27,8 +28,8 @@ def test_a_published_checkpoint_scores_as_published(trained, datasets, tmp_path,
     if expected.dataset != "metafam":
         monkeypatch.setenv("MTBENCH_MIRROR", str(request.getfixturevalue("mirror")))
     model = expected.run.model.partition("-k")[0]
-    plan = Plan(model, expected.dataset, seed=expected.run.seed, device="cpu", out=tmp_path / "run", start=trained)
-    _, (found,) = run(plan, seen.append)
+    plan = Plan(model, expected.dataset, (expected.protocol,), seed=expected.run.seed, device="cpu")
+    _, (found,) = run(replace(plan, out=tmp_path / "run", start=trained), seen.append)
     assert seen == []
     assert found.run.hyperparameters == expected.run.hyperparameters
     # Another machine adds up in another order; weights of another model would be far off.

@@ -265,7 +265,7 @@ def test_held_out_targets_are_never_trained_on_and_all_others_are(data, monkeypa
 
 
 def test_an_epoch_is_judged_by_the_held_out_targets_alone(data):
-    dual, held_out = task(data.valid, "dual", "slots"), hold_out(data.valid, 0.3, 0)
+    dual, held_out = task(data.valid, "dual-tail", "slots"), hold_out(data.valid, 0.3, 0)
     scores = torch.from_numpy(np.random.default_rng(0).permutation(len(dual.triples)).astype(np.float64))
     reciprocal = 1 / (1 + dual.rank(scores.numpy()).greater)
     found = validation(dual, held_out, lambda triples: scores, 0.1)()

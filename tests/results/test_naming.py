@@ -10,6 +10,7 @@ from ranking_toys import hashed, random_split
 from mtbench.comparison import comparing
 from mtbench.errors import ResultError, UsageError
 from mtbench.evaluation.tasks import evaluate
+from mtbench.names import PARTS
 from mtbench.results import result as results
 from mtbench.results.origin import with_names
 from mtbench.results.runs import RunInfo
@@ -25,7 +26,7 @@ def saved(directory, **options):
 def test_the_file_holds_counts_alone_and_everything_follows_from_it(tmp_path):
     plain, bare = saved(tmp_path / "plain"), saved(tmp_path / "bare", with_names=False)
     columns = parquet.read_schema(bare / "ranks.parquet").names
-    assert columns == [f"{side}_{name}" for side in ("relation", "tail") for name in ("greater", "equal", "count")]
+    assert columns == [f"{part}_{name}" for part in PARTS for name in ("greater", "equal", "count")]
     assert not any(name in (bare / "result.json").read_text() for name in SPLIT.entities.tolist())
     assert results.verify(bare).ok
     ours, theirs = results.load(plain), results.load(bare)

@@ -16,6 +16,7 @@ from mtbench.errors import MissingExtraError, UnknownNameError, UsageError
 from mtbench.evaluation.tasks import evaluate, task
 from mtbench.files import pictures
 from mtbench.metrics import closed as metrics
+from mtbench.names import QUESTIONS
 from mtbench.results import plot as plots
 from mtbench.results.result import MtbenchWarning
 from mtbench.results.runs import RunInfo
@@ -35,7 +36,14 @@ DRAWINGS = {
     "models": lambda path: plots.draw_models(FIRST, SECOND, path),
 }
 WORDS = {
-    "ranks": ("my_$model$: MRR", " by ties)", "other: MRR", "chance: MRR", "Rank k (1 is best, ", "Targets at rank k"),
+    "ranks": (
+        "my_$model$: MRR",
+        " by ties)",
+        "other: MRR",
+        "chance: MRR",
+        "Rank k (1 is best, ",
+        "Ranks of k or better",
+    ),
     "strata": (
         "neither  (",
         "half_link (targets)",
@@ -79,6 +87,14 @@ def test_a_picture_says_what_it_shows(tmp_path, monkeypatch, name):
     text = re.sub("<!--.*?-->", "", (tmp_path / "a.svg").read_text(encoding="utf-8"))
     for words in (*WORDS[name], "random test, protocol dual, present relations"):
         assert words in text, words
+
+
+def test_a_single_run_is_drawn_in_both_directions(tmp_path, monkeypatch):
+    monkeypatch.setitem(matplotlib.rcParams, "svg.fonttype", "none")
+    plots.draw_ranks([FIRST], tmp_path / "a.svg")
+    text = (tmp_path / "a.svg").read_text(encoding="utf-8")
+    for way, metrics_ in FIRST.by_direction().items():
+        assert f"{way}s, {QUESTIONS[way]}: MRR {metrics_['mrr']:.3f}" in text
 
 
 @given(st.lists(st.tuples(st.integers(0, 20), st.integers(0, 20)), min_size=1, max_size=30))
@@ -154,9 +170,9 @@ def test_models_are_compared_target_by_target_whatever_their_order(tmp_path):
 def test_long_rankings_have_logarithmic_axes(tmp_path):
     counts = {
         side: replace(part, greater=part.greater + 1000, count=part.count + 2000)
-        for side, part in FIRST.ranks.sides.items()
+        for side, part in FIRST.ranks.parts.items()
     }
-    long = replace(FIRST, ranks=replace(FIRST.ranks, sides=counts))
+    long = replace(FIRST, ranks=replace(FIRST.ranks, parts=counts))
     plots.draw_ranks([long], tmp_path / "ranks.png")
     plots.draw_models(long, long, tmp_path / "models.png")
     assert len(list(tmp_path.iterdir())) == 2

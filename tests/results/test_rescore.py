@@ -55,7 +55,7 @@ def test_a_verified_run_is_not_touched(run):
     done = rescoring.rescore(run)
     assert files(run) == before
     assert (run / "result.json").stat().st_mtime_ns == stamp
-    assert (done.old_version, done.new_version, done.changed) == ("1", "1", {})
+    assert (done.old_version, done.new_version, done.changed) == ("2", "2", {})
     assert str(done) == f"{run}: nothing to change, every figure follows from the ranks"
 
 
@@ -77,7 +77,7 @@ def test_figures_are_recomputed_and_the_old_ones_kept(old):
     assert (old / "ranks.parquet").read_bytes() == ranks
     assert set(done.changed) == {"mrr", "tie_rate"}
     assert done.changed["mrr"] == (0.9, expected.metrics["mrr"])
-    assert f"evaluator 0 -> 1: mrr 0.9000 -> {expected.metrics['mrr']:.4f}; tie_rate 0.0000 -> " in str(done)
+    assert f"evaluator 0 -> 2: mrr 0.9000 -> {expected.metrics['mrr']:.4f}; tie_rate 0.0000 -> " in str(done)
     assert sorted(path.name for path in old.iterdir()) == ["ranks.parquet", "result.json"]
 
 
@@ -90,22 +90,22 @@ def test_a_second_time_changes_nothing(old):
 
 def test_a_later_fix_adds_a_second_record(old, monkeypatch):
     rescoring.rescore(old)
-    monkeypatch.setattr(results, "EVALUATOR_VERSION", "2")
-    monkeypatch.setattr(rescoring, "EVALUATOR_VERSION", "2")
+    monkeypatch.setattr(results, "EVALUATOR_VERSION", "3")
+    monkeypatch.setattr(rescoring, "EVALUATOR_VERSION", "3")
     original = metrics.per_target
     monkeypatch.setattr(
         metrics, "per_target", lambda above, tied: original(above, tied) | {"mrr": np.full(len(above), 0.5)}
     )
     done = rescoring.rescore(old)
     assert verify(old).ok
-    assert (done.old_version, done.new_version) == ("1", "2")
-    assert [record["evaluator_version"] for record in payload_of(old)["rescored"]] == ["0", "1"]
+    assert (done.old_version, done.new_version) == ("2", "3")
+    assert [record["evaluator_version"] for record in payload_of(old)["rescored"]] == ["0", "2"]
     assert payload_of(old)["metrics"]["mrr"] == 0.5
 
 
 def test_a_version_alone_is_brought_up_to_date(run):
     edit(run, evaluator_version="0")
-    assert str(rescoring.rescore(run)) == f"{run}: evaluator 0 -> 1: no figure changed"
+    assert str(rescoring.rescore(run)) == f"{run}: evaluator 0 -> 2: no figure changed"
     assert verify(run).ok
 
 
@@ -116,7 +116,7 @@ def test_a_version_alone_is_brought_up_to_date(run):
         ({"protocol": "entity"}, "cannot be rescored: .*protocol entity has tail"),
         ({"candidates_version": 0}, "cannot be rescored: .*candidates_version is 0"),
         ({"targets": 39}, "cannot be rescored: .*40 targets"),
-        ({"evaluator_version": "7"}, "evaluator version '7' is not one that 1 follows: update mtbench-kg"),
+        ({"evaluator_version": "7"}, "evaluator version '7' is not one that 2 follows: update mtbench-kg"),
         ({"evaluator_version": None}, "evaluator version None is not one"),
     ],
 )
@@ -126,6 +126,45 @@ def test_a_damaged_or_newer_run_is_refused(old, changes, message):
     with pytest.raises(ResultError, match=message):
         rescoring.rescore(old)
     assert files(old) == before
+
+
+@pytest.mark.parametrize("protocol", ["dual", "entity", "relation", "full-tail"])
+def test_a_run_of_the_first_evaluator_is_read_as_what_it_is(tmp_path, protocol):
+    now = {"dual": "dual-tail", "entity": "entity-tail"}.get(protocol, protocol)
+    expected = evaluate(hashed, random_split(1), now, "slots", 2)
+    run = written_by_the_first(expected, tmp_path / "run", protocol)
+    before = files(run)
+    loaded = results.load(run)
+    assert (loaded.protocol, loaded.evaluator_version, loaded.asked, loaded.asked_again) == (now, "1", {}, "")
+    assert loaded.ranks.to_frame().equals(expected.ranks.to_frame())
+    assert (loaded.metrics, loaded.by_direction()) == (expected.metrics, {})
+    (problem,) = verify(run).problems
+    assert problem.message == (
+        f"{run / 'result.json'}: evaluator_version is '1', expected '2'; "
+        f"mtbench verify RUN --rescore writes it as what it is now"
+    )
+    assert files(run) == before
+    assert str(rescoring.rescore(run)) == f"{run}: evaluator 1 -> 2: no figure changed"
+    assert verify(run).ok
+    after = payload_of(run)
+    assert (after["schema"], after["protocol"], after["candidates_sha256"]) == (2, now, expected.candidates_sha256)
+    assert results.load(run).metrics == expected.metrics
+
+
+def test_an_expectation_of_the_first_evaluator_lacks_the_heads(tmp_path):
+    run = written_by_the_first(evaluate(hashed, random_split(1), "dual-tail"), tmp_path / "run", "dual-exact")
+    with pytest.raises(ResultError, match=r"columns of tail, relation; protocol dual-exact has tail, relation, head"):
+        rescoring.rescore(run)
+
+
+def written_by_the_first(result, directory, protocol):
+    """Save a result as evaluator 1 did, which had one list per target and did not say what was asked."""
+    result.save(directory)
+    payload = payload_of(directory)
+    old = {name: value for name, value in payload.items() if name not in ("asked", "asked_again")}
+    old |= {"schema": 1, "evaluator_version": "1", "protocol": protocol}
+    (directory / "result.json").write_text(json.dumps(old), encoding="utf-8")
+    return directory
 
 
 @pytest.mark.parametrize("name", ["result.json", "ranks.parquet"])

@@ -16,7 +16,8 @@ from mtbench.data.catalog import Graph, Part
 from mtbench.errors import MtbenchError, ResultError, UnknownNameError, UsageError
 from mtbench.evaluation.tasks import evaluate, task
 from mtbench.files.hashing import file_hash
-from mtbench.ranking.candidates import FULL, PROTOCOLS, VOCABULARIES, draw
+from mtbench.names import PARTS
+from mtbench.ranking.candidates import PROTOCOLS, SAMPLED, VOCABULARIES, draw
 from mtbench.results import result as results
 from mtbench.results import runs
 from mtbench.results.result import KEYS, load, verify
@@ -102,7 +103,7 @@ def test_result_json_has_every_promised_field(run):
         "schema dataset dataset_version content_sha256 protocol vocabulary candidates_sha256 evaluator_version model "
         "seed regime metrics optimistic pessimistic tie_rate status device wall_seconds peak_memory_bytes "
         "candidate_seed split pretraining_graphs url commit hyperparameters environment ranks_sha256 chance "
-        "floors warnings"
+        "floors warnings asked asked_again"
     )
     assert set(promised.split()) <= set(payload)
     assert (payload["model"], payload["seed"], payload["candidate_seed"]) == ("öquivariant", 3, 0)
@@ -112,9 +113,9 @@ def test_result_json_has_every_promised_field(run):
 
 def test_ranks_are_plain_columns_any_reader_understands(run):
     table = parquet.read_table(run / "ranks.parquet")
-    sides = [f"{side}_{name}" for side in ("relation", "tail") for name in ("greater", "equal", "count")]
-    assert table.column_names == ["head", "relation", "tail", *sides]
-    assert {str(table.schema.field(name).type) for name in sides} == {"int32"}
+    counts = [f"{part}_{name}" for part in PARTS for name in ("greater", "equal", "count")]
+    assert table.column_names == ["head", "relation", "tail", *counts]
+    assert {str(table.schema.field(name).type) for name in counts} == {"int32"}
     assert table.num_rows == 40
 
 
@@ -231,13 +232,13 @@ def test_an_edited_metric_is_found(run, name, key):
         ({"metrics": {}}, ["metrics"]),
         ({"metrics": [1]}, ["metrics"]),
         ({"optimistic": {"mrr": "high"}}, ["optimistic"]),
-        ({"schema": 2}, ["schema"]),
+        ({"schema": 3}, ["schema"]),
         ({"evaluator_version": "0"}, ["evaluator_version"]),
         ({"candidates_version": 0}, ["candidates_version"]),
         ({"protocol": "best"}, ["protocol"]),
         ({"protocol": ["dual"]}, ["protocol"]),
-        ({"protocol": "entity"}, ["candidates", "candidates"]),
-        ({"vocabulary": "slots", "protocol": "relation"}, ["candidates", "candidates", "candidates"]),
+        ({"protocol": "entity"}, ["candidates"]),
+        ({"vocabulary": "slots", "protocol": "relation"}, ["candidates"]),
         ({"vocabulary": "half"}, ["vocabulary"]),
         ({"split": "dev"}, ["split"]),
         ({"regime": "oracle"}, ["regime"]),
@@ -287,6 +288,9 @@ def test_edited_ranks_are_found_by_their_hash_and_by_their_figures(run):
         ({"relation_greater": lambda values: [27, *values[1:]]}, "counts"),
         ({name: lambda values: [13, *values[1:]] for name in ("tail_greater", "tail_equal")}, "counts"),
         ({"tail_count": lambda values: [25, *values[1:]]}, "candidates"),
+        ({"head_count": lambda values: [25, *values[1:]]}, "candidates"),
+        ({"head_relation_greater": lambda values: [27, *values[1:]]}, "counts"),
+        ({"head_relation_count": lambda values: [values[0] - 1, *values[1:]]}, "candidates"),
         ({"relation_equal": lambda values: [str(value) for value in values]}, "ranks.parquet"),
         ({"head": lambda values: [None, *values[1:]]}, "ranks.parquet"),
     ],
@@ -378,12 +382,12 @@ def published(monkeypatch):
 
 
 @pytest.mark.parametrize("vocabulary", VOCABULARIES)
-@pytest.mark.parametrize("protocol", [*FULL, "dual-exact"])
+@pytest.mark.parametrize("protocol", [name for name in PROTOCOLS if name not in SAMPLED])
 def test_the_numbers_of_all_candidates_are_those_of_the_hash(tmp_path, published, protocol, vocabulary):
     result = evaluate(hashed, published, protocol, vocabulary)
     run = result.save(tmp_path / "run")
     assert verify(run).ok
-    side = next(iter(result.ranks.sides))
+    side = next(iter(result.ranks.parts))
     edit_ranks(run, **{f"{side}_count": lambda values: [values[0] + 1, *values[1:]]})
     found = {problem.name: problem.message for problem in verify(run).problems}
     assert "numbers of candidates are not those" in found["candidates"]
@@ -403,7 +407,7 @@ def test_more_candidates_than_the_graph_has_are_found_at_once(tmp_path, publishe
 def test_one_full_protocol_does_not_pass_for_another(tmp_path, published):
     run = evaluate(hashed, published, "full-tail").save(tmp_path / "run")
     edit(run, protocol="full-head")
-    assert problems(run) == ["candidates", "candidates"]
+    assert problems(run) == ["candidates"]
     edit(run, protocol="dual-exact", vocabulary="half")
     assert "vocabulary" in problems(run)
 

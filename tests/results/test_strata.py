@@ -59,12 +59,36 @@ def test_a_stratum_has_the_figures_of_its_targets_alone(split, name):
     assert [row.label for row in found] == [label for i, label in enumerate(case.names) if (case.case == i).any()]
     for row in found:
         rows = case.case == list(case.names).index(row.label)
+        assert row.targets == rows.sum()
+        rows = np.tile(rows, 2)  # of both lists
         greater, equal = result.ranks.greater[rows], result.ranks.equal[rows]
-        assert row.targets == rows.sum() == len(greater)
         assert row.metrics == pytest.approx(metrics.expected(greater, equal))
         assert row.optimistic == pytest.approx(optimistic(greater, equal))
         assert row.pessimistic == pytest.approx(pessimistic(greater, equal))
         assert row.chance == pytest.approx(metrics.chance(result.ranks.count[rows]))
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_the_directions_are_those_of_the_one_sided_protocols(protocol):
+    split = random_split(3)
+    found = evaluate(hashed, split, protocol).by("direction")
+    alone = {"tails, (h, r, ?)": f"{protocol}-tail", "heads, (?, r, t)": f"{protocol}-head"}
+    if protocol in ("dual", "entity", "full"):
+        assert [row.label for row in found] == list(alone)
+        for row in found:
+            expected = evaluate(hashed, split, alone[row.label])
+            for kind in KINDS:
+                assert getattr(row, kind) == pytest.approx(getattr(expected, kind), rel=1e-12), kind
+    directions = PROTOCOLS[protocol].directions
+    assert [row.label.partition("s,")[0] for row in found] == list(directions)
+    assert {(row.targets, row.share) for row in found} == {(len(split.targets), 1 / len(directions))}
+    whole = evaluate(hashed, split, protocol)
+    for kind in KINDS:
+        assert getattr(found.whole, kind) == pytest.approx(getattr(whole, kind), rel=1e-12), kind
+    assert found.whole.targets == len(directions) * len(split.targets)
+    for name, row in zip(directions, found, strict=True):
+        if len(directions) > 1:
+            assert whole.by_direction()[name] == pytest.approx(row.metrics, rel=1e-12)
 
 
 def test_a_loaded_run_and_one_in_another_order_have_the_same_strata(tmp_path):
@@ -151,7 +175,7 @@ def test_the_table_and_the_frame_hold_rows_and_the_whole():
 def test_several_runs_stand_side_by_side():
     split = random_split(1)
     runs = [
-        replace(evaluate(lambda triples, seed=seed: hashed(triples, 9 + seed), split), run=RunInfo("a", seed=seed))
+        replace(evaluate(lambda triples, seed=seed: hashed(triples, 11 + seed), split), run=RunInfo("a", seed=seed))
         for seed in (0, 1)
     ]
     found = [run.by("half_link", split=split) for run in runs]

@@ -81,6 +81,18 @@ def scorer(split, *methods, function=hashed, slots=True):
     return SimpleNamespace(**{name: offered[name] for name in methods})
 
 
+def turned(triples):
+    """Score triples as `hashed` does, by another function."""
+    return hashed(triples[:, ::-1])
+
+
+def by_direction(split):
+    """Return scorers that answer (h, r, ?) by `hashed` and (?, r, t) by `turned`: of triples, and of rows."""
+    heads = scorer(split, "score_heads", function=turned).score_heads
+    tails = scorer(split, "score_tails").score_tails
+    return SimpleNamespace(score=hashed, score_inverses=turned), SimpleNamespace(score_tails=tails, score_heads=heads)
+
+
 class FakeTensor:
     """Behaves like a PyTorch tensor on another device: NumPy can read it only after ``detach().cpu()``."""
 

@@ -1,0 +1,126 @@
+"""A score is a property of the triple: some triples are asked again among others, and have to score the same.
+
+Within the batches of an evaluation a target is the only triple that shares its head with many others and its tail
+with many others too, so that a scorer that looks at the company of a triple finds the targets without a model. Batch
+statistics, a softmax over the batch and subgraphs around all candidates do the same by accident.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from mtbench.data.graphs import keys
+from mtbench.data.splits import Split
+from mtbench.errors import BatchError
+from mtbench.names import HEAD, RELATION, TAIL, IntArray, Part, ScoreArray
+
+FEWEST, MOST = 4, 64
+"""Targets of a part that are asked for again, each with one candidate."""
+
+TRIPLES, ROWS = 400, 50
+"""Between these it is a target for so many triples that are scored, or for so many whole rows: a few percent of all."""
+
+BATCHES = 16
+"""The most batches: what would need one more is left out."""
+
+ROUNDING = 100
+"""Scores that differ by up to as many roundings of the largest one are the same but for the order of additions."""
+
+SPREAD = 0.5
+"""Of the standard deviation of the scores: a larger difference moves ranks, and is no rounding however small it is."""
+
+EPSILON = {"bfloat16": 2.0**-7}
+"""Rounding of types that NumPy does not have, relative to a number."""
+
+ADVICE = "look for batch statistics, dropout, padding and squeeze(), and call model.eval()"
+PAIRS = ((HEAD, RELATION), (HEAD, TAIL), (RELATION, TAIL))
+
+
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """What one method was asked and answered: some triples ``(k, 3)``, their scores ``(k,)``, and how to ask again."""
+
+    method: str
+    kind: str
+    triples: IntArray
+    scores: ScoreArray
+    ask: Callable[[IntArray], ScoreArray]
+
+
+def chosen(number: int, *, triples: int = 0, rows: int = 0) -> IntArray:
+    """Return the targets, of a ``number``, that are asked for again where so many triples or rows are scored."""
+    size = min(number, MOST, max(FEWEST, triples // TRIPLES, rows // ROWS))
+    return np.random.default_rng(number).choice(number, size, replace=False)
+
+
+def apart(split: Split, triples: IntArray) -> list[IntArray]:
+    """Divide triples ``(k, 3)`` into batches, none of which has two triples of one target's lists.
+
+    A target's lists hold triples that share two of its three names: two triples stay apart where they share two names
+    each with the same target. Triples are taken in random order; those that fit into none of `BATCHES` are left out.
+    """
+    owners: list[set[int]] = [set() for _ in triples]
+    for columns in PAIRS:
+        known = keys(split, split.targets, *columns)
+        order = np.argsort(known, kind="stable")
+        asked = keys(split, triples, *columns)
+        first, last = (np.searchsorted(known[order], asked, side=side) for side in ("left", "right"))
+        for row, (start, stop) in enumerate(zip(first.tolist(), last.tolist(), strict=True)):
+            owners[row].update(order[start:stop].tolist())
+    taken: list[set[int]] = []
+    batches: list[list[int]] = []
+    for row in np.random.default_rng(len(triples)).permutation(len(triples)).tolist():
+        free = next((number for number, there in enumerate(taken) if not there & owners[row]), len(taken))
+        if free == BATCHES:
+            continue
+        if free == len(taken):
+            taken.append(set())
+            batches.append([])
+        taken[free] |= owners[row]
+        batches[free].append(row)
+    return [np.array(rows) for rows in batches]
+
+
+def ask_again(found: Mapping[Part, Asked], split: Split) -> str:
+    """Ask for the triples of every part again, in other batches and another order, and return how the scores compare.
+
+    Raises `BatchError` where they differ by more than the rounding of their type.
+    """
+    largest = 0.0
+    for asked in dict.fromkeys(found.values()):  # directions may share a part, and what was asked in it
+        batches = apart(split, asked.triples)
+        rows = np.concatenate(batches)
+        again = np.concatenate([asked.ask(asked.triples[batch]) for batch in batches])
+        largest = max(largest, compared(asked, rows, again, split))
+    return f"the same within rounding: {largest:.1e} apart" if largest else "the same"
+
+
+def compared(asked: Asked, rows: IntArray, again: ScoreArray, split: Split) -> float:
+    """Return how far scores of some rows are from the first ones; raises `BatchError` beyond rounding."""
+    largest, allowed = difference(asked.scores[rows], again, asked.kind)
+    if largest > allowed:
+        raise BatchError(
+            f"{split.dataset} {split.name}: {len(rows)} triples were asked for again in other batches, and scores of "
+            f"{asked.method} differ by up to {largest:.2g}, where rounding explains {allowed:.2g}: a score must not "
+            f"depend on what else is scored with it; {ADVICE}, or give batch_size=1 (ask_again=False leaves this check "
+            f"out, which the result tells)"
+        )
+    return largest
+
+
+def difference(first: ScoreArray, second: ScoreArray, kind: str) -> tuple[float, float]:
+    """Return the largest difference of scores ``(k,)``, and how much of it the rounding of their type explains.
+
+    Rounding explains less where the scores hardly differ from each other: what is hidden there still ranks them.
+    """
+    ours, theirs = (scores.astype(np.float64) for scores in (first, second))
+    largest = float(np.abs(ours - theirs).max(initial=0))
+    if first.dtype.kind != "f":
+        return largest, 0.0
+    most = float(np.abs(ours).max(initial=0))
+    unit = EPSILON[kind] * most if kind in EPSILON else float(np.spacing(first.dtype.type(most)))
+    spread = float(ours.std()) if len(ours) > FEWEST else np.inf
+    return largest, min(ROUNDING * unit, SPREAD * spread)
