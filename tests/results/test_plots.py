@@ -182,9 +182,8 @@ def test_long_rankings_have_logarithmic_axes(tmp_path):
 def test_axes_are_logarithmic_from_more_than_a_hundred_ranks_on(tmp_path, monkeypatch, most, scale):
     drawn, plain = [], pictures.plain
     monkeypatch.setattr(pictures, "plain", lambda axes, *words: drawn.append(axes) or plain(axes, *words))
-    tails = FIRST.ranks.sides["tail"]
-    sides = {"tail": replace(tails, count=np.full_like(tails.count, most))}
-    found = replace(FIRST, ranks=replace(FIRST.ranks, sides=sides))
+    parts = {"tail": replace(tails := FIRST.ranks.parts["tail"], count=np.full_like(tails.count, most))}
+    found = replace(FIRST, protocol="entity-tail", ranks=replace(FIRST.ranks, parts=parts))
     plots.draw_ranks([found], tmp_path / "ranks.png")
     assert [axes.get_xscale() for axes in drawn] == [scale]
 
