@@ -16,7 +16,7 @@ from mtbench.data.splits import Split, unique
 from mtbench.errors import ScoreError, UsageError, nearest
 from mtbench.evaluation.questions import Questions
 from mtbench.files import formats
-from mtbench.names import COLUMNS, DIRECTIONS, HEAD, RELATION, TAIL, BoolArray, Direction, IntArray, ScoreArray
+from mtbench.names import COLUMNS, DIRECTIONS, RELATION, BoolArray, Direction, IntArray, ScoreArray
 from mtbench.ranking.ranks import SHOWN, accept
 
 if TYPE_CHECKING:
@@ -143,7 +143,7 @@ def _aligned(table: pa.Table, asked: Questions, *, text: bool) -> Scores:
 def _undirected(table: pa.Table, asked: Questions, *, text: bool) -> Scores:
     where, split, triples = asked.where, asked.split, asked.triples
     ids, values, empty = _ids(table, split, where, text), *_numbers(table.column(SCORE), where)
-    keys, expected = (graphs.keys(split, part, HEAD, RELATION, TAIL) for part in (ids, triples))
+    keys, expected = (graphs.keys(split, part) for part in (ids, triples))
     rows = np.searchsorted(expected, keys)
     wanted = expected[np.minimum(rows, len(expected) - 1)] == keys
     rows, values, empty = rows[wanted], values[wanted], empty[wanted]

@@ -94,10 +94,10 @@ class Task:
 
     @cached_property
     def _layout(self) -> Layout:
-        sides = dict.fromkeys(PARTS[part][1] for part in self.parts)
+        drawn = self.candidates.drawn
         if not self.candidates.full:
-            return Layout(self.split, self.parts, {side: self.candidates.side(side) for side in sides})
-        number = int(sum(self.candidates.drawn[side][1].sum() for side in sides))
+            return Layout(self.split, self.parts, {side: self.candidates.side(side) for side in drawn})
+        number = int(sum(counts.sum() for _, counts in drawn.values()))
         if number > LISTED:
             raise UsageError(
                 f"{self.name}: {number:,} candidates are too many to list; pass a scorer to run or evaluate, which is "
@@ -116,8 +116,7 @@ class Task:
 
     def _filtered(self) -> Mapping[Side, Filtered]:
         pool = candidates.vocabulary_named(self.candidates.vocabulary)
-        sides = dict.fromkeys(PARTS[part][1] for part in self.parts)
-        return {side: filter_side(self.split, side, empty_slots=pool.empty_slots) for side in sides}
+        return {side: filter_side(self.split, side, empty_slots=pool.empty_slots) for side in self.candidates.drawn}
 
     @property
     def parts(self) -> tuple[Part, ...]:

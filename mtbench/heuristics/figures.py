@@ -80,11 +80,11 @@ def measure(name: str, tasks: Sequence[Ranked]) -> list[Mapping[str, float]]:
     known: dict[tuple[object, ...], Counts] = {}
     found: list[Mapping[str, float]] = []
     for task in tasks:
-        keys = {part: _key(task.candidates, part) for part in task.candidates.parts}
-        if missing := [part for part, key in keys.items() if key not in known]:
+        wanted = {part: _key(task.candidates, part) for part in task.candidates.parts}
+        if missing := [part for part, key in wanted.items() if key not in known]:
             counted = task.counts(score if task.candidates.full else once, missing)
-            known |= {keys[part]: counts for part, counts in counted.items()}
-        ranks = Ranks.unnamed({part: known[key] for part, key in keys.items()})
+            known |= {wanted[part]: counts for part, counts in counted.items()}
+        ranks = Ranks.unnamed({part: known[key] for part, key in wanted.items()})
         found.append(summary.expected(ranks, task.candidates.protocol, task.candidates.vocabulary))
     return found
 
