@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from mtbench.data.graphs import keys
-from mtbench.data.splits import Split, unique
+from mtbench.data.splits import Split
 from mtbench.files.hashing import splitmix64
-from mtbench.names import HEAD, RELATION, TAIL, FloatArray, IntArray, ScoreFunction
+from mtbench.heuristics.formulas import Floor, Together
+from mtbench.names import HEAD, RELATION, TAIL, FloatArray, IntArray, UIntArray
 
 RANDOM_SEED = 0
 """Seed of the floor ``random``: a constant, so that the floor of a task is one figure and not a sample of figures."""
 
 
-def random(split: Split) -> ScoreFunction:
+def random(split: Split) -> Floor:
     """Return the scorer that knows nothing: a fixed hash of each triple's ids, as a number from 0 to 1.
 
     It differs from chance only by the luck of its one draw, and so shows how far a figure moves by luck
@@ -21,30 +21,26 @@ def random(split: Split) -> ScoreFunction:
     seeded with `RANDOM_SEED`, float64 ``(m,)`` with 53 random bits.
     """
 
-    def score(triples: IntArray, /) -> FloatArray:
-        state = np.full(len(triples), RANDOM_SEED, dtype=np.uint64)
-        for column in (HEAD, RELATION, TAIL):
-            state = splitmix64(state ^ triples[:, column].astype(np.uint64))
+    def formula(*sides: IntArray) -> FloatArray:
+        state: UIntArray = np.full(1, RANDOM_SEED, dtype=np.uint64)
+        for ids in sides:
+            state = splitmix64(state ^ ids.astype(np.uint64))
         return (state >> np.uint64(11)) / 2.0**53
 
-    return score
+    return Floor(split, formula)
 
 
-def relation_frequency(split: Split) -> ScoreFunction:
+def relation_frequency(split: Split) -> Floor:
     """Return the scorer of how many observable triples have the relation, int64 ``(m,)``; empty slots score 0.
 
     It looks at neither head nor tail, so all tails of a target tie; where it does well on the relation
     side, predicting the common relation is what the split rewards.
     """
     frequencies = np.bincount(split.graph[:, RELATION], minlength=split.relation_slots)
-
-    def score(triples: IntArray, /) -> IntArray:
-        return frequencies[triples[:, RELATION]]
-
-    return score
+    return Floor(split, lambda heads, relations, tails: frequencies[relations])
 
 
-def entity_degree(split: Split) -> ScoreFunction:
+def entity_degree(split: Split) -> Floor:
     """Return the scorer of out-degree of the head plus in-degree of the tail, int64 ``(m,)``.
 
     Whichever end is replaced, the candidate that takes part in most observable triples in that role
@@ -52,41 +48,27 @@ def entity_degree(split: Split) -> ScoreFunction:
     """
     starts = np.bincount(split.graph[:, HEAD], minlength=split.num_entities)
     ends = np.bincount(split.graph[:, TAIL], minlength=split.num_entities)
-
-    def score(triples: IntArray, /) -> IntArray:
-        return starts[triples[:, HEAD]] + ends[triples[:, TAIL]]
-
-    return score
+    return Floor(split, lambda heads, relations, tails: starts[heads] + ends[tails])
 
 
-def half_link_memory(split: Split) -> ScoreFunction:
+def half_link_memory(split: Split) -> Floor:
     """Return the scorer (1 + a)(1 + b), int64 ``(m,)``, for a triples (h, r, .) and b triples (., r, t) observable.
 
     It remembers which half-links it has seen and how often, and never looks at head and tail together.
     It is the only floor that tells all three sides apart: a tail or head is known to take the relation,
     and a relation is known at both ends. Where it does well, a model need not relate two entities.
     """
-    known = {column: np.sort(keys(split, split.graph, column, RELATION)) for column in (HEAD, TAIL)}
-
-    def score(triples: IntArray, /) -> IntArray:
-        counts = []
-        for column, there in known.items():
-            asked = keys(split, triples, column, RELATION)
-            counts.append(np.searchsorted(there, asked, side="right") - np.searchsorted(there, asked, side="left"))
-        return (1 + counts[0]) * (1 + counts[1])
-
-    return score
+    heads, relations, tails = split.graph.T
+    starts = Together(heads, relations, (split.num_entities, split.relation_slots))
+    ends = Together(relations, tails, (split.relation_slots, split.num_entities))
+    return Floor(split, lambda head, relation, tail: (1 + starts(head, relation)) * (1 + ends(relation, tail)))
 
 
-def inverse_visible(split: Split) -> ScoreFunction:
+def inverse_visible(split: Split) -> Floor:
     """Return the scorer that is 1 where any triple from tail to head is observable and 0 elsewhere, int64 ``(m,)``.
 
     All relations of a pair tie. Where it does well, inverse relations leak the targets, as they did in
     WN18 and FB15k (Toutanova and Chen 2015).
     """
-    backwards = unique(keys(split, split.graph, TAIL, HEAD))
-
-    def score(triples: IntArray, /) -> IntArray:
-        return np.isin(keys(split, triples, HEAD, TAIL), backwards).astype(np.int64)
-
-    return score
+    links = Together(split.graph[:, TAIL], split.graph[:, HEAD], (split.num_entities, split.num_entities))
+    return Floor(split, lambda heads, relations, tails: (links(heads, tails) > 0).astype(np.int64))

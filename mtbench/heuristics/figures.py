@@ -16,6 +16,7 @@ from mtbench.data.graphs import keys
 from mtbench.data.splits import Split
 from mtbench.errors import UnknownNameError
 from mtbench.heuristics.counts import entity_degree, half_link_memory, inverse_visible, random, relation_frequency
+from mtbench.heuristics.formulas import Floor
 from mtbench.heuristics.paths import common_neighbours, personalised_pagerank
 from mtbench.metrics import summary
 from mtbench.names import PARTS, IntArray, Part, ScoreFunction
@@ -38,8 +39,8 @@ class Ranked(Protocol):
     def counts(self, score: ScoreFunction, parts: Sequence[Part], /) -> Mapping[Part, Counts]: ...
 
 
-Factory: TypeAlias = Callable[[Split], ScoreFunction]
-"""From a split, of which only the graph is used, to a function of triples ``(m, 3)`` to scores ``(m,)``."""
+Factory: TypeAlias = Callable[[Split], Floor]
+"""From a split, of which only the graph is used, to a scorer of triples and of rows."""
 
 Figures: TypeAlias = Mapping[str, Mapping[str, float]]
 """Expected metrics by the name of the floor."""
@@ -61,7 +62,7 @@ FLOORS: Mapping[str, Factory] = MappingProxyType(
 """Every floor by name, in the order of the tables."""
 
 
-def floor(name: str, split: Split) -> ScoreFunction:
+def floor(name: str, split: Split) -> Floor:
     """Return a floor's scorer for a split, made without its targets; an unknown name raises `UnknownNameError`."""
     if name not in FLOORS:
         raise UnknownNameError("floor", name, FLOORS)

@@ -7,14 +7,15 @@ entities at a time: memory does not grow with the number of triples asked.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mtbench.data.splits import Split
-from mtbench.names import HEAD, TAIL, FloatArray, IntArray, ScoreFunction
+from mtbench.heuristics.formulas import Floor
+from mtbench.names import HEAD, TAIL, FloatArray, IntArray
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -33,7 +34,7 @@ Columns: TypeAlias = Callable[[IntArray], NDArray[np.float32]]
 """From entities ``(b,)`` to their columns, ``(num_entities, b)``."""
 
 
-def common_neighbours(split: Split) -> ScoreFunction:
+def common_neighbours(split: Split) -> Floor:
     """Return the scorer of how many entities are neighbours of both head and tail, float64 ``(m,)``.
 
     Where it does well, triangles give the target away whatever their relations are.
@@ -44,13 +45,10 @@ def common_neighbours(split: Split) -> ScoreFunction:
         found: NDArray[np.float32] = adjacency @ adjacency[:, entities].toarray()
         return found
 
-    def score(triples: IntArray, /) -> FloatArray:
-        return _pick(triples, columns)[0]
-
-    return score
+    return Floor(split, lambda heads, relations, tails: _between(heads, tails, columns)[0])
 
 
-def personalised_pagerank(split: Split) -> ScoreFunction:
+def personalised_pagerank(split: Split) -> Floor:
     """Return the scorer of the weight a random walk with restart from the head has at the tail, float64 ``(m,)``.
 
     The walk goes on with probability `DAMPING` to a uniform neighbour, else back to the head, and is
@@ -72,16 +70,16 @@ def personalised_pagerank(split: Split) -> ScoreFunction:
             weights[place] += 1
         return weights
 
-    def score(triples: IntArray, /) -> FloatArray:
-        found, swapped = _pick(triples, columns)
+    def formula(heads: IntArray, relations: IntArray, tails: IntArray) -> FloatArray:
+        found, swapped = _between(heads, tails, columns)
         if swapped:
             # A walk of an undirected graph and its reverse are equally likely up to the degrees of their ends.
-            found *= degrees[triples[:, TAIL]] / degrees[triples[:, HEAD]]
+            found *= degrees[tails] / degrees[heads]
         mantissa, exponent = np.frexp(found)
         rounded: FloatArray = np.ldexp(np.round(mantissa * 2**KEPT_BITS), exponent - KEPT_BITS)
         return rounded
 
-    return score
+    return Floor(split, formula)
 
 
 def _adjacency(split: Split) -> csr_array:
@@ -95,19 +93,28 @@ def _adjacency(split: Split) -> csr_array:
     return found
 
 
-def _pick(triples: IntArray, columns: Columns) -> tuple[FloatArray, bool]:
-    """Return the entry of each triple, in the row of one end and the column of the other.
+def _between(heads: IntArray, tails: IntArray, columns: Columns) -> tuple[FloatArray, bool]:
+    """Return the entry of each head and tail, in the row of one and the column of the other.
 
     Columns are made for heads or for tails, whichever are fewer; says whether it is tails.
     """
-    ends = [np.unique(triples[:, column], return_inverse=True) for column in (HEAD, TAIL)]
-    swapped = len(ends[1][0]) < len(ends[0][0])
-    sources, column = ends[swapped]
-    rows = triples[:, HEAD if swapped else TAIL]
+    (heads_once, head), (tails_once, tail) = (np.unique(ids, return_inverse=True) for ids in (heads, tails))
+    swapped = len(tails_once) < len(heads_once)
+    rows, sources, column = (heads, tails_once, tail) if swapped else (tails, heads_once, head)
+    if heads.shape != tails.shape:  # few columns, of which most is asked for
+        made = np.concatenate([columns(some) for some in _blocks(sources)], axis=1)
+        return made[rows, column.reshape((tails if swapped else heads).shape)].astype(np.float64), swapped
+    rows, column = rows.ravel(), column.ravel()
     order = np.argsort(column, kind="stable")
-    found = np.empty(len(triples))
-    for start in range(0, len(sources), BLOCK):
+    found = np.empty(rows.shape)
+    for number, some in enumerate(_blocks(sources)):
+        start = number * BLOCK
         low, high = np.searchsorted(column[order], (start, start + BLOCK))
         members = order[low:high]
-        found[members] = columns(sources[start : start + BLOCK])[rows[members], column[members] - start]
-    return found, swapped
+        found[members] = columns(some)[rows[members], column[members] - start]
+    return found.reshape(heads.shape), swapped
+
+
+def _blocks(entities: IntArray) -> Iterator[IntArray]:
+    for start in range(0, len(entities), BLOCK):
+        yield entities[start : start + BLOCK]

@@ -43,9 +43,10 @@ def per_target(sides: Sequence[Side], *, replacement: bool) -> dict[str, FloatAr
     draws = [side.draws for side in sides]
     weights = _weights(sum(draws))
     values = np.empty((len(rows), weights.shape[1]))
-    # Without ties nothing depends on u: such rows are kept apart, because they need a single node.
-    tied = rows[:, 1::3].any(axis=1)
-    for part in (np.flatnonzero(tied), np.flatnonzero(~tied)):
+    # Rows of few ties need few nodes, and without ties nothing depends on u: they are kept apart.
+    tied = rows[:, 1::3].max(axis=1, initial=0)
+    order = np.argsort(tied, kind="stable")
+    for part in np.split(order, np.searchsorted(tied[order], [1])):
         for start in range(0, len(part), ROWS):
             block = part[start : start + ROWS]
             values[block] = _above(rows[block], draws, replacement) @ weights

@@ -1,8 +1,9 @@
 """Rows of scores counted against their target: the inner loop of every rank, as fast as memory is read.
 
 Blocks of rows are compared into one small buffer that stays in the processor's cache, and the bytes of
-a row's answers are added eight at a time. The plain version is one line per count; this one reads the
-scores once, allocates next to nothing, and checks on the way that they are numbers.
+a row's answers are added eight at a time; long rows are compared and counted one by one. The plain version
+is one line per count; this one reads the scores once, allocates next to nothing, and checks on the way that
+they are numbers.
 """
 
 from __future__ import annotations
@@ -20,6 +21,9 @@ BLOCK_CELLS = 1 << 18
 
 CHUNK = 248
 """Columns counted at a time: a whole number of words, and a count of them fits in a byte."""
+
+WIDE = 1024
+"""From so many columns on, a row is long enough to be counted by itself."""
 
 THREADS, CELLS_PER_THREAD = 2, 1 << 22
 """NumPy lets go of the interpreter while it compares; below this size a thread costs more than it brings."""
@@ -53,6 +57,8 @@ def tally(own: ScoreArray, others: ScoreArray, valid: BoolArray | None = None) -
 
 
 def _count(own: ScoreArray, others: ScoreArray, valid: BoolArray | None, above: UIntArray, equal: UIntArray) -> bool:
+    if others.shape[1] >= WIDE:
+        return _count_wide(own, others, valid, above, equal)
     finite = _finite(own)
     columns = min(others.shape[1], CHUNK)
     rows = max(1, min(len(own), BLOCK_CELLS // max(1, columns)))
@@ -77,6 +83,21 @@ def _count(own: ScoreArray, others: ScoreArray, valid: BoolArray | None, above: 
                 if not answers.any():
                     continue
                 total[block] += _row_sums(words[: len(part)], sums[: len(part)])
+    return finite
+
+
+def _count_wide(
+    own: ScoreArray, others: ScoreArray, valid: BoolArray | None, above: UIntArray, equal: UIntArray
+) -> bool:
+    finite = _finite(own)
+    answers = np.empty(others.shape[1], dtype=np.bool_)
+    for row, (target, scores) in enumerate(zip(own, others, strict=True)):
+        finite &= _finite(scores)
+        for operation, total in ((np.greater, above), (np.equal, equal)):
+            operation(scores, target, out=answers)
+            if valid is not None:
+                np.logical_and(answers, valid[row], out=answers)
+            total[row] = np.count_nonzero(answers)
     return finite
 
 

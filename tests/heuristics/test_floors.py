@@ -19,6 +19,7 @@ from mtbench.evaluation.tasks import evaluate, task
 from mtbench.files import tables
 from mtbench.heuristics import figures as floors
 from mtbench.heuristics.figures import FLOORS, Floors, floor, measure
+from mtbench.heuristics.formulas import Together
 from mtbench.heuristics.paths import DAMPING, STEPS
 from mtbench.metrics.closed import chance
 from mtbench.names import METRICS
@@ -124,6 +125,39 @@ def test_renamed_entities_and_relations_keep_their_scores(name, split, seed):
     triples = every_triple(split)
     tolerance = 2.0**-10 if name == "personalised_pagerank" else 0
     np.testing.assert_allclose(floor(name, other)(renamed(triples)), floor(name, split)(triples), rtol=tolerance)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@settings(max_examples=15)
+@given(split=splits(), number=st.integers(1, 40), seed=st.integers(0, 99))
+def test_rows_hold_the_scores_of_their_triples(name, split, number, seed):
+    scorer, rng = floor(name, split), np.random.default_rng(seed)
+    sizes = split.num_entities, split.relation_slots, split.num_entities
+    whole = floor(name, split)(every_triple(split)).reshape(sizes)
+    head, relation, tail = (rng.integers(size, size=number) for size in sizes)
+    tolerance = 2.0**-10 if name == "personalised_pagerank" else 0
+    for rows, expected in (
+        (scorer.score_tails(head, relation), whole[head, relation]),
+        (scorer.score_heads(relation, tail), whole[:, relation, tail].T),
+        (scorer.score_relations(head, tail), whole[head, :, tail]),
+    ):
+        np.testing.assert_allclose(rows, expected, rtol=tolerance, atol=0)
+
+
+def test_pairs_are_counted_in_any_layout_also_where_a_side_has_one_id():
+    for sizes in ((1, 1), (1, 5), (5, 1), (4, 6)):
+        rng = np.random.default_rng(0)
+        first, second = (rng.integers(size, size=12) for size in sizes)
+        table = np.zeros(sizes, dtype=int)
+        np.add.at(table, (first, second), 1)
+        together = Together(first, second, sizes)
+        some, others = (np.arange(size)[None] for size in sizes)
+        for ids in (np.array([[0]]), np.repeat(np.arange(sizes[0]), 2)[:, None]):
+            assert (together(ids, others) == table[ids, others]).all()
+        for ids in (np.array([[0]]), np.repeat(np.arange(sizes[1]), 2)[:, None]):
+            assert (together(some, ids) == table[some, ids]).all()
+        assert (together(first, second) == table[first, second]).all()
+        assert not Together(first[:0], second[:0], sizes)(first, second).any()
 
 
 def test_random_is_the_same_everywhere_and_knows_nothing():

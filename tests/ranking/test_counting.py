@@ -33,22 +33,24 @@ def fast(own, others, valid=None):
     seed=st.integers(0, 10**6),
     rows=st.integers(0, 30),
     width=st.one_of(st.integers(0, 20), st.integers(240, 260), st.just(2 * counting.CHUNK + 3)),
+    wide=st.sampled_from([1, 245, counting.WIDE]),
     cells=st.integers(1, 3000),
     per_thread=st.sampled_from([1, 10**9]),
     padded=st.booleans(),
 )
-def test_counts_are_those_of_the_plain_version(kind, seed, rows, width, cells, per_thread, padded):
+def test_counts_are_those_of_the_plain_version(kind, seed, rows, width, wide, cells, per_thread, padded):
     rng = np.random.default_rng(seed)
     own, others = (rng.integers(0, 3, shape).astype(kind) for shape in (rows, (rows, width)))
     valid = rng.random(others.shape) < 0.7 if padded else None
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(counting, "WIDE", wide)
         patch.setattr(counting, "BLOCK_CELLS", cells)
         patch.setattr(counting, "CELLS_PER_THREAD", per_thread)
         patch.setattr(counting, "_processors", lambda: 4)
         assert fast(own, others, valid) == (plainly(own, others, valid), True)
 
 
-@pytest.mark.parametrize("width", [1, 7, 8, counting.CHUNK, counting.CHUNK + 1, 1000])
+@pytest.mark.parametrize("width", [1, 7, 8, counting.CHUNK, counting.CHUNK + 1, 1000, counting.WIDE])
 def test_no_count_overflows(width):
     own, others = np.zeros(5, dtype=np.float32), np.ones((5, width), dtype=np.float32)
     assert fast(own, others)[0] == ([width] * 5, [0] * 5)
@@ -68,12 +70,16 @@ def test_arrays_in_any_memory_order():
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
 @settings(max_examples=20)
 @given(
-    row=st.integers(0, 19), column=st.one_of(st.just(-1), st.integers(0, 299)), per_thread=st.sampled_from([1, 10**9])
+    row=st.integers(0, 19),
+    column=st.one_of(st.just(-1), st.integers(0, 299)),
+    per_thread=st.sampled_from([1, 10**9]),
+    wide=st.sampled_from([1, counting.WIDE]),
 )
-def test_one_score_that_is_not_finite_is_noticed_wherever_it_is(kind, bad, row, column, per_thread):
+def test_one_score_that_is_not_finite_is_noticed_wherever_it_is(kind, bad, row, column, per_thread, wide):
     largest = np.finfo(kind).max
     own, others = np.full(20, largest, dtype=kind), np.full((20, 300), -largest, dtype=kind)
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(counting, "WIDE", wide)
         patch.setattr(counting, "BLOCK_CELLS", 1000)
         patch.setattr(counting, "CELLS_PER_THREAD", per_thread)
         patch.setattr(counting, "_processors", lambda: 2)
