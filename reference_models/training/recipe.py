@@ -33,16 +33,18 @@ def _limits(names: str, wanted: str, holds: Callable[[float], bool]) -> dict[str
 LIMITS = {
     **_limits(
         "tasks width gin_layers batch tail_negatives relation_negatives epochs patience layers negatives "
-        "relation_layers entity_layers relation_scale entity_scale heads bins steps every draws",
+        "relation_layers entity_layers relation_scale entity_scale heads bins steps every draws masks lists",
         "at least 1",
         lambda number: number >= 1,
     ),
     **_limits("hops anneal_epochs adaptation_epochs", "0 or more", lambda number: number >= 0),
-    **_limits("learning_rate clip anneal temperature", "a number above 0", lambda number: 0 < number < math.inf),
+    **_limits(
+        "learning_rate clip anneal temperature outliers", "a number above 0", lambda number: 0 < number < math.inf
+    ),
     **_limits(
         "weight_decay one_hot concentration margin", "a number, 0 or more", lambda number: 0 <= number < math.inf
     ),
-    **_limits("holdout messages", "a number between 0 and 1", lambda number: 0 < number < 1),
+    **_limits("holdout messages least most dropout", "a number between 0 and 1", lambda number: 0 < number < 1),
 }
 _READERS: dict[str, Callable[[str], Parameter]] = {
     "int": int,

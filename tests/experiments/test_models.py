@@ -113,4 +113,6 @@ def test_the_entry_points_are_those_of_the_package():
         "isdea-homo": "reference_models.isdea_homo:build",
         "mtdea": "reference_models.mtdea:build",
         "nbfnet-homo": "reference_models.nbfnet:build",
+        "tally": "reference_models.tally:build",
+        "tally-adapted": "reference_models.tally:build_adapted",
     }

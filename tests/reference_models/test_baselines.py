@@ -22,6 +22,15 @@ QUICK = {
     "ingram": {"steps": "5", "every": "2", "width": "8", "patience": "9"},
     "deq-ingram": {"steps": "5", "every": "2", "width": "8", "patience": "9", "draws": "3"},
     "nbfnet-homo": {"epochs": "3", "width": "4", "batch": "512"},
+    "tally": {"epochs": "3", "width": "4", "masks": "2", "lists": "60", "batch": "20"},
+    "tally-adapted": {
+        "epochs": "3",
+        "width": "4",
+        "masks": "2",
+        "lists": "60",
+        "batch": "20",
+        "adaptation_epochs": "2",
+    },
 }
 
 
@@ -46,7 +55,8 @@ def uninterrupted(small, tmp_path_factory):
 @pytest.mark.parametrize("model", QUICK)
 def test_a_run_records_what_it_did_and_is_the_same_again(small, tmp_path, uninterrupted, model):
     info = load(uninterrupted(model)).run
-    assert (info.model, info.regime, info.device) == (model, "zero-shot", "cpu")
+    regime = "test-time-adaptation" if model == "tally-adapted" else "zero-shot"
+    assert (info.model, info.regime, info.device) == (model, regime, "cpu")
     assert {key: str(info.hyperparameters[key]) for key in QUICK[model]} == QUICK[model]
     run(plan_for(small, tmp_path / "again", model))
     assert_same_run(tmp_path / "again", uninterrupted(model))

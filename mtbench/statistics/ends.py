@@ -1,0 +1,157 @@
+"""Whether an entity takes a slot, by how often it has it already and by its other slots.
+
+Both ends of a triple are asked: the head for the relation, the tail for its inverse, and each for the other's slot.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+
+from mtbench.data.splits import unique
+from mtbench.names import HEAD, RELATION, TAIL, FloatArray, IntArray
+from mtbench.statistics.doubled import Doubled
+from mtbench.statistics.ragged import counted, largest, spread, sums
+
+WINDOW = 1.4
+"""Counts up to so many times larger or smaller are pooled in a Good-Turing rate."""
+
+HALF_NAMES = (
+    "count of head",
+    "count of tail",
+    "rate of head",
+    "rate of tail",
+    "rate of both",
+    "count of head per triple",
+    "count of tail per triple",
+    "share of head",
+    "share of tail",
+)
+TYPE_NAMES = (
+    "regression of head",
+    "regression of tail",
+    "lift of head",
+    "lift of tail",
+    "naive Bayes of head",
+    "naive Bayes of tail",
+    "largest conditional of head",
+    "largest conditional of tail",
+    "smallest conditional of head",
+    "smallest conditional of tail",
+    "regression of head as tail",
+    "count of head as tail",
+    "regression of tail as head",
+    "count of tail as head",
+)
+
+
+class Ends:
+    """The statistics of a graph's half-links and of the slots that entities have together."""
+
+    def __init__(self, graph: Doubled) -> None:
+        self.graph = graph
+
+    def half_links(self, triples: IntArray) -> FloatArray:
+        """Return the statistics of the counts of both half-links of each triple, ``(m, 9)``, in `HALF_NAMES`' order.
+
+        With c edges of an entity under a slot: log1p c; the log of the Good-Turing rate (Good 1953) of a further one;
+        the sum of both rates less log1p of the relation's triples; log1p c less the same; and c as a share of the
+        entity's triples at that side.
+        """
+        heads, tails = self._both(triples)
+        size = np.log1p(self.graph.slot_edges[triples[:, RELATION]])
+        count, rate, share = (np.stack((heads[:, k], tails[:, k]), axis=1) for k in (0, 1, 2))
+        return np.column_stack((count, rate, rate.sum(axis=1) - size, count - size[:, None], share))
+
+    def types(self, triples: IntArray) -> FloatArray:
+        """Return how well each relation fits the slots of both ends, ``(m, 14)``, in `TYPE_NAMES`' order.
+
+        For each end: the regression of its slot on its other slots (EASE, Steck 2019), raw and as a log lift over the
+        slot's base rate; the naive-Bayes lift; the largest and smallest share of a slot's entities that have this one
+        too. And with roles exchanged, the regression and the count of the head as a tail and of the tail as a head.
+        """
+        heads, tails = self._both(triples)
+        relation, inverse = triples[:, RELATION], triples[:, RELATION] + self.graph.relations
+        turned_head, turned_tail = self._of(triples[:, HEAD], inverse), self._of(triples[:, TAIL], relation)
+        own = np.stack((heads[:, 3:], tails[:, 3:]), axis=2).reshape(len(triples), -1)
+        return np.column_stack((own, turned_head[:, [3, 0]], turned_tail[:, [3, 0]]))
+
+    def _both(self, triples: IntArray) -> tuple[FloatArray, FloatArray]:
+        relation, inverse = triples[:, RELATION], triples[:, RELATION] + self.graph.relations
+        return self._of(triples[:, HEAD], relation), self._of(triples[:, TAIL], inverse)
+
+    def _of(self, entities: IntArray, slots: IntArray) -> FloatArray:
+        """Return for entities and slots ``(m,)``: log count, log rate, share; regression raw and as lift, naive Bayes,
+        largest and smallest conditional, ``(m, 8)``; computed once for each different pair.
+        """
+        keys = entities * self.graph.num_slots + slots
+        known = unique(keys)
+        entities, slots = np.divmod(known, self.graph.num_slots)
+        counts = self.graph.count(entities, slots)
+        out, into = self.graph.degrees
+        degree = np.where(slots < self.graph.relations, out[entities], into[entities])
+        found = (np.log1p(counts), self._log_rates(slots, counts), counts / (1 + degree), *self._types(entities, slots))
+        return np.stack(found, axis=1)[np.searchsorted(known, keys)]
+
+    @cached_property
+    def _counts_of_counts(self) -> tuple[IntArray, IntArray, IntArray, int]:
+        """Return slot * width + count in increasing order, how many half-links have it, its edges, and the width."""
+        _, slots, counts = self.graph.half_links
+        width = int(counts.max(initial=0)) + 2
+        keys, number = counted(slots * width + counts)
+        return keys, np.append(0, np.cumsum(number)), np.append(0, np.cumsum(number * (keys % width))), width
+
+    def _log_rates(self, slots: IntArray, counts: IntArray) -> FloatArray:
+        """Return the log of the smoothed Good-Turing rate of each slot at each count, ``(m,)``."""
+        keys, entities, edges, width = self._counts_of_counts
+        low = np.ceil(counts / WINDOW).astype(np.int64)
+        high = np.floor(counts * WINDOW).astype(np.int64)
+
+        def between(totals: IntArray, first: IntArray, last: IntArray) -> IntArray:
+            first, last = (slots * width + np.clip(ends, 0, width - 1) for ends in (first, last))
+            stop: IntArray = totals[np.searchsorted(keys, last, side="right")]
+            return stop - totals[np.searchsorted(keys, first)]
+
+        without = np.where(counts == 0, self.graph.num_entities - self.graph.slot_entities[slots], 0)
+        there = between(entities, low, high) + without
+        prior = np.where(counts == 0, self.graph.slot_entities[slots] / (2 * max(1, self.graph.num_entities)), counts)
+        rate = (between(edges, low + 1, high + 1) + 2 * prior) / (there + 2)
+        found: FloatArray = np.log(np.maximum(rate, 1e-6))
+        return found
+
+    @cached_property
+    def _together(self) -> FloatArray:
+        """How many entities have both of two slots, ``(2R, 2R)``."""
+        from scipy.sparse import csr_array
+
+        entities, slots, _ = self.graph.half_links
+        shape = (self.graph.num_entities, self.graph.num_slots)
+        has = csr_array((np.ones(len(slots)), (entities, slots)), shape=shape)
+        found: FloatArray = (has.T @ has).toarray()
+        return found
+
+    @cached_property
+    def _tables(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Regression weights, log lifts and conditional shares of a slot (row) for another (column), 0 for itself."""
+        both, size = self._together, self.graph.num_slots
+        inverse = np.linalg.inv(both + (5 + 0.002 * self.graph.num_entities) * np.eye(size))
+        there = np.diag(both)[:, None]
+        weights = -inverse / np.diag(inverse)
+        lifts = np.log((both + 1) / (there * self.graph.base_rates + 1))
+        shares = both / (there + 3)
+        for table in (weights, lifts, shares):
+            np.fill_diagonal(table, 0)
+        return weights, lifts, shares
+
+    def _types(self, entities: IntArray, slots: IntArray) -> tuple[FloatArray, ...]:
+        starts = self.graph.slot_starts
+        place, owner = spread(starts[entities], starts[entities + 1])
+        other, asked, number = self.graph.half_links[1][place], slots[owner], len(entities)
+        weights, lifts, shares = (table[other, asked] for table in self._tables)
+        regression = sums(weights, owner, number)
+        lift = np.log(np.maximum(regression, 0) + 1e-3) - np.log(self.graph.base_rates[slots])
+        bayes = sums(lifts, owner, number) / np.sqrt(1 + np.diff(starts)[entities])
+        apart = other != asked
+        owner, shares = owner[apart], shares[apart]
+        return regression, lift, bayes, largest(shares, owner, number), 1 - largest(1 - shares, owner, number)

@@ -1,0 +1,56 @@
+"""All statistics of a triple side by side, by family: what a model learns from, and an explanation names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mtbench.data.splits import Split
+from mtbench.names import FloatArray, IntArray
+from mtbench.statistics import associations, ends, pairs, paths, sizes, walks
+from mtbench.statistics.doubled import Doubled
+
+FAMILIES: Mapping[str, Sequence[str]] = {
+    "half": ends.HALF_NAMES,
+    "rel": sizes.RELATION_NAMES,
+    "deg": sizes.DEGREE_NAMES,
+    "type": ends.TYPE_NAMES,
+    "pair": pairs.NAMES,
+    "path": paths.NAMES,
+    "assoc": associations.NAMES,
+    "walk": walks.NAMES,
+}
+"""The names of the statistics of each family, in the order of the columns."""
+
+WIDTH = sum(map(len, FAMILIES.values()))
+BATCH = 1 << 16
+"""Triples computed at a time: bounds the memory of their lists."""
+
+
+class Statistics:
+    """The statistics of one graph, each computed from its observable triples when it is first needed."""
+
+    def __init__(self, observable: Split) -> None:
+        graph = Doubled.of(observable)
+        both = ends.Ends(graph)
+        self._families: Mapping[str, Callable[[IntArray], FloatArray]] = {
+            "half": both.half_links,
+            "rel": lambda triples: sizes.relation_sizes(graph, triples),
+            "deg": lambda triples: sizes.degrees(graph, triples),
+            "type": both.types,
+            "pair": pairs.Pairs(graph).rules,
+            "path": paths.Paths(graph).rules,
+            "assoc": associations.Associations(graph).rules,
+            "walk": walks.Walks(graph).walks,
+        }
+
+    def of(self, triples: IntArray) -> NDArray[np.float32]:
+        """Return the statistics of triples ``(m, 3)``, float32 ``(m, WIDTH)``, in the order of `FAMILIES`."""
+        found = np.empty((len(triples), WIDTH), dtype=np.float32)
+        for start in range(0, len(triples), BATCH):
+            batch = triples[start : start + BATCH]
+            parts = [family(batch) for family in self._families.values()]
+            found[start : start + BATCH] = np.concatenate(parts, axis=1)
+        return found

@@ -1,0 +1,63 @@
+"""Rules from one edge to another: q holds between h and t, so does r."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+
+from mtbench.names import HEAD, RELATION, TAIL, FloatArray, IntArray
+from mtbench.statistics.doubled import Doubled
+from mtbench.statistics.ragged import largest, ranges, spread, sums
+
+SURE = 0.99
+"""The largest confidence that a noisy-or counts: one rule alone never settles it."""
+
+NAMES = ("confidence", "noisy-or", "lift", "coverage", "edges forward", "edges backward")
+
+
+class Pairs:
+    """The rules between slots of the same pair of entities."""
+
+    def __init__(self, graph: Doubled) -> None:
+        self.graph = graph
+
+    @cached_property
+    def _together(self) -> FloatArray:
+        """How many pairs of entities have both of two slots, ``(2R, 2R)``, 0 for a slot and itself."""
+        keys, slots = self.graph.by_pair
+        place, owner = spread(*ranges(keys, keys))
+        size = self.graph.num_slots
+        found = np.bincount(slots[owner] * size + slots[place], minlength=size * size).reshape(size, size)
+        np.fill_diagonal(found, 0)
+        return found.astype(np.float64)
+
+    def rules(self, triples: IntArray) -> FloatArray:
+        """Return what the other edges between head and tail say of each triple, ``(m, 6)``, in `NAMES`' order.
+
+        A slot q other than r between the same two has the confidence pairs with both / (pairs with q + 3): the
+        largest, their noisy-or, the log lift of the largest over the relation's share of all triples; the largest
+        coverage, pairs with both / (pairs with r + 3); log1p of the number of such edges by direction.
+        """
+        graph = self.graph
+        keys, slots = graph.by_pair
+        place, owner = spread(*ranges(keys, triples[:, HEAD] * graph.num_entities + triples[:, TAIL]))
+        other, relation, number = slots[place], triples[owner, RELATION], len(triples)
+        apart = other != relation
+        other, relation, owner = other[apart], relation[apart], owner[apart]
+        both, edges = self._together[other, relation], graph.slot_edges
+        confidence = both / (edges[other] + 3)
+        most = largest(confidence, owner, number)
+        share = edges[triples[:, RELATION]] / max(1, graph.triples)
+        backward = other >= graph.relations
+        return np.stack(
+            (
+                most,
+                sums(-np.log1p(-np.minimum(confidence, SURE)), owner, number),
+                np.log((most + 1e-3) / (share + 1e-3)),
+                largest(both / (edges[relation] + 3), owner, number),
+                np.log1p(np.bincount(owner[~backward], minlength=number)),
+                np.log1p(np.bincount(owner[backward], minlength=number)),
+            ),
+            axis=1,
+        )

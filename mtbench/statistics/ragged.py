@@ -1,0 +1,53 @@
+"""Lists of different lengths as flat arrays: ranges of a sorted array spread out, and summed up again by owner."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mtbench.names import FloatArray, IntArray
+
+
+def spread(starts: IntArray, stops: IntArray) -> tuple[IntArray, IntArray]:
+    """Return the positions in all ranges, one range after the other, and the number of the range of each.
+
+    ``starts`` and ``stops`` are int64 ``(n,)``; both results ``(total length,)``, the second in increasing order.
+    """
+    lengths = stops - starts
+    owner = np.repeat(np.arange(len(lengths)), lengths)
+    return np.arange(len(owner)) + np.repeat(starts - np.cumsum(lengths) + lengths, lengths), owner
+
+
+def ranges(known: IntArray, asked: IntArray) -> tuple[IntArray, IntArray]:
+    """Return from where to where each asked number stands in an array of known ones in increasing order."""
+    return np.searchsorted(known, asked, side="left"), np.searchsorted(known, asked, side="right")
+
+
+def looked_up(known: IntArray, values: IntArray, asked: IntArray) -> IntArray:
+    """Return the value of each asked number by different known ones in increasing order, 0 where it is unknown."""
+    if not len(known):
+        return np.zeros(len(asked), dtype=np.int64)
+    place = np.minimum(np.searchsorted(known, asked), len(known) - 1)
+    return np.where(known[place] == asked, values[place], 0)
+
+
+def counted(values: IntArray) -> tuple[IntArray, IntArray]:
+    """Return the different numbers in increasing order, and how often each is there."""
+    ordered = np.sort(values)
+    new = np.ones(len(ordered), dtype=np.bool_)
+    new[1:] = ordered[1:] != ordered[:-1]
+    first = np.flatnonzero(new)
+    return ordered[first], np.diff(np.append(first, len(ordered)))
+
+
+def sums(values: FloatArray, owner: IntArray, number: int) -> FloatArray:
+    """Return the sum of the values of each of a number of owners, 0 where there is none."""
+    return np.bincount(owner, weights=values, minlength=number).astype(np.float64, copy=False)
+
+
+def largest(values: FloatArray, owner: IntArray, number: int) -> FloatArray:
+    """Return the largest value of each of a number of owners, which are in increasing order; 0 where there is none."""
+    found = np.zeros(number)
+    if len(owner):
+        first = np.flatnonzero(np.diff(owner, prepend=-1))
+        found[owner[first]] = np.maximum.reduceat(values, first)
+    return found

@@ -1,0 +1,199 @@
+"""Tally: a small network that learns to rank by structural statistics of (h, r, t), on any graph."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from mtbench.data.splits import Split
+from mtbench.experiments.models import Context
+from mtbench.names import RELATION, IntArray
+from mtbench.statistics.features import WIDTH, Statistics
+from reference_models.lists import Lists, leave_out
+from reference_models.training.checkpoint import ADAPTATION
+from reference_models.training.epochs import batches_of
+from reference_models.training.fitting import ReferenceModel, seeded
+from reference_models.training.loop import State, Tell, Work, mean_loss
+from reference_models.training.recipe import Hyperparameters, read
+
+UNSEEN = -1e9
+"""The score of a relation without an observable triple: nothing is known of it, and it ranks last."""
+
+WARM_UP, BEGIN, END = 0.3, 1 / 25, 1e-4
+"""The learning rate rises over this share of all steps from, and then falls to, these shares of its highest value."""
+
+
+@dataclass(frozen=True)
+class Recipe(Hyperparameters):
+    """All hyper-parameters of tally.
+
+    ``masks`` leave-out masks of a graph hide shares of its triples from ``least`` to ``most``, and give ``lists`` lists
+    together. ``outliers`` is where standardised statistics are cut. ``adaptation_epochs`` are spent on lists of
+    both graphs, where the test graph is adapted to; 0 is zero-shot.
+    """
+
+    masks: int
+    least: float
+    most: float
+    lists: int
+    width: int
+    dropout: float
+    outliers: float
+    batch: int
+    learning_rate: float
+    weight_decay: float
+    epochs: int
+    adaptation_epochs: int
+
+
+class Ranker(nn.Module):
+    """A perceptron of two hidden layers over standardised statistics."""
+
+    mean: Tensor
+    deviation: Tensor
+
+    def __init__(self, width: int, dropout: float, outliers: float) -> None:
+        super().__init__()
+        self.register_buffer("mean", torch.zeros(WIDTH))
+        self.register_buffer("deviation", torch.ones(WIDTH))
+        self.outliers = outliers
+        hidden = [nn.Linear(WIDTH, width), nn.ReLU(), nn.Dropout(dropout)]
+        hidden += [nn.Linear(width, width), nn.ReLU(), nn.Dropout(dropout)]
+        self.layers = nn.Sequential(*hidden, nn.Linear(width, 1))
+
+    def standardise(self, features: Tensor) -> None:
+        """Take the mean and the deviation of features ``(k, F)`` as those to standardise by."""
+        self.mean.copy_(features.mean(dim=0))
+        self.deviation.copy_(features.std(dim=0) + 1e-6)
+
+    def forward(self, features: Tensor) -> Tensor:
+        """Return the logits ``(m,)`` of features ``(m, F)``."""
+        scaled = ((features - self.mean) / self.deviation).clamp(-self.outliers, self.outliers)
+        return self.layers(scaled).squeeze(1)  # type: ignore[no-any-return]
+
+
+class TallyModel(ReferenceModel[Recipe]):
+    """Tally with its recipe: trained on leave-out lists of one graph, applied to another."""
+
+    def __init__(self, name: str, context: Context, recipe: Recipe) -> None:
+        super().__init__(name, context, recipe)
+        self.regime = "test-time-adaptation" if recipe.adaptation_epochs else "zero-shot"
+        self._lists: list[Lists] = []
+        with seeded(context.seed, "network"):
+            self.network = Ranker(recipe.width, recipe.dropout, recipe.outliers)
+        self.network.to(self._device)
+
+    def fit(self, train: Split, valid: Split) -> None:
+        """Train on leave-out lists of the training graph; the targets of ``valid`` are not looked at."""
+        self._learn("train", train, self.recipe.epochs)
+
+    def scorer(self, observable: Split) -> TallyScores:
+        """Return what scores triples of ``observable``, after training on lists of both graphs where it adapts."""
+        if self.recipe.adaptation_epochs:
+            self._learn(ADAPTATION, observable, self.recipe.adaptation_epochs)
+        return TallyScores(self.network, observable, self._device)
+
+    def _learn(self, stage: str, graph: Split, epochs: int) -> None:
+        recipe = self.recipe
+        shares = np.linspace(recipe.least, recipe.most, recipe.masks)
+        number = math.ceil(recipe.lists / recipe.masks)
+        seeds = [self.context.seed * recipe.masks + mask for mask in range(recipe.masks)]
+        self._lists += [leave_out(graph, share, number, seed) for share, seed in zip(shares, seeds, strict=True)]
+        lists = Lists.together(self._lists)
+        self.network.standardise(lists.features)
+        parameters = self.network.parameters()
+        state = State(
+            self.network, None, torch.optim.AdamW(parameters, recipe.learning_rate, weight_decay=recipe.weight_decay)
+        )
+        with one_thread(), seeded(self.context.seed, stage):
+            work = epoch_of(state, lists, recipe, epochs)
+            self._train(stage, state, graph, work, epochs=epochs, patience=epochs, validate=None)
+
+
+class TallyScores:
+    """What scores triples of one graph by its statistics, which are computed once."""
+
+    def __init__(self, network: Ranker, observable: Split, device: torch.device) -> None:
+        self._network, self._device = network, device
+        self._statistics = Statistics(observable)
+        self._seen = np.bincount(observable.graph[:, RELATION], minlength=observable.relation_slots) > 0
+
+    def score(self, triples: IntArray) -> Tensor:
+        """Return the scores ``(m,)`` of triples ``(m, 3)``."""
+        self._network.eval()
+        features = torch.from_numpy(self._statistics.of(triples))
+        with one_thread(), torch.no_grad():
+            found: Tensor = self._network(features.to(self._device)).cpu()
+        return found.masked_fill(torch.from_numpy(~self._seen[triples[:, RELATION]]), UNSEEN)
+
+
+def list_loss(logits: Tensor, lists: Lists, numbers: Tensor) -> Tensor:
+    """Return the loss of some lists, logits ``(b, 1 + c)``: a softmax among tails and relations, and one among heads.
+
+    It is the mean of the negative log-likelihoods of the positives, summed over both.
+    """
+    logits = logits.masked_fill(~lists.valid[numbers].to(logits.device), UNSEEN)
+    both = (torch.log_softmax(logits[:, columns], dim=1)[:, 0] for columns in (lists.tails, lists.heads))
+    return -torch.stack(list(both)).sum(dim=0).mean()
+
+
+def epoch_of(state: State[Ranker], lists: Lists, recipe: Recipe, epochs: int) -> Work:
+    """Return the work of one epoch: a step on every batch of lists, the learning rate on one cycle over all epochs."""
+    steps = math.ceil(len(lists) / recipe.batch)
+    device = state.network.mean.device
+    features = lists.features.to(device)
+
+    def work(epoch: int, rng: np.random.Generator, tell: Tell) -> dict[str, float]:
+        state.network.train()
+        torch.default_generator.manual_seed(int(rng.integers(2**63)))
+        done = (epoch - 1) * steps
+
+        def step(numbers: IntArray) -> float:
+            nonlocal done
+            for group in state.optimizer.param_groups:
+                group["lr"] = recipe.learning_rate * one_cycle(done / max(1, epochs * steps - 1))
+            done += 1
+            chosen = torch.from_numpy(numbers)
+            rows = lists.rows[chosen]
+            logits = state.network(features[rows.ravel().to(device)]).view(rows.shape)
+            loss = list_loss(logits, lists, chosen)
+            state.descend({"list loss": loss}, None)
+            return float(loss.detach())
+
+        return {"epoch": epoch, "loss": mean_loss(batches_of(len(lists), recipe.batch, rng), step, tell)}
+
+    return work
+
+
+def one_cycle(done: float) -> float:
+    """Return the share of the highest learning rate after a share of all steps (Smith and Topin 2019), by cosines."""
+    if done < WARM_UP:
+        return BEGIN + (1 - BEGIN) * (1 - math.cos(math.pi * done / WARM_UP)) / 2
+    return END + (1 - END) * (1 + math.cos(math.pi * (done - WARM_UP) / (1 - WARM_UP))) / 2
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Compute inside the block with one thread, so that sums are added up in one order on any machine."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def build(context: Context) -> TallyModel:
+    """Return tally for a run."""
+    return TallyModel("tally", context, read(Recipe, "tally", context.dataset, context.settings))
+
+
+def build_adapted(context: Context) -> TallyModel:
+    """Return tally that is also trained on the observable triples of the test graph."""
+    return TallyModel("tally-adapted", context, read(Recipe, "tally-adapted", context.dataset, context.settings))

@@ -1,0 +1,188 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from ranking_toys import random_split, splits
+
+import mtbench
+from mtbench.errors import DatasetError, UsageError
+from mtbench.evaluation.tasks import evaluate
+from mtbench.experiments.models import Context
+from mtbench.statistics.features import WIDTH, Statistics
+from reference_models import lists, tally
+from reference_models.lists import Lists, leave_out
+from reference_models.tally import UNSEEN, Ranker, list_loss, one_cycle
+
+TOY = {"epochs": "2", "width": "4", "masks": "2", "lists": "40", "batch": "16"}
+pytestmark = pytest.mark.filterwarnings("ignore::mtbench.results.result.MtbenchWarning")
+
+
+def renamed(split, seed):
+    """Return a split under other names and in another order, and the function that renames triples."""
+    rng = np.random.default_rng(seed)
+    nodes, slots = rng.permutation(split.num_entities), rng.permutation(split.num_relations)
+    slots = np.concatenate((slots, np.arange(split.num_relations, split.relation_slots)))
+
+    def rename(triples):
+        return np.stack((nodes[triples[:, 0]], slots[triples[:, 1]], nodes[triples[:, 2]]), axis=1)
+
+    return replace(split, graph=rng.permutation(rename(split.graph)), targets=rename(split.targets)), rename
+
+
+def random_ranker(seed=0):
+    torch.manual_seed(seed)
+    network = Ranker(8, 0.3, 5.0)
+    network.standardise(torch.randn(50, WIDTH))
+    return network
+
+
+@pytest.fixture
+def seen(monkeypatch):
+    """Record the split whose statistics a list is made of, and the triples it asks for."""
+    found = []
+
+    class Recorded(Statistics):
+        def __init__(self, split):
+            super().__init__(split)
+            self.split = split
+
+        def of(self, triples):
+            found.append((self.split, triples))
+            return super().of(triples)
+
+    monkeypatch.setattr(lists, "Statistics", Recorded)
+    return found
+
+
+@pytest.mark.parametrize("share", [0.05, 0.3, 0.999])
+def test_a_list_has_one_hidden_triple_among_triples_that_are_none(seen, share):
+    split = random_split(2)
+    made = leave_out(split, share, 30, seed=1)
+    (shown, triples), known = seen[0], {tuple(row) for row in split.graph.tolist()}
+    hidden = known - {tuple(row) for row in shown.graph.tolist()}
+    assert len(hidden) == min(max(1, round(share * len(known))), len(known) - 1)
+    assert not len(shown.targets)
+    assert len(made) == min(30, len(hidden))
+    assert made.features.shape == (len(triples), WIDTH)
+    assert made.rows.shape == made.valid.shape == (len(made), 1 + 24 + 24 + 26)
+    sides = np.where(~made.tails, 0, np.where(~made.heads, 2, 1))
+    for rows, valid in zip(made.rows.numpy(), made.valid.numpy(), strict=True):
+        own, *others = triples[rows[valid]]
+        assert valid[0]
+        assert tuple(own) in hidden
+        assert not known & {tuple(row) for row in others}
+        columns = [np.flatnonzero(row != own).tolist() for row in triples[rows[1:]][valid[1:]]]
+        assert columns == [[side] for side in sides[1:][valid[1:]].tolist()]
+    assert np.bincount(sides[1:]).tolist() == [24, 26, 24]
+    assert bool(made.tails[0] & made.heads[0])
+
+
+def test_lists_of_several_graphs_are_one(seen):
+    parts = [leave_out(random_split(seed), 0.2, 10, seed) for seed in (0, 1)]
+    whole = Lists.together(parts)
+    assert len(whole) == 20
+    for part, rows in zip(parts, whole.rows.split(10), strict=True):
+        assert torch.equal(whole.features[rows], part.features[part.rows])
+    assert torch.equal(whole.valid, torch.cat([part.valid for part in parts]))
+
+
+def test_a_graph_of_one_triple_is_refused():
+    split = random_split(0)
+    with pytest.raises(DatasetError, match="1 triples are too few to hide some and learn"):
+        leave_out(replace(split, graph=split.graph[:1]), 0.1, 10, 0)
+
+
+def test_the_loss_is_the_plain_one():
+    made = leave_out(random_split(4, relations=3), 0.3, 12, 0)
+    assert not made.valid.all()
+    numbers = torch.tensor([3, 5, 0])
+    logits = torch.randn(3, made.rows.shape[1], dtype=torch.float64)
+    expected = []
+    for row, number in zip(logits.tolist(), numbers.tolist(), strict=True):
+        for columns in (made.tails, made.heads):
+            kept = [value for value, there, of in zip(row, made.valid[number], columns, strict=True) if there and of]
+            expected.append(np.log(np.sum(np.exp(kept))) - row[0])
+    assert float(list_loss(logits, made, numbers)) == pytest.approx(sum(expected) / 3)
+
+
+def test_the_learning_rate_goes_as_pytorchs_one_cycle():
+    parameter, steps = torch.nn.Parameter(torch.zeros(1)), 1000
+    optimizer = torch.optim.AdamW([parameter], 1.0)
+    theirs = torch.optim.lr_scheduler.OneCycleLR(
+        optimizer, 1.0, total_steps=steps, div_factor=1 / tally.BEGIN, final_div_factor=tally.BEGIN / tally.END
+    )
+    found = []
+    for _ in range(steps):
+        found.append(theirs.get_last_lr()[0])
+        optimizer.step()
+        theirs.step()
+    ours = [one_cycle(step / (steps - 1)) for step in range(steps)]
+    # Theirs begins to fall at a whole step, ours at the share itself.
+    assert ours == pytest.approx(found, abs=0.005)
+    assert (ours[0], ours[-1]) == pytest.approx((tally.BEGIN, tally.END))
+
+
+@settings(max_examples=10)
+@given(split=splits(), seed=st.integers(0, 99))
+def test_renamed_entities_and_relations_keep_their_scores(split, seed):
+    network = random_ranker()
+    other, rename = renamed(split, seed)
+    ours = tally.TallyScores(network, split.observable(), torch.device("cpu")).score(split.targets)
+    theirs = tally.TallyScores(network, other.observable(), torch.device("cpu")).score(rename(split.targets))
+    np.testing.assert_allclose(theirs.numpy(), ours.numpy(), rtol=1e-4, atol=1e-3)
+
+
+def test_a_relation_without_an_observable_triple_ranks_last():
+    split = random_split(1, relations=4)
+    split = replace(split, graph=split.graph[split.graph[:, 1] != 2])
+    triples = np.array([(0, relation, 1) for relation in range(split.relation_slots)])
+    scores = tally.TallyScores(random_ranker(), split.observable(), torch.device("cpu")).score(triples)
+    empty = ~np.isin(triples[:, 1], split.graph[:, 1])
+    assert empty[2]
+    assert (scores.numpy() == UNSEEN).tolist() == empty.tolist()
+
+
+def test_training_never_looks_at_the_validation_targets(small):
+    data = mtbench.load(small)
+    weights = []
+    for targets in (data.valid.targets, data.valid.targets[:3]):
+        model = tally.build(Context(data.name, settings=TOY, device="cpu"))
+        model.fit(data.train, replace(data.valid, targets=targets))
+        weights.append(model.network.state_dict())
+    assert all(torch.equal(value, weights[1][name]) for name, value in weights[0].items())
+
+
+def test_any_number_of_threads_gives_the_same_scores(small):
+    data, before, found = mtbench.load(small), torch.get_num_threads(), []
+    state = torch.random.get_rng_state()
+    try:
+        for threads in (1, 2):
+            torch.set_num_threads(threads)
+            model = tally.build_adapted(Context(data.name, settings={**TOY, "adaptation_epochs": "1"}, device="cpu"))
+            model.fit(data.train, data.valid)
+            found.append(model.scorer(data.test.observable()).score(data.test.targets))
+            assert torch.get_num_threads() == threads
+    finally:
+        torch.set_num_threads(before)
+    assert torch.equal(*found)
+    assert torch.equal(torch.random.get_rng_state(), state)
+
+
+def test_it_learns_on_a_small_metafam_what_counting_does_not_tell(small):
+    data = mtbench.load(small)
+    model = tally.build(Context(data.name, device="cpu", settings={"masks": "2", "lists": "600", "epochs": "6"}))
+    model.fit(data.train, data.valid)
+    result = evaluate(model.scorer(data.test.observable()), data.test)
+    assert result.metrics["mrr"] > 0.8 > 4 * result.floors["half_link_memory"]["mrr"]
+    assert result.asked_again.startswith("the same")
+
+
+@pytest.mark.parametrize(("key", "value"), [("masks", "0"), ("least", "0"), ("most", "1"), ("outliers", "-1")])
+def test_settings_outside_their_limits_are_refused(key, value):
+    with pytest.raises(UsageError, match=f"^{key} must be "):
+        tally.build(Context("metafam", settings={key: value}))

@@ -1,0 +1,267 @@
+"""Every family of statistics against a plain loop over the triples of a small graph."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from functools import cache, cached_property
+from math import ceil, floor, log, log1p, sqrt
+
+import numpy as np
+import pytest
+import released
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from ranking_toys import random_split, splits
+
+from mtbench.evaluation.tasks import task
+from mtbench.statistics import associations
+from mtbench.statistics.features import FAMILIES, WIDTH, Statistics
+
+
+class Plain:
+    """The same statistics, read off sets of edges."""
+
+    def __init__(self, split):
+        self.entities, self.relations = split.num_entities, split.relation_slots
+        self.triples = {tuple(row) for row in split.graph.tolist()}
+        self.edges = {(h, r, t) for h, r, t in self.triples} | {(t, r + self.relations, h) for h, r, t in self.triples}
+        self.slots = range(2 * self.relations)
+        self.c = Counter((e, q) for e, q, _ in self.edges)
+        self.has = {e: sorted({q for (x, q) in self.c if x == e}) for e in range(self.entities)}
+        self.size = Counter(q for _, q, _ in self.edges)
+        self.owners = Counter(q for _, q in self.c)
+        self.base = {q: (self.owners[q] + 0.5) / (self.entities + 1) for q in self.slots}
+        self.having, self.features, self.both = cache(self.having), cache(self.features), cache(self.both)
+        self.between = {}
+        for e, q, x in self.edges:
+            self.between.setdefault((e, x), set()).add(q)
+
+    def inverse(self, q):
+        return q + self.relations if q < self.relations else q - self.relations
+
+    def rate(self, e, q):
+        c = self.c[e, q]
+        counts = Counter(self.c[x, q] for x in range(self.entities))
+        window = range(ceil(c / 1.4), floor(1.4 * c) + 1)
+        prior = c or self.owners[q] / (2 * self.entities)
+        found = sum((k + 1) * counts[k + 1] for k in window) + 2 * prior
+        return log(max(found / (sum(counts[k] for k in window) + 2), 1e-6))
+
+    def half(self, h, r, t):
+        back = r + self.relations
+        ends = ((h, r), (t, back))
+        counts, rates = [log1p(self.c[end]) for end in ends], [self.rate(*end) for end in ends]
+        size = log1p(self.size[r])
+        degrees = [sum(x == h for x, _, _ in self.triples), sum(x == t for _, _, x in self.triples)]
+        shares = [self.c[end] / (1 + degree) for end, degree in zip(ends, degrees, strict=True)]
+        return [*counts, *rates, sum(rates) - size, *(count - size for count in counts), *shares]
+
+    def rel(self, h, r, t):
+        size, heads, tails = self.size[r], self.owners[r], self.owners[r + self.relations]
+        everyone = log(self.entities)
+        logs = (log1p(size), log1p(heads) - everyone, log1p(tails) - everyone)
+        return [log1p(size) - log(len(self.triples)), heads / max(size, 1), tails / max(size, 1), *logs]
+
+    def deg(self, h, r, t):
+        found = []
+        for e in (h, t):
+            found += [sum(x == e for x, _, _ in self.triples), sum(x == e for _, _, x in self.triples)]
+        return [log1p(number) for number in (*found, len(self.has[h]), len(self.has[t]))]
+
+    def both(self, q, s):
+        return sum(q in slots and s in slots for slots in self.has.values())
+
+    def regression(self, e, q):
+        """Ridge regression of slot q on all other slots, one column at a time (EASE's objective)."""
+        table = np.array([[float(s in self.has[x]) for s in self.slots] for x in range(self.entities)])
+        others = [s for s in self.slots if s != q]
+        penalty = (5 + 0.002 * self.entities) * np.eye(len(others))
+        weights = np.linalg.solve(table[:, others].T @ table[:, others] + penalty, table[:, others].T @ table[:, q])
+        return float(table[e, others] @ weights)
+
+    def type(self, h, r, t):
+        back, found = r + self.relations, []
+        for e, q in ((h, r), (t, back)):
+            others = [s for s in self.has[e] if s != q]
+            raw = self.regression(e, q)
+            lifts = [log((self.both(s, q) + 1) / (self.owners[s] * self.base[q] + 1)) for s in others]
+            shares = [self.both(s, q) / (self.owners[s] + 3) for s in others]
+            lift = log(max(raw, 0) + 1e-3) - log(self.base[q])
+            bayes = sum(lifts) / sqrt(1 + len(self.has[e]))
+            found.append((raw, lift, bayes, max(shares, default=0), min(shares, default=1)))
+        turned = [self.regression(h, back), log1p(self.c[h, back]), self.regression(t, r), log1p(self.c[t, r])]
+        return [*(value for pair in zip(*found, strict=True) for value in pair), *turned]
+
+    def pair(self, h, r, t):
+        there = self.between.get((h, t), set()) - {r}
+        both = {q: sum(q in slots and r in slots for slots in self.between.values()) for q in there}
+        sure = [both[q] / (self.size[q] + 3) for q in there]
+        return [
+            max(sure, default=0),
+            noisy_or(sure),
+            log((max(sure, default=0) + 1e-3) / (self.size[r] / len(self.triples) + 1e-3)),
+            max((both[q] / (self.size[r] + 3) for q in there), default=0),
+            log1p(sum(q < self.relations for q in there)),
+            log1p(sum(q >= self.relations for q in there)),
+        ]
+
+    @cached_property
+    def steps(self):
+        return [
+            (e, q, x, p, z)
+            for e, q, x in self.edges
+            for y, p, z in self.edges
+            if e != x == y != z and not (z == e and p == self.inverse(q))
+        ]
+
+    @cached_property
+    def everywhere(self):
+        return Counter((q, p) for _, q, _, p, _ in self.steps), {(e, q, p, z) for e, q, _, p, z in self.steps}
+
+    def path(self, h, r, t):
+        found = Counter((q, p) for e, q, _, p, z in self.steps if (e, z) == (h, t))
+        everywhere, joined = self.everywhere
+        closed = {
+            body: sum(s == r and a != b and (a, *body, b) in joined for a, s, b in self.triples) for body in found
+        }
+        sure = [closed[body] / (everywhere[body] + 5) for body in found]
+        cover = [closed[body] / (self.size[r] + 5) for body in found]
+        most = max(sure, default=0)
+        return [
+            most,
+            log(most + 1e-3),
+            noisy_or(sure),
+            log((most + 1e-3) / (self.size[r] / len(self.triples) + 1e-3)),
+            max(cover, default=0),
+            sum(cover),
+            log1p(sum(found.values())),
+            log1p(len(found)),
+        ]
+
+    def having(self, q, x):
+        return {e for e, s, y in self.edges if (s, y) == (q, x)}
+
+    def features(self, e):
+        found = [(s, y) for z, s, y in self.edges if z == e and len(self.having(s, y)) > 1]
+        rarity = [len(self.having(*feature)) for feature in found]
+        return [f for f, n in zip(found, rarity, strict=True) if sum(m <= n for m in rarity) <= associations.MOST]
+
+    def assoc(self, h, r, t):
+        found = []
+        for e, q, x in ((h, r, t), (t, r + self.relations, h)):
+            kept, goal = self.features(e), self.having(q, x)
+            both = [0 if f == (q, x) else sum(f in self.features(member) for member in goal) for f in kept]
+            counts = [(c, len(self.having(*f))) for c, f in zip(both, kept, strict=True)]
+            lifts = [log((c + 0.5) / ((n - 1) * len(goal) / self.entities + 0.5)) for c, n in counts]
+            found += [
+                max((c / (n + 1) for c, n in counts), default=0),
+                noisy_or([c / (n + 1) for c, n in counts]),
+                sum(lifts) / sqrt(1 + len(kept)),
+                max((c / sqrt(n * len(goal)) for c, n in counts if c), default=0),
+                log1p(sum(c > 0 for c, _ in counts)),
+                log1p(len(kept)),
+            ]
+        return found
+
+    def walk(self, h, r, t):
+        links = np.zeros((self.entities, self.entities))
+        for e, _, x in self.edges:
+            links[e, x] = e != x
+        degree = np.maximum(links.sum(axis=1), 1)
+        place, found = np.eye(self.entities)[h], []
+        for length in range(1, 6):
+            place = place @ (links / degree[:, None])
+            if length > 1:
+                found.append(log(place[t] / degree[t] * degree.sum() + 1e-3))
+        return found
+
+
+def noisy_or(confidences):
+    return sum(-log1p(-min(confidence, 0.99)) for confidence in confidences)
+
+
+PLACES = dict(
+    zip(FAMILIES, np.split(np.arange(WIDTH), np.cumsum([len(names) for names in FAMILIES.values()])), strict=False)
+)
+TOLERANCE = {"walk": 0.5 / 256 + 1e-5}
+
+
+def some(split, seed, number=15):
+    rng = np.random.default_rng(seed)
+    sizes = split.num_entities, split.relation_slots, split.num_entities
+    random = np.stack([rng.integers(size, size=number) for size in sizes], axis=1)
+    return np.concatenate((split.graph[:10], split.targets[:10], random))
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@settings(max_examples=12)
+@given(split=splits(), seed=st.integers(0, 99))
+def test_statistics_are_those_of_a_plain_loop(family, split, seed):
+    triples, plain = some(split, seed), Plain(split)
+    expected = np.array([getattr(plain, family)(*row) for row in triples.tolist()])
+    found = Statistics(split.observable()).of(triples)[:, PLACES[family]]
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=TOLERANCE.get(family, 1e-5))
+
+
+@settings(max_examples=15)
+@given(split=splits(), seed=st.integers(0, 99))
+def test_renamed_entities_and_relations_keep_their_statistics(split, seed):
+    rng = np.random.default_rng(seed)
+    nodes, slots = rng.permutation(split.num_entities), rng.permutation(split.num_relations)
+    slots = np.concatenate((slots, np.arange(split.num_relations, split.relation_slots)))
+
+    def renamed(triples):
+        return np.stack((nodes[triples[:, 0]], slots[triples[:, 1]], nodes[triples[:, 2]]), axis=1)
+
+    other = replace(split, graph=rng.permutation(renamed(split.graph)), targets=renamed(split.targets))
+    triples = some(split, seed)
+    first, second = (
+        Statistics(one.observable()).of(rows) for one, rows in ((split, triples), (other, renamed(triples)))
+    )
+    np.testing.assert_allclose(second, first, rtol=1e-5, atol=1 / 256 + 1e-5)
+
+
+@settings(max_examples=5)
+@given(split=splits(), seed=st.integers(0, 99))
+def test_statistics_do_not_depend_on_the_batch(split, seed):
+    triples, statistics = some(split, seed), Statistics(split.observable())
+    whole = statistics.of(triples)
+    apart = np.concatenate([Statistics(split.observable()).of(triples[row : row + 1]) for row in range(len(triples))])
+    np.testing.assert_allclose(apart, whole, rtol=1e-5, atol=1 / 256 + 1e-5)
+    assert statistics.of(triples[:0]).shape == (0, WIDTH)
+
+
+def test_targets_are_never_looked_at():
+    split = random_split(3)
+    triples = some(split, 0)
+    np.testing.assert_array_equal(Statistics(split).of(triples), Statistics(split.observable()).of(triples))
+
+
+def test_of_too_many_features_the_rarest_count(monkeypatch):
+    monkeypatch.setattr(associations, "MOST", 2)
+    for seed in range(8):
+        split = random_split(seed)
+        triples, plain = some(split, seed), Plain(split)
+        expected = np.array([plain.assoc(*row) for row in triples.tolist()])
+        found = Statistics(split.observable()).of(triples)[:, PLACES["assoc"]]
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_more_triples_than_a_batch_are_computed_in_several(monkeypatch):
+    split = random_split(1)
+    triples = some(split, 0)
+    whole = Statistics(split).of(triples)
+    monkeypatch.setattr("mtbench.statistics.features.BATCH", 7)
+    np.testing.assert_allclose(Statistics(split).of(triples), whole, rtol=1e-5, atol=1 / 256 + 1e-5)
+
+
+def test_statistics_of_a_release_keep_their_values_under_other_names(mirror):
+    split = released.dataset("metafam", mirror).valid
+    rng = np.random.default_rng(0)
+    nodes, slots = rng.permutation(split.num_entities), rng.permutation(split.num_relations)
+    triples = task(split).triples[::500]
+    other = np.stack((nodes[split.graph[:, 0]], slots[split.graph[:, 1]], nodes[split.graph[:, 2]]), axis=1)
+    asked = np.stack((nodes[triples[:, 0]], slots[triples[:, 1]], nodes[triples[:, 2]]), axis=1)
+    renamed = Statistics(replace(split, graph=other, targets=other[:0]))
+    np.testing.assert_allclose(renamed.of(asked), Statistics(split).of(triples), rtol=1e-5, atol=1 / 256 + 1e-5)
