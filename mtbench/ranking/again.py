@@ -29,8 +29,8 @@ BATCHES = 16
 ROUNDING = 100
 """Scores that differ by up to as many roundings of the largest one are the same but for the order of additions."""
 
-SPREAD = 0.5
-"""Of the standard deviation of the scores: a larger difference moves ranks, and is no rounding however small it is."""
+PASSED = 0.1
+"""Of the other scores: a difference that carries a score past more of them moves ranks, however small it is."""
 
 EPSILON = {"bfloat16": 2.0**-7}
 """Rounding of types that NumPy does not have, relative to a number."""
@@ -100,11 +100,15 @@ def ask_again(found: Mapping[Part, Asked], split: Split) -> str:
 
 def compared(asked: Asked, rows: IntArray, again: ScoreArray, split: Split) -> float:
     """Return how far scores of some rows are from the first ones; raises `BatchError` beyond rounding."""
-    largest, allowed = difference(asked.scores[rows], again, asked.kind)
-    if largest > allowed:
+    first = asked.scores[rows]
+    largest, allowed = difference(first, again, asked.kind)
+    why = f"where rounding explains {allowed:.2g}" if largest > allowed else ""
+    if not why and (most := int(passed(first, again).max(initial=0))) > max(1, PASSED * len(rows)):
+        why = f"which carries one past {most} of {len(rows)}"
+    if why:
         raise BatchError(
             f"{split.dataset} {split.name}: {len(rows)} triples were asked for again in other batches, and scores of "
-            f"{asked.method} differ by up to {largest:.2g}, where rounding explains {allowed:.2g}: a score must not "
+            f"{asked.method} differ by up to {largest:.2g}, {why}: a score must not "
             f"depend on what else is scored with it; {ADVICE}, or give batch_size=1 (ask_again=False leaves this check "
             f"out, which the result tells)"
         )
@@ -112,15 +116,20 @@ def compared(asked: Asked, rows: IntArray, again: ScoreArray, split: Split) -> f
 
 
 def difference(first: ScoreArray, second: ScoreArray, kind: str) -> tuple[float, float]:
-    """Return the largest difference of scores ``(k,)``, and how much of it the rounding of their type explains.
-
-    Rounding explains less where the scores hardly differ from each other: what is hidden there still ranks them.
-    """
+    """Return the largest difference of scores ``(k,)``, and how much of it the rounding of their type explains."""
     ours, theirs = (scores.astype(np.float64) for scores in (first, second))
     largest = float(np.abs(ours - theirs).max(initial=0))
     if first.dtype.kind != "f":
         return largest, 0.0
     most = float(np.abs(ours).max(initial=0))
     unit = EPSILON[kind] * most if kind in EPSILON else float(np.spacing(first.dtype.type(most)))
-    spread = float(ours.std()) if len(ours) > FEWEST else np.inf
-    return largest, min(ROUNDING * unit, SPREAD * spread)
+    return largest, ROUNDING * unit
+
+
+def passed(first: ScoreArray, second: ScoreArray) -> IntArray:
+    """Return how many of the first scores ``(k,)`` each one passes, or comes to tie with, on its way to the second."""
+    ordered = np.sort(first)
+    low, high = np.minimum(first, second), np.maximum(first, second)
+    between = np.searchsorted(ordered, high, side="right") - np.searchsorted(ordered, low, side="left")
+    tied = np.searchsorted(ordered, first, side="right") - np.searchsorted(ordered, first, side="left")
+    return between - tied
