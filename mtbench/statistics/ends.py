@@ -10,7 +10,7 @@ from functools import cached_property
 import numpy as np
 
 from mtbench.data.splits import unique
-from mtbench.names import HEAD, RELATION, TAIL, FloatArray, IntArray
+from mtbench.names import FloatArray, IntArray
 from mtbench.statistics.doubled import Doubled
 from mtbench.statistics.ragged import counted, largest, spread, sums
 
@@ -52,34 +52,27 @@ class Ends:
     def __init__(self, graph: Doubled) -> None:
         self.graph = graph
 
-    def half_links(self, triples: IntArray) -> FloatArray:
-        """Return the statistics of the counts of both half-links of each triple, ``(m, 9)``, in `HALF_NAMES`' order.
+    def half_links_and_types(self, triples: IntArray) -> FloatArray:
+        """Return the statistics of both half-links of each triple and of their fit, ``(m, 23)``, `HALF_NAMES` first.
 
         With c edges of an entity under a slot: log1p c; the log of the Good-Turing rate (Good 1953) of a further one;
         the sum of both rates less log1p of the relation's triples; log1p c less the same; and c as a share of the
         entity's triples at that side.
+
+        How well the relation fits the other slots of each end: the regression of its slot on them (EASE, Steck 2019),
+        raw and as a log lift over the slot's base rate; the naive-Bayes lift; the largest and smallest share of a
+        slot's entities that have this one too. And with roles exchanged, the regression and the count of the head as
+        a tail and of the tail as a head.
         """
-        heads, tails = self._both(triples)
-        size = np.log1p(self.graph.slot_edges[triples[:, RELATION]])
-        count, rate, share = (np.stack((heads[:, k], tails[:, k]), axis=1) for k in (0, 1, 2))
-        return np.column_stack((count, rate, rate.sum(axis=1) - size, count - size[:, None], share))
-
-    def types(self, triples: IntArray) -> FloatArray:
-        """Return how well each relation fits the slots of both ends, ``(m, 14)``, in `TYPE_NAMES`' order.
-
-        For each end: the regression of its slot on its other slots (EASE, Steck 2019), raw and as a log lift over the
-        slot's base rate; the naive-Bayes lift; the largest and smallest share of a slot's entities that have this one
-        too. And with roles exchanged, the regression and the count of the head as a tail and of the tail as a head.
-        """
-        heads, tails = self._both(triples)
-        relation, inverse = triples[:, RELATION], triples[:, RELATION] + self.graph.relations
-        turned_head, turned_tail = self._of(triples[:, HEAD], inverse), self._of(triples[:, TAIL], relation)
-        own = np.stack((heads[:, 3:], tails[:, 3:]), axis=2).reshape(len(triples), -1)
-        return np.column_stack((own, turned_head[:, [3, 0]], turned_tail[:, [3, 0]]))
-
-    def _both(self, triples: IntArray) -> tuple[FloatArray, FloatArray]:
-        relation, inverse = triples[:, RELATION], triples[:, RELATION] + self.graph.relations
-        return self._of(triples[:, HEAD], relation), self._of(triples[:, TAIL], inverse)
+        head, relation, tail = triples.T
+        inverse = relation + self.graph.relations
+        ends = np.stack((self._of(head, relation), self._of(tail, inverse)), axis=2)
+        turned_head, turned_tail = self._of(head, inverse), self._of(tail, relation)
+        count, rate, share = ends[:, 0], ends[:, 1], ends[:, 2]
+        size = np.log1p(self.graph.slot_edges[relation])
+        half = (count, rate, rate.sum(axis=1) - size, count - size[:, None], share)
+        fit = ends[:, 3:].reshape(len(triples), 2 * (ends.shape[1] - 3))
+        return np.column_stack((*half, fit, turned_head[:, [3, 0]], turned_tail[:, [3, 0]]))
 
     def _of(self, entities: IntArray, slots: IntArray) -> FloatArray:
         """Return for entities and slots ``(m,)``: log count, log rate, share; regression raw and as lift, naive Bayes,

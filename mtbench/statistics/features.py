@@ -14,9 +14,9 @@ from mtbench.statistics.doubled import Doubled
 
 FAMILIES: Mapping[str, Sequence[str]] = {
     "half": ends.HALF_NAMES,
+    "type": ends.TYPE_NAMES,
     "rel": sizes.RELATION_NAMES,
     "deg": sizes.DEGREE_NAMES,
-    "type": ends.TYPE_NAMES,
     "pair": pairs.NAMES,
     "path": paths.NAMES,
     "assoc": associations.NAMES,
@@ -34,23 +34,20 @@ class Statistics:
 
     def __init__(self, observable: Split) -> None:
         graph = Doubled.of(observable)
-        both = ends.Ends(graph)
-        self._families: Mapping[str, Callable[[IntArray], FloatArray]] = {
-            "half": both.half_links,
-            "rel": lambda triples: sizes.relation_sizes(graph, triples),
-            "deg": lambda triples: sizes.degrees(graph, triples),
-            "type": both.types,
-            "pair": pairs.Pairs(graph).rules,
-            "path": paths.Paths(graph).rules,
-            "assoc": associations.Associations(graph).rules,
-            "walk": walks.Walks(graph).walks,
-        }
+        self._parts: Sequence[Callable[[IntArray], FloatArray]] = (
+            ends.Ends(graph).half_links_and_types,
+            lambda triples: sizes.relation_sizes(graph, triples),
+            lambda triples: sizes.degrees(graph, triples),
+            pairs.Pairs(graph).rules,
+            paths.Paths(graph).rules,
+            associations.Associations(graph).rules,
+            walks.Walks(graph).walks,
+        )
 
     def of(self, triples: IntArray) -> NDArray[np.float32]:
         """Return the statistics of triples ``(m, 3)``, float32 ``(m, WIDTH)``, in the order of `FAMILIES`."""
         found = np.empty((len(triples), WIDTH), dtype=np.float32)
         for start in range(0, len(triples), BATCH):
             batch = triples[start : start + BATCH]
-            parts = [family(batch) for family in self._families.values()]
-            found[start : start + BATCH] = np.concatenate(parts, axis=1)
+            found[start : start + BATCH] = np.concatenate([part(batch) for part in self._parts], axis=1)
         return found
