@@ -30,6 +30,7 @@ from leaderboard.entries.run_checks import content_sha256, fingerprint, may_name
 from leaderboard.entries.shapes import Shown, shaped
 from mtbench.errors import ResultError
 from mtbench.evaluation.tasks import GIVEN, NOT_ASKED, evaluate
+from mtbench.ranking.ranks import Counts, Ranks
 from mtbench.results import result as results
 from mtbench.results.rescoring import rescore
 from mtbench.results.runs import RENAMED, RunInfo, read_json
@@ -202,6 +203,16 @@ def test_ranks_that_every_model_of_a_kind_has_are_no_copy():
     telling = [prints("isdea"), prints("ingram"), prints("mtdea-k2"), prints("mtdea-k4")]
     assert None not in telling
     assert len(set(telling)) == 4
+
+
+def test_lists_of_different_lengths_do_not_tell_models_of_a_kind_apart():
+    def told(greater, equal, count):
+        return fingerprint(Ranks.unnamed({"tail": Counts(greater, equal, count)}))
+
+    lengths, none = np.arange(1, 41), np.zeros(40, int)
+    assert told(none, lengths, lengths) is told(none, none, lengths) is told(lengths, none, lengths) is None
+    assert told(none, lengths % 7, none + 50) is None
+    assert told(none, lengths % 8, none + 50) is not None
 
 
 def test_lowered_floors_are_not_those_that_are_published(entry, run):
@@ -883,6 +894,14 @@ class TestCommand:
         code, _, err = command("leaderboard", "check", copy)
         assert code == 1
         assert "are those of isdea/metafam/seed0" in err
+
+    def test_a_remark_is_said_and_is_no_problem(self, command, entry, run):
+        shutil.rmtree(run / "dual-slots")
+        code, out, err = command("leaderboard", "check", entry)
+        assert (code, err) == (0, "")
+        _, _, row, remark, *_ = out.splitlines()
+        assert row.split()[-2:] == ["0", "1"]
+        assert remark.startswith("remark: isdea/metafam/seed0: lacks dual-slots: shown, not ranked")
 
     def test_json(self, command, entry, run, second):
         edit(run / "result.json", tie_rate=0.0)

@@ -19,9 +19,10 @@ import site_toys
 from site_toys import HOSTILE, SCRIPT
 
 from leaderboard.board import readings
+from leaderboard.board.board import Figure
 from leaderboard.entries.entries import HEADLINE, Run
 from leaderboard.site import cells as views
-from leaderboard.site import facts, pictures, render, strata
+from leaderboard.site import detail, facts, front, pictures, render, strata
 from leaderboard.site.strata import Data
 from mtbench.cli import app as cli
 from mtbench.data.loading import load
@@ -213,6 +214,29 @@ def test_figures_are_those_of_the_board(pages, board):
                 assert views.number(metric, figure.mean) in page
 
 
+def test_the_matrix_has_every_mean_and_marks_the_best_of_several(board):
+    place = [part.name for part in board.datasets].index("metafam")
+    lines = {front.model_page(line.entry.slug): line for line in board.datasets[place].lines}
+    marked = {}
+    for regime in ("zero-shot", "test-time-adaptation"):
+        (group,) = front.matrices(board, regime)[0].groups
+        cells = {row.href: row.cells[place] for row in group.rows if row.href in lines}
+        means = {page: figure.mean for page in cells if (figure := lines[page].figure())}
+        assert {page: cell.value for page, cell in cells.items() if page in means} == means
+        ranked = {page for page, cell in cells.items() if cell.kind == ""}
+        assert ranked == {page for page in cells if lines[page].place is not None}
+        marked[regime] = [page for page, cell in cells.items() if cell.best]
+    assert marked == {"zero-shot": [front.model_page("isdea")], "test-time-adaptation": []}
+    *_, paper = front.standings(board.datasets, "zero-shot")
+    assert not any(cell.best for group in paper.groups for row in group.rows for cell in row.cells)
+
+
+def test_a_row_by_the_paper_says_by_which_convention(board):
+    found = {table.reading: table.groups[0].rows[0].detail for table in detail.of_entry(board.lines("isdea"), "dual")}
+    told = {reading.key: "" for reading in readings.READINGS}
+    assert found == told | {readings.PAPER.key: "convention isdea"}
+
+
 def test_what_ranked_tails_alone_is_shown_apart(pages, board):
     assert "tails alone" in pages["index.html"].text
     assert "it is empty until the model is run again" in pages["index.html"].text
@@ -240,6 +264,9 @@ def test_what_is_not_ranked_says_why(pages):
 
 def test_the_paper_stands_beside_with_its_errata(pages, board):
     assert "OOM" in pages["datasets/wikitopics-mt3-art.html"].text
+    (line,) = [line for line in board.lines("isdea") if line.dataset == "metafam"]
+    told = f"dual ISDEA: reported {line.reported['dual', 'mrr']}, here {line.figure(readings.PAPER)}"
+    assert told in pages["datasets/metafam.html"].text
     printed = " ".join(page.text for page in pages.values())
     for erratum in {
         cell.erratum for part in board.datasets for cells in part.reported.values() for cell in cells.values()
@@ -388,6 +415,19 @@ def test_a_picture_takes_the_colours_of_the_page():
     assert 'stroke="currentColor"' in found
     assert '<text font-size="12" text-anchor="middle">A &amp; B</text>' in found
     assert '<title id="x-title">said "&lt;so&gt;"</title>' in found
+
+
+def test_a_mark_stands_at_its_mean_between_its_deviations():
+    axes = pytest.importorskip("matplotlib.figure").Figure().subplots()
+    found = {"one": Figure(0.5, 0.1), "other": Figure(0.25)}
+    pictures._draw_row(axes, 2, 0.04, found, {"one": "One", "absent": "Absent", "other": "Other"})
+    chance, *marks = ([list(line.get_xdata()), list(line.get_ydata())] for line in axes.lines)
+    assert chance == [[0.04], [2]]
+    assert marks == [[[0.4, 0.5, 0.6], [1.8] * 3], [[0.25] * 3, [2.2] * 3]]
+
+
+def test_shades_are_ten():
+    assert [facts.shade(share) for share in (0.0, 0.31, 0.99, 1.0)] == [0, 3, 9, 9]
 
 
 @pytest.mark.parametrize(
