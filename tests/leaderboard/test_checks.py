@@ -21,11 +21,10 @@ from pyarrow import parquet
 from ranking_toys import hashed, random_split
 
 from leaderboard.board import ranking
-from leaderboard.entries import checks
-from leaderboard.entries.cards import SubmissionError, plain, unplain
+from leaderboard.entries import checks, files
+from leaderboard.entries.cards import LONGEST, SubmissionError, plain, unplain
 from leaderboard.entries.checks import Problem, check, gather
 from leaderboard.entries.entries import TASKS
-from leaderboard.entries.files import MOST_FILES
 from leaderboard.entries.run_checks import content_sha256, fingerprint, may_name_targets
 from leaderboard.entries.shapes import Shown, shaped
 from mtbench.errors import ResultError
@@ -270,11 +269,21 @@ def test_an_entry_is_small_in_all(entry):
     assert problems(entry)["size"].message.startswith("more than 64 MiB in all")
 
 
-def test_many_files(entry, run):
-    (run / "checkpoints").mkdir()
-    for number in range(MOST_FILES):
-        (run / "checkpoints" / f"{number}.json").touch()
-    assert problems(entry)["number"].message.startswith("more than 5,000 files and folders")
+def test_as_many_files_and_bytes_as_may_be_are_read(entry, monkeypatch):
+    found = list(entry.rglob("*"))
+    size = sum(path.stat().st_size for path in found if path.is_file())
+    monkeypatch.setattr(files, "MOST_FILES", len(found))
+    monkeypatch.setattr(files, "MOST_BYTES", size)
+    assert problems(entry) == {}
+    monkeypatch.setattr(files, "MOST_BYTES", size - 1)
+    assert set(problems(entry)) >= {"size"}
+    monkeypatch.setattr(files, "MOST_FILES", len(found) - 1)
+    assert problems(entry)["number"].message.startswith(f"more than {len(found) - 1} files and folders")
+
+
+def test_a_text_has_an_end():
+    assert unplain(["x" * LONGEST]) is None
+    assert unplain(["x" * (LONGEST + 1)]).endswith("at most 2000 are shown")
 
 
 @pytest.mark.parametrize(

@@ -452,6 +452,41 @@ def test_numbers_are_written_to_be_read(cell, text):
     assert cell.text == text
 
 
+def test_of_graphs_that_are_known_in_part_the_most_is_told():
+    graphs = [views.Overlap("a", 1, 10), views.Overlap("b", 5, 10), views.Overlap("c", None, 10)]
+    assert views.seen(graphs).detail == "at least 50.0 %"
+
+
+def test_errata_are_numbered_from_1(board):
+    (line,) = [line for line in board.lines("isdea") if line.dataset == "metafam"]
+    notes = {}
+    printed = [replace(line.reported["dual", "mrr"], erratum=text) for text in ("one", "", "two", "one")]
+    assert [views.paper_cell(cell, notes).note for cell in printed] == [1, None, 2, 1]
+    assert notes == {"one": 1, "two": 2}
+
+
+def test_bounds_stand_below_a_figure_where_ties_decide():
+    tied, plain = (detail._cell(Figure(0.5, None, low, 0.5), None, "mrr", {}) for low in (0.25, 0.5))
+    assert (tied.below, plain.below) == ("0.250 to 0.500", "")
+
+
+def test_settings_that_datasets_share_are_told_once(board):
+    (entry,) = (entry for entry in board.entries if entry.slug == "hostile")
+    (run,) = entry.runs["metafam"]
+
+    def setting(**values):
+        info = replace(run.headline.run, hyperparameters=values)
+        return (replace(run, results={HEADLINE: replace(run.headline, run=info)}),)
+
+    runs = {"metafam": setting(width=8, depth=1), "fbnell": setting(width=8, depth=2)}
+    told = detail.settings(replace(entry, runs=runs))
+    assert told == [
+        ("On all datasets", [("width", "8")]),
+        ("On metafam", [("depth", "1")]),
+        ("On fbnell", [("depth", "2")]),
+    ]
+
+
 def test_bounds_are_those_of_the_runs(board):
     (line,) = [line for line in board.lines("isdea") if line.dataset == "metafam"]
     runs = [run.headline for run in line.entry.runs["metafam"]]
@@ -479,6 +514,16 @@ def test_strata_are_those_of_the_package(board):
         assert figures["isdea"].mean == pytest.approx(np.mean([one.metrics["mrr"] for one in each]))
         assert figures["isdea"].deviation == pytest.approx(np.std([one.metrics["mrr"] for one in each], ddof=1))
     assert strata._rows("relation_seen", [], found, data) == ()
+
+
+def test_strata_are_shown_where_there_are_several_of_so_many_entries(board, monkeypatch):
+    lines = [line for line in board.datasets[0].lines if line.dataset == "metafam" and line.place is not None]
+    monkeypatch.setattr(strata, "MOST", 2)
+    _, (table,), why = strata.strata("x", lines, Data())
+    assert (table.caption, why) == ("By the degree of the ends", "")
+    names = [line.name for line in lines]
+    assert len(names) == 3
+    assert [column.label for column in table.columns] == ["Targets", *names[:2], "Chance"]
 
 
 def test_a_run_on_another_version_of_the_dataset_has_no_strata(board):
