@@ -33,7 +33,7 @@ FLOOR_TOLERANCE = 1e-3
 """Floors of two machines may differ by a tie that rounding broke; more than that moves the lift a table shows."""
 
 TELLING = 8
-"""Different counts that ranks must have before two models cannot have them by chance."""
+"""Different shares of candidates above and equal that ranks must have before two models cannot have them by chance."""
 
 Task = tuple[str, str]
 
@@ -274,16 +274,15 @@ def _released(where: str, found: Saved) -> Iterator[Problem]:
 def fingerprint(ranks: Ranks) -> str | None:
     """Return a hash of the counts, whatever their order; None for counts that different models may well have.
 
-    A model that ties or that finds everything has the counts of every other one of its kind. The order is left out
-    because whoever copies ranks may shuffle them.
+    A model that ties or that finds everything has the counts of every other one of its kind: as shares of the
+    candidates they are the same for all targets. The order is left out because whoever copies ranks may shuffle them.
     """
     parts = ranks.parts.values()
-    if all((counts.greater == 0).all() and (counts.equal == counts.count).all() for counts in parts):
+    shares = [some / np.maximum(counts.count, 1) for counts in parts for some in (counts.greater, counts.equal)]
+    if len(np.unique(np.stack(shares, axis=1), axis=0)) < TELLING:
         return None
     columns = [getattr(counts, name) for counts in parts for name in ("greater", "equal", "count")]
     rows, numbers = np.unique(np.stack(columns, axis=1), axis=0, return_counts=True)
-    if len(rows) < TELLING:
-        return None
     return hashlib.sha256(np.column_stack((rows, numbers)).astype("<i8").tobytes()).hexdigest()
 
 

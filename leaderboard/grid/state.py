@@ -91,12 +91,9 @@ def append(directory: Path, line: Line) -> None:
         directory.mkdir(parents=True, exist_ok=True)
         torn = _is_torn(path)
         text = json.dumps(asdict(line), ensure_ascii=False)
-        descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
-        try:
-            os.write(descriptor, ("\n" * torn + text + "\n").encode())
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        with path.open("ab", buffering=0) as stream:
+            stream.write(("\n" * torn + text + "\n").encode())
+            os.fsync(stream)
 
 
 def read(directory: Path) -> Sequence[Line]:

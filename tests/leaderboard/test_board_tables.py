@@ -10,7 +10,7 @@ import pytest
 from forging import PUBLISHED, copy_entry
 from site_toys import HOSTILE, offline
 
-from leaderboard.board import tables
+from leaderboard.board import reported, tables
 from leaderboard.board.ranking import overlap, rank
 from leaderboard.board.readings import PAPER, SLOTS, STANDARD
 from leaderboard.entries import checks, entries
@@ -132,6 +132,14 @@ def test_an_erratum_is_marked(board):
     assert tables._standing(part, line)[7] == str(cell)
     wrong = replace(line, reported={("dual", "mrr"): replace(cell, erratum="printed twice")})
     assert tables._standing(part, wrong)[7] == f"{cell}*"
+
+
+def test_of_several_printed_cells_one_without_an_error_is_quoted(board):
+    right = line_of(board, "isdea").reported["dual", "mrr"]
+    wrong = replace(right, erratum="printed twice")
+    assert reported.best([wrong, right]) == right
+    assert reported.best([wrong]) == wrong
+    assert reported.best([]) is None
 
 
 def test_every_entry_of_a_model_of_the_paper_stands_beside_its_row(tmp_path):

@@ -21,15 +21,15 @@ from pyarrow import parquet
 from ranking_toys import hashed, random_split
 
 from leaderboard.board import ranking
-from leaderboard.entries import checks
-from leaderboard.entries.cards import SubmissionError, plain, unplain
+from leaderboard.entries import checks, files
+from leaderboard.entries.cards import LONGEST, SubmissionError, plain, unplain
 from leaderboard.entries.checks import Problem, check, gather
 from leaderboard.entries.entries import TASKS
-from leaderboard.entries.files import MOST_FILES
 from leaderboard.entries.run_checks import content_sha256, fingerprint, may_name_targets
 from leaderboard.entries.shapes import Shown, shaped
 from mtbench.errors import ResultError
 from mtbench.evaluation.tasks import GIVEN, NOT_ASKED, evaluate
+from mtbench.ranking.ranks import Counts, Ranks
 from mtbench.results import result as results
 from mtbench.results.rescoring import rescore
 from mtbench.results.runs import RENAMED, RunInfo, read_json
@@ -204,6 +204,16 @@ def test_ranks_that_every_model_of_a_kind_has_are_no_copy():
     assert len(set(telling)) == 4
 
 
+def test_lists_of_different_lengths_do_not_tell_models_of_a_kind_apart():
+    def told(greater, equal, count):
+        return fingerprint(Ranks.unnamed({"tail": Counts(greater, equal, count)}))
+
+    lengths, none = np.arange(1, 41), np.zeros(40, int)
+    assert told(none, lengths, lengths) is told(none, none, lengths) is told(lengths, none, lengths) is None
+    assert told(none, lengths % 7, none + 50) is None
+    assert told(none, lengths % 8, none + 50) is not None
+
+
 def test_lowered_floors_are_not_those_that_are_published(entry, run):
     payload = read(run / "result.json")
     floors = {name: values | {"mrr": 0.01} for name, values in payload["floors"].items()}
@@ -259,11 +269,21 @@ def test_an_entry_is_small_in_all(entry):
     assert problems(entry)["size"].message.startswith("more than 64 MiB in all")
 
 
-def test_many_files(entry, run):
-    (run / "checkpoints").mkdir()
-    for number in range(MOST_FILES):
-        (run / "checkpoints" / f"{number}.json").touch()
-    assert problems(entry)["number"].message.startswith("more than 5,000 files and folders")
+def test_as_many_files_and_bytes_as_may_be_are_read(entry, monkeypatch):
+    found = list(entry.rglob("*"))
+    size = sum(path.stat().st_size for path in found if path.is_file())
+    monkeypatch.setattr(files, "MOST_FILES", len(found))
+    monkeypatch.setattr(files, "MOST_BYTES", size)
+    assert problems(entry) == {}
+    monkeypatch.setattr(files, "MOST_BYTES", size - 1)
+    assert set(problems(entry)) >= {"size"}
+    monkeypatch.setattr(files, "MOST_FILES", len(found) - 1)
+    assert problems(entry)["number"].message.startswith(f"more than {len(found) - 1} files and folders")
+
+
+def test_a_text_has_an_end():
+    assert unplain(["x" * LONGEST]) is None
+    assert unplain(["x" * (LONGEST + 1)]).endswith("at most 2000 are shown")
 
 
 @pytest.mark.parametrize(
@@ -883,6 +903,14 @@ class TestCommand:
         code, _, err = command("leaderboard", "check", copy)
         assert code == 1
         assert "are those of isdea/metafam/seed0" in err
+
+    def test_a_remark_is_said_and_is_no_problem(self, command, entry, run):
+        shutil.rmtree(run / "dual-slots")
+        code, out, err = command("leaderboard", "check", entry)
+        assert (code, err) == (0, "")
+        _, _, row, remark, *_ = out.splitlines()
+        assert row.split()[-2:] == ["0", "1"]
+        assert remark.startswith("remark: isdea/metafam/seed0: lacks dual-slots: shown, not ranked")
 
     def test_json(self, command, entry, run, second):
         edit(run / "result.json", tie_rate=0.0)

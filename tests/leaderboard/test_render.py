@@ -19,9 +19,10 @@ import site_toys
 from site_toys import HOSTILE, SCRIPT
 
 from leaderboard.board import readings
+from leaderboard.board.board import Figure
 from leaderboard.entries.entries import HEADLINE, Run
 from leaderboard.site import cells as views
-from leaderboard.site import facts, pictures, render, strata
+from leaderboard.site import detail, facts, front, pictures, render, strata
 from leaderboard.site.strata import Data
 from mtbench.cli import app as cli
 from mtbench.data.loading import load
@@ -213,6 +214,29 @@ def test_figures_are_those_of_the_board(pages, board):
                 assert views.number(metric, figure.mean) in page
 
 
+def test_the_matrix_has_every_mean_and_marks_the_best_of_several(board):
+    place = [part.name for part in board.datasets].index("metafam")
+    lines = {front.model_page(line.entry.slug): line for line in board.datasets[place].lines}
+    marked = {}
+    for regime in ("zero-shot", "test-time-adaptation"):
+        (group,) = front.matrices(board, regime)[0].groups
+        cells = {row.href: row.cells[place] for row in group.rows if row.href in lines}
+        means = {page: figure.mean for page in cells if (figure := lines[page].figure())}
+        assert {page: cell.value for page, cell in cells.items() if page in means} == means
+        ranked = {page for page, cell in cells.items() if cell.kind == ""}
+        assert ranked == {page for page in cells if lines[page].place is not None}
+        marked[regime] = [page for page, cell in cells.items() if cell.best]
+    assert marked == {"zero-shot": [front.model_page("isdea")], "test-time-adaptation": []}
+    *_, paper = front.standings(board.datasets, "zero-shot")
+    assert not any(cell.best for group in paper.groups for row in group.rows for cell in row.cells)
+
+
+def test_a_row_by_the_paper_says_by_which_convention(board):
+    found = {table.reading: table.groups[0].rows[0].detail for table in detail.of_entry(board.lines("isdea"), "dual")}
+    told = {reading.key: "" for reading in readings.READINGS}
+    assert found == told | {readings.PAPER.key: "convention isdea"}
+
+
 def test_what_ranked_tails_alone_is_shown_apart(pages, board):
     assert "tails alone" in pages["index.html"].text
     assert "it is empty until the model is run again" in pages["index.html"].text
@@ -240,6 +264,9 @@ def test_what_is_not_ranked_says_why(pages):
 
 def test_the_paper_stands_beside_with_its_errata(pages, board):
     assert "OOM" in pages["datasets/wikitopics-mt3-art.html"].text
+    (line,) = [line for line in board.lines("isdea") if line.dataset == "metafam"]
+    told = f"dual ISDEA: reported {line.reported['dual', 'mrr']}, here {line.figure(readings.PAPER)}"
+    assert told in pages["datasets/metafam.html"].text
     printed = " ".join(page.text for page in pages.values())
     for erratum in {
         cell.erratum for part in board.datasets for cells in part.reported.values() for cell in cells.values()
@@ -390,6 +417,19 @@ def test_a_picture_takes_the_colours_of_the_page():
     assert '<title id="x-title">said "&lt;so&gt;"</title>' in found
 
 
+def test_a_mark_stands_at_its_mean_between_its_deviations():
+    axes = pytest.importorskip("matplotlib.figure").Figure().subplots()
+    found = {"one": Figure(0.5, 0.1), "other": Figure(0.25)}
+    pictures._draw_row(axes, 2, 0.04, found, {"one": "One", "absent": "Absent", "other": "Other"})
+    chance, *marks = ([list(line.get_xdata()), list(line.get_ydata())] for line in axes.lines)
+    assert chance == [[0.04], [2]]
+    assert marks == [[[0.4, 0.5, 0.6], [1.8] * 3], [[0.25] * 3, [2.2] * 3]]
+
+
+def test_shades_are_ten():
+    assert [facts.shade(share) for share in (0.0, 0.31, 0.99, 1.0)] == [0, 3, 9, 9]
+
+
 @pytest.mark.parametrize(
     ("cell", "text"),
     [
@@ -410,6 +450,41 @@ def test_a_picture_takes_the_colours_of_the_page():
 )
 def test_numbers_are_written_to_be_read(cell, text):
     assert cell.text == text
+
+
+def test_of_graphs_that_are_known_in_part_the_most_is_told():
+    graphs = [views.Overlap("a", 1, 10), views.Overlap("b", 5, 10), views.Overlap("c", None, 10)]
+    assert views.seen(graphs).detail == "at least 50.0 %"
+
+
+def test_errata_are_numbered_from_1(board):
+    (line,) = [line for line in board.lines("isdea") if line.dataset == "metafam"]
+    notes = {}
+    printed = [replace(line.reported["dual", "mrr"], erratum=text) for text in ("one", "", "two", "one")]
+    assert [views.paper_cell(cell, notes).note for cell in printed] == [1, None, 2, 1]
+    assert notes == {"one": 1, "two": 2}
+
+
+def test_bounds_stand_below_a_figure_where_ties_decide():
+    tied, plain = (detail._cell(Figure(0.5, None, low, 0.5), None, "mrr", {}) for low in (0.25, 0.5))
+    assert (tied.below, plain.below) == ("0.250 to 0.500", "")
+
+
+def test_settings_that_datasets_share_are_told_once(board):
+    (entry,) = (entry for entry in board.entries if entry.slug == "hostile")
+    (run,) = entry.runs["metafam"]
+
+    def setting(**values):
+        info = replace(run.headline.run, hyperparameters=values)
+        return (replace(run, results={HEADLINE: replace(run.headline, run=info)}),)
+
+    runs = {"metafam": setting(width=8, depth=1), "fbnell": setting(width=8, depth=2)}
+    told = detail.settings(replace(entry, runs=runs))
+    assert told == [
+        ("On all datasets", [("width", "8")]),
+        ("On metafam", [("depth", "1")]),
+        ("On fbnell", [("depth", "2")]),
+    ]
 
 
 def test_bounds_are_those_of_the_runs(board):
@@ -439,6 +514,16 @@ def test_strata_are_those_of_the_package(board):
         assert figures["isdea"].mean == pytest.approx(np.mean([one.metrics["mrr"] for one in each]))
         assert figures["isdea"].deviation == pytest.approx(np.std([one.metrics["mrr"] for one in each], ddof=1))
     assert strata._rows("relation_seen", [], found, data) == ()
+
+
+def test_strata_are_shown_where_there_are_several_of_so_many_entries(board, monkeypatch):
+    lines = [line for line in board.datasets[0].lines if line.dataset == "metafam" and line.place is not None]
+    monkeypatch.setattr(strata, "MOST", 2)
+    _, (table,), why = strata.strata("x", lines, Data())
+    assert (table.caption, why) == ("By the degree of the ends", "")
+    names = [line.name for line in lines]
+    assert len(names) == 3
+    assert [column.label for column in table.columns] == ["Targets", *names[:2], "Chance"]
 
 
 def test_a_run_on_another_version_of_the_dataset_has_no_strata(board):

@@ -170,10 +170,11 @@ def line(seed=0, **changes):
 def test_a_log_is_read_as_it_was_written(tmp_path):
     assert state.read(tmp_path) == []
     lines = [line(0), line(1, status="failed", error="a\nb")]
+    folder = tmp_path / "new" / "grid"
     for each in lines:
-        state.append(tmp_path / "new", each)
-    assert state.read(tmp_path / "new") == lines
-    assert (tmp_path / "new" / "grid.jsonl").read_bytes().count(b"\n") == 2
+        state.append(folder, each)
+    assert state.read(folder) == lines
+    assert (folder / "grid.jsonl").read_bytes().count(b"\n") == 2
 
 
 @pytest.mark.parametrize("kept", [1, 20, -2])

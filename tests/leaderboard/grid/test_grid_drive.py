@@ -23,6 +23,7 @@ from leaderboard.grid.jobs import Grid, check, jobs
 from leaderboard.grid.state import estimates
 from mtbench.cli import app
 from mtbench.errors import ResultError, UnknownNameError, UsageError
+from mtbench.experiments import models
 from mtbench.experiments.run import alone, run
 from mtbench.results.result import load, verify
 
@@ -404,6 +405,15 @@ def test_a_wrong_setting_is_told_before_anything_runs(small, out):
     check(jobs(gridtoys.grid(small, gridtoys.chosen(epochs=2)), out))
     assert gridtoys.diary() == []
     assert not out.exists()
+
+
+def test_a_device_of_other_machines_is_not_looked_for_here(small, out, monkeypatch):
+    made = []
+    monkeypatch.setattr(models, "factory", lambda name: lambda context: made.append(context.device))
+    for device in ("cuda", "cpu"):
+        for here in (True, False):
+            check(jobs(gridtoys.grid(small, "Counting", device=device), out), here=here)
+    assert made == ["cuda", "auto", "cpu", "cpu"]
 
 
 # A process that is started inherits the peak of whoever started it, one that is forked does not.
