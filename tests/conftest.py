@@ -33,7 +33,8 @@ collect_ignore = (
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out the tests that need PyTorch where it is not installed: another environment of tox runs them."""
+    """Put the long tests first; leave out those that need PyTorch where it is not installed: `tox -e models` has it."""
+    items.sort(key=lambda item: item.get_closest_marker("long") is None)
     if not TORCH:
         left = [item for item in items if FRAMEWORKS & set(getattr(item, "fixturenames", ()))]
         config.hook.pytest_deselected(items=left)
