@@ -7,12 +7,17 @@ import pytest
 
 from mtbench.data import catalog
 from mtbench.errors import UnknownNameError, UsageError
-from reference_models import ingram, nbfnet
+from reference_models import ingram, nbfnet, tally
 from reference_models.training import recipe
 from reference_models.training.recipe import Recipe
 
 MODELS = sorted(path.name.removesuffix(".toml") for path in (resources.files("reference_models") / "recipes").iterdir())
-RECIPES = {"ingram": ingram.Recipe, "nbfnet-homo": nbfnet.Recipe}
+RECIPES = {
+    "ingram": ingram.Recipe,
+    "nbfnet-homo": nbfnet.Recipe,
+    "tally": tally.Recipe,
+    "tally-adapted": tally.Recipe,
+}
 KINDS = {"int": int, "float": float, "str": str, "bool": bool}
 
 
