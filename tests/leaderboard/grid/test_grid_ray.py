@@ -17,7 +17,7 @@ from leaderboard.grid.drive import drive, survey
 from leaderboard.grid.engines import in_this_process, on_ray
 from leaderboard.grid.jobs import jobs
 from leaderboard.grid.work import Attempt
-from mtbench.errors import UsageError
+from mtbench.errors import MtbenchError, UsageError
 from mtbench.results.result import load, verify
 
 ray = pytest.importorskip("ray", reason="Ray is not installed: the extra cluster brings it")
@@ -150,3 +150,16 @@ def test_a_cluster_that_does_not_answer_is_named(small, out):
     (line,) = (line for line in errors.splitlines() if line.startswith("error: "))
     assert line.startswith("error: no Ray answers at nowhere (")
     assert "ray start --head" in line
+
+
+def test_a_ray_that_does_not_start_in_time_is_named(small, out, monkeypatch):
+    def init(**options):
+        raise Exception("The current node timed out during startup.")  # as Ray does
+
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    monkeypatch.setattr(ray, "init", init)
+    with pytest.raises(
+        MtbenchError, match=r"no Ray answers at local \(Exception: The current node timed out during startup"
+    ):
+        go(gridtoys.grid(small, "Counting"), out)
+    assert gridtoys.diary() == []
