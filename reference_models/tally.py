@@ -151,7 +151,7 @@ def epoch_of(state: State[Ranker], lists: Lists, recipe: Recipe, epochs: int) ->
 
     def work(epoch: int, rng: np.random.Generator, tell: Tell) -> dict[str, float]:
         state.network.train()
-        torch.default_generator.manual_seed(int(rng.integers(2**63)))
+        torch.manual_seed(int(rng.integers(2**63)))
         done = (epoch - 1) * steps
 
         def step(numbers: IntArray) -> float:

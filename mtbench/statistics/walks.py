@@ -30,14 +30,17 @@ class Walks:
         self.graph = graph.loopless
 
     @cached_property
-    def _links(self) -> csr_array:
+    def _step(self) -> tuple[csr_array, FloatArray]:
+        """The probability of a step to each entity (row) from each other (column), and the degrees ``(N,)``."""
         from scipy.sparse import csr_array
 
         graph = self.graph
         size = graph.num_entities
-        found = csr_array((np.ones(len(graph.sources)), (graph.sources, graph.targets)), shape=(size, size))
-        found.data[:] = 1
-        return found
+        links = csr_array((np.ones(len(graph.sources)), (graph.sources, graph.targets)), shape=(size, size))
+        links.data[:] = 1
+        degrees: FloatArray = np.maximum(links.sum(axis=0), 1)
+        shares = (1 / degrees)[links.indices].astype(np.float32)
+        return csr_array((shares, links.indices, links.indptr), shape=(size, size)), degrees
 
     def walks(self, triples: IntArray) -> FloatArray:
         """Return log(p_k / degree of the tail * volume + .001) of each triple for walks of k steps, ``(m, 4)``.
@@ -45,9 +48,7 @@ class Walks:
         Divided by the degree of where it ends, a walk and its reverse are as likely: walks begin at the end that more
         triples share.
         """
-        links = self._links
-        degree = np.maximum(links.sum(axis=0), 1)
-        step = links.multiply(np.float32(1) / degree[None, :]).tocsr().astype(np.float32)
+        step, degree = self._step
         uses = [
             np.bincount(triples[:, end], minlength=self.graph.num_entities)[triples[:, end]] for end in (HEAD, TAIL)
         ]
