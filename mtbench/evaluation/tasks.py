@@ -42,6 +42,9 @@ if TYPE_CHECKING:
     from mtbench.evaluation.scorefiles import Scores
 
 
+COUNTED_AT_ONCE = 1 << 20
+"""Scores of heuristic baselines at a time: each is some arithmetic, and walks begin at many entities together."""
+
 BATCH_SIZE = 65_536
 LISTED = 20_000_000
 """The most candidates of a full protocol that ``triples`` lists, which takes about 100 bytes of memory for each.
@@ -245,7 +248,7 @@ class Task:
 
     def counts(self, score: Scorer, parts: Sequence[Part] = ()) -> Mapping[Part, Counts]:
         """Count the candidates above and tied with every target, part by part or in some of them, by a scorer."""
-        found = self._ranked(ways(score), parts=parts)
+        found = self._ranked(ways(score), COUNTED_AT_ONCE, parts=parts)
         return {part: one.counts for part, one in found.items()}
 
     def expected(self, score: Scorer) -> Mapping[str, float]:
