@@ -202,11 +202,11 @@ def _repeated(name: str, ask: Callable[[_Subject], ScoreArray], subject: _Subjec
 
 def _compared(subject: _Subject, found: ScoreArray) -> tuple[bool, str]:
     """Return whether other scores are the same but for rounding, and a sentence that says by how much they differ."""
-    largest, rounding = again.difference(subject.scores, found, str(found.dtype))
+    largest, why = again.difference(subject.scores, found, str(found.dtype))
     if largest == 0:
         return True, "exactly the same scores"
     ranks = f"{subject.moved(found)} of {2 * len(subject.task.split.targets)} ranks change"
-    if largest <= rounding:
+    if not why:
         return True, f"the same scores within rounding: they differ by at most {largest:.1e}, {ranks}"
     return False, f"scores differ by up to {largest:.2g}, {ranks}"
 

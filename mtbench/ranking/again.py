@@ -100,11 +100,7 @@ def ask_again(found: Mapping[Part, Asked], split: Split) -> str:
 
 def compared(asked: Asked, rows: IntArray, again: ScoreArray, split: Split) -> float:
     """Return how far scores of some rows are from the first ones; raises `BatchError` beyond rounding."""
-    first = asked.scores[rows]
-    largest, allowed = difference(first, again, asked.kind)
-    why = f"where rounding explains {allowed:.2g}" if largest > allowed else ""
-    if not why and (most := int(passed(first, again).max(initial=0))) > max(1, PASSED * len(rows)):
-        why = f"which carries one past {most} of {len(rows)}"
+    largest, why = difference(asked.scores[rows], again, asked.kind)
     if why:
         raise BatchError(
             f"{split.dataset} {split.name}: {len(rows)} triples were asked for again in other batches, and scores of "
@@ -115,15 +111,19 @@ def compared(asked: Asked, rows: IntArray, again: ScoreArray, split: Split) -> f
     return largest
 
 
-def difference(first: ScoreArray, second: ScoreArray, kind: str) -> tuple[float, float]:
-    """Return the largest difference of scores ``(k,)``, and how much of it the rounding of their type explains."""
+def difference(first: ScoreArray, second: ScoreArray, kind: str) -> tuple[float, str]:
+    """Return the largest difference of scores ``(k,)``, and why rounding does not explain it: nothing if it does."""
     ours, theirs = (scores.astype(np.float64) for scores in (first, second))
-    largest = float(np.abs(ours - theirs).max(initial=0))
-    if first.dtype.kind != "f":
-        return largest, 0.0
-    most = float(np.abs(ours).max(initial=0))
-    unit = EPSILON[kind] * most if kind in EPSILON else float(np.spacing(first.dtype.type(most)))
-    return largest, ROUNDING * unit
+    largest, allowed = float(np.abs(ours - theirs).max(initial=0)), 0.0
+    if first.dtype.kind == "f":
+        most = float(np.abs(ours).max(initial=0))
+        unit = EPSILON[kind] * most if kind in EPSILON else float(np.spacing(first.dtype.type(most)))
+        allowed = ROUNDING * unit
+    if largest > allowed:
+        return largest, f"where rounding explains {allowed:.2g}"
+    number = int(passed(first, second).max(initial=0))
+    moves = number > max(1, PASSED * len(first))
+    return largest, f"which carries one past {number} of {len(first)}" if moves else ""
 
 
 def passed(first: ScoreArray, second: ScoreArray) -> IntArray:

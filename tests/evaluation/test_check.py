@@ -226,6 +226,21 @@ def test_a_scorer_without_a_factory_is_told_how_to_be_checked_in_full(kind):
     assert all("name a function of the split that returns the scorer" in message for message in without.values())
 
 
+def test_a_difference_no_larger_than_rounding_fails_where_it_moves_ranks():
+    def hiding(split):
+        base = sound(split)
+
+        def score(triples):
+            return (1e8 + 160 * base(triples) + 400 * (len(triples) == 1)).astype(np.float32)
+
+        return score
+
+    failed = verdicts(check(hiding), "fail")
+    assert re.match(
+        r"scores differ by up to 4e\+02, [1-9]\d* of 80 ranks change: a score must not", failed["batch size"]
+    )
+
+
 def test_after_a_failed_determinism_batches_are_not_compared():
     assert set(verdicts(check(noisy), "not applicable")) == {"batch size", "order"}
 
