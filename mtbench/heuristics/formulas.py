@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from mtbench.data.splits import Split
 from mtbench.names import HEAD, RELATION, TAIL, IntArray
+from mtbench.statistics.ragged import counted, looked_up
 
 Scores: TypeAlias = NDArray[np.number[Any]]
 
@@ -74,12 +75,7 @@ class Together:
                 return self._rows(first[:, 0])
             if second.shape[1] == 1 and first.shape == (1, self._sizes[0]):
                 return self._turned._rows(second[:, 0])
-        known, counts = self._counted
-        asked = first * self._sizes[1] + second
-        if not len(known):
-            return np.zeros_like(asked)
-        place = np.minimum(np.searchsorted(known, asked), len(known) - 1)
-        return np.where(known[place] == asked, counts[place], 0)
+        return looked_up(*self._counted, first * self._sizes[1] + second)
 
     @cached_property
     def _turned(self) -> Together:
@@ -88,7 +84,7 @@ class Together:
     @cached_property
     def _counted(self) -> tuple[IntArray, IntArray]:
         """Return a number for every pair that is there, in increasing order, and how often it is."""
-        return np.unique(self._first * self._sizes[1] + self._second, return_counts=True)
+        return counted(self._first * self._sizes[1] + self._second)
 
     def _rows(self, ids: IntArray) -> IntArray:
         known, counts = self._counted

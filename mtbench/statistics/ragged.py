@@ -25,7 +25,7 @@ def ranges(known: IntArray, asked: IntArray) -> tuple[IntArray, IntArray]:
 def looked_up(known: IntArray, values: IntArray, asked: IntArray) -> IntArray:
     """Return the value of each asked number by different known ones in increasing order, 0 where it is unknown."""
     if not len(known):
-        return np.zeros(len(asked), dtype=np.int64)
+        return np.zeros_like(asked)
     place = np.minimum(np.searchsorted(known, asked), len(known) - 1)
     return np.where(known[place] == asked, values[place], 0)
 
