@@ -7,18 +7,17 @@ entities at a time: memory does not grow with the number of triples asked.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, TypeAlias
+from collections.abc import Callable
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mtbench.data.splits import Split
 from mtbench.heuristics.formulas import Floor
-from mtbench.names import HEAD, TAIL, FloatArray, IntArray
-
-if TYPE_CHECKING:
-    from scipy.sparse import csr_array
+from mtbench.names import FloatArray, IntArray
+from mtbench.statistics.doubled import Doubled
+from mtbench.statistics.ragged import batches
 
 DAMPING = 0.85
 STEPS = 20
@@ -39,7 +38,7 @@ def common_neighbours(split: Split) -> Floor:
 
     Where it does well, triangles give the target away whatever their relations are.
     """
-    adjacency = _adjacency(split)
+    adjacency = Doubled.of(split).links
 
     def columns(entities: IntArray) -> NDArray[np.float32]:
         found: NDArray[np.float32] = adjacency @ adjacency[:, entities].toarray()
@@ -57,7 +56,7 @@ def personalised_pagerank(split: Split) -> Floor:
     beats learned models on some splits ranked against a few random tails; where it does well, predicting
     a close tail is enough.
     """
-    adjacency = _adjacency(split)
+    adjacency = Doubled.of(split).links
     degrees = np.maximum(adjacency.sum(axis=0), 1)
     step = adjacency.multiply(np.float32(DAMPING) / degrees[None, :]).tocsr().astype(np.float32)
 
@@ -82,17 +81,6 @@ def personalised_pagerank(split: Split) -> Floor:
     return Floor(split, formula)
 
 
-def _adjacency(split: Split) -> csr_array:
-    from scipy.sparse import csr_array
-
-    links = split.graph[split.graph[:, HEAD] != split.graph[:, TAIL]][:, (HEAD, TAIL)]
-    rows, columns = np.concatenate((links, links[:, ::-1])).T
-    size = split.num_entities
-    found = csr_array((np.ones(len(rows), dtype=np.float32), (rows, columns)), shape=(size, size))
-    found.data[:] = 1
-    return found
-
-
 def _between(heads: IntArray, tails: IntArray, columns: Columns) -> tuple[FloatArray, bool]:
     """Return the entry of each head and tail, in the row of one and the column of the other.
 
@@ -102,19 +90,10 @@ def _between(heads: IntArray, tails: IntArray, columns: Columns) -> tuple[FloatA
     swapped = len(tails_once) < len(heads_once)
     rows, sources, column = (heads, tails_once, tail) if swapped else (tails, heads_once, head)
     if heads.shape != tails.shape:  # few columns, of which most is asked for
-        made = np.concatenate([columns(some) for some in _blocks(sources)], axis=1)
+        made = np.concatenate([columns(sources[k : k + BLOCK]) for k in range(0, len(sources), BLOCK)], axis=1)
         return made[rows, column.reshape((tails if swapped else heads).shape)].astype(np.float64), swapped
     rows, column = rows.ravel(), column.ravel()
-    order = np.argsort(column, kind="stable")
     found = np.empty(rows.shape)
-    for number, some in enumerate(_blocks(sources)):
-        start = number * BLOCK
-        low, high = np.searchsorted(column[order], (start, start + BLOCK))
-        members = order[low:high]
-        found[members] = columns(some)[rows[members], column[members] - start]
+    for start, stop, members in batches(column, len(sources), BLOCK):
+        found[members] = columns(sources[start:stop])[rows[members], column[members] - start]
     return found.reshape(heads.shape), swapped
-
-
-def _blocks(entities: IntArray) -> Iterator[IntArray]:
-    for start in range(0, len(entities), BLOCK):
-        yield entities[start : start + BLOCK]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -66,15 +65,6 @@ def joined(side: Side, pairs: IntArray, rows: IntArray, ids: IntArray) -> IntArr
         triples[:, COLUMN[other]] = values[rows]
     triples[:, COLUMN[side]] = ids
     return triples
-
-
-def batches(row: IntArray, number: int, step: int) -> Iterator[tuple[int, int, IntArray]]:
-    """Return some ``step`` of a ``number`` of rows at a time: from, to, and what is in them by its ``row`` ``(m,)``."""
-    order = np.argsort(row, kind="stable")
-    bounds = np.searchsorted(row[order], np.arange(number + 1))
-    for start in range(0, number, step):
-        stop = min(start + step, number)
-        yield start, stop, order[bounds[start] : bounds[stop]]
 
 
 def filter_side(split: Split, side: Side, *, empty_slots: bool) -> Filtered:

@@ -31,8 +31,9 @@ from mtbench.names import (
     TripleScorer,
 )
 from mtbench.ranking.again import Asked
-from mtbench.ranking.filtered import batches, fixed, joined
+from mtbench.ranking.filtered import fixed, joined
 from mtbench.ranking.ranks import Counts, accept, accept_rows
+from mtbench.statistics.ragged import batches
 
 METHODS: Mapping[Side, str] = {
     "head": "score_heads(relations, tails)",

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from mtbench.data.splits import Split, unique
 from mtbench.names import HEAD, RELATION, TAIL, FloatArray, IntArray
 from mtbench.statistics.ragged import counted, looked_up
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,3 +110,14 @@ class Doubled:
         keys = self.sources * self.num_entities + self.targets
         order = np.argsort(keys, kind="stable")
         return keys[order], self.slots[order]
+
+    @cached_property
+    def links(self) -> csr_array:
+        """The simple undirected graph: 1 wherever an edge links two different entities, float32 ``(N, N)``."""
+        from scipy.sparse import csr_array
+
+        ends = self.loopless.sources, self.loopless.targets
+        size = self.num_entities
+        found = csr_array((np.ones(len(ends[0]), dtype=np.float32), ends), shape=(size, size))
+        found.data[:] = 1
+        return found

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from mtbench.names import FloatArray, IntArray
@@ -51,3 +53,12 @@ def largest(values: FloatArray, owner: IntArray, number: int) -> FloatArray:
         first = np.flatnonzero(np.diff(owner, prepend=-1))
         found[owner[first]] = np.maximum.reduceat(values, first)
     return found
+
+
+def batches(row: IntArray, number: int, step: int) -> Iterator[tuple[int, int, IntArray]]:
+    """Return some ``step`` of a ``number`` of rows at a time: from, to, and what is in them by its ``row`` ``(m,)``."""
+    order = np.argsort(row, kind="stable")
+    bounds = np.searchsorted(row[order], np.arange(number + 1))
+    for start in range(0, number, step):
+        stop = min(start + step, number)
+        yield start, stop, order[bounds[start] : bounds[stop]]

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from mtbench.names import HEAD, TAIL, FloatArray, IntArray
 from mtbench.statistics.doubled import Doubled
+from mtbench.statistics.ragged import batches
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -27,20 +28,17 @@ class Walks:
     """Random walks on the undirected graph, an edge wherever a triple links two different entities."""
 
     def __init__(self, graph: Doubled) -> None:
-        self.graph = graph.loopless
+        self.graph = graph
 
     @cached_property
     def _step(self) -> tuple[csr_array, FloatArray]:
         """The probability of a step to each entity (row) from each other (column), and the degrees ``(N,)``."""
         from scipy.sparse import csr_array
 
-        graph = self.graph
-        size = graph.num_entities
-        links = csr_array((np.ones(len(graph.sources)), (graph.sources, graph.targets)), shape=(size, size))
-        links.data[:] = 1
-        degrees: FloatArray = np.maximum(links.sum(axis=0), 1)
+        links = self.graph.links
+        degrees = np.maximum(links.sum(axis=0), 1).astype(np.float64)
         shares = (1 / degrees)[links.indices].astype(np.float32)
-        return csr_array((shares, links.indices, links.indptr), shape=(size, size)), degrees
+        return csr_array((shares, links.indices, links.indptr), shape=links.shape), degrees
 
     def walks(self, triples: IntArray) -> FloatArray:
         """Return log(p_k / degree of the tail * volume + .001) of each triple for walks of k steps, ``(m, 4)``.
@@ -56,11 +54,9 @@ class Walks:
         begin = np.where(turned, triples[:, TAIL], triples[:, HEAD])
         end = np.where(turned, triples[:, HEAD], triples[:, TAIL])
         sources, column = np.unique(begin, return_inverse=True)
-        order = np.argsort(column, kind="stable")
         found = np.empty((len(triples), len(LENGTHS)))
-        for start in range(0, len(sources), BLOCK):
-            low, high = np.searchsorted(column[order], (start, start + BLOCK))
-            members, some = order[low:high], sources[start : start + BLOCK]
+        for start, stop, members in batches(column, len(sources), BLOCK):
+            some = sources[start:stop]
             weights: NDArray[np.float32] = np.zeros((self.graph.num_entities, len(some)), dtype=np.float32)
             weights[some, np.arange(len(some))] = 1
             for length in range(1, LENGTHS[-1] + 1):
