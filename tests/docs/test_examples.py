@@ -33,6 +33,8 @@ NOT_RUN = {
     "mtbench contamination wikitopics-mt1/health --against mine.parquet": "the graph is the reader's",
     "mtbench floors --all --protocol all --protocol dual-tail --protocol dual-head --vocabulary all --json": "minutes",
     "mtbench run isdea --dataset metafam --paper": "trains for minutes, and needs PyTorch",
+    "mtbench run tally --dataset metafam": "needs PyTorch",
+    "mtbench run tally-adapted --dataset metafam": "needs PyTorch",
     "mtbench transfer my-topics --model mine.module:Model": "the datasets and the model are the reader's",
     "mtbench transfer v1 --model mtdea --set tasks=4 --vocabulary slots --out matrix": "trains for hours",
     "mtbench transfer v1 --topics art,people,health,taxonomy": "trains for hours",
