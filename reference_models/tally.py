@@ -25,6 +25,9 @@ from reference_models.training.recipe import Hyperparameters, read
 UNSEEN = -1e9
 """The score of a relation without an observable triple: nothing is known of it, and it ranks last."""
 
+AT_ONCE = 4096
+"""Triples that the network scores together: what it computes for them stays in the processor's cache."""
+
 WARM_UP, BEGIN, END = 0.3, 1 / 25, 1e-4
 """The learning rate rises over this share of all steps from, and then falls to, these shares of its highest value."""
 
@@ -129,7 +132,8 @@ class TallyScores:
         self._network.eval()
         features = torch.from_numpy(self._statistics.of(triples))
         with one_thread(), torch.no_grad():
-            found: Tensor = self._network(features.to(self._device)).cpu()
+            parts = [self._network(part.to(self._device)).cpu() for part in features.split(AT_ONCE)]
+        found = torch.cat(parts) if parts else features.new_empty(0)
         return found.masked_fill(torch.from_numpy(~self._seen[triples[:, RELATION]]), UNSEEN)
 
 

@@ -5,7 +5,7 @@ Both ends of a triple are asked: the head for the relation, the tail for its inv
 
 from __future__ import annotations
 
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 
@@ -16,6 +16,12 @@ from mtbench.statistics.ragged import counted, largest, spread, sums
 
 WINDOW = 1.4
 """Counts up to so many times larger or smaller are pooled in a Good-Turing rate."""
+
+OF_ONE = 8
+"""Statistics of an entity and a slot."""
+
+KEPT = 1 << 20
+"""Entities times slots whose statistics are kept, 64 bytes each."""
 
 HALF_NAMES = (
     "count of head",
@@ -52,6 +58,13 @@ class Ends:
     def __init__(self, graph: Doubled) -> None:
         self.graph = graph
 
+        @lru_cache(max(1, KEPT // max(1, graph.num_entities)))
+        def of_all(slot: int) -> FloatArray:
+            every = np.arange(graph.num_entities)
+            return self._computed(every, np.full_like(every, slot))
+
+        self._of_all = of_all
+
     def half_links_and_types(self, triples: IntArray) -> FloatArray:
         """Return the statistics of both half-links of each triple and of their fit, ``(m, 23)``, `HALF_NAMES` first.
 
@@ -66,26 +79,41 @@ class Ends:
         """
         head, relation, tail = triples.T
         inverse = relation + self.graph.relations
-        ends = np.stack((self._of(head, relation), self._of(tail, inverse)), axis=2)
+        ends = np.stack((self._of(head, relation), self._of(tail, inverse)), axis=1)
         turned_head, turned_tail = self._of(head, inverse), self._of(tail, relation)
-        count, rate, share = ends[:, 0], ends[:, 1], ends[:, 2]
-        size = np.log1p(self.graph.slot_edges[relation])
-        half = (count, rate, rate.sum(axis=1) - size, count - size[:, None], share)
-        fit = ends[:, 3:].reshape(len(triples), 2 * (ends.shape[1] - 3))
-        return np.column_stack((*half, fit, turned_head[:, [3, 0]], turned_tail[:, [3, 0]]))
+        count, rate, share = ends[:3]
+        size = np.log1p(self.graph.slot_edges)[relation]
+        half = (count, rate, (rate.sum(axis=0) - size)[None], count - size, share)
+        turned = (turned_head[[3, 0]], turned_tail[[3, 0]])
+        return np.concatenate((*half, *ends[3:], *turned)).T
 
     def _of(self, entities: IntArray, slots: IntArray) -> FloatArray:
         """Return for entities and slots ``(m,)``: log count, log rate, share; regression raw and as lift, naive Bayes,
-        largest and smallest conditional, ``(m, 8)``; computed once for each different pair.
+        largest and smallest conditional, ``(8, m)``; computed once for each different pair.
+
+        Slots asked of many entities, as in whole rows of candidates, are computed for all, and some are kept.
         """
-        keys = entities * self.graph.num_slots + slots
+        found = np.empty((OF_ONE, len(slots)))
+        every = self.graph.num_entities
+        often = np.bincount(slots, minlength=self.graph.num_slots) > every // 2
+        if every > KEPT:
+            often[:] = False
+        for slot in np.flatnonzero(often).tolist():
+            rows = np.flatnonzero(slots == slot)
+            found[:, rows] = self._of_all(slot)[:, entities[rows]]
+        rows = np.flatnonzero(~often[slots])
+        keys = entities[rows] * self.graph.num_slots + slots[rows]
         known = unique(keys)
-        entities, slots = np.divmod(known, self.graph.num_slots)
+        place = np.searchsorted(known, keys)
+        found[:, rows] = self._computed(*np.divmod(known, self.graph.num_slots))[:, place]
+        return found
+
+    def _computed(self, entities: IntArray, slots: IntArray) -> FloatArray:
         counts = self.graph.count(entities, slots)
         out, into = self.graph.degrees
         degree = np.where(slots < self.graph.relations, out[entities], into[entities])
         found = (np.log1p(counts), self._log_rates(slots, counts), counts / (1 + degree), *self._types(entities, slots))
-        return np.stack(found, axis=1)[np.searchsorted(known, keys)]
+        return np.stack(found)
 
     @cached_property
     def _counts_of_counts(self) -> tuple[IntArray, IntArray, IntArray, int]:

@@ -49,5 +49,9 @@ class Statistics:
         found = np.empty((len(triples), WIDTH), dtype=np.float32)
         for start in range(0, len(triples), BATCH):
             batch = triples[start : start + BATCH]
-            found[start : start + BATCH] = np.concatenate([part(batch) for part in self._parts], axis=1)
+            column = 0
+            for part in self._parts:
+                values = part(batch)
+                found[start : start + BATCH, column : column + values.shape[1]] = values
+                column += values.shape[1]
         return found
