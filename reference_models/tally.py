@@ -9,9 +9,11 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from mtbench.data.splits import Split
+from mtbench.errors import UsageError
 from mtbench.experiments.models import Context
 from mtbench.names import RELATION, IntArray
 from mtbench.statistics.features import WIDTH, Statistics
@@ -102,6 +104,15 @@ class TallyModel(ReferenceModel[Recipe]):
             self._learn(ADAPTATION, observable, self.recipe.adaptation_epochs)
         return TallyScores(self.network, observable, self._device)
 
+    def restored(self, train: Split, observable: Split) -> TallyScores:
+        """Return the scorer of a finished run from its checkpoints; raises `UsageError` where there are none."""
+        stage, graph = (ADAPTATION, observable) if self.recipe.adaptation_epochs else ("train", train)
+        checkpoints = self._checkpoints(graph)
+        state = State(self.network, None, torch.optim.AdamW(self.network.parameters()))
+        if checkpoints is None or not checkpoints.restore(stage, state):
+            raise UsageError(f"{self.name} has no checkpoint of the stage {stage}: train it again with mtbench run")
+        return TallyScores(self.network, observable, self._device)
+
     def _learn(self, stage: str, graph: Split, epochs: int) -> None:
         recipe = self.recipe
         shares = np.linspace(recipe.least, recipe.most, recipe.masks)
@@ -124,16 +135,19 @@ class TallyScores:
 
     def __init__(self, network: Ranker, observable: Split, device: torch.device) -> None:
         self._network, self._device = network, device
-        self._statistics = Statistics(observable)
+        self.statistics = Statistics(observable)
         self._seen = np.bincount(observable.graph[:, RELATION], minlength=observable.relation_slots) > 0
 
     def score(self, triples: IntArray) -> Tensor:
         """Return the scores ``(m,)`` of triples ``(m, 3)``."""
+        return self.score_statistics(self.statistics.of(triples), triples)
+
+    def score_statistics(self, statistics: NDArray[np.float32], triples: IntArray) -> Tensor:
+        """Return the scores ``(m,)`` that triples ``(m, 3)`` would have with these statistics ``(m, WIDTH)``."""
         self._network.eval()
-        features = torch.from_numpy(self._statistics.of(triples))
         with one_thread(), torch.no_grad():
-            parts = [self._network(part.to(self._device)).cpu() for part in features.split(AT_ONCE)]
-        found = torch.cat(parts) if parts else features.new_empty(0)
+            split = torch.from_numpy(statistics).split(AT_ONCE)
+            found = torch.cat([self._network(part.to(self._device)).cpu() for part in split])
         return found.masked_fill(torch.from_numpy(~self._seen[triples[:, RELATION]]), UNSEEN)
 
 

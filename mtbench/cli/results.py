@@ -33,7 +33,20 @@ def show(
         ),
     ] = None,
     dataset: Annotated[
-        str | None, typer.Option(metavar="DIR", help="For --by: the dataset of runs on one that is not released.")
+        str | None,
+        typer.Option(metavar="DIR", help="For --by and --explain: the dataset of runs on one that is not released."),
+    ] = None,
+    explain: Annotated[
+        bool,
+        typer.Option(
+            "--explain", help="Say why a run of tally ranked some targets so, and draw what its families are worth."
+        ),
+    ] = False,
+    target: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar='"HEAD RELATION TAIL"', help="For --explain: a target; may be repeated.  [default: a few]"
+        ),
     ] = None,
     format: options.TableFormat = "text",  # noqa: A002
     metric: Annotated[str, typer.Option(help="For several runs --by, and for pictures: mr, mrr, hits@1 ...")] = "mrr",
@@ -52,6 +65,8 @@ def show(
     Example: mtbench show runs/* --format markdown
 
     Example: mtbench show runs/a runs/b --plot models.png --kind models
+
+    Example: mtbench show runs/tally-metafam-seed0 --explain --plot importance.png
     """
     from mtbench.data.loading import load
     from mtbench.names import METRICS
@@ -62,9 +77,18 @@ def show(
     options.check_output(format, plot=plot)
     if metric not in METRICS:
         raise UnknownNameError("metric", metric, METRICS)
+    if explain:
+        if len(runs) > 1 or by is not None or kind is not None or format != "text":
+            raise UsageError(
+                "--explain explains one run, in text or --json: leave out other runs, --by, --kind, --format"
+            )
+        _explain(find(Path(runs[0])), target or [], dataset, plot, as_json=as_json)
+        return
+    if target:
+        raise UsageError(f'--target is for --explain: mtbench show {runs[0]} --explain --target "{target[0]}"')
     drawing = _kind(kind, by, plot, len(runs))
     if dataset is not None and by is None:
-        raise UsageError("--dataset is for --by STRATUM, which sorts targets by their graph")
+        raise UsageError("--dataset is for --by STRATUM, which sorts targets by their graph, and for --explain")
     results = [load_run(find(Path(name))) for name in dict.fromkeys(runs)]
     given = load(dataset) if dataset is not None else None
     strata = [result.by(by, split=given) for result in results] if by is not None else []
@@ -76,6 +100,22 @@ def show(
         say(_text(results, strata, format, metric))
         if plot is not None and format == "text":
             say(f"\n{plot} shows the {drawing}")
+
+
+def _explain(run: Path, targets: Sequence[str], dataset: str | None, plot: Path | None, *, as_json: bool) -> None:
+    from mtbench.data.loading import load
+    from mtbench.experiments.explaining import explain
+    from mtbench.experiments.plots import draw_importance
+
+    found = explain(run, targets, load(dataset) if dataset is not None else None)
+    if plot is not None:
+        draw_importance(found, plot)
+    if as_json:
+        say_json(asdict(found))
+        return
+    say(str(found))
+    if plot is not None:
+        say(f"\n{plot} shows what the families are worth")
 
 
 def _kind(kind: str | None, by: str | None, plot: Path | None, number: int) -> str:

@@ -9,11 +9,15 @@ from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Protocol, TypeAlias, runtime_checkable
 
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
 from mtbench.data.catalog import Parameter
 from mtbench.data.splits import Split
 from mtbench.errors import MissingExtraError, UnknownNameError, UsageError
-from mtbench.names import FloatArray, Scorer
+from mtbench.names import FloatArray, IntArray, Scorer
 from mtbench.results.runs import Regime
+from mtbench.statistics.features import Statistics
 
 GROUP = "mtbench.models"
 
@@ -61,7 +65,7 @@ class Model(Protocol):
 
     ``hyperparameters`` and ``device`` are recorded in the result. A model never sees the test targets:
     ``scorer`` is handed the test split without them and may adapt to its observable triples. What else it
-    can tell is optional: `TellsHistory`, `TellsAssignments`, `TellsMemory`.
+    can tell is optional: `TellsHistory`, `TellsAssignments`, `TellsMemory`, `ExplainsScores`.
     """
 
     name: str
@@ -113,6 +117,28 @@ class TellsMemory(Protocol):
 
     def peak_memory(self) -> int | None:
         """Return the most bytes it held there at once, None where the process's own memory counts."""
+        ...
+
+
+class StatisticsScorer(Protocol):
+    """A scorer to which a triple is its ``statistics`` and nothing else."""
+
+    statistics: Statistics
+
+    def score_statistics(self, statistics: NDArray[np.float32], triples: IntArray, /) -> ArrayLike:
+        """Return the scores ``(m,)`` that triples ``(m, 3)`` would have with these statistics ``(m, WIDTH)``."""
+        ...
+
+
+@runtime_checkable
+class ExplainsScores(Protocol):
+    """Optional: a model that scores by `mtbench.statistics` alone, for ``mtbench show RUN --explain``."""
+
+    def restored(self, train: Split, observable: Split) -> StatisticsScorer:
+        """Return what `Model.scorer` returned in the run whose checkpoints are in the workdir, without training.
+
+        Nothing is written there. Raises `UsageError` where they are not those of this model on these graphs.
+        """
         ...
 
 

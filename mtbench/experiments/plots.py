@@ -1,4 +1,4 @@
-"""Pictures of a training, of relations in tasks, and of a transfer matrix."""
+"""Pictures of a training, of relations in tasks, of a transfer matrix, and of what families of statistics are worth."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from mtbench.data.splits import Split
+from mtbench.experiments.explaining import REPEATS, WORDS, Explanation
 from mtbench.experiments.matrix import Matrix
 from mtbench.experiments.models import Assignment
 from mtbench.files import pictures
@@ -144,3 +145,29 @@ def draw(matrix: Matrix, path: Path) -> None:
         axes.spines[:].set_visible(False)
         figure.colorbar(drawn, ax=axes, shrink=0.8, pad=0.02, label="MRR")
         axes.set_title(pictures.literal(f"{matrix.model}\n{matrix.name}"), fontsize=11, fontweight="bold")
+
+
+def draw_importance(found: Explanation, path: Path) -> None:
+    """Draw how much the MRR falls where a family of statistics is permuted, a bar each, the largest on top.
+
+    The black line in a bar is the standard deviation over the permutations. Raises the errors of
+    `mtbench.files.pictures.page`.
+    """
+    names, means, deviations = zip(*reversed(found.importance.ordered), strict=True)
+    with pictures.page(path, 7, 1.5 + 0.32 * len(names)) as figure:
+        axes = figure.subplots()
+        labels = [WORDS.get(name, name) for name in names]
+        line = {"ecolor": "black", "elinewidth": 1.2, "capsize": 3}
+        axes.barh(labels, means, xerr=deviations, height=0.66, color=COLOURS[0], error_kw=line)
+        for place, (mean, deviation) in enumerate(zip(means, deviations, strict=True)):
+            end = max(mean, 0) + deviation
+            axes.annotate(
+                f"{mean:.3f}", (end, place), xytext=(5, 0), textcoords="offset points", fontsize=9, va="center"
+            )
+        title = (
+            f"{pictures.literal(found.title)}\nMRR {found.importance.mrr:.3f} over {found.importance.targets:,} targets"
+        )
+        below = f"Fall of the MRR where a family is permuted within each list\nmean and standard deviation of {REPEATS}"
+        pictures.plain(axes, title, below, "")
+        axes.margins(x=0.12)
+        axes.grid(visible=False, axis="y")

@@ -9,7 +9,7 @@ import numpy as np
 from mtbench.data.splits import unique
 from mtbench.names import HEAD, RELATION, TAIL, FloatArray, IntArray
 from mtbench.statistics.doubled import Doubled
-from mtbench.statistics.pairs import SURE
+from mtbench.statistics.pairs import SURE, Rule
 from mtbench.statistics.ragged import counted, largest, looked_up, ranges, spread, sums
 
 MOST = 64
@@ -105,3 +105,21 @@ class Associations:
         keys = graph.sources * graph.num_slots + graph.slots
         place, owner = spread(*ranges(keys, others * graph.num_slots + graph.inverse(slots)))
         return owner, graph.targets[place]
+
+    def behind(self, triple: IntArray) -> list[Rule]:
+        """Return the rules behind one triple ``(3,)``, the head's and then the tail's, each the surest first."""
+        head, relation, tail = triple[[HEAD]], triple[[RELATION]], triple[[TAIL]]
+        return self._behind(head, relation, tail, "head") + self._behind(
+            tail, relation + self.graph.relations, head, "tail"
+        )
+
+    def _behind(self, entity: IntArray, slot: IntArray, other: IntArray, end: str) -> list[Rule]:
+        starts, features, having = self._features
+        own, _ = spread(starts[entity], starts[entity + 1])
+        asked = slot * self.graph.num_entities + other
+        _, members = self._members(asked)
+        place, _ = spread(starts[members], starts[members + 1])
+        both = looked_up(*counted(features[place]), features[own])
+        both[features[own] == asked] = 0
+        bodies = np.stack(np.divmod(features[own], self.graph.num_entities), axis=1)
+        return Rule.surest_first("assoc", bodies, both, having[own], 1, end)

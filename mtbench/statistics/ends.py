@@ -12,6 +12,7 @@ import numpy as np
 from mtbench.data.splits import unique
 from mtbench.names import FloatArray, IntArray
 from mtbench.statistics.doubled import Doubled
+from mtbench.statistics.pairs import Rule
 from mtbench.statistics.ragged import counted, largest, spread, sums
 
 WINDOW = 1.4
@@ -176,3 +177,17 @@ class Ends:
         apart = other != asked
         owner, shares = owner[apart], shares[apart]
         return regression, lift, bayes, largest(shares, owner, number), 1 - largest(1 - shares, owner, number)
+
+    def behind(self, triple: IntArray) -> list[Rule]:
+        """Return of how many entities with another slot of one triple's ends also have the slot that it gives them.
+
+        The rules of the head, then those of the tail: its largest conditional first, its smallest last.
+        """
+        head, relation, tail = triple.tolist()
+        starts, found = self.graph.slot_starts, list[Rule]()
+        for entity, slot, end in ((head, relation, "head"), (tail, relation + self.graph.relations, "tail")):
+            other = self.graph.half_links[1][starts[entity] : starts[entity + 1]]
+            other = other[other != slot]
+            both, there = (self._together[other, column].astype(np.int64) for column in (slot, other))
+            found += Rule.surest_first("type", other[:, None], both, there, 3, end)
+        return found

@@ -8,9 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mtbench.data.splits import Split
-from mtbench.names import FloatArray, IntArray
+from mtbench.names import HEAD, RELATION, TAIL, FloatArray, IntArray
 from mtbench.statistics import associations, ends, pairs, paths, sizes, walks
 from mtbench.statistics.doubled import Doubled
+from mtbench.statistics.pairs import Rule
 
 FAMILIES: Mapping[str, Sequence[str]] = {
     "half": ends.HALF_NAMES,
@@ -33,14 +34,17 @@ class Statistics:
     """The statistics of one graph, each computed from its observable triples when it is first needed."""
 
     def __init__(self, observable: Split) -> None:
-        graph = Doubled.of(observable)
+        self._graph = graph = Doubled.of(observable)
+        end, pair, path = ends.Ends(graph), pairs.Pairs(graph), paths.Paths(graph)
+        association = associations.Associations(graph)
+        self._behind = end.behind, pair.behind, path.behind, association.behind
         self._parts: Sequence[Callable[[IntArray], FloatArray]] = (
-            ends.Ends(graph).half_links_and_types,
+            end.half_links_and_types,
             lambda triples: sizes.relation_sizes(graph, triples),
             lambda triples: sizes.degrees(graph, triples),
-            pairs.Pairs(graph).rules,
-            paths.Paths(graph).rules,
-            associations.Associations(graph).rules,
+            pair.rules,
+            path.rules,
+            association.rules,
             walks.Walks(graph).walks,
         )
 
@@ -55,3 +59,13 @@ class Statistics:
                 found[start : start + BATCH, column : column + values.shape[1]] = values
                 column += values.shape[1]
         return found
+
+    def rules(self, triple: IntArray) -> list[Rule]:
+        """Return the rules behind the statistics of one triple ``(3,)``, family by family, the surest first."""
+        return [rule for behind in self._behind for rule in behind(triple)]
+
+    def half_links(self, triple: IntArray) -> tuple[int, int, int]:
+        """Return of the relation of a triple ``(3,)`` the triples with its head, with its tail, and all."""
+        slots = np.array([triple[RELATION], triple[RELATION] + self._graph.relations])
+        head, tail = self._graph.count(triple[[HEAD, TAIL]], slots).tolist()
+        return head, tail, int(self._graph.slot_edges[slots[0]])

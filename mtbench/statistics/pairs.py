@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
+from mtbench.data.splits import Split
 from mtbench.names import HEAD, RELATION, TAIL, FloatArray, IntArray
 from mtbench.statistics.doubled import Doubled
 from mtbench.statistics.ragged import largest, ranges, spread, sums
@@ -14,6 +16,49 @@ SURE = 0.99
 """The largest confidence that a noisy-or counts: one rule alone never settles it."""
 
 NAMES = ("confidence", "noisy-or", "lift", "coverage", "edges forward", "edges backward")
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A rule behind a triple: it holds in ``hits`` of the ``cases`` of its body, smoothed the ``confidence``.
+
+    The body is one slot (``pair``) or two (``path``) between both ends; or of one ``end`` another slot (``type``), or a
+    slot and the entity it leads to (``assoc``).
+    """
+
+    family: str
+    body: tuple[int, ...]
+    hits: int
+    cases: int
+    confidence: float
+    end: str = ""
+
+    @classmethod
+    def surest_first(
+        cls, family: str, bodies: IntArray, hits: IntArray, cases: IntArray, prior: int, end: str = ""
+    ) -> list[Rule]:
+        """Return the rules of bodies ``(n, k)``, of confidence hits / (cases + prior)."""
+        rows = zip(bodies.tolist(), hits.tolist(), cases.tolist(), (hits / (cases + prior)).tolist(), strict=True)
+        found = [cls(family, tuple(body), hit, case, sure, end) for body, hit, case, sure in rows]
+        return sorted(found, key=lambda rule: (-rule.confidence, -rule.hits, rule.body))
+
+    def named(self, split: Split, triple: IntArray) -> tuple[str, str]:
+        """Return the name of the end that the rule is of, if it is of one, and what it says of a triple ``(3,)``."""
+
+        def slot(number: int) -> str:
+            inverse = number >= split.relation_slots
+            return f"{split.relation_name(number - split.relation_slots * inverse)}{'^-1' * inverse}"
+
+        turned = self.end == "tail"
+        goal = slot(int(triple[RELATION]) + split.relation_slots * turned)
+        entity, other = split.entities[triple[[TAIL, HEAD] if turned else [HEAD, TAIL]]].tolist()
+        if self.family == "pair":
+            return "", f"{slot(self.body[0])}(h, t) => {goal}"
+        if self.family == "path":
+            return "", f"{', '.join(map(slot, self.body))} => {goal}"
+        if self.family == "type":
+            return entity, f"({slot(self.body[0])}, ?) => ({goal}, ?)"
+        return entity, f"({slot(self.body[0])}, {split.entities[self.body[1]]}) => ({goal}, {other})"
 
 
 class Pairs:
@@ -61,3 +106,12 @@ class Pairs:
             ),
             axis=1,
         )
+
+    def behind(self, triple: IntArray) -> list[Rule]:
+        """Return the rules behind one triple ``(3,)``, the surest first."""
+        graph = self.graph
+        keys, slots = graph.by_pair
+        place, _ = spread(*ranges(keys, triple[[HEAD]] * graph.num_entities + triple[[TAIL]]))
+        other = slots[place][slots[place] != triple[RELATION]]
+        both = self._together[other, triple[RELATION]].astype(np.int64)
+        return Rule.surest_first("pair", other[:, None], both, graph.slot_edges[other], 3)

@@ -9,7 +9,7 @@ import numpy as np
 from mtbench.data.splits import unique
 from mtbench.names import HEAD, RELATION, TAIL, FloatArray, IntArray
 from mtbench.statistics.doubled import Doubled
-from mtbench.statistics.pairs import SURE
+from mtbench.statistics.pairs import SURE, Rule
 from mtbench.statistics.ragged import counted, largest, looked_up, ranges, spread, sums
 
 NAMES = ("confidence", "log confidence", "noisy-or", "lift", "coverage", "all coverage", "paths", "bodies")
@@ -101,3 +101,10 @@ class Paths:
             ),
             axis=1,
         )
+
+    def behind(self, triple: IntArray) -> list[Rule]:
+        """Return the rules behind one triple ``(3,)``, the surest first."""
+        _, body, _ = self.bodies(triple[[HEAD]], triple[[TAIL]])
+        closed = looked_up(*self._closed, body * self.graph.relations + triple[RELATION])
+        bodies = np.stack(np.divmod(body, self.graph.num_slots), axis=1)
+        return Rule.surest_first("path", bodies, closed, self._totals[body].astype(np.int64), 5)

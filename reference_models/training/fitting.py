@@ -60,15 +60,7 @@ class ReferenceModel(Generic[Kind]):
         validate: Callable[[], float] | None,
     ) -> None:
         """Run the loop on a stage, from its checkpoint on where the run has one."""
-        identity = {
-            "model": self.name,
-            "seed": self.context.seed,
-            "dataset": split.dataset,
-            "content_sha256": split.content_sha256,
-            **self.hyperparameters,
-            **self.trained_as,
-        }
-        checkpoints = Checkpoints(self.context.workdir, identity) if self.context.workdir else None
+        checkpoints = self._checkpoints(split)
         if checkpoints:
             checkpoints.restore(stage, state)
         restored = state.epoch
@@ -86,6 +78,18 @@ class ReferenceModel(Generic[Kind]):
         if checkpoints and state.epoch > restored:
             checkpoints.save(stage, state, finished=True)
         self._histories[stage] = state.history
+
+    def _checkpoints(self, split: Split) -> Checkpoints | None:
+        """Return the checkpoints of what is learned on a split, None where the run keeps none."""
+        identity = {
+            "model": self.name,
+            "seed": self.context.seed,
+            "dataset": split.dataset,
+            "content_sha256": split.content_sha256,
+            **self.hyperparameters,
+            **self.trained_as,
+        }
+        return Checkpoints(self.context.workdir, identity) if self.context.workdir else None
 
     def history(self) -> Mapping[str, Sequence[Mapping[str, float]]]:
         """Return the records of all epochs of ``train`` and, where the model adapts, of ``adapt``."""

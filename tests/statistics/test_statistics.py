@@ -265,3 +265,64 @@ def test_statistics_of_a_release_keep_their_values_under_other_names(mirror):
     asked = np.stack((nodes[triples[:, 0]], slots[triples[:, 1]], nodes[triples[:, 2]]), axis=1)
     renamed = Statistics(replace(split, graph=other, targets=other[:0]))
     np.testing.assert_allclose(renamed.of(asked), Statistics(split).of(triples), rtol=1e-5, atol=1 / 256 + 1e-5)
+
+
+LARGEST = {
+    ("type", "head"): "largest conditional of head",
+    ("type", "tail"): "largest conditional of tail",
+    ("pair", ""): "confidence",
+    ("path", ""): "confidence",
+    ("assoc", "head"): "confidence of head",
+    ("assoc", "tail"): "confidence of tail",
+}
+
+
+def confidence(family, hits, cases):
+    return hits / (cases + {"type": 3, "pair": 3, "path": 5, "assoc": 1}[family])
+
+
+def listed(plain, h, r, t):
+    """Return the rules behind a triple by a plain loop, as (family, end, body, hits, cases)."""
+    back = r + plain.relations
+    for end, e, q in (("head", h, r), ("tail", t, back)):
+        for s in plain.has[e]:
+            if s != q:
+                yield "type", end, (s,), plain.both(s, q), plain.owners[s]
+    for q in plain.between.get((h, t), set()) - {r}:
+        yield "pair", "", (q,), sum({q, r} <= slots for slots in plain.between.values()), plain.size[q]
+    everywhere, joined = plain.everywhere
+    for body in {(q, p) for e, q, _, p, z in plain.steps if (e, z) == (h, t)}:
+        closed = sum(s == r and a != b and (a, *body, b) in joined for a, s, b in plain.triples)
+        yield "path", "", body, closed, everywhere[body]
+    for end, e, goal in (("head", h, (r, t)), ("tail", t, (back, h))):
+        for feature in plain.features(e):
+            both = len(plain.having(*feature) & plain.having(*goal)) if feature != goal else 0
+            yield "assoc", end, feature, both, len(plain.having(*feature))
+
+
+@settings(max_examples=12)
+@given(split=splits(), seed=st.integers(0, 99))
+def test_rules_are_those_of_a_plain_loop_and_the_first_has_the_largest_confidence(split, seed):
+    statistics, plain = Statistics(split.observable()), Plain(split)
+    triples = some(split, seed, number=4)
+    for triple, values in zip(triples, statistics.of(triples), strict=True):
+        rules = statistics.rules(triple)
+        found = [(rule.family, rule.end, rule.body, rule.hits, rule.cases) for rule in rules]
+        assert sorted(found) == sorted(listed(plain, *triple.tolist()))
+        for (family, end), name in LARGEST.items():
+            own = [rule.confidence for rule in rules if (rule.family, rule.end) == (family, end)]
+            assert own == sorted(own, reverse=True)
+            place = PLACES[family][FAMILIES[family].index(name)]
+            assert np.float32(max(own, default=0)) == values[place]
+            if family == "type":
+                assert np.float32(min(own, default=1)) == pytest.approx(values[place + 2])
+        assert all(rule.confidence == confidence(rule.family, rule.hits, rule.cases) for rule in rules)
+
+
+@settings(max_examples=5)
+@given(split=splits())
+def test_half_links_of_a_triple_are_counted(split):
+    statistics, plain = Statistics(split.observable()), Plain(split)
+    for h, r, t in some(split, 0, number=4).tolist():
+        expected = plain.c[h, r], plain.c[t, r + plain.relations], plain.size[r]
+        assert statistics.half_links(np.array((h, r, t))) == expected
