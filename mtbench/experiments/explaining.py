@@ -174,11 +174,9 @@ def explain(directory: Path, targets: Sequence[str] = (), data: Dataset | None =
 
 def _model(result: Result, directory: Path) -> ExplainsScores:
     """Return the model of a run, made as the run made it."""
-    name = result.run.model
+    name, instead = result.run.model, f"--explain is for runs of tally: mtbench run tally --dataset {result.dataset}"
     if ":" not in name and name not in models.names():
-        raise UsageError(
-            f"{directory} is a run of {name}, which is not installed here: {', '.join(models.names())} are"
-        )
+        raise UsageError(f"{directory} is a run of {name}, which no installed model is called; {instead}")
     make = models.factory(name)
     folders = (folder / CHECKPOINTS for folder in (directory, directory.parent))
     kept = next((folder for folder in folders if folder.is_dir()), None)
@@ -186,10 +184,7 @@ def _model(result: Result, directory: Path) -> ExplainsScores:
     with _remaking(result, directory):
         model: object = make(Context(result.dataset, result.run.seed, "cpu", kept, settings))
     if not isinstance(model, ExplainsScores):
-        raise UsageError(
-            f"{directory} is a run of {name}, which does not explain its scores; tally does: mtbench run tally "
-            f"--dataset {result.dataset}"
-        )
+        raise UsageError(f"{directory} is a run of {name}, which does not explain its scores; {instead}")
     if kept is None:
         raise UsageError(f"{directory} holds no checkpoints to remake the model from: {_again(result)}")
     return model

@@ -153,7 +153,8 @@ def draw_importance(found: Explanation, path: Path) -> None:
     The black line in a bar is the standard deviation over the permutations. Raises the errors of
     `mtbench.files.pictures.page`.
     """
-    names, means, deviations = zip(*reversed(found.importance.ordered), strict=True)
+    names, *figures = zip(*reversed(found.importance.ordered), strict=True)
+    means, deviations = np.array(figures)
     with pictures.page(path, 7, 1.5 + 0.32 * len(names)) as figure:
         axes = figure.subplots()
         labels = [WORDS.get(name, name) for name in names]
@@ -164,10 +165,13 @@ def draw_importance(found: Explanation, path: Path) -> None:
             axes.annotate(
                 f"{mean:.3f}", (end, place), xytext=(5, 0), textcoords="offset points", fontsize=9, va="center"
             )
-        title = (
-            f"{pictures.literal(found.title)}\nMRR {found.importance.mrr:.3f} over {found.importance.targets:,} targets"
-        )
+        title = pictures.literal(found.title).replace(", protocol", "\nprotocol")
+        title += f": MRR {found.importance.mrr:.3f} over {found.importance.targets:,} targets"
         below = f"Fall of the MRR where a family is permuted within each list\nmean and standard deviation of {REPEATS}"
         pictures.plain(axes, title, below, "")
-        axes.margins(x=0.12)
+        low, high = min(0, *(means - deviations)), max(1e-3, *(means + deviations))
+        axes.set_xlim(1.05 * low, high + 0.12 * (high - low))
+        axes.axvline(0, color="black", linewidth=0.8)
+        axes.spines["left"].set_visible(False)
+        axes.tick_params(axis="y", length=0)
         axes.grid(visible=False, axis="y")

@@ -35,6 +35,9 @@ NOT_RUN = {
     "mtbench run isdea --dataset metafam --paper": "trains for minutes, and needs PyTorch",
     "mtbench run tally --dataset metafam": "needs PyTorch",
     "mtbench run tally-adapted --dataset metafam": "needs PyTorch",
+    'mtbench show runs/tally-metafam-seed0 --explain --target "alina1317 motherOf julian1316" --plot importance.png': (
+        "needs PyTorch"
+    ),
     "mtbench transfer my-topics --model mine.module:Model": "the datasets and the model are the reader's",
     "mtbench transfer v1 --model mtdea --set tasks=4 --vocabulary slots --out matrix": "trains for hours",
     "mtbench transfer v1 --topics art,people,health,taxonomy": "trains for hours",
