@@ -105,11 +105,10 @@ def show(
 def _explain(run: Path, targets: Sequence[str], dataset: str | None, plot: Path | None, *, as_json: bool) -> None:
     from mtbench.data.loading import load
     from mtbench.experiments.explaining import explain
-    from mtbench.experiments.plots import draw_importance
 
     found = explain(run, targets, load(dataset) if dataset is not None else None)
     if plot is not None:
-        draw_importance(found, plot)
+        found.draw(plot)
     if as_json:
         say_json(asdict(found))
         return

@@ -16,6 +16,7 @@ from mtbench.data.splits import Dataset, NamedTriple, Split
 from mtbench.errors import UnknownNameError, UsageError, nearest
 from mtbench.experiments import models
 from mtbench.experiments.models import Context, ExplainsScores, StatisticsScorer
+from mtbench.experiments.plots import draw_falls
 from mtbench.experiments.run import CHECKPOINTS
 from mtbench.metrics import closed
 from mtbench.names import COLUMN, PARTS, BoolArray, Direction, FloatArray, IntArray, ScoreArray
@@ -133,9 +134,22 @@ class Explanation:
         """What was explained."""
         return f"{self.model} on {self.dataset} {self.split}, protocol {self.protocol}, {self.vocabulary} relations"
 
+    def draw(self, path: Path) -> None:
+        """Draw the importance into a PNG or SVG file; raises the errors of `mtbench.files.pictures.page`."""
+        found = self.importance
+        title = self.title.replace(", protocol", "\nprotocol")
+        draw_falls(
+            [(WORDS.get(name, name), mean, sd) for name, mean, sd in found.ordered],
+            f"{title}: MRR {found.mrr:.3f} over {found.targets:,} targets",
+            f"Fall of the MRR where a family is permuted within each list\nmean and standard deviation of {REPEATS}",
+            path,
+        )
+
     def __str__(self) -> str:
         found = self.importance
         lines = [f"{self.title}, candidate seed {self.candidate_seed}"]
+        if self.changed is None:
+            lines.append("the protocol of the run ranks among everything, dual lists some of it")
         if self.changed:
             lines.append(f"warning: {self.changed} targets rank otherwise than the run recorded, by rounding elsewhere")
         lines += [

@@ -1,4 +1,4 @@
-"""Pictures of a training, of relations in tasks, of a transfer matrix, and of what families of statistics are worth."""
+"""Pictures of a training, of relations in tasks, of a transfer matrix, and of what parts of a model are worth."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from mtbench.data.splits import Split
-from mtbench.experiments.explaining import REPEATS, WORDS, Explanation
 from mtbench.experiments.matrix import Matrix
 from mtbench.experiments.models import Assignment
 from mtbench.files import pictures
@@ -147,28 +146,21 @@ def draw(matrix: Matrix, path: Path) -> None:
         axes.set_title(pictures.literal(f"{matrix.model}\n{matrix.name}"), fontsize=11, fontweight="bold")
 
 
-def draw_importance(found: Explanation, path: Path) -> None:
-    """Draw how much the MRR falls where a family of statistics is permuted, a bar each, the largest on top.
+def draw_falls(falls: Sequence[tuple[str, float, float]], title: str, below: str, path: Path) -> None:
+    """Draw names with the mean and the standard deviation of a fall, a bar each, the first on top.
 
-    The black line in a bar is the standard deviation over the permutations. Raises the errors of
-    `mtbench.files.pictures.page`.
+    ``below`` says what falls, and by what. Raises the errors of `mtbench.files.pictures.page`.
     """
-    names, *figures = zip(*reversed(found.importance.ordered), strict=True)
+    names, *figures = zip(*reversed(falls), strict=True)
     means, deviations = np.array(figures)
     with pictures.page(path, 7, 1.5 + 0.32 * len(names)) as figure:
         axes = figure.subplots()
-        labels = [WORDS.get(name, name) for name in names]
         line = {"ecolor": "black", "elinewidth": 1.2, "capsize": 3}
-        axes.barh(labels, means, xerr=deviations, height=0.66, color=COLOURS[0], error_kw=line)
-        for place, (mean, deviation) in enumerate(zip(means, deviations, strict=True)):
-            end = max(mean, 0) + deviation
-            axes.annotate(
-                f"{mean:.3f}", (end, place), xytext=(5, 0), textcoords="offset points", fontsize=9, va="center"
-            )
-        title = pictures.literal(found.title).replace(", protocol", "\nprotocol")
-        title += f": MRR {found.importance.mrr:.3f} over {found.importance.targets:,} targets"
-        below = f"Fall of the MRR where a family is permuted within each list\nmean and standard deviation of {REPEATS}"
-        pictures.plain(axes, title, below, "")
+        axes.barh(names, means, xerr=deviations, height=0.66, color=COLOURS[0], error_kw=line)
+        for place, (mean, end) in enumerate(zip(means, np.maximum(means, 0) + deviations, strict=True)):
+            # The space keeps the figure apart from the end of its line.
+            axes.text(end, place, f"  {mean:.3f}", fontsize=9, va="center")
+        pictures.plain(axes, pictures.literal(title), below, "")
         low, high = min(0, *(means - deviations)), max(1e-3, *(means + deviations))
         axes.set_xlim(1.05 * low, high + 0.12 * (high - low))
         axes.axvline(0, color="black", linewidth=0.8)

@@ -13,7 +13,6 @@ from mtbench.errors import ResultError, UsageError
 from mtbench.evaluation.tasks import evaluate, task
 from mtbench.experiments import explaining
 from mtbench.experiments.explaining import FAMILY, explain
-from mtbench.experiments.plots import draw_importance
 from mtbench.results.runs import RunInfo
 from mtbench.statistics.features import FAMILIES, WIDTH, Statistics
 
@@ -157,7 +156,7 @@ def test_a_run_that_lists_every_entity_is_explained_under_dual(run, data):
     directory, _ = run("full")
     found = explain(directory, [], data)
     assert (found.protocol, found.changed) == ("dual", None)
-    assert "warning" not in str(found)
+    assert "\nthe protocol of the run ranks among everything, dual lists some of it\n" in str(found)
 
 
 def test_ranks_that_are_no_longer_those_of_the_run_are_told(run, data, monkeypatch):
@@ -236,5 +235,5 @@ def test_a_run_that_failed_has_nothing_to_explain(data, tmp_path):
 def test_a_bar_is_drawn_for_every_family(run, data, tmp_path):
     pytest.importorskip("matplotlib")
     directory, _ = run()
-    draw_importance(explain(directory, [], data), tmp_path / "a.svg")
+    explain(directory, [], data).draw(tmp_path / "a.svg")
     assert (tmp_path / "a.svg").stat().st_size > 1000
