@@ -39,7 +39,7 @@ def show(
     explain: Annotated[
         bool,
         typer.Option(
-            "--explain", help="Say why a run of tally ranked some targets so, and draw what its families are worth."
+            "--explain", help="Say why a run of tally ranked some targets so; --plot draws what each family is worth."
         ),
     ] = False,
     target: Annotated[
@@ -78,9 +78,9 @@ def show(
     if metric not in METRICS:
         raise UnknownNameError("metric", metric, METRICS)
     if explain:
-        if len(runs) > 1 or by is not None or kind is not None or format != "text":
+        if len(runs) > 1 or by is not None or kind is not None or format != "text" or metric != "mrr":
             raise UsageError(
-                "--explain explains one run, in text or --json: leave out other runs, --by, --kind, --format"
+                "--explain explains one run, in text or --json: leave out other runs, --by, --kind, --format, --metric"
             )
         _explain(find(Path(runs[0])), target or [], dataset, plot, as_json=as_json)
         return

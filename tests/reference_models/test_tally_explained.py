@@ -134,6 +134,7 @@ def test_without_a_checkpoint_nothing_is_restored(small, tmp_path):
         ("kept kept2 --explain", "error: --explain explains one run, in text or --json: leave out other runs"),
         ("kept --explain --by relation", "error: --explain explains one run"),
         ("kept --explain --format csv", "error: --explain explains one run"),
+        ("kept --explain --metric mr", "error: --explain explains one run"),
         ("kept --target a_b_c", 'error: --target is for --explain: mtbench show kept --explain --target "a_b_c"'),
         ("kept --dataset x", "error: --dataset is for --by STRATUM"),
         ("kept --explain --plot a.pdf", "error: a.pdf must end in .png or .svg"),
