@@ -10,9 +10,12 @@ from mtbench.data.splits import unique
 from mtbench.names import HEAD, RELATION, TAIL, FloatArray, IntArray
 from mtbench.statistics.doubled import Doubled
 from mtbench.statistics.pairs import SURE, Rule
-from mtbench.statistics.ragged import counted, largest, looked_up, ranges, spread, sums
+from mtbench.statistics.ragged import added, counted, largest, looked_up, ranges, spread, sums
 
 NAMES = ("confidence", "log confidence", "noisy-or", "lift", "coverage", "all coverage", "paths", "bodies")
+
+AT_ONCE = 1 << 18
+"""Triples whose two-step paths are listed at a time."""
 
 
 class Paths:
@@ -66,8 +69,12 @@ class Paths:
         graph = self.graph
         forward = graph.slots < graph.relations
         heads, slots, tails = (part[forward] for part in (graph.sources, graph.slots, graph.targets))
-        pair, body, _ = self.bodies(heads, tails)
-        return counted(body * graph.relations + slots[pair])
+        found = []
+        for start in range(0, max(1, len(heads)), AT_ONCE):
+            some = slice(start, start + AT_ONCE)
+            pair, body, _ = self.bodies(heads[some], tails[some])
+            found.append(counted(body * graph.relations + slots[some][pair]))
+        return added(found)
 
     def rules(self, triples: IntArray) -> FloatArray:
         """Return what the two-step paths between head and tail say of each triple, ``(m, 8)``, in `NAMES`' order.

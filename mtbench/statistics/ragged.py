@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from mtbench.data.splits import unique
 from mtbench.names import FloatArray, IntArray
 
 
@@ -39,6 +40,15 @@ def counted(values: IntArray) -> tuple[IntArray, IntArray]:
     new[1:] = ordered[1:] != ordered[:-1]
     first = np.flatnonzero(new)
     return ordered[first], np.diff(np.append(first, len(ordered)))
+
+
+def added(counts: Sequence[tuple[IntArray, IntArray]]) -> tuple[IntArray, IntArray]:
+    """Return several counts of different numbers in increasing order, as `counted` gives them, as one."""
+    if len(counts) == 1:
+        return counts[0]
+    numbers, times = (np.concatenate(parts) for parts in zip(*counts, strict=True))
+    known = unique(numbers)
+    return known, np.bincount(np.searchsorted(known, numbers), times, len(known)).astype(np.int64)
 
 
 def sums(values: FloatArray, owner: IntArray, number: int) -> FloatArray:

@@ -248,11 +248,12 @@ def test_of_too_many_features_the_rarest_count(monkeypatch):
         np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
 
 
-def test_more_triples_than_a_batch_are_computed_in_several(monkeypatch):
+@pytest.mark.parametrize(("limit", "to"), [("features.BATCH", 7), ("paths.AT_ONCE", 3), ("ends.KEPT", 0)])
+def test_large_graphs_are_counted_piece_by_piece(limit, to, monkeypatch):
     split = random_split(1)
     triples = some(split, 0)
     whole = Statistics(split).of(triples)
-    monkeypatch.setattr("mtbench.statistics.features.BATCH", 7)
+    monkeypatch.setattr(f"mtbench.statistics.{limit}", to)
     np.testing.assert_allclose(Statistics(split).of(triples), whole, rtol=1e-5, atol=1 / 256 + 1e-5)
 
 
