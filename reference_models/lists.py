@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
@@ -10,30 +10,30 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from mtbench.data.graphs import keys
 from mtbench.data.splits import Split
 from mtbench.errors import DatasetError
-from mtbench.names import BoolArray, IntArray
+from mtbench.names import COLUMN, RELATION, BoolArray, FloatArray, IntArray, Side
 from mtbench.ranking.candidates import PROTOCOLS, draw
 from mtbench.ranking.listed import Layout
+from mtbench.statistics.doubled import Doubled
 from mtbench.statistics.features import Statistics
 
 PROTOCOL = "dual"
+ENDS: tuple[Side, ...] = ("tail", "head")
 
 
 @dataclass(frozen=True, eq=False)
 class Lists:
-    """Positives, each among tails, heads and relations: ``features`` float32 ``(k, F)`` of all distinct triples.
+    """Positives, each among tails, heads and relations: ``features`` float32 ``(k, F)`` of all triples.
 
-    ``rows`` int64 ``(m, 1 + c)`` says which of them stand in a list, the positive first, and ``valid`` which are no
-    padding. The positive and its tails and relations are one list, it and its heads and relations the other:
-    ``tails`` and ``heads`` bool ``(1 + c,)`` mark their columns.
+    ``rows`` int64 ``(m, 1 + c)`` says which of them are a positive, which comes first, and its candidates. Each of g
+    softmaxes is over some of them: ``offsets`` float32 ``(g, m, 1 + c)`` are added to their logits, -inf to all others.
     """
 
     features: Tensor
     rows: Tensor
-    valid: Tensor
-    tails: Tensor
-    heads: Tensor
+    offsets: Tensor
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -45,17 +45,20 @@ class Lists:
         return cls(
             torch.cat([part.features for part in parts]),
             torch.cat([part.rows + start for part, start in zip(parts, starts, strict=False)]),
-            torch.cat([part.valid for part in parts]),
-            parts[0].tails,
-            parts[0].heads,
+            torch.cat([part.offsets for part in parts], dim=1),
         )
 
 
-def leave_out(graph: Split, share: float, most: int, seed: int) -> Lists:
+def leave_out(graph: Split, share: float, most: int, typed: int, seed: int) -> Lists:
     """Return lists of at most ``most`` triples of the graph, where a share of all is hidden from the statistics.
 
     Candidates are those of the protocol ``dual``, so that a hidden triple is never one. A positive and its
     corruptions see the same graph, which has neither: nothing tells them apart but what the rest says of them.
+    One softmax is over its tails and relations, one over its heads and relations.
+
+    With ``typed``, at most so many of the entities that the rest shows at that end of the relation are candidates too.
+    A third softmax is over all tails, a fourth over all heads: weighted by one over the probability that a candidate
+    was drawn, they stand for the softmax over every entity.
     Raises `DatasetError` for a graph of fewer than two triples.
     """
     order = np.random.default_rng([seed, *b"leave out"]).permutation(len(graph.graph))
@@ -67,20 +70,75 @@ def leave_out(graph: Split, share: float, most: int, seed: int) -> Lists:
     chosen = {side: _first(*drawn.side(side), most) for side in PROTOCOLS[PROTOCOL].sides}
     layout = Layout(replace(split, targets=split.targets[:most]), drawn.parts, chosen)
     own = layout.targets[:, None]
-    rows, valid, sides = [own], [np.ones(own.shape, dtype=np.bool_)], ["own"]
+    columns = {"own": (own, np.ones(own.shape, dtype=np.bool_))}
     for side, (_, there) in chosen.items():
-        width = PROTOCOLS[PROTOCOL].number(side)
-        padding = ((0, 0), (0, width - there.shape[1]))
-        rows.append(np.pad(layout.rows[side], padding))
-        valid.append(np.pad(there, padding))
-        sides += [side] * width
+        padding = ((0, 0), (0, PROTOCOLS[PROTOCOL].number(side) - there.shape[1]))
+        columns[side] = np.pad(layout.rows[side], padding), np.pad(there, padding)
+    triples = layout.triples
+    softmaxes = [dict.fromkeys(("own", end, "relation"), np.zeros(1)) for end in ENDS]
+    if typed:
+        found = _Typed(split, most, typed, seed)
+        for end in ENDS:
+            more, there = found.drawn(end)
+            columns[f"typed {end}"] = len(triples) + np.arange(there.size).reshape(there.shape), there
+            triples = np.concatenate((triples, more.reshape(-1, 3)))
+            both = {kind: -np.log(found.chance(end, triples[columns[kind][0]])) for kind in (end, f"typed {end}")}
+            softmaxes.append({"own": np.zeros(1), **both})
     return Lists(
-        torch.from_numpy(Statistics(split.observable()).of(layout.triples)),
-        torch.from_numpy(np.concatenate(rows, axis=1)),
-        torch.from_numpy(np.concatenate(valid, axis=1)),
-        torch.tensor([side != "head" for side in sides]),
-        torch.tensor([side != "tail" for side in sides]),
+        torch.from_numpy(Statistics(split.observable()).of(triples)),
+        torch.from_numpy(np.concatenate([rows for rows, _ in columns.values()], axis=1)),
+        torch.from_numpy(np.stack([_offsets(columns, softmax) for softmax in softmaxes])),
     )
+
+
+class _Typed:
+    """Entities that a graph shows at an end of the relations of its first targets."""
+
+    def __init__(self, split: Split, most: int, number: int, seed: int) -> None:
+        self.split, self.targets, self.number = split, split.targets[:most], number
+        self._rng = np.random.default_rng([seed, *b"typed"])
+        self._graph = Doubled.of(split.observable())
+        entities, slots, _ = self._graph.half_links
+        order = np.argsort(slots, kind="stable")
+        self._entities = entities[order]
+        self._starts = np.searchsorted(slots[order], np.arange(self._graph.num_slots + 1))
+        self._known = np.sort(keys(split, np.concatenate((split.graph, split.targets))))
+
+    def _slots(self, end: Side) -> IntArray:
+        relation = self.targets[:, RELATION]
+        return relation + self._graph.relations if end == "tail" else relation
+
+    def drawn(self, end: Side) -> tuple[IntArray, BoolArray]:
+        """Return triples ``(m, n, 3)`` with other entities at an end, and which are some and no known triple.
+
+        They are taken at equal distances from a random place on, so that all have the same chance and none is twice.
+        """
+        first, last = (self._starts[self._slots(end) + step][:, None] for step in (0, 1))
+        size = last - first
+        place, few = np.arange(self.number), size <= self.number
+        spaced = ((place + self._rng.random(size.shape)) * size / self.number).astype(np.int64)
+        ids = self._entities[np.minimum(first + np.where(few, place, spaced), len(self._entities) - 1)]
+        found = np.repeat(self.targets[:, None], self.number, axis=1)
+        found[..., COLUMN[end]] = ids
+        asked = keys(self.split, found.reshape(-1, 3))
+        place_of = np.minimum(np.searchsorted(self._known, asked), len(self._known) - 1)
+        there = (place < size) & (self._known[place_of] != asked).reshape(ids.shape)
+        return found, there
+
+    def chance(self, end: Side, triples: IntArray) -> FloatArray:
+        """Return how often triples ``(m, n, 3)`` are expected as candidates, drawn from all entities and by type."""
+        slots = self._slots(end)
+        size = (self._starts[slots + 1] - self._starts[slots])[:, None]
+        ids = triples[..., COLUMN[end]]
+        has = self._graph.count(ids, np.broadcast_to(slots[:, None], ids.shape)) > 0
+        by_type = np.where(has, np.minimum(1, self.number / np.maximum(size, 1)), 0)
+        return PROTOCOLS[PROTOCOL].number(end) / self.split.num_entities + by_type
+
+
+def _offsets(columns: Mapping[str, tuple[IntArray, BoolArray]], softmax: Mapping[str, FloatArray]) -> FloatArray:
+    """Return what is added to the logits of all columns in one softmax, float32 ``(m, 1 + c)``."""
+    parts = [np.where(there, softmax.get(kind, -np.inf), -np.inf) for kind, (_, there) in columns.items()]
+    return np.concatenate(parts, axis=1).astype(np.float32)
 
 
 def _first(ids: IntArray, valid: BoolArray, most: int) -> tuple[IntArray, BoolArray]:

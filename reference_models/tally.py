@@ -39,14 +39,16 @@ class Recipe(Hyperparameters):
     """All hyper-parameters of tally.
 
     ``masks`` leave-out masks of a graph hide shares of its triples from ``least`` to ``most``, and give ``lists`` lists
-    together. ``outliers`` is where standardised statistics are cut. ``adaptation_epochs`` are spent on lists of
-    both graphs, where the test graph is adapted to; 0 is zero-shot.
+    together, each with ``typed`` tails and heads by type beside random ones. ``outliers`` is where standardised
+    statistics are cut. ``adaptation_epochs`` are spent on lists of both graphs, where the test graph is adapted to;
+    0 is zero-shot.
     """
 
     masks: int
     least: float
     most: float
     lists: int
+    typed: int
     width: int
     dropout: float
     outliers: float
@@ -118,7 +120,9 @@ class TallyModel(ReferenceModel[Recipe]):
         shares = np.linspace(recipe.least, recipe.most, recipe.masks)
         number = math.ceil(recipe.lists / recipe.masks)
         seeds = [self.context.seed * recipe.masks + mask for mask in range(recipe.masks)]
-        self._lists += [leave_out(graph, share, number, seed) for share, seed in zip(shares, seeds, strict=True)]
+        self._lists += [
+            leave_out(graph, share, number, recipe.typed, seed) for share, seed in zip(shares, seeds, strict=True)
+        ]
         lists = Lists.together(self._lists)
         self.network.standardise(lists.features)
         parameters = self.network.parameters()
@@ -146,19 +150,18 @@ class TallyScores:
         """Return the scores ``(m,)`` that triples ``(m, 3)`` would have with these statistics ``(m, WIDTH)``."""
         self._network.eval()
         with one_thread(), torch.no_grad():
-            split = torch.from_numpy(statistics).split(AT_ONCE)
+            split = torch.split(torch.from_numpy(statistics), AT_ONCE)
             found = torch.cat([self._network(part.to(self._device)).cpu() for part in split])
         return found.masked_fill(torch.from_numpy(~self._seen[triples[:, RELATION]]), UNSEEN)
 
 
 def list_loss(logits: Tensor, lists: Lists, numbers: Tensor) -> Tensor:
-    """Return the loss of some lists, logits ``(b, 1 + c)``: a softmax among tails and relations, and one among heads.
+    """Return the loss of some lists, logits ``(b, 1 + c)``: what their positives lack of probability in each softmax.
 
-    It is the mean of the negative log-likelihoods of the positives, summed over both.
+    It is the mean of their negative log-likelihoods, summed over the softmaxes.
     """
-    logits = logits.masked_fill(~lists.valid[numbers].to(logits.device), UNSEEN)
-    both = (torch.log_softmax(logits[:, columns], dim=1)[:, 0] for columns in (lists.tails, lists.heads))
-    return -torch.stack(list(both)).sum(dim=0).mean()
+    offsets = lists.offsets[:, numbers].to(logits)
+    return -torch.log_softmax(logits + offsets, dim=2)[..., 0].mean(dim=1).sum()
 
 
 def epoch_of(state: State[Ranker], lists: Lists, recipe: Recipe, epochs: int) -> Work:

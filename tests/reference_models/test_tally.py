@@ -59,54 +59,106 @@ def seen(monkeypatch):
     return found
 
 
+SIDES = np.array([-1] + [0] * 24 + [1] * 26 + [2] * 24)
+"""The column of the triple that a list's column puts another entity or relation in."""
+
+
 @pytest.mark.parametrize("share", [0.05, 0.3, 0.999])
 def test_a_list_has_one_hidden_triple_among_triples_that_are_none(seen, share):
     split = random_split(2)
-    made = leave_out(split, share, 30, seed=1)
+    made = leave_out(split, share, 30, 0, seed=1)
     (shown, triples), known = seen[0], {tuple(row) for row in split.graph.tolist()}
     hidden = known - {tuple(row) for row in shown.graph.tolist()}
     assert len(hidden) == min(max(1, round(share * len(known))), len(known) - 1)
     assert not len(shown.targets)
     assert len(made) == min(30, len(hidden))
     assert made.features.shape == (len(triples), WIDTH)
-    assert made.rows.shape == made.valid.shape == (len(made), 1 + 24 + 24 + 26)
-    sides = np.where(~made.tails, 0, np.where(~made.heads, 2, 1))
-    for rows, valid in zip(made.rows.numpy(), made.valid.numpy(), strict=True):
+    assert made.rows.shape == (len(made), len(SIDES))
+    tails, heads = made.offsets.numpy()
+    assert set(np.unique(made.offsets)) == {-np.inf, 0}
+    assert (tails[:, SIDES == 0] < 0).all()
+    assert (heads[:, SIDES == 2] < 0).all()
+    np.testing.assert_array_equal(tails[:, np.isin(SIDES, (-1, 1))], heads[:, np.isin(SIDES, (-1, 1))])
+    for rows, valid in zip(made.rows.numpy(), (tails == 0) | (heads == 0), strict=True):
         own, *others = triples[rows[valid]]
         assert valid[0]
         assert tuple(own) in hidden
         assert not known & {tuple(row) for row in others}
         columns = [np.flatnonzero(row != own).tolist() for row in triples[rows[1:]][valid[1:]]]
-        assert columns == [[side] for side in sides[1:][valid[1:]].tolist()]
-    assert np.bincount(sides[1:]).tolist() == [24, 26, 24]
-    assert bool(made.tails[0] & made.heads[0])
+        assert columns == [[side] for side in SIDES[1:][valid[1:]].tolist()]
+
+
+@pytest.mark.parametrize("number", [2, 50])
+def test_typed_candidates_are_other_entities_at_that_end(seen, number):
+    split = random_split(2)
+    made = leave_out(split, 0.3, 30, number, seed=1)
+    (shown, triples), known = seen[0], {tuple(row) for row in split.graph.tolist()}
+    assert made.rows.shape == (30, len(SIDES) + 2 * number)
+    assert made.offsets.shape == (4, *made.rows.shape)
+    found = 0
+    for place, side in enumerate((2, 0)):
+        columns = slice(len(SIDES) + place * number, len(SIDES) + (place + 1) * number)
+        offsets = made.offsets[2 + place].numpy()
+        assert (offsets[:, np.isin(SIDES, (1, 2 - side)).nonzero()[0]] < -1e9).all()
+        for list_, (rows, own) in enumerate(zip(made.rows[:, columns].numpy(), made.rows[:, 0].tolist(), strict=True)):
+            relation, there = triples[own, 1], offsets[list_, columns] > -np.inf
+            at_end = {row[side] for row in shown.graph.tolist() if row[1] == relation}
+            chosen = triples[rows[there]]
+            assert (np.delete(chosen, side, axis=1) == np.delete(triples[own], side)).all()
+            assert not known & {tuple(row) for row in chosen.tolist()}
+            ids = chosen[:, side].tolist()
+            assert len(set(ids)) == len(ids)
+            assert set(ids) <= at_end
+            other = {(*triples[own][:side], e, *triples[own][side + 1 :]) for e in at_end}
+            if len(at_end) <= number:
+                assert len(ids) == len(other - known)
+            found += len(ids)
+            chance = 24 / split.num_entities + min(1, number / max(1, len(at_end)))
+            assert offsets[list_, columns][there] == pytest.approx(-np.log(chance), rel=1e-5)
+            uniform = np.flatnonzero((side == SIDES) & (offsets[list_, : len(SIDES)] > -np.inf))
+            of = [triples[made.rows[list_, column]][side] in at_end for column in uniform]
+            expected = [-np.log(chance if there else 24 / split.num_entities) for there in of]
+            assert offsets[list_][uniform] == pytest.approx(expected, rel=1e-5)
+    assert found > 30
+
+
+def test_every_typed_candidate_is_drawn_as_often():
+    split, drawn = random_split(2, relations=2), np.zeros(100)
+    for seed in range(300):
+        typed = lists._Typed(replace(split, targets=split.targets[:1]), 1, 2, seed)
+        triples, _ = typed.drawn("tail")
+        np.add.at(drawn, triples[0, :, 2], 1)
+    there = set(split.graph[split.graph[:, 1] == split.targets[0, 1], 2].tolist())
+    assert set(np.flatnonzero(drawn)) == there
+    assert drawn[list(there)] == pytest.approx(600 / len(there), abs=5 * np.sqrt(600 / len(there)))
 
 
 def test_lists_of_several_graphs_are_one(seen):
-    parts = [leave_out(random_split(seed), 0.2, 10, seed) for seed in (0, 1)]
+    parts = [leave_out(random_split(seed), 0.2, 10, 3, seed) for seed in (0, 1)]
     whole = Lists.together(parts)
     assert len(whole) == 20
     for part, rows in zip(parts, whole.rows.split(10), strict=True):
         assert torch.equal(whole.features[rows], part.features[part.rows])
-    assert torch.equal(whole.valid, torch.cat([part.valid for part in parts]))
+    assert torch.equal(whole.offsets, torch.cat([part.offsets for part in parts], dim=1))
 
 
 def test_a_graph_of_one_triple_is_refused():
     split = random_split(0)
     with pytest.raises(DatasetError, match="1 triples are too few to hide some and learn"):
-        leave_out(replace(split, graph=split.graph[:1]), 0.1, 10, 0)
+        leave_out(replace(split, graph=split.graph[:1]), 0.1, 10, 0, 0)
 
 
 def test_the_loss_is_the_plain_one():
-    made = leave_out(random_split(4, relations=3), 0.3, 12, 0)
-    assert not made.valid.all()
+    made = leave_out(random_split(4, relations=3), 0.3, 12, 4, 0)
     numbers = torch.tensor([3, 5, 0])
     logits = torch.randn(3, made.rows.shape[1], dtype=torch.float64)
     expected = []
     for row, number in zip(logits.tolist(), numbers.tolist(), strict=True):
-        for columns in (made.tails, made.heads):
-            kept = [value for value, there, of in zip(row, made.valid[number], columns, strict=True) if there and of]
-            expected.append(np.log(np.sum(np.exp(kept))) - row[0])
+        for offsets in made.offsets[:, number].tolist():
+            weights = [np.exp(value + offset) for value, offset in zip(row, offsets, strict=True)]
+            assert 0 in weights
+            expected.append(np.log(sum(weights)) - row[0])
+    assert len(expected) == 12
     assert float(list_loss(logits, made, numbers)) == pytest.approx(sum(expected) / 3)
 
 
