@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -98,12 +98,12 @@ class TallyModel(ReferenceModel[Recipe]):
 
     def fit(self, train: Split, valid: Split) -> None:
         """Train on leave-out lists of the training graph; the targets of ``valid`` are not looked at."""
-        self._learn("train", train, self.recipe.epochs)
+        self.learn("train", [train], self.recipe.epochs)
 
     def scorer(self, observable: Split) -> TallyScores:
         """Return what scores triples of ``observable``, after training on lists of both graphs where it adapts."""
         if self.recipe.adaptation_epochs:
-            self._learn(ADAPTATION, observable, self.recipe.adaptation_epochs)
+            self.learn(ADAPTATION, [observable], self.recipe.adaptation_epochs)
         return TallyScores(self.network, observable, self._device)
 
     def restored(self, train: Split, observable: Split) -> TallyScores:
@@ -115,13 +115,15 @@ class TallyModel(ReferenceModel[Recipe]):
             raise UsageError(f"{self.name} has no checkpoint of the stage {stage}: train it again with mtbench run")
         return TallyScores(self.network, observable, self._device)
 
-    def _learn(self, stage: str, graph: Split, epochs: int) -> None:
+    def learn(self, stage: str, graphs: Sequence[Split], epochs: int) -> None:
+        """Train on as many lists of each graph as of any other, and on those of earlier stages; the first names it."""
         recipe = self.recipe
         shares = np.linspace(recipe.least, recipe.most, recipe.masks)
         number = math.ceil(recipe.lists / recipe.masks)
         seeds = [self.context.seed * recipe.masks + mask for mask in range(recipe.masks)]
+        masks = list(zip(shares, seeds, strict=True))
         self._lists += [
-            leave_out(graph, share, number, recipe.typed, seed) for share, seed in zip(shares, seeds, strict=True)
+            leave_out(graph, share, number, recipe.typed, seed) for graph in graphs for share, seed in masks
         ]
         lists = Lists.together(self._lists)
         self.network.standardise(lists.features)
@@ -131,7 +133,7 @@ class TallyModel(ReferenceModel[Recipe]):
         )
         with one_thread(), seeded(self.context.seed, stage):
             work = epoch_of(state, lists, recipe, epochs)
-            self._train(stage, state, graph, work, epochs=epochs, patience=epochs, validate=None)
+            self._train(stage, state, graphs[0], work, epochs=epochs, patience=epochs, validate=None)
 
 
 class TallyScores:

@@ -57,6 +57,7 @@ VERBS: Mapping[str, str] = {
     "run": "mtbench.cli.running:run",
     "transfer": "mtbench.cli.running:transfer",
     "score": "mtbench.cli.scoring:score",
+    "score-with": "mtbench.cli.running:score_with",
     "show": "mtbench.cli.results:show",
     "compare": "mtbench.cli.results:compare",
     "verify": "mtbench.cli.results:verify",

@@ -1,4 +1,4 @@
-"""``mtbench run`` and ``mtbench transfer``: models trained and scored, once or on every topic."""
+"""``mtbench run``, ``score-with`` and ``transfer``: models trained, asked for predictions, scored on every topic."""
 
 from __future__ import annotations
 
@@ -188,6 +188,81 @@ def progress_bars() -> Iterator[Callable[[Progress], None]]:
             )
 
         yield report
+
+
+def score_with(
+    model: Annotated[
+        str,
+        typer.Argument(
+            metavar="MODEL", autocompletion=options.models, help="tally, or another model; with --run, that of the run."
+        ),
+    ],
+    graph: Annotated[
+        str,
+        typer.Argument(
+            metavar="GRAPH",
+            autocompletion=options.datasets,
+            help="A file of triples by name (text with tabs, .csv, .gz, .parquet), or a dataset by name or directory.",
+        ),
+    ],
+    head: Annotated[
+        str | None, typer.Option(metavar="NAME", help="The head, where tails or relations are asked.")
+    ] = None,
+    relation: Annotated[
+        str | None, typer.Option(metavar="NAME", help="The relation, where tails or heads are asked.")
+    ] = None,
+    tail: Annotated[
+        str | None, typer.Option(metavar="NAME", help="The tail, where heads or relations are asked.")
+    ] = None,
+    top: Annotated[int, typer.Option(help="How many to show.")] = 10,
+    known: Annotated[
+        bool, typer.Option("--known", help="Show triples that are in the graph already, too, and which they are.")
+    ] = False,
+    split: Annotated[str, typer.Option(help="The graph of a dataset: train or test.")] = "test",
+    of: Annotated[
+        Path | None, typer.Option("--run", metavar="RUN", help="Take the weights of a run instead of published ones.")
+    ] = None,
+    dataset: Annotated[
+        str | None, typer.Option(metavar="DIR", help="The dataset of --run, if that is not released.")
+    ] = None,
+    device: options.Device = "auto",
+    format: options.TableFormat = "text",  # noqa: A002
+    as_json: AsJson = False,
+) -> None:
+    """Predict what is missing in a graph: tails, heads or relations, best first.
+
+    Nothing is trained. A score says only which of two rows of a table is more plausible.
+
+    Example: mtbench score-with tally graph.tsv --head Paris --relation capitalOf
+
+    Example: mtbench score-with tally metafam --split train --relation fatherOf --tail 12 --top 5 --known
+    """
+    from dataclasses import asdict
+
+    from mtbench.experiments.predictions import Question, Source, best, graph_of, scorer
+    from mtbench.files import tables
+
+    options.check_output(format, alone=as_json)
+    options.look_here_for_modules()
+    question = Question(head, relation, tail)
+    observable = graph_of(graph, split)
+    with at_work("nothing was kept"), scorer(Source(model, of, dataset, device), observable) as score:
+        found = best(score, observable, question, top=top, known=known)
+    if as_json:
+        say_json({"model": model, "graph": graph, "question": question.names, "predictions": list(map(asdict, found))})
+        return
+    headings = ["head", "relation", "tail", "score", "known"]
+    if format == "csv":
+        say(tables.lay_out(headings, [list(asdict(row).values()) for row in found], format))
+        return
+    rows = [[row.head, row.relation, row.tail, f"{row.score:.3f}", "yes" if row.known else "no"] for row in found]
+    size = f"{len(observable.graph):,} triples, {observable.num_entities:,} entities"
+    say(f"{question} in {observable.dataset}: {size}\n")
+    kept = None if known else -1
+    shown = tables.lay_out(
+        [name.capitalize() for name in headings[:kept]], [row[:kept] for row in rows], format, left=3
+    )
+    say(shown if rows else "nothing is left: all of them are in the graph already; --known shows them")
 
 
 def transfer(

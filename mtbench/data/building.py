@@ -22,6 +22,9 @@ Recipe: TypeAlias = Callable[[Record, Parameters], Dataset]
 RELEASE = "release"
 """The builder of records whose dataset is its published files: it needs their sources, not parameters."""
 
+FILES = "mtbench.builders.folders:read"
+"""What reads a folder of files of triples."""
+
 _KINDS = {int: "a whole number", float: "a number", str: "text", bool: "true or false"}
 
 
@@ -67,10 +70,19 @@ def raw_recipe(record: Record) -> RawRecipe | None:
     return cast(Callable[[], RawRecipe], _named(record, record.raw))() if record.raw else None
 
 
-def _named(record: Record, place: str) -> object:
+def _function(place: str) -> object:
     module, _, function = place.partition(":")
+    return cast(object, getattr(importlib.import_module(module), function))
+
+
+def of_files(directory: Path) -> Dataset:
+    """Return the dataset of a folder of files of triples that no manifest describes (`mtbench.builders.folders`)."""
+    return cast(Callable[[Path], Dataset], _function(FILES))(directory)
+
+
+def _named(record: Record, place: str) -> object:
     try:
-        return cast(object, getattr(importlib.import_module(module), function))
+        return _function(place)
     except (ImportError, AttributeError, ValueError) as error:
         raise DatasetError(f"{record.id}: the record names {place!r}, which is no function ({error})") from error
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from mtbench.data import catalog, store
-from mtbench.data.building import keep
+from mtbench.data.building import keep, of_files
 from mtbench.data.splits import Dataset
 from mtbench.errors import CorruptedFileError, DatasetError, UnknownNameError
 from mtbench.files import atomic
@@ -14,13 +14,16 @@ from mtbench.files import atomic
 def load(source: str | Path) -> Dataset:
     """Return a dataset by its name in the catalogue, an alias of it, or the directory it was built into.
 
+    A directory of one's own may hold files of triples instead: train.txt, msg.txt (the test graph), test.txt and
+    maybe valid.txt (`mtbench.builders.folders.read`).
+
     The first use of a name builds the dataset on this machine, without network, into the cache; later
     ones read it from there and compare every file with its hash. An unknown name raises
     `UnknownNameError` with the nearest ones, a damaged file `CorruptedFileError` with the command that
     mends it.
     """
     if (directory := directory_given(source)) is not None:
-        return store.read(directory)
+        return store.read(directory) if store.is_stored(directory) else of_files(directory)
     record = catalog.record(str(source))
     directory, remedy = store.cached(record), store.mend(record.id)
     if not atomic.is_free(directory):
@@ -38,6 +41,8 @@ def locate(source: str | Path) -> tuple[Path, str]:
     A dataset of the catalogue that was not built yet raises `DatasetError`.
     """
     if (directory := directory_given(source)) is not None:
+        if not store.is_stored(directory):
+            raise DatasetError(f"{directory} holds no manifest.json, so there is no hash to compare its files with")
         return directory, ""
     record = catalog.record(str(source))
     directory = store.cached(record)

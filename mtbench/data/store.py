@@ -49,6 +49,11 @@ def cached(record: Record) -> Path:
     return cache_root() / "datasets" / record.id / record.version
 
 
+def is_stored(directory: Path) -> bool:
+    """Tell whether a directory holds anything of a dataset that was stored, however much of it is missing."""
+    return any((directory / name).exists() for name in (MANIFEST, *FILES))
+
+
 def mend(arguments: str, directory: Path | None = None) -> str:
     """Return the command that builds a dataset again, into the cache or into ``directory``."""
     place = "" if directory is None else f" --out {shlex.quote(str(directory))}"

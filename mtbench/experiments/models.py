@@ -65,7 +65,7 @@ class Model(Protocol):
 
     ``hyperparameters`` and ``device`` are recorded in the result. A model never sees the test targets:
     ``scorer`` is handed the test split without them and may adapt to its observable triples. What else it
-    can tell is optional: `TellsHistory`, `TellsAssignments`, `TellsMemory`, `ExplainsScores`.
+    can tell is optional: `TellsHistory`, `TellsAssignments`, `TellsMemory`, `TellsPretraining`, `ExplainsScores`.
     """
 
     name: str
@@ -140,6 +140,17 @@ class ExplainsScores(Protocol):
         Nothing is written there. Raises `UsageError` where they are not those of this model on these graphs.
         """
         ...
+
+
+@runtime_checkable
+class TellsPretraining(Protocol):
+    """Optional: a model that brings weights, so that it can score before, or without, learning anything in ``fit``.
+
+    ``pretraining_graphs`` names every graph it learned from, that of one of our datasets as ``DATASET/train``; the
+    training graph of the run only if it did, or will. Of any other model that graph is recorded.
+    """
+
+    pretraining_graphs: Sequence[str]
 
 
 Factory: TypeAlias = Callable[[Context], Model]

@@ -24,7 +24,7 @@ from mtbench.errors import AtWorkError, UnknownNameError, UsageError
 from mtbench.evaluation.tasks import Task, task
 from mtbench.experiments import costs, models, told
 from mtbench.experiments.costs import FAILURE_FILE, Cost, Failure
-from mtbench.experiments.models import Context, Model, Progress, TellsMemory
+from mtbench.experiments.models import Context, Model, Progress, TellsMemory, TellsPretraining
 from mtbench.files.atomic import is_free, replace_file, storage_errors
 from mtbench.names import Scorer
 from mtbench.ranking import candidates
@@ -113,12 +113,14 @@ class Trainee:
         """Return a result that says how it came about; a model that was never made is described by what was asked."""
         model, told_of, context = self.model, cast("object", self.model), self.context
         on_device = told_of.peak_memory() if isinstance(told_of, TellsMemory) else None
+        own = (f"{context.dataset}/train",)
+        learned = told_of.pretraining_graphs if isinstance(told_of, TellsPretraining) else own
         info = RunInfo(
             model=model.name if model else self.name,
             seed=context.seed,
             regime=model.regime if model else "zero-shot",
             hyperparameters=model.hyperparameters if model else context.settings,
-            pretraining_graphs=(f"{context.dataset}/train",),
+            pretraining_graphs=tuple(learned),
             device=model.device if model else context.device,
             wall_seconds=self.cost.seconds(),
             peak_memory_bytes=on_device or self.cost.peak(),

@@ -11,7 +11,7 @@ import numpy as np
 
 from mtbench.data import catalog
 from mtbench.data.loading import load
-from mtbench.data.splits import Dataset, NamedTriple, Split, unique
+from mtbench.data.splits import SPLIT_NAMES, Dataset, NamedTriple, Split, unique
 from mtbench.errors import UnknownNameError
 from mtbench.leakage import fingerprints
 from mtbench.leakage.fingerprints import KINDS, Fingerprints
@@ -73,8 +73,9 @@ def contamination(split: Split, triples: Against) -> Contamination:
 
     A model that was trained on the answers is not zero-shot, whatever it is called. Names are compared in
     the form of `mtbench.leakage.fingerprints.canonical`. ``triples`` are named triples, a `Dataset` (its training
-    and test graph with all targets) or its name, a `Split` (its graph and targets), fingerprints, or the path
-    of a file of triples or fingerprints, which is read a block at a time (`mtbench.leakage.files.read`).
+    and test graph with all targets) or its name, a `Split` (its graph and targets) or ``DATASET/SPLIT``, as runs name
+    what a model learned from, fingerprints, or the path of a file of triples or fingerprints, which is read a block
+    at a time (`mtbench.leakage.files.read`).
     Raises `UnknownNameError` for a name that is no file and no dataset, and `DatasetError` for a file that
     cannot be read.
     """
@@ -103,6 +104,9 @@ def _of_name(name: str | Path) -> Iterator[Fingerprints]:
         from mtbench.leakage import files
 
         return files.read(path)
+    dataset, _, split = str(name).rpartition("/")
+    if split in SPLIT_NAMES and catalog.find(dataset) is not None:
+        return parts_of(load(dataset).split(split))
     try:
         return parts_of(load(name))
     except UnknownNameError as error:

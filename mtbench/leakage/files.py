@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyarrow import csv as arrow_csv
 
-from mtbench.builders.dumps.blocks import FORMS, read_blocks
-from mtbench.builders.dumps.dump import NAMES, malformed, text_columns
+from mtbench.builders.dumps.blocks import FORMS
+from mtbench.builders.dumps.tables import read_tables
 from mtbench.errors import DatasetError, UsageError
 from mtbench.files.atomic import replacing
 from mtbench.leakage.fingerprints import KINDS, ROWS, VERSION, Fingerprints, of_columns, of_names
@@ -26,22 +24,13 @@ _EMPTY = np.empty(0, dtype=np.uint64)
 def read(path: Path) -> Iterator[Fingerprints]:
     """Yield the fingerprints of a file, a block at a time, so that memory does not grow with the file.
 
-    A file of triples is what `mtbench.builders.dumps.blocks.read_blocks` reads, or ``.csv`` and ``.csv.gz`` with the
-    columns head, relation and tail (without a heading: three columns in that order). A Parquet file may
-    hold fingerprints instead, written by `write`. Raises `DatasetError` for a file that is missing,
-    damaged, or holds neither.
+    A file of triples is what `mtbench.builders.dumps.tables.read_tables` reads. A Parquet file may hold fingerprints
+    instead, written by `write`. Raises `DatasetError` for a file that is missing, damaged, or holds neither.
     """
-    name = path.name.lower()
-    if name.endswith((".csv", ".csv.gz")):
-        yield from _tables(path)
-    elif name.endswith(".parquet") and holds_fingerprints(path):
+    if path.name.lower().endswith(".parquet") and holds_fingerprints(path):
         yield from _stored(path)
     else:
-        for block in read_blocks([path]):
-            table = text_columns(block.data)
-            if table is None:
-                raise malformed(block, NAMES, "is not head TAB relation TAB tail")
-            yield _of_table(table)
+        yield from map(_of_table, read_tables(path))
 
 
 def write(found: Fingerprints, path: Path, *, force: bool = False) -> None:
@@ -93,27 +82,6 @@ def _stored(path: Path) -> Iterator[Fingerprints]:
             values = batch.column(FIELDS[1]).to_numpy()
             yield Fingerprints(**{kind: values[kinds == kind] for kind in KINDS}, lines=lines)
             lines = 0
-
-
-def _tables(path: Path) -> Iterator[Fingerprints]:
-    try:
-        with pa.input_stream(path, compression="gzip" if path.suffix.lower() == ".gz" else None) as stream:
-            first = stream.read(1 << 16).partition(b"\n")[0].decode("utf-8-sig")
-        row = next(csv.reader([first]), [])
-        headed = set(COLUMNS) <= set(row)
-        if not headed and len(row) != len(COLUMNS):
-            raise DatasetError(f"{path}: the first line {first[:200]!r} is neither a heading nor three names")
-        reader = arrow_csv.open_csv(
-            path,
-            arrow_csv.ReadOptions(column_names=None if headed else COLUMNS, use_threads=False),
-            convert_options=arrow_csv.ConvertOptions(
-                column_types=dict.fromkeys(COLUMNS, pa.string()), include_columns=COLUMNS, strings_can_be_null=False
-            ),
-        )
-        for batch in reader:
-            yield _of_table(pa.table(batch.columns, names=list(COLUMNS)))
-    except (OSError, UnicodeDecodeError, pa.ArrowException) as error:
-        raise DatasetError(f"{path} cannot be read ({error}): name {FORMS}, or a .csv file of three names") from error
 
 
 def _of_table(table: pa.Table) -> Fingerprints:
