@@ -94,6 +94,11 @@ def read(directory: Path) -> Dataset:
     return together(info, name, valid, test, {})
 
 
+def is_dataset(directory: Path) -> bool:
+    """Tell whether a folder holds files of triples for training: whether it is meant as a dataset."""
+    return any(place.is_file() for place in _places(directory, STEMS["train/graph"]))
+
+
 def read_graph(path: Path) -> Split:
     """Read a file of triples as a graph without targets; raises `DatasetError` for one without a triple."""
     table = _distinct(path)
@@ -115,9 +120,12 @@ def split(dataset: str, name: SplitName, graph: pa.Table, targets: pa.Table) -> 
     return Split(dataset, name, ids(graph), ids(targets), _array(entities), _array(relations), len(relations))
 
 
+def _places(directory: Path, stems: Sequence[str]) -> list[Path]:
+    return [directory / f"{stem}{suffix}" for stem in stems for suffix in SUFFIXES]
+
+
 def _find(directory: Path, stems: Sequence[str]) -> Path | None:
-    places = [directory / f"{stem}{suffix}" for stem in stems for suffix in SUFFIXES]
-    found = [place for place in places if place.is_file()]
+    found = [place for place in _places(directory, stems) if place.is_file()]
     if len(found) > 1:
         raise DatasetError(f"{directory} holds {' and '.join(place.name for place in found)}: keep one of them")
     return found[0] if found else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from mtbench.builders import folders
 from mtbench.data import catalog, store
 from mtbench.data.loading import load
 from mtbench.data.splits import SPLIT_NAMES, Split
@@ -92,5 +93,6 @@ def _is_dataset(name: str) -> bool:
     try:
         catalog.record(name)
     except UnknownNameError:
-        return (Path(name).expanduser() / store.MANIFEST).is_file()
+        directory = Path(name).expanduser()
+        return (directory / store.MANIFEST).is_file() or folders.is_dataset(directory)
     return True

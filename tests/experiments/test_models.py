@@ -115,4 +115,5 @@ def test_the_entry_points_are_those_of_the_package():
         "nbfnet-homo": "reference_models.nbfnet:build",
         "tally": "reference_models.tally:build",
         "tally-adapted": "reference_models.tally:build_adapted",
+        "tally-foundation": "reference_models.foundation:build",
     }

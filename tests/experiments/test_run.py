@@ -56,6 +56,11 @@ def test_somebodys_model_is_trained_scored_and_kept(module, plan):
     assert [report.stage for report in reports] == ["train"]
 
 
+def test_a_model_that_learned_before_says_from_what(plan):
+    directory, _ = run(replace(plan, model=f"{thirdparty.NAME}:Ready"))
+    assert load(directory).run.pretraining_graphs == ("somewhere else", "metafam/train")
+
+
 def test_a_model_is_told_about_its_run_and_never_sees_a_test_target(module, plan):
     run(replace(plan, seed=2, device="cuda", settings={"depth": "2"}))
     (_, context), (_, train, valid), (_, observable) = module.calls

@@ -1,0 +1,159 @@
+"""Folders of files of triples that are somebody's own: what is read of them, and what is refused and why."""
+
+from __future__ import annotations
+
+import gzip
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import mtbench
+from mtbench.builders import folders
+from mtbench.errors import DatasetError, MtbenchError
+from mtbench.evaluation.named import named
+
+PARTS = {
+    "train": [("ann", "knows", "bob"), ("bob", "knows", "çelik öz"), ("ann", "knows", "bob")],
+    "valid": [("ann", "likes", "bob"), ("ann", "knows", "dee")],
+    "msg": [("x 1", "eats", "y"), ("y", "eats", "z")],
+    "test": [("x 1", "hunts", "z"), ("x 1", "eats", "new")],
+}
+
+
+def text(rows, separator="\t", end="\n"):
+    return "".join(separator.join(row) + end for row in rows)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    place = tmp_path / "mine"
+    place.mkdir()
+    for name, rows in PARTS.items():
+        (place / f"{name}.txt").write_text(text(rows), encoding="utf-8")
+    return place
+
+
+def test_a_folder_is_read_as_it_is_and_repeated_rows_once(folder):
+    data = mtbench.load(folder)
+    assert (data.name, data.info.builder, data.info.defects) == ("mine", "files", ())
+    assert data.train.named(data.train.graph) == PARTS["train"][:2]
+    assert not len(data.train.targets)
+    assert data.valid.named(data.valid.targets) == PARTS["valid"]
+    assert data.test.named(data.test.graph) == PARTS["msg"]
+    assert data.test.named(data.test.targets) == PARTS["test"]
+    assert data.test.entities.tolist() == ["new", "x 1", "y", "z"]
+    assert (data.test.relations.tolist(), data.test.relation_slots) == (["eats", "hunts"], 2)
+    assert data.info.parts["test/graph"].content_sha256 == data.test.graph_sha256
+    assert mtbench.audit(data).targets["test"].unseen_entities == 1
+    assert named(f"{folder}/valid/dual").split.content_sha256 == data.valid.content_sha256
+
+
+def write_csv(folder, name, rows):
+    (folder / f"{name}.csv").write_text(text([("tail", "relation", "head"), *(row[::-1] for row in rows)], ","))
+
+
+def write_parquet(folder, name, rows):
+    columns = zip(("head", "relation", "tail"), zip(*rows, strict=True), strict=True)
+    pq.write_table(pa.table(dict(columns)), folder / f"{name}.parquet")
+
+
+def write_packed(folder, name, rows):
+    (folder / f"{name}.tsv.gz").write_bytes(gzip.compress(text([("head", "relation", "tail"), *rows]).encode()))
+
+
+def write_lines_of_windows(folder, name, rows):
+    (folder / f"{name}.tsv").write_text(text(rows, end="\r\n"), encoding="utf-8", newline="")
+
+
+def write_plainly(folder, name, rows):
+    part = {"train": "train_graph", "valid": "valid_targets", "msg": "test_graph", "test": "test_targets"}[name]
+    (folder / f"{part}.txt").write_text(text(rows), encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    "write",
+    [write_csv, write_parquet, write_packed, write_lines_of_windows, write_plainly],
+    ids=lambda one: one.__name__,
+)
+def test_every_form_of_a_file_gives_the_same(folder, tmp_path, write):
+    other = tmp_path / "other"
+    other.mkdir()
+    for name, rows in PARTS.items():
+        write(other, name, rows)
+    ours, theirs = mtbench.load(folder), mtbench.load(other)
+    for split in ("train", "valid", "test"):
+        assert theirs.split(split).content_sha256 == ours.split(split).content_sha256
+        np.testing.assert_array_equal(theirs.split(split).graph, ours.split(split).graph)
+
+
+def test_what_is_exported_as_text_is_a_folder_that_loads(folder, tmp_path):
+    from mtbench.export.arrays import write_tsv
+
+    write_tsv(mtbench.load(folder), tmp_path / "again")
+    assert mtbench.load(tmp_path / "again").test.content_sha256 == mtbench.load(folder).test.content_sha256
+
+
+def test_without_a_file_for_it_there_is_no_validation(folder):
+    (folder / "valid.txt").unlink()
+    data = mtbench.load(folder)
+    assert not len(data.valid.targets)
+    assert data.train.entities.tolist() == ["ann", "bob", "çelik öz"]
+    with pytest.raises(MtbenchError, match="mine valid: there are no targets to rank"):
+        named(f"{folder}/valid")
+
+
+def test_validation_targets_of_the_test_graph_are_left_out_and_said_to_be(folder):
+    (folder / "valid.txt").write_text("z\teats\tx 1\n")
+    data = mtbench.load(folder)
+    assert not len(data.valid.targets)
+    assert data.info.defects[0].startswith("valid is about the test graph")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("msg.txt", None, r"mine has no msg file, and no manifest.json.*it holds test.txt, train.txt, valid.txt: name"),
+        ("msg.txt", "", r"msg.txt holds no triple"),
+        ("test.txt", "", r"test.txt holds no triple"),
+        ("msg.tsv", "a\tb\tc\n", r"mine holds msg.txt and msg.tsv: keep one of them"),
+        ("msg.txt", "a b c\n", r"msg.txt, line 1: 'a b c' is not head TAB relation TAB tail"),
+        ("test.txt", "x 1\teats\ty\nx 1\teats\tz\n", r"test.txt: 1 of 2 triples are in the test graph as well, first"),
+        ("test.txt", "ann\tlikes\tbob\n", r"test.txt: no triple names an entity of msg.txt"),
+        ("valid.txt", "who\tlikes\twhom\n", r"valid.txt: no triple names an entity of train.txt"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(folder, name, content, message):
+    if content is None:
+        (folder / name).unlink()
+    else:
+        (folder / name).write_text(content, encoding="utf-8")
+    with pytest.raises(DatasetError, match=message):
+        mtbench.load(folder)
+
+
+def test_a_folder_without_triples_says_what_it_should_hold(tmp_path):
+    with pytest.raises(
+        DatasetError, match=r"no train and no msg and no test file.*holds nothing: name a folder of train"
+    ):
+        mtbench.load(tmp_path)
+    for number in range(7):
+        (tmp_path / f"{number}.py").touch()
+    with pytest.raises(DatasetError, match=r"it holds 0.py, 1.py, 2.py, 3.py, 4.py and 2 more: name a folder"):
+        mtbench.load(tmp_path)
+
+
+NAMES = st.text(st.characters(exclude_categories=["Cs", "Cc"], exclude_characters="\t"), min_size=1, max_size=3)
+
+
+@given(rows=st.lists(st.tuples(NAMES, NAMES, NAMES), min_size=1, max_size=9))
+def test_a_graph_is_the_distinct_rows_of_its_file(tmp_path_factory, rows):
+    path = tmp_path_factory.mktemp("graph") / "graph.tsv"
+    path.write_text(text([("head", "relation", "tail"), *rows]), encoding="utf-8", newline="")
+    found = folders.read_graph(path)
+    assert found.named(found.graph) == list(dict.fromkeys(rows))
+    assert (found.dataset, len(found.targets)) == ("graph.tsv", 0)
+    assert found.entities.tolist() == sorted({name for row in rows for name in (row[0], row[2])})
