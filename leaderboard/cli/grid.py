@@ -16,7 +16,6 @@ from leaderboard.cli.telling import again, conclude, count, record, show_plan
 from mtbench.cli import options
 from mtbench.cli.output import AsJson, say, say_json
 from mtbench.errors import RunInterrupted, UnknownNameError, UsageError
-from mtbench.experiments.settings import parse
 
 if TYPE_CHECKING:
     from leaderboard.grid.jobs import Grid
@@ -144,6 +143,7 @@ def _asked(names: Sequence[str], datasets: Sequence[str], file: Path | None, set
     """Return the grid of the arguments, or that of the file with the models and datasets chosen."""
     from leaderboard.grid import declared, typed
     from leaderboard.grid.jobs import Chosen, Grid
+    from mtbench.experiments.models import parse_settings
 
     if file is not None:
         if settings:
@@ -158,7 +158,7 @@ def _asked(names: Sequence[str], datasets: Sequence[str], file: Path | None, set
         return replace(grid, models=chosen, datasets=datasets or grid.datasets)
     if not names or not datasets:
         raise UsageError("a grid needs MODEL... and --dataset NAME, or --file grid.toml")
-    common = parse(settings)
+    common = parse_settings(settings)
     models = map(typed.model, names)
     return Grid([Chosen(typed.label(model, own), model, {**common, **own}) for model, own in models], datasets)
 

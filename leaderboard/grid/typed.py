@@ -7,7 +7,6 @@ from collections.abc import Mapping
 
 from mtbench.errors import UsageError
 from mtbench.experiments import models
-from mtbench.experiments.settings import parse
 
 _DURATION = re.compile(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?")
 _SEEDS = re.compile(r"(\d+)(?:-(\d+))?")
@@ -22,7 +21,7 @@ def model(text: str) -> tuple[str, dict[str, str]]:
     name, colon, last = text.rpartition(":")
     if not colon or ("=" not in last and name not in models.names()):
         return text, {}
-    return name, parse(last.split(","), f"the settings in {text!r} must be {name}:KEY=VALUE,...")
+    return name, models.parse_settings(last.split(","), f"the settings in {text!r} must be {name}:KEY=VALUE,...")
 
 
 def label(name: str, given: Mapping[str, str]) -> str:

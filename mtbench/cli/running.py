@@ -14,7 +14,6 @@ import typer
 from mtbench.cli import options
 from mtbench.cli.output import AsJson, say, say_json
 from mtbench.errors import MtbenchError, RunInterrupted
-from mtbench.experiments.settings import parse
 
 if TYPE_CHECKING:
     from mtbench.experiments.models import Progress
@@ -84,6 +83,7 @@ def run(
     Example: mtbench run mtdea --dataset metafam --set tasks=4 --seed 1 --protocol all --vocabulary all
     """
     from mtbench.experiments import costs
+    from mtbench.experiments.models import parse_settings
     from mtbench.experiments.run import Plan, run
 
     options.look_here_for_modules()
@@ -95,7 +95,7 @@ def run(
         seed=seed,
         candidate_seed=candidate_seed,
         device=device,
-        settings=parse(settings or []),
+        settings=parse_settings(settings or []),
         out=out,
         restart=restart,
         force=force,
@@ -297,6 +297,7 @@ def transfer(
     Example: mtbench transfer v1 --topics art,people,health,taxonomy --vocabulary slots --set epochs=1
     """
     from mtbench.experiments.matrix import scenario_table
+    from mtbench.experiments.models import parse_settings
     from mtbench.experiments.plots import draw
     from mtbench.experiments.transfer import PICTURE_FILE, Plan, topics_of, transfer
 
@@ -314,7 +315,7 @@ def transfer(
         seed=seed,
         candidate_seed=candidate_seed,
         device=device,
-        settings=parse(settings or []),
+        settings=parse_settings(settings or []),
         out=out,
     )
     with at_work("the same command goes on with the cells that are missing") as report:
