@@ -16,7 +16,9 @@ from ranking_toys import random_split, splits
 
 from mtbench.evaluation.tasks import task
 from mtbench.statistics import associations
+from mtbench.statistics.doubled import Doubled
 from mtbench.statistics.features import FAMILIES, WIDTH, Statistics
+from mtbench.statistics.walks import Walks
 
 
 class Plain:
@@ -327,3 +329,13 @@ def test_half_links_of_a_triple_are_counted(split):
     for h, r, t in some(split, 0, number=4).tolist():
         expected = plain.c[h, r], plain.c[t, r + plain.relations], plain.size[r]
         assert statistics.half_links(np.array((h, r, t))) == expected
+
+
+def test_walks_are_the_same_to_the_last_bit_from_whichever_end_they_begin():
+    walks = Walks(Doubled.of(random_split(5, entities=300, relations=3, graph=1500).observable()))
+    ends = np.random.default_rng(0).integers(300, size=(4000, 2))
+    triples = np.insert(ends, 1, 0, axis=1)
+    by_head = np.concatenate([walks.walks(triples[triples[:, 0] == head]) for head in range(300)])
+    by_tail = np.concatenate([walks.walks(triples[triples[:, 2] == tail]) for tail in range(300)])
+    heads, tails = (np.argsort(triples[:, end], kind="stable") for end in (0, 2))
+    assert np.array_equal(by_head[np.argsort(heads)], by_tail[np.argsort(tails)])
