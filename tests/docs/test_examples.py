@@ -38,6 +38,14 @@ NOT_RUN = {
     'mtbench show runs/tally-metafam-seed0 --explain --target "alina1317 motherOf julian1316" --plot importance.png': (
         "needs PyTorch"
     ),
+    "mtbench run tally-foundation --dataset metafam": "needs PyTorch",
+    "mtbench run tally --dataset mine": "the dataset is the reader's",
+    "mtbench run tally-adapted --dataset mine": "the dataset is the reader's",
+    "mtbench run tally-foundation --dataset mine": "the dataset is the reader's",
+    "mtbench score-with tally mine --head Rome --relation capitalOf": "the dataset is the reader's",
+    "mtbench score-with tally towns.tsv --head Rome --relation capitalOf --top 3": "needs PyTorch",
+    "mtbench score-with tally towns.tsv --relation capitalOf --tail Italy --top 3": "needs PyTorch",
+    "mtbench score-with tally towns.tsv --head Rome --tail Italy": "needs PyTorch",
     "mtbench transfer my-topics --model mine.module:Model": "the datasets and the model are the reader's",
     "mtbench transfer v1 --model mtdea --set tasks=4 --vocabulary slots --out matrix": "trains for hours",
     "mtbench transfer v1 --topics art,people,health,taxonomy": "trains for hours",

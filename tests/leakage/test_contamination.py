@@ -90,6 +90,8 @@ def test_every_kind_of_graph_gives_the_same(monkeypatch, tmp_path):
     assert mtbench.contamination(data.valid, data.test) == replace(
         mtbench.contamination(data.valid, toys.TEST + toys.MISSING), triples=5
     )
+    for name in ("train", "valid", "test"):
+        assert mtbench.contamination(data.test, f"Toy_v1/{name}") == mtbench.contamination(data.test, data.split(name))
     one, two = contaminations([data.valid, data.test], parts_of(toys.MASKED))
     assert (one.targets.exact, two.targets.exact) == (Seen(1, 1), Seen(0, 2))
     assert one == mtbench.contamination(data.valid, toys.MASKED)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
+from pathlib import Path
 
 import pytest
 import torch
@@ -25,6 +27,7 @@ from reference_models.tally import Recipe
 from reference_models.training.recipe import read
 
 TOY = {"epochs": "2", "width": "4", "masks": "2", "lists": "40", "batch": "16"}
+ROOT = Path(__file__).resolve().parents[2]
 pytestmark = pytest.mark.filterwarnings("ignore::mtbench.results.result.MtbenchWarning")
 
 
@@ -104,6 +107,22 @@ def test_the_command_writes_the_weights(small, tmp_path, monkeypatch, capsys):
     foundation.main(tmp_path / "new" / "weights")
     assert (tmp_path / "new" / "weights").read_text() == json.dumps([f"{small}/train"])
     assert f"weights: {len(str(small)) + 10} bytes, SHA-256 " in capsys.readouterr().out
+
+
+def test_the_predictions_of_the_page_are_these(tmp_path, monkeypatch, capsys):
+    text = (ROOT / "docs" / "tally.md").read_text(encoding="utf-8")
+    (graph,) = re.findall(r'```tsv title="towns.tsv"\n(.*?)```', text, re.DOTALL)
+    ((lines, shown),) = re.findall(r"```console\n((?:mtbench score-with.*\n)+)```\n\n```\n(\(.*?)```", text, re.DOTALL)
+    (tmp_path / "towns.tsv").write_text(graph, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    for line in lines.splitlines():
+        assert call(*line.split()[1:]) == 0
+    printed = capsys.readouterr().out
+    # Scores change with the weights.
+    ours, theirs = (
+        [re.sub(r" +-?\d+\.\d+", "", line) for line in page.split("\n") if line] for page in (printed, shown)
+    )
+    assert ours == theirs
 
 
 def towns(countries, capital, lies, borders):
