@@ -194,7 +194,9 @@ def score_with(
     model: Annotated[
         str,
         typer.Argument(
-            metavar="MODEL", autocompletion=options.models, help="tally, or another model; with --run, that of the run."
+            metavar="MODEL",
+            autocompletion=options.models,
+            help="tally, another model that brings weights, or that of --run.",
         ),
     ],
     graph: Annotated[
@@ -229,13 +231,14 @@ def score_with(
     format: options.TableFormat = "text",  # noqa: A002
     as_json: AsJson = False,
 ) -> None:
-    """Predict what is missing in a graph: tails, heads or relations, best first.
+    """Predict what is missing in a graph.
 
-    Nothing is trained. A score says only which of two rows of a table is more plausible.
+    Tails, heads or relations are asked for and shown best first. Nothing is trained. A score says only which of two
+    rows of a table is more plausible.
 
     Example: mtbench score-with tally graph.tsv --head Paris --relation capitalOf
 
-    Example: mtbench score-with tally metafam --split train --relation fatherOf --tail 12 --top 5 --known
+    Example: mtbench score-with tally metafam --head alina1317 --tail julian1316
     """
     from dataclasses import asdict
 
@@ -246,7 +249,7 @@ def score_with(
     options.look_here_for_modules()
     question = Question(head, relation, tail)
     observable = graph_of(graph, split)
-    with at_work("nothing was kept"), scorer(Source(model, of, dataset, device), observable) as score:
+    with at_work("nothing is kept"), scorer(Source(model, of, dataset, device), observable) as score:
         found = best(score, observable, question, top=top, known=known)
     if as_json:
         say_json({"model": model, "graph": graph, "question": question.names, "predictions": list(map(asdict, found))})
