@@ -72,7 +72,7 @@ def assemble(record: Record, parameters: Mapping[str, Parameter], hide: Hide) ->
         hide,
         first_number=sum(len(tree.persons) for tree in forest[:train_trees]),
     )
-    name = _variant_name(record.id, parameters, record.parameters)
+    name = variant_name(record.id, parameters, record.parameters)
     for split, (_, masked) in (("valid", train), ("test", test)):
         if not masked:
             raise UsageError(
@@ -137,7 +137,7 @@ def _named(triples: Sequence[LocalTriple], entities: Sequence[str], program: Ont
     return [(entities[head], program.relations[relation].name, entities[tail]) for head, relation, tail in triples]
 
 
-def _variant_name(dataset: str, parameters: Mapping[str, Parameter], released: Mapping[str, Parameter]) -> str:
+def variant_name(dataset: str, parameters: Mapping[str, Parameter], released: Mapping[str, Parameter]) -> str:
     changed = {key: value for key, value in parameters.items() if value != released[key]}
     if "ontology" in changed:
         changed["ontology"] = Path(str(changed["ontology"])).name

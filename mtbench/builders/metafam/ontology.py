@@ -61,7 +61,7 @@ def read_ontology(path: str = "") -> Ontology:
     file = Path(path) if path else PACKAGED
     if not file.is_file():
         raise UsageError(f"there is no ontology file {path!r}; leave the option empty for the family ontology")
-    control = _ground(file, "")
+    control = ground(file, "")
     declared = [_declaration(file, arguments) for arguments in _facts(control, "relation", 3)]
     if not declared:
         raise UsageError(
@@ -87,7 +87,7 @@ def derive(ontology: Ontology, tree: Tree) -> list[LocalTriple]:
     or several (the dataset would depend on the solver's choice), and when a triple names no person or
     no exported relation.
     """
-    control = _ground(ontology.path, _tree_facts(tree))
+    control = ground(ontology.path, _tree_facts(tree))
     with control.solve(yield_=True) as answers:
         models = iter(answers)
         model = next(models, None)
@@ -114,7 +114,7 @@ def _tree_facts(tree: Tree) -> str:
     return "\n".join(facts)
 
 
-def _ground(file: Path, facts: str) -> Control:
+def ground(file: Path, facts: str) -> Control:
     # Imported here because the solver's library is slow to load and only a build needs it.
     from clingo import Control
 

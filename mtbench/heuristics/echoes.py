@@ -1,0 +1,91 @@
+"""The rules of metafam-hard read off its observable graph: what a model reaches that tells tasks, and one that does not.
+
+No target is looked at. Both scorers know what a word and its echo are; only one of them asks which task they are of.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from mtbench.data.splits import Split
+from mtbench.errors import UsageError
+from mtbench.names import HEAD, RELATION, TAIL, FloatArray, IntArray, ScoreFunction
+
+ENOUGH = 0.1
+"""The share of the persons in which two words agree, or a reading holds, that is no chance: chance is one person."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What the observable graph says of each relation: ``partner`` and ``reading`` ``(R,)``, -1 where there is none.
+
+    ``called`` ``(R, N)`` is the tail of each relation and head; ``composed`` ``(T, R, N)`` the tail that each of the
+    T readings has for the echo of a relation. Readings are numbered by bond, at the tail before at the head.
+    """
+
+    called: IntArray
+    composed: IntArray
+    partner: IntArray
+    reading: IntArray
+
+
+def read(split: Split) -> Reading:
+    """Find who echoes whom, and in which reading, in the observable graph of metafam-hard.
+
+    Bonds are the relations that lead back by themselves. A loud pair is one in which some reading holds. A word
+    without one is quiet: its echo is the quiet word, and its task that of the loud word, with which it (or its
+    echo) agrees most often. Raises `UsageError` for a graph in which not everybody has one tail by each relation.
+    """
+    called = np.full((split.relation_slots, split.num_entities), -1, dtype=np.int64)
+    called[split.graph[:, RELATION], split.graph[:, HEAD]] = split.graph[:, TAIL]
+    if len(split.graph) != called.size or (called < 0).any():
+        raise UsageError(f"{split.dataset} {split.name}: this is not metafam-hard, where every head has every relation")
+    everybody = np.arange(split.num_entities)
+    bonds = [mates for mates in called if (mates[mates] == everybody).all()]
+    composed = np.stack([reading for mates in bonds for reading in (mates[called], called[:, mates])])
+    agree: FloatArray = (called[:, None] == called).mean(axis=2)
+    holds: FloatArray = (composed[:, :, None] == called).mean(axis=3)
+    np.fill_diagonal(agree, 0)
+    is_bond = (called[np.arange(len(called))[:, None], called] == everybody).all(axis=1)
+    agree[is_bond] = agree[:, is_bond] = holds[:, is_bond] = holds[:, :, is_bond] = 0
+    best = holds.max(axis=0)
+    loud = best.max(axis=1) > 0.5
+    partner = np.where(loud, best.argmax(axis=1), np.where(loud, 0, agree).argmax(axis=1))
+    partner[is_bond] = -1
+    reading = np.where(loud, holds.max(axis=2).argmax(axis=0), -1)
+    for word in np.flatnonzero(~loud & ~is_bond):
+        alike = np.where(loud, np.maximum(agree[word], agree[partner[word]]), 0)
+        if alike.max() > ENOUGH:
+            reading[word] = reading[alike.argmax()]
+    return Reading(called, composed, partner, reading)
+
+
+def echo_oracle(split: Split) -> ScoreFunction:
+    """Score a triple 1 if it is the echo of an observable one in the reading of its relation's task, any other 0."""
+    found = read(split)
+
+    def score(triples: IntArray) -> IntArray:
+        head, relation, tail = triples.T
+        reading, partner = found.reading[relation], found.partner[relation]
+        right: IntArray = ((found.composed[reading, partner, head] == tail) & (reading >= 0)).astype(np.int64)
+        return right
+
+    return score
+
+
+def single_task(split: Split) -> ScoreFunction:
+    """Score a triple 1 if it is the echo of an observable one in any reading, any other 0.
+
+    It is what a model can reach that knows all but the task: the readings conflict, and it cannot choose.
+    """
+    found = read(split)
+
+    def score(triples: IntArray) -> IntArray:
+        head, relation, tail = triples.T
+        partner = found.partner[relation]
+        any_of: IntArray = ((found.composed[:, partner, head] == tail).any(axis=0) & (partner >= 0)).astype(np.int64)
+        return any_of
+
+    return score
