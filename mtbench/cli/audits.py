@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Annotated
@@ -12,6 +13,7 @@ import typer
 from mtbench.cli import options
 from mtbench.cli.output import AsJson, Cell, fail, say, say_json, say_table
 from mtbench.errors import UsageError
+from mtbench.names import SIDES
 
 if TYPE_CHECKING:
     from mtbench.auditing.report import Audit, TargetAudit
@@ -33,6 +35,10 @@ CANDIDATES = (
     "Chance MRR",
     "Chance Hits@10",
 )
+STATISTICS = ("Family", "Statistic", "AUC", "Targets")
+CLEAREST = 3
+"""Statistics shown of each kind of candidates; --json has all 65."""
+
 LONGEST = 12
 """Rows shown of a long table; --json has them all."""
 
@@ -45,14 +51,25 @@ def audit(
     plot: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Draw degrees and relation frequencies: FILE.png or FILE.svg.")
     ] = None,
+    statistics: Annotated[
+        bool,
+        typer.Option("--statistics", help="Show instead how well each statistic of tally alone tells the test targets."),
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Measure the defects of a dataset that its triples show.
 
     Example: mtbench audit metafam
 
+    Example: mtbench audit metafam --statistics
+
     Example: mtbench audit metafam --plot metafam.png
     """
+    if statistics:
+        if plot is not None:
+            raise UsageError("--plot draws degrees and relation frequencies, and --statistics has neither: give one")
+        _audit_statistics(name, as_json)
+        return
     from mtbench.auditing.plot import draw
     from mtbench.auditing.report import audit
     from mtbench.data.loading import load
@@ -67,6 +84,24 @@ def audit(
     _show_audit(found)
     if plot is not None:
         say(f"\n{plot} shows the degrees and relation frequencies")
+
+
+def _audit_statistics(name: str, as_json: bool) -> None:
+    from mtbench.auditing.giveaways import AGAINST, giveaways
+    from mtbench.data.loading import load
+
+    data = load(name)
+    rows = giveaways(data.test)
+    if as_json:
+        say_json({"dataset": data.name, "statistics": [asdict(row) for row in rows]})
+        return
+    say(f"{data.name} {data.version}: what one statistic alone tells of the test targets, 0.5 is chance")
+    for against in AGAINST:
+        for side in SIDES:
+            some = [row for row in rows if (row.against, row.side) == (against, side)]
+            shown = [(row.family, row.statistic, f"{row.auc:.3f}", row.targets) for row in some[:CLEAREST]]
+            if shown:
+                _show_some(f"Against {side}s, {against}", STATISTICS, shown)
 
 
 def _show_audit(found: Audit) -> None:

@@ -52,8 +52,8 @@ def build(record: Record, parameters: Mapping[str, Parameter]) -> Dataset:
     A word and its echo are a pair, and a pair has a task: a bond and an end. With the end ``tail``, whom h calls u,
     the person bound to them h calls v; with ``head`` the person bound to h calls them v. The echoes of a *loud*
     pair are observable. Of a *quiet* pair none is: some of them are the targets, the others are neither observable
-    nor a target, and what is observable of both words is drawn without a rule. A quiet word agrees with its echo on
-    a sixth of the persons and with a loud word of its task on another; no target comes from there.
+    nor a target, and what is observable of both words is drawn without it. One of them agrees with a loud word of
+    their task on a sixth of the persons, the other with it on another sixth; no target comes from there.
     Test relations are called ``relation00`` and on, numbered by a seeded permutation; ``tasks`` keeps the truth.
 
     ``train_persons`` and ``test_persons`` are the sizes of the two worlds; ``bonds`` times the two ends are the
@@ -186,12 +186,14 @@ def _rows(world: World, rng: random.Random, number: int, first: int) -> tuple[li
         for x, y in enumerate(called)
     ]
     targets: list[NamedTriple] = []
-    for word, triples in askable(world).items():
-        if len(triples) < number:
-            raise UsageError(
-                f"targets must be at most {len(triples)} in a world of {len(persons)} persons, not {number}: {words[word]} "
-                "has no more to hide; ask for fewer, or for more persons"
-            )
+    askable_of = askable(world)
+    fewest = min(map(len, askable_of.values()))
+    if fewest < number:
+        raise UsageError(
+            f"targets must be at most {fewest} in this world of {len(persons)} persons, not {number}: some quiet word "
+            "has no more to hide; ask for fewer, or for more persons"
+        )
+    for word, triples in askable_of.items():
         chosen = sorted(shuffled(rng, range(len(triples)))[:number])
         targets += [(persons[triples[place][0]], words[word], persons[triples[place][2]]) for place in chosen]
     return graph, targets
