@@ -60,7 +60,9 @@ def told(valid: Split, seed: int) -> Ranker:
 
 def mrr(scorer: Scorer, split: Split) -> str:
     """Return the MRR of a scorer under each protocol."""
-    return "  ".join(f"{name} {mtbench.evaluate(scorer, split, protocol=name).metrics['mrr']:.3f}" for name in PROTOCOLS)
+    return "  ".join(
+        f"{name} {mtbench.evaluate(scorer, split, protocol=name).metrics['mrr']:.3f}" for name in PROTOCOLS
+    )
 
 
 def main() -> None:
@@ -84,7 +86,9 @@ def main() -> None:
         tally.fit(data.train, replace(data.valid, targets=data.valid.targets[:0]))
         scorers = {
             "tally": tally.scorer(test),
-            "its network, told the missing training triples": TallyScores(told(data.valid, seed), test, torch.device("cpu")),
+            "its network, told the missing training triples": TallyScores(
+                told(data.valid, seed), test, torch.device("cpu")
+            ),
             "the rules": echo_oracle(test),
             "the rules without the task": single_task(test),
         }

@@ -53,7 +53,9 @@ def audit(
     ] = None,
     statistics: Annotated[
         bool,
-        typer.Option("--statistics", help="Show instead how well each statistic of tally alone tells the test targets."),
+        typer.Option(
+            "--statistics", help="Show instead how well each statistic of tally alone tells the test targets."
+        ),
     ] = False,
     as_json: AsJson = False,
 ) -> None:

@@ -1,4 +1,4 @@
-"""The rules of metafam-hard read off its observable graph: what a model reaches that tells tasks, and one that does not.
+"""The rules of metafam-hard, read off its observable graph: what is reached that way, and without telling tasks.
 
 No target is looked at. Both scorers know what a word and its echo are; only one of them asks which task they are of.
 """

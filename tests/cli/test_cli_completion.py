@@ -22,7 +22,7 @@ def asked(line):
     ("line", "expected"),
     [
         ("mtbench aud", ["audit"]),
-        ("mtbench info metaf", ["metafam", "metafam-strict"]),
+        ("mtbench info metaf", ["metafam", "metafam-hard", "metafam-strict"]),
         ("mtbench fetch fbnell wikitopics-mt1/", ["wikitopics-mt1/health", "wikitopics-mt1/taxonomy"]),
         ("mtbench run mtdea --dataset fbnell-", ["fbnell-strict"]),
         ("mtbench run mtdea --dataset metafam --protocol full-t", ["full-tail"]),

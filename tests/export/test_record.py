@@ -15,7 +15,7 @@ from mtbench.export import record
 from mtbench.export.writers import writer
 
 
-@pytest.mark.parametrize("name", ["metafam", "metafam-strict"])
+@pytest.mark.parametrize("name", ["metafam", "metafam-hard", "metafam-strict"])
 def test_the_tables_are_those_of_the_catalogue(name, tmp_path):
     data = released.derived(name)
     published = tomllib.loads(

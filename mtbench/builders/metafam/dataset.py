@@ -138,6 +138,7 @@ def _named(triples: Sequence[LocalTriple], entities: Sequence[str], program: Ont
 
 
 def variant_name(dataset: str, parameters: Mapping[str, Parameter], released: Mapping[str, Parameter]) -> str:
+    """Return the name of a build: the dataset's, and in brackets the parameters that differ from the release's."""
     changed = {key: value for key, value in parameters.items() if value != released[key]}
     if "ontology" in changed:
         changed["ontology"] = Path(str(changed["ontology"])).name

@@ -1,4 +1,4 @@
-"""MetaFam, hard: a world in which what a pattern means depends on the task of a relation, and no count shows the task."""
+"""MetaFam, hard: what a pattern means depends on the task of its relation, and no count shows the task."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def build(record: Record, parameters: Mapping[str, Parameter]) -> Dataset:
     name = variant_name(record.id, parameters, record.parameters)
     rng = random.Random(options["seed"])
     splits, first = [], 0
-    for split, persons in (("train", options["train_persons"]), ("test", options["test_persons"])):
+    for persons in (options["train_persons"], options["test_persons"]):
         world = grow(rng, persons, options["bonds"], options["loud"], options["quiet"])
         graph, targets = _rows(world, rng, options["targets"], first)
         splits.append(from_named(name, "test", graph, targets, len(world.bonds) + len(world.calls), _tasks(world)))
@@ -84,21 +84,20 @@ def grow(rng: random.Random, persons: int, bonds: int, loud: int, quiet: int) ->
     calls: list[Sequence[int]] = []
     pairs: list[Pair] = []
 
-    def add(one: Sequence[int], other: Sequence[int], *, quiet: bool) -> None:
-        pairs.append(Pair((len(calls), len(calls) + 1), bond, end, quiet))
-        calls.extend((one, other))
-
     for bond, mates in enumerate(bound):
         for end in ENDS:
             begun = len(calls)
-            for _ in range(loud):
-                word = shuffled(rng, range(persons))
-                add(word, _echo(word, mates, end), quiet=False)
-            for _ in range(quiet):
-                marked = shuffled(rng, range(persons))
-                cut = persons // MARKED
-                word = _agreeing(rng, calls[begun + rng.randrange(2 * loud)], marked[:cut])
-                add(word, _agreeing(rng, word, marked[cut : 2 * cut]), quiet=True)
+            for number in range(loud + quiet):
+                if number < loud:
+                    one = shuffled(rng, range(persons))
+                    other = _echo(one, mates, end)
+                else:
+                    marked = shuffled(rng, range(persons))
+                    cut = persons // MARKED
+                    one = _agreeing(rng, calls[begun + rng.randrange(2 * loud)], marked[:cut])
+                    other = _agreeing(rng, one, marked[cut : 2 * cut])
+                pairs.append(Pair((len(calls), len(calls) + 1), bond, end, quiet=number >= loud))
+                calls += [one, other]
     return World(bound, calls, pairs)
 
 

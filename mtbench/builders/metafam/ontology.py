@@ -115,6 +115,7 @@ def _tree_facts(tree: Tree) -> str:
 
 
 def ground(file: Path, facts: str) -> Control:
+    """Return a program grounded with some facts; raises `UsageError`, with clingo's message, if it cannot be read."""
     # Imported here because the solver's library is slow to load and only a build needs it.
     from clingo import Control
 

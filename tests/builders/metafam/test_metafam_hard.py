@@ -21,8 +21,8 @@ from mtbench.heuristics import echoes
 
 build = partial(building.derive, "metafam-hard")
 SMALL = {"train_persons": 72, "test_persons": 60, "bonds": 2, "loud": 1, "quiet": 1, "targets": 4}
-MOST = 0.06
-"""How far from chance one statistic may be; over the seeds 1 to 10 the farthest is .041 (docs/synthetic.md)."""
+MOST = 0.08
+"""How far from chance one statistic may be; on builds of the seeds 1 to 10 the farthest of 3,250 AUCs is .056."""
 
 pytestmark = pytest.mark.filterwarnings("ignore::mtbench.results.result.MtbenchWarning")
 

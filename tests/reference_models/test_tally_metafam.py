@@ -1,0 +1,31 @@
+"""Tally solves MetaFam, strict too, by counting, and is at chance on metafam-hard: on small builds of other seeds."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import mtbench
+from mtbench.data.building import derive
+from mtbench.experiments.models import Context
+from reference_models import tally
+
+pytestmark = pytest.mark.filterwarnings("ignore::mtbench.results.result.MtbenchWarning")
+
+
+def figures(name: str, **options: int) -> tuple[float, float]:
+    """Return the zero-shot dual MRR of tally on a build, and that of chance."""
+    data = derive(name, seed=1, **options)
+    model = tally.build(Context(data.name))
+    model.fit(data.train, data.valid.observable())
+    found = model.scorer(data.test.observable()), lambda triples: np.zeros(len(triples))
+    reached, chance = (mtbench.evaluate(scorer, data.test).metrics["mrr"] for scorer in found)
+    return reached, chance
+
+
+def test_counting_solves_metafam_and_not_metafam_hard():
+    reached, _ = figures("metafam-strict", train_trees=8, test_trees=6)
+    assert reached > 0.9
+    sizes = {"train_persons": 72, "test_persons": 72, "bonds": 2, "loud": 1, "quiet": 1, "targets": 12}
+    reached, chance = figures("metafam-hard", **sizes)
+    assert reached < chance + 0.05
