@@ -42,8 +42,8 @@ def giveaways(split: Split, seed: int = 0) -> tuple[Giveaway, ...]:
     """Return of each of the 65 statistics how well it alone tells the targets of a split, the clearest first.
 
     Statistics are those of the observable graph. Targets are compared with the candidates of ``dual``, and with
-    heads and tails of the *same type*: entities of the protocol ``entity`` that are a head, or a tail, of the
-    relation already, which no half-link tells apart.
+    heads and tails of the *same type*: candidates of the protocol ``entity`` that are a head, or a tail, of the
+    relation already. Raises `UsageError` for a split without targets.
     """
     statistics = Statistics(split.observable())
     found = [row for against in AGAINST for row in _against(split, against, statistics, seed)]
