@@ -4,38 +4,43 @@
 
 Of each build: the statistic that alone is clearest (test targets against the candidates of dual, and of the same type);
 the MRR of tally, of its network trained on the missing triples of the training graph instead of masks, of the rules of
-the dataset, and of the rules without the task. The network is the hardest check: it has the answers of one graph and
-all 65 statistics, and nothing is left to learn but how to put them together.
+the dataset, and of the rules without the task. Told the missing training triples, tally's network has the answers of
+one graph and all 65 statistics, and nothing is left to learn but how to put them together.
+
+Last, two small networks that are told the same and see how relations agree with each other. One of them also sees how
+well each reading holds for the relations that a relation agrees with: that is its task, as counts.
 """
 
 from __future__ import annotations
 
 import argparse
 import warnings
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 import torch
+from torch import Tensor, nn
 
 import mtbench
 from mtbench.auditing.giveaways import AGAINST, giveaways
 from mtbench.data.building import derive
 from mtbench.data.splits import Split
 from mtbench.experiments.models import Context
-from mtbench.heuristics.echoes import echo_oracle, single_task
-from mtbench.names import Scorer
+from mtbench.heuristics import echoes
+from mtbench.names import IntArray, Scorer
 from mtbench.ranking.candidates import draw
 from mtbench.results.result import MtbenchWarning
 from mtbench.statistics.features import Statistics
 from reference_models.tally import Ranker, TallyScores, build
 
 PROTOCOLS = ("dual", "full", "full-relation")
-EPOCHS, DRAWS = 30, 4
+DRAWS, STEPS, BATCH = 4, 300, 32
+SCALE = 8.0
 
 
-def told(valid: Split, seed: int) -> Ranker:
-    """Return tally's network, trained to tell the targets of a split from their dual candidates."""
-    statistics = Statistics(valid.observable())
+def told(valid: Split) -> IntArray:
+    """Return the targets of a split, each first of a list with candidates of one side, ``(k, 25, 3)``."""
     lists = []
     for number in range(DRAWS):
         drawn = draw(valid, "dual", seed=100 + number)
@@ -43,19 +48,68 @@ def told(valid: Split, seed: int) -> Ranker:
             ids = drawn.side(side)[0][:, :24]
             rows = np.repeat(valid.targets[:, None], 1 + ids.shape[1], axis=1)
             rows[:, 1:, column] = ids
-            lists.append(statistics.of(rows.reshape(-1, 3)).reshape(*rows.shape[:2], -1))
-    features = torch.from_numpy(np.concatenate(lists))
+            lists.append(rows)
+    return np.concatenate(lists)
+
+
+def learn(network: nn.Module, rate: float, logits: Callable[[IntArray], Tensor], lists: int, seed: int) -> None:
+    """Train a network to rank the first of each list above the others."""
+    optimizer = torch.optim.AdamW(network.parameters(), rate, weight_decay=0.01)
+    rng = np.random.default_rng(seed)
+    for _ in range(STEPS):
+        loss = -torch.log_softmax(logits(rng.choice(lists, BATCH)), dim=1)[:, 0].mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+
+def ranker(valid: Split, seed: int) -> Ranker:
+    """Return tally's network, trained on the targets of a split."""
+    lists = told(valid)
+    flat = torch.from_numpy(Statistics(valid.observable()).of(lists.reshape(-1, 3)))
+    features = flat.view(*lists.shape[:2], -1)
     torch.manual_seed(seed)
     network = Ranker(64, 0.3, 5.0)
-    network.standardise(features.reshape(-1, features.shape[2]))
-    optimizer = torch.optim.AdamW(network.parameters(), 3e-3, weight_decay=0.01)
-    for _ in range(EPOCHS):
-        for some in torch.randperm(len(features)).split(64):
-            loss = -torch.log_softmax(network(features[some]), dim=1)[:, 0].mean()
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
+    network.standardise(flat)
+    learn(network, 3e-3, lambda some: network(features[torch.from_numpy(some)]), len(lists), seed)
     return network
+
+
+class Agreement:
+    """Scores the echoes of all relations in all readings, each as a network values the two relations and the reading.
+
+    It sees in how many persons the two agree and, with ``task``, how well the reading holds for what they agree with.
+    """
+
+    def __init__(self, network: nn.Module, split: Split, *, task: bool) -> None:
+        found = echoes.read(split)
+        agree, holds = echoes.agreement(found.called, found.composed)
+        pooled = np.einsum("rw,tw->tr", agree, holds.max(axis=2))
+        both = pooled[:, :, None] + pooled[:, None]
+        features = np.stack((np.broadcast_to(agree, both.shape), both * task), axis=3) * SCALE
+        self.network, self.composed = network, found.composed
+        self.features = torch.from_numpy(features.astype(np.float32))
+
+    def logits(self, triples: IntArray) -> Tensor:
+        """Return one logit per triple."""
+        values = self.network(self.features)[..., 0]
+        head, relation, tail = triples.T
+        echo = torch.from_numpy(self.composed[:, :, head] == tail)
+        return (echo * values[:, :, torch.from_numpy(relation)]).sum(dim=(0, 1))
+
+    def score(self, triples: IntArray) -> Tensor:
+        """Return one score per triple."""
+        with torch.no_grad():
+            return torch.cat([self.logits(some) for some in np.array_split(triples, 1 + len(triples) // 2000)])
+
+
+def agreement(valid: Split, test: Split, seed: int, *, task: bool) -> Agreement:
+    """Return a network trained on the targets of one split, for another."""
+    torch.manual_seed(seed)
+    network = nn.Sequential(nn.Linear(2, 16), nn.ReLU(), nn.Linear(16, 1))
+    lists, seen = told(valid), Agreement(network, valid.observable(), task=task)
+    learn(network, 1e-2, lambda some: seen.logits(lists[some].reshape(-1, 3)).view(BATCH, -1), len(lists), seed)
+    return Agreement(network, test, task=task)
 
 
 def mrr(scorer: Scorer, split: Split) -> str:
@@ -84,17 +138,17 @@ def main() -> None:
         test = data.test.observable()
         tally = build(Context(data.name))
         tally.fit(data.train, replace(data.valid, targets=data.valid.targets[:0]))
-        scorers = {
+        scorers: dict[str, Scorer] = {
+            "chance": lambda triples: np.zeros(len(triples)),
             "tally": tally.scorer(test),
-            "its network, told the missing training triples": TallyScores(
-                told(data.valid, seed), test, torch.device("cpu")
-            ),
-            "the rules": echo_oracle(test),
-            "the rules without the task": single_task(test),
+            "tally's network, told": TallyScores(ranker(data.valid, seed), test, torch.device("cpu")),
+            "network of agreements without the task, told": agreement(data.valid, test, seed, task=False),
+            "network of agreements, told": agreement(data.valid, test, seed, task=True),
+            "the rules without the task": echoes.single_task(test),
+            "the rules": echoes.echo_oracle(test),
         }
         for name, scorer in scorers.items():
             print(f"  {name}: {mrr(scorer, data.test)}", flush=True)
-        print(f"  chance: {mrr(lambda triples: np.zeros(len(triples)), data.test)}", flush=True)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ import numpy as np
 
 from mtbench.data.splits import Split
 from mtbench.errors import UsageError
-from mtbench.names import HEAD, RELATION, TAIL, FloatArray, IntArray, ScoreFunction
+from mtbench.names import HEAD, RELATION, TAIL, BoolArray, FloatArray, IntArray, ScoreFunction
 
 ENOUGH = 0.1
 """The share of the persons in which two words agree, or a reading holds, that is no chance: chance is one person."""
@@ -42,14 +42,9 @@ def read(split: Split) -> Reading:
     called[split.graph[:, RELATION], split.graph[:, HEAD]] = split.graph[:, TAIL]
     if len(split.graph) != called.size or (called < 0).any():
         raise UsageError(f"{split.dataset} {split.name}: this is not metafam-hard, where every head has every relation")
-    everybody = np.arange(split.num_entities)
-    bonds = [mates for mates in called if (mates[mates] == everybody).all()]
-    composed = np.stack([reading for mates in bonds for reading in (mates[called], called[:, mates])])
-    agree: FloatArray = (called[:, None] == called).mean(axis=2)
-    holds: FloatArray = (composed[:, :, None] == called).mean(axis=3)
-    np.fill_diagonal(agree, 0)
-    is_bond = (called[np.arange(len(called))[:, None], called] == everybody).all(axis=1)
-    agree[is_bond] = agree[:, is_bond] = holds[:, is_bond] = holds[:, :, is_bond] = 0
+    is_bond = _bonds(called)
+    composed = np.stack([reading for mates in called[is_bond] for reading in (mates[called], called[:, mates])])
+    agree, holds = agreement(called, composed)
     best = holds.max(axis=0)
     loud = best.max(axis=1) > 0.5
     partner = np.where(loud, best.argmax(axis=1), np.where(loud, 0, agree).argmax(axis=1))
@@ -60,6 +55,26 @@ def read(split: Split) -> Reading:
         if alike.max() > ENOUGH:
             reading[word] = reading[alike.argmax()]
     return Reading(called, composed, partner, reading)
+
+
+def agreement(called: IntArray, composed: IntArray) -> tuple[FloatArray, FloatArray]:
+    """Return in which share of the persons two words agree ``(R, R)``, and one is the echo of the other ``(T, R, R)``.
+
+    Bonds agree with nothing, and no reading holds for them.
+    """
+    agree: FloatArray = (called[:, None] == called).mean(axis=2)
+    holds: FloatArray = (composed[:, :, None] == called).mean(axis=3)
+    np.fill_diagonal(agree, 0)
+    bonds = _bonds(called)
+    agree[bonds] = agree[:, bonds] = holds[:, bonds] = holds[:, :, bonds] = 0
+    return agree, holds
+
+
+def _bonds(called: IntArray) -> BoolArray:
+    """Return which relations lead back by themselves, ``(R,)``."""
+    there_and_back = np.take_along_axis(called, called, axis=1)
+    found: BoolArray = (there_and_back == np.arange(called.shape[1])).all(axis=1)
+    return found
 
 
 def echo_oracle(split: Split) -> ScoreFunction:
