@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 import mtbench
 from mtbench.builders import folders
+from mtbench.data.loading import locate
 from mtbench.errors import DatasetError, MtbenchError
 from mtbench.evaluation.named import named
 
@@ -49,6 +50,10 @@ def test_a_folder_is_read_as_it_is_and_repeated_rows_once(folder):
     assert (data.test.relations.tolist(), data.test.relation_slots) == (["eats", "hunts"], 2)
     assert data.info.parts["test/graph"].content_sha256 == data.test.graph_sha256
     assert mtbench.audit(data).targets["test"].unseen_entities == 1
+    with pytest.raises(
+        DatasetError, match="mine holds no manifest.json, so there is no hash to compare its files with"
+    ):
+        locate(folder)
     assert named(f"{folder}/valid/dual").split.content_sha256 == data.valid.content_sha256
 
 
