@@ -51,7 +51,7 @@ def test_a_folder_is_read_as_it_is_and_repeated_rows_once(folder):
     assert data.info.parts["test/graph"].content_sha256 == data.test.graph_sha256
     assert mtbench.audit(data).targets["test"].unseen_entities == 1
     with pytest.raises(
-        DatasetError, match="mine holds no manifest.json, so there is no hash to compare its files with"
+        DatasetError, match=r"mine holds no manifest.json, so there is no hash to compare its files with"
     ):
         locate(folder)
     assert named(f"{folder}/valid/dual").split.content_sha256 == data.valid.content_sha256
