@@ -24,7 +24,7 @@ from mtbench.files.atomic import replace_file
 from mtbench.files.hashing import file_hash
 from mtbench.statistics.features import FAMILIES
 from mtbench.version import __version__
-from reference_models.tally import Recipe, TallyModel
+from reference_models.tally import Recipe, TallyModel, TallyScores
 from reference_models.training.recipe import read
 
 NAME = "tally-foundation"
@@ -85,7 +85,7 @@ class Foundation(TallyModel):
             raise CorruptedFileError(
                 f"{weights} was made for other statistics than these: python -m reference_models.foundation"
             )
-        if context.settings:
+        if context.settings and read(Recipe, "tally", "", context.settings).as_parameters() != told["recipe"]:
             raise UsageError(f"{NAME} is trained already: it has no settings; train tally with --set instead")
         if context.seed != told["seed"]:
             raise UsageError(f"{NAME} has one set of weights, of seed {told['seed']}: leave out --seed")
@@ -95,6 +95,10 @@ class Foundation(TallyModel):
 
     def fit(self, train: Split, valid: Split) -> None:
         """Learn nothing: the weights are there."""
+
+    def restored(self, train: Split, observable: Split) -> TallyScores:
+        """Return the scorer of a finished run, which needs no checkpoints."""
+        return self.scorer(observable)
 
 
 def build(context: Context) -> Foundation:

@@ -112,7 +112,7 @@ class TallyModel(ReferenceModel[Recipe]):
         checkpoints = self._checkpoints(graph)
         state = State(self.network, None, torch.optim.AdamW(self.network.parameters()))
         if checkpoints is None or not checkpoints.restore(stage, state):
-            raise UsageError(f"{self.name} has no checkpoint of the stage {stage}: train it again with mtbench run")
+            raise UsageError(f"{self.name} has no checkpoint of the stage {stage}")
         return TallyScores(self.network, observable, self._device)
 
     def learn(self, stage: str, graphs: Sequence[Split], epochs: int) -> None:

@@ -199,8 +199,6 @@ def _model(result: Result, directory: Path) -> ExplainsScores:
         model: object = make(Context(result.dataset, result.run.seed, "cpu", kept, settings))
     if not isinstance(model, ExplainsScores):
         raise UsageError(f"{directory} is a run of {name}, which does not explain its scores; {instead}")
-    if kept is None:
-        raise UsageError(f"{directory} holds no checkpoints to remake the model from: {_again(result)}")
     return model
 
 

@@ -214,13 +214,6 @@ def test_a_run_of_another_model_is_refused_with_what_to_type(run, data, name, me
         explain(run(name=name)[0], [], data)
 
 
-def test_without_its_checkpoints_a_run_has_to_be_made_again(run, data):
-    directory, _ = run()
-    (directory / "checkpoints").rmdir()
-    with pytest.raises(UsageError, match=f"holds no checkpoints .* mtbench run {NAME} --dataset random --seed 0"):
-        explain(directory, [], data)
-
-
 def test_a_run_on_another_dataset_is_refused(run, data):
     with pytest.raises(ResultError, match="the run was made on content"):
         explain(run()[0], [], replace(data, test=random_split(2)))

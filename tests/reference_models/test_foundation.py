@@ -89,9 +89,14 @@ def test_it_trains_nothing_and_ranks_a_graph_it_never_saw(small):
         ({"seed": 1}, "has one set of weights, of seed 0: leave out --seed"),
     ],
 )
-def test_what_would_change_nothing_is_refused(options, message):
+def test_what_it_cannot_follow_is_refused(options, message):
     with pytest.raises(UsageError, match=message):
         foundation.build(Context("metafam", **options))
+
+
+def test_its_own_settings_are_no_others():
+    own = {name: str(value) for name, value in describe(WEIGHTS)["recipe"].items()}
+    assert foundation.build(Context("metafam", settings=own)).hyperparameters == describe(WEIGHTS)["recipe"]
 
 
 def test_weights_for_other_statistics_are_refused(tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -48,7 +49,10 @@ def state(directory):
     return {path: (path.stat().st_mtime_ns, path.read_bytes()) for path in directory.rglob("*") if path.is_file()}
 
 
-@pytest.mark.parametrize(("model", "settings"), [("tally", TOY), ("tally-adapted", ADAPTED)])
+MODELS = [("tally", TOY), ("tally-adapted", ADAPTED), ("tally-foundation", ())]
+
+
+@pytest.mark.parametrize(("model", "settings"), MODELS)
 def test_a_run_is_explained_without_training_or_writing(typed, run, small, tmp_path, monkeypatch, model, settings):
     words = run(model, settings)
     before = state(tmp_path / "kept")
@@ -118,6 +122,14 @@ def test_checkpoints_of_other_options_are_refused(typed, run, tmp_path):
         assert "error: kept: the model cannot be remade (" in err
         assert message in err
         assert "train again with mtbench run tally --dataset " in err
+
+
+def test_without_its_checkpoints_a_run_has_to_be_made_again(typed, run, tmp_path):
+    words = run("tally", TOY)
+    shutil.rmtree(tmp_path / "kept" / "checkpoints")
+    code, out, err = typed(*words)
+    assert (code, out) == (2, "")
+    assert "error: kept: the model cannot be remade (tally has no checkpoint of the stage train): train again with" in err
 
 
 def test_without_a_checkpoint_nothing_is_restored(small, tmp_path):
