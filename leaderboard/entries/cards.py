@@ -77,18 +77,18 @@ class Card:
 
     ``model`` is the name its runs carry; ``name`` is shown. ``pretraining_graphs`` are the graphs it learned
     from besides the training graph of each dataset, which every run names on its own; ``parameters`` is the
-    number of trained ones on the largest dataset, None where nobody counted. Raises `SubmissionError` for text
-    that no page should show (markup, control characters, more than `LONGEST` characters) and for a URL
-    that is not http or https.
+    number of trained ones on the largest dataset, None where nobody counted; ``url`` is empty for a model that
+    is described nowhere but here. Raises `SubmissionError` for text that no page should show (markup, control
+    characters, more than `LONGEST` characters) and for a URL that is not http or https.
     """
 
     name: str
     model: str
     authors: tuple[str, ...]
-    url: str
     licence: str
     regime: Regime
     hardware: str
+    url: str = ""
     pretraining_graphs: tuple[str, ...] = ()
     parameters: Annotated[int, Field(ge=0, le=MOST_PARAMETERS)] | None = None
     summary: str = ""
@@ -104,8 +104,8 @@ class Card:
             value = getattr(self, needed)
             if not value or (isinstance(value, tuple) and "" in value):
                 raise SubmissionError(f"{needed} must not be empty")
-        if not is_address(self.url):
-            raise SubmissionError(f"url must be an address that begins with https://, not {self.url!r}")
+        if self.url and not is_address(self.url):
+            raise SubmissionError(f"url must be an address that begins with https://, or empty, not {self.url!r}")
 
 
 def read(path: Path) -> Card:

@@ -109,6 +109,13 @@ def test_address_and_pretraining_graphs_come_from_the_runs(runs, to):
     assert card.pretraining_graphs == ("fb15k-237",)
 
 
+def test_a_model_that_is_described_here_alone_has_no_address(runs, to):
+    made = submit([runs], to, card=CARD | {"url": ""})
+    assert "url" not in (made.directory / "card.toml").read_text(encoding="utf-8")
+    assert cards.read(made.directory / "card.toml") == made.card
+    assert made.card.url == ""
+
+
 def test_everything_the_card_lacks_is_asked_for_at_once(runs, to):
     message = r"type --authors 'A. Author, B. Author' --url https://\.\.\. --licence NAME, or give --card FILE"
     with pytest.raises(SubmissionError, match=message):
