@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 LENGTHS = (2, 3, 4, 5)
 NAMES = tuple(f"walk of {length}" for length in LENGTHS)
-BLOCK = 64
-"""Entities that walks begin at together."""
+BLOCK, PLACES = 64, 1 << 26
+"""Entities that walks begin at together, fewer where they and all entities would be more places than these."""
 
 STEP = 256
 """Logs are rounded to one part in so many: equal places stay equal. Walks are followed in double precision, as single
@@ -55,7 +55,8 @@ class Walks:
         end = np.where(turned, triples[:, HEAD], triples[:, TAIL])
         sources, column = np.unique(begin, return_inverse=True)
         found = np.empty((len(triples), len(LENGTHS)))
-        for start, stop, members in batches(column, len(sources), BLOCK):
+        block = max(1, min(BLOCK, PLACES // max(1, self.graph.num_entities)))
+        for start, stop, members in batches(column, len(sources), block):
             some = sources[start:stop]
             weights: FloatArray = np.zeros((self.graph.num_entities, len(some)))
             weights[some, np.arange(len(some))] = 1

@@ -129,7 +129,9 @@ def test_without_its_checkpoints_a_run_has_to_be_made_again(typed, run, tmp_path
     shutil.rmtree(tmp_path / "kept" / "checkpoints")
     code, out, err = typed(*words)
     assert (code, out) == (2, "")
-    assert "error: kept: the model cannot be remade (tally has no checkpoint of the stage train): train again with" in err
+    assert (
+        "error: kept: the model cannot be remade (tally has no checkpoint of the stage train): train again with" in err
+    )
 
 
 def test_without_a_checkpoint_nothing_is_restored(small, tmp_path):

@@ -250,7 +250,9 @@ def test_of_too_many_features_the_rarest_count(monkeypatch):
         np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize(("limit", "to"), [("features.BATCH", 7), ("paths.AT_ONCE", 3), ("ends.KEPT", 0)])
+@pytest.mark.parametrize(
+    ("limit", "to"), [("features.BATCH", 7), ("paths.AT_ONCE", 3), ("ends.KEPT", 0), ("walks.PLACES", 80)]
+)
 def test_large_graphs_are_counted_piece_by_piece(limit, to, monkeypatch):
     split = random_split(1)
     triples = some(split, 0)
