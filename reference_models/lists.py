@@ -10,11 +10,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from mtbench.data.graphs import keys
 from mtbench.data.splits import Split
 from mtbench.errors import DatasetError
 from mtbench.names import COLUMN, RELATION, BoolArray, FloatArray, IntArray, Side
-from mtbench.ranking.candidates import PROTOCOLS, draw
+from mtbench.ranking.candidates import PROTOCOLS, draw, is_known
 from mtbench.ranking.listed import Layout
 from mtbench.statistics.doubled import Doubled
 from mtbench.statistics.features import Statistics
@@ -102,7 +101,6 @@ class _Typed:
         order = np.argsort(slots, kind="stable")
         self._entities = entities[order]
         self._starts = np.searchsorted(slots[order], np.arange(self._graph.num_slots + 1))
-        self._known = np.sort(keys(split, np.concatenate((split.graph, split.targets))))
 
     def _slots(self, end: Side) -> IntArray:
         relation = self.targets[:, RELATION]
@@ -120,9 +118,7 @@ class _Typed:
         ids = self._entities[np.minimum(first + np.where(few, place, spaced), len(self._entities) - 1)]
         found = np.repeat(self.targets[:, None], self.number, axis=1)
         found[..., COLUMN[end]] = ids
-        asked = keys(self.split, found.reshape(-1, 3))
-        place_of = np.minimum(np.searchsorted(self._known, asked), len(self._known) - 1)
-        there = (place < size) & (self._known[place_of] != asked).reshape(ids.shape)
+        there = (place < size) & ~is_known(self.split, found.reshape(-1, 3)).reshape(ids.shape)
         return found, there
 
     def chance(self, end: Side, triples: IntArray) -> FloatArray:
@@ -132,7 +128,7 @@ class _Typed:
         ids = triples[..., COLUMN[end]]
         has = self._graph.count(ids, np.broadcast_to(slots[:, None], ids.shape)) > 0
         by_type = np.where(has, np.minimum(1, self.number / np.maximum(size, 1)), 0)
-        return PROTOCOLS[PROTOCOL].number(end) / self.split.num_entities + by_type
+        return np.minimum(1, PROTOCOLS[PROTOCOL].number(end) / self.split.num_entities) + by_type
 
 
 def _offsets(columns: Mapping[str, tuple[IntArray, BoolArray]], softmax: Mapping[str, FloatArray]) -> FloatArray:

@@ -37,7 +37,7 @@ LIMITS = {
         "at least 1",
         lambda number: number >= 1,
     ),
-    **_limits("hops anneal_epochs adaptation_epochs", "0 or more", lambda number: number >= 0),
+    **_limits("hops anneal_epochs adaptation_epochs typed", "0 or more", lambda number: number >= 0),
     **_limits(
         "learning_rate clip anneal temperature outliers", "a number above 0", lambda number: 0 < number < math.inf
     ),

@@ -88,9 +88,9 @@ def test_a_list_has_one_hidden_triple_among_triples_that_are_none(seen, share):
         assert columns == [[side] for side in SIDES[1:][valid[1:]].tolist()]
 
 
-@pytest.mark.parametrize("number", [2, 50])
-def test_typed_candidates_are_other_entities_at_that_end(seen, number):
-    split = random_split(2)
+@pytest.mark.parametrize(("number", "sizes"), [(2, {}), (50, {}), (4, {"entities": 12, "graph": 150})])
+def test_typed_candidates_are_other_entities_at_that_end(seen, number, sizes):
+    split = random_split(2, **sizes)
     made = leave_out(split, 0.3, 30, number, seed=1)
     (shown, triples), known = seen[0], {tuple(row) for row in split.graph.tolist()}
     assert made.rows.shape == (30, len(SIDES) + 2 * number)
@@ -113,11 +113,12 @@ def test_typed_candidates_are_other_entities_at_that_end(seen, number):
             if len(at_end) <= number:
                 assert len(ids) == len(other - known)
             found += len(ids)
-            chance = 24 / split.num_entities + min(1, number / max(1, len(at_end)))
+            uniform_chance = min(1, 24 / split.num_entities)
+            chance = uniform_chance + min(1, number / max(1, len(at_end)))
             assert offsets[list_, columns][there] == pytest.approx(-np.log(chance), rel=1e-5)
             uniform = np.flatnonzero((side == SIDES) & (offsets[list_, : len(SIDES)] > -np.inf))
             of = [triples[made.rows[list_, column]][side] in at_end for column in uniform]
-            expected = [-np.log(chance if there else 24 / split.num_entities) for there in of]
+            expected = [-np.log(chance if there else uniform_chance) for there in of]
             assert offsets[list_][uniform] == pytest.approx(expected, rel=1e-5)
     assert found > 30
 
@@ -234,7 +235,7 @@ def test_it_learns_on_a_small_metafam_what_counting_does_not_tell(small):
     assert result.asked_again.startswith("the same")
 
 
-@pytest.mark.parametrize(("key", "value"), [("masks", "0"), ("least", "0"), ("most", "1"), ("outliers", "-1")])
+@pytest.mark.parametrize(("key", "value"), [("masks", "0"), ("least", "0"), ("most", "1"), ("outliers", "-1"), ("typed", "-1")])
 def test_settings_outside_their_limits_are_refused(key, value):
     with pytest.raises(UsageError, match=f"^{key} must be "):
         tally.build(Context("metafam", settings={key: value}))
