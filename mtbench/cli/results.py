@@ -39,13 +39,16 @@ def show(
     explain: Annotated[
         bool,
         typer.Option(
-            "--explain", help="Say why a run of tally ranked some targets so; --plot draws what each family is worth."
+            "--explain",
+            help="Say why a run of tally ranked some targets so; with --plot, draw how much each family of statistics "
+            "matters.",
         ),
     ] = False,
     target: Annotated[
         list[str] | None,
         typer.Option(
-            metavar='"HEAD RELATION TAIL"', help="For --explain: a target; may be repeated.  [default: a few]"
+            metavar='"HEAD RELATION TAIL"',
+            help="For --explain: a target; may be repeated.  [default: three, from the best to the worst rank]",
         ),
     ] = None,
     format: options.TableFormat = "text",  # noqa: A002
@@ -106,6 +109,7 @@ def _explain(run: Path, targets: Sequence[str], dataset: str | None, plot: Path 
     from mtbench.data.loading import load
     from mtbench.experiments.explaining import explain
 
+    options.look_here_for_modules()
     found = explain(run, targets, load(dataset) if dataset is not None else None)
     if plot is not None:
         found.draw(plot)

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from mtbench.data import catalog
 from mtbench.data.splits import Dataset, NamedTriple, Split
 from mtbench.errors import UnknownNameError, UsageError, nearest
 from mtbench.experiments import models
@@ -22,6 +23,7 @@ from mtbench.metrics import closed
 from mtbench.names import COLUMN, PARTS, BoolArray, Direction, FloatArray, IntArray, ScoreArray
 from mtbench.ranking.candidates import PROTOCOLS, SAMPLED, draw
 from mtbench.ranking.listed import Layout
+from mtbench.ranking.ranks import count
 from mtbench.results import result as results
 from mtbench.results.origin import splits_of
 from mtbench.results.result import Result
@@ -141,7 +143,8 @@ class Explanation:
         draw_falls(
             [(WORDS.get(name, name), mean, sd) for name, mean, sd in found.ordered],
             f"{title}: MRR {found.mrr:.3f} over {found.targets:,} targets",
-            f"Fall of the MRR where a family is permuted within each list\nmean and standard deviation of {REPEATS}",
+            "Fall of the MRR where a family is permuted within each list\n"
+            f"mean and standard deviation over {REPEATS} permutations",
             path,
         )
 
@@ -149,12 +152,15 @@ class Explanation:
         found = self.importance
         lines = [f"{self.title}, candidate seed {self.candidate_seed}"]
         if self.changed is None:
-            lines.append("the protocol of the run ranks among everything, dual lists some of it")
+            lines.append("explained under dual: the protocol of the run ranks every candidate and lists none")
         if self.changed:
-            lines.append(f"warning: {self.changed} targets rank otherwise than the run recorded, by rounding elsewhere")
+            lines.append(
+                f"warning: {self.changed} targets rank otherwise than the run recorded: rounded otherwise on another "
+                "machine"
+            )
         lines += [
             f"\nFall of the MRR ({found.mrr:.3f} over {found.targets:,} targets) where one family is permuted within "
-            f"each list, mean and deviation of {REPEATS}:",
+            f"each list, mean and standard deviation over {REPEATS} permutations:",
             *(f"  {name:5}  {mean:6.3f}  {sd:.3f}  {WORDS.get(name, name)}" for name, mean, sd in found.ordered),
         ]
         for _, asked in itertools.groupby(self.questions, key=lambda one: (one.target, one.first, one.other)):
@@ -212,19 +218,19 @@ def _remaking(result: Result, directory: Path) -> Iterator[None]:
 
 
 def _again(result: Result) -> str:
-    return f"train again with mtbench run {result.run.model} --dataset {result.dataset} --seed {result.run.seed}"
+    dataset = result.dataset if catalog.find(result.dataset) else "DIR"
+    return f"train again with mtbench run {result.run.model} --dataset {dataset} --seed {result.run.seed} --force"
 
 
 def _rows(split: Split, texts: Sequence[str]) -> list[int]:
     """Return the rows of targets by their names, each once."""
-    known = {" ".join(name): row for row, name in enumerate(split.named(split.targets))}
+    known = _forms(split, split.targets)
     found = []
     for text in texts:
-        plain = " ".join(text.split())
-        plain = plain if plain in known else " ".join(plain.strip("()").split(", "))
+        plain = text if text in known else " ".join(text.split())
         if plain not in known:
             where = f"{split.dataset} {split.name}"
-            if plain in (" ".join(name) for name in split.named(split.graph)):
+            if plain in _forms(split, split.graph):
                 raise UsageError(f"{plain!r} is an observable triple of {where}, which is not ranked: name a target")
             if near := nearest(plain, known):
                 raise UnknownNameError("target", text, near)
@@ -233,6 +239,12 @@ def _rows(split: Split, texts: Sequence[str]) -> list[int]:
             )
         found.append(known[plain])
     return list(dict.fromkeys(found))
+
+
+def _forms(split: Split, triples: IntArray) -> dict[str, int]:
+    """Return the row of each triple by what it may be written as."""
+    named = enumerate(split.named(triples))
+    return {form: row for row, name in named for form in (" ".join(name), f"({', '.join(name)})")}
 
 
 def _spread(ranks: FloatArray) -> list[int]:
@@ -267,10 +279,8 @@ class _Lists:
         """Return how many targets rank otherwise than in a result."""
         other = np.zeros(len(self.split.targets), dtype=np.bool_)
         for way, (rows, valid) in self.tables.items():
-            owner, rows = np.nonzero(valid)[0], rows[valid]
-            then = result.ranks.lists[way]
-            greater, equal = _counts(self.scores[rows], owner)
-            other |= (greater != then.greater) | (equal != then.equal)
+            then, now = result.ranks.lists[way], count(self.scores, rows[:, 0], rows[:, 1:], valid[:, 1:])
+            other |= (now.greater != then.greater) | (now.equal != then.equal)
         return int(other.sum())
 
     def question(self, way: Direction, target: int) -> Question | None:
@@ -281,10 +291,9 @@ class _Lists:
         scores = self.scores[rows]
         best = int(np.argmax(scores))
         against = 1 + int(np.argmax(scores[1:])) if best == 0 else 0
-        (greater,), (equal,) = _counts(scores, np.zeros(len(rows), dtype=np.int64))
         first, other = rows[best], rows[against]
         (named,) = self.split.named(self.split.targets[[target]])
-        rank = float(greater + 1 + equal / 2)
+        rank = float((scores > scores[0]).sum() + ((scores == scores[0]).sum() + 1) / 2)
         return Question(named, way, rank, len(rows), self._of(first), self._of(other), self.moves(first, other))
 
     def _of(self, row: int) -> Scored:
@@ -319,27 +328,22 @@ class _Lists:
         number = len(self.split.targets)
         some = np.linspace(0, number - 1, min(MOST, number)).round().astype(np.int64)
         valid = np.concatenate([valid[some] for _, valid in self.tables.values()])
-        owner = np.nonzero(valid)[0]
+        where = np.cumsum(valid).reshape(valid.shape) - 1
         rows = np.concatenate([rows[some] for rows, _ in self.tables.values()])[valid]
         triples, statistics = self.triples[rows], self.statistics[rows]
 
         def mrr(known: NDArray[np.float32]) -> float:
-            return closed.expected(*_counts(self._scored(known, triples), owner))["mrr"]
+            found = count(self._scored(known, triples), where[:, 0], where[:, 1:], valid[:, 1:])
+            return closed.expected(found.greater, found.equal)["mrr"]
 
         whole, falls = mrr(statistics), {name: list[float]() for name in FAMILIES}
         for repeat in range(REPEATS):
-            order = np.lexsort((np.random.default_rng([repeat, *b"importance"]).random(len(rows)), owner))
+            order = np.lexsort(
+                (np.random.default_rng([repeat, *b"importance"]).random(len(rows)), np.nonzero(valid)[0])
+            )
             for place, name in enumerate(FAMILIES):
                 falls[name].append(whole - mrr(np.where(place == FAMILY, statistics[order], statistics)))
         return Importance(whole, len(some), falls)
-
-
-def _counts(scores: ScoreArray, owner: IntArray) -> tuple[IntArray, IntArray]:
-    """Return how many scores of each list are above and equal to its first; ``owner`` numbers the lists in order."""
-    first = np.flatnonzero(np.diff(owner, prepend=-1))
-    own = scores[first][owner]
-    greater, equal = (np.bincount(owner[kind], minlength=len(first)) for kind in (scores > own, scores == own))
-    return greater, equal - 1
 
 
 def _lines(questions: Sequence[Question]) -> list[str]:
@@ -351,14 +355,15 @@ def _lines(questions: Sequence[Question]) -> list[str]:
         ranks.append(f"({', '.join(asked)}): rank {question.rank:g} of {question.length}")
     right = one.first.triple == one.target
     names = ("first, the target", "second") if right else ("first", "the target")
-    moves = [f"{name} {move:+.2f}" for name, move in sorted(one.moves.items(), key=lambda move: -abs(move[1]))]
+    ordered = sorted(one.moves.items(), key=lambda move: -abs(move[1]))
+    moves = ", ".join(f"{name} {move:+.2f}" for name, move in ordered if abs(move) >= 0.005)
     return [
         "; ".join(ranks),
         *(
             f"  {name:18}{scored.score:7.2f}  {' '.join(scored.triple)}"
             for name, scored in zip(names, (one.first, one.other), strict=True)
         ),
-        f"  ahead by {sum(one.moves.values()):.2f}: {', '.join(move for move in moves if not move.endswith('0.00'))}",
+        f"  ahead by {sum(one.moves.values()):.2f}: {moves or 'no family'}",
         *_behind(names[0], one.first),
         *_behind(names[1], one.other),
     ]

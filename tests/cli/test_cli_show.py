@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import sys
 from dataclasses import replace
 
 import pytest
@@ -39,6 +40,17 @@ def test_one_run_is_printed_as_it_was_when_it_was_made(run, runs):
     assert (code, err) == (0, "")
     assert out == f"{results.load(runs / 'a0')}\n"
     assert run("show", "runs/a0/result.json")[1] == out
+
+
+def test_a_model_of_a_file_beside_is_found_to_explain_its_run(run, runs, tmp_path, monkeypatch):
+    name = "told_by_nobody"
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    lines = "from mtbench.errors import UsageError\ndef Model(context):\n    raise UsageError('not kept')\n"
+    (tmp_path / f"{name}.py").write_text(lines, encoding="utf-8")
+    evaluate(hashed, toys.dataset().test).save("runs/own", RunInfo(model=f"{name}:Model"))
+    code, _, err = run("show", "runs/own", "--explain")
+    assert (code, "the model cannot be remade (not kept)" in err) == (2, True)
+    assert f"train again with mtbench run {name}:Model --dataset toy --seed 0 --force" in err
 
 
 def test_several_runs_stand_side_by_side(run, runs):

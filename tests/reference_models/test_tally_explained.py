@@ -121,7 +121,7 @@ def test_checkpoints_of_other_options_are_refused(typed, run, tmp_path):
         assert (code, out) == (2, "")
         assert "error: kept: the model cannot be remade (" in err
         assert message in err
-        assert "train again with mtbench run tally --dataset " in err
+        assert "train again with mtbench run tally --dataset DIR --seed 0 --force" in err
 
 
 def test_without_its_checkpoints_a_run_has_to_be_made_again(typed, run, tmp_path):
