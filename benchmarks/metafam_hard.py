@@ -36,19 +36,25 @@ from reference_models.tally import Ranker, TallyScores, build
 
 PROTOCOLS = ("dual", "full", "full-relation")
 DRAWS, STEPS, BATCH = 4, 300, 32
+"""How often the candidates of a target are drawn, and in how many steps of so many lists a network is trained."""
+
 SCALE = 8.0
+"""Shares of the persons times this are what a network sees."""
 
 
 def told(valid: Split) -> IntArray:
-    """Return the targets of a split, each first of a list with candidates of one side, ``(k, 25, 3)``."""
+    """Return the targets of a split, each first of a list with candidates of one side, ``(k, 25, 3)``.
+
+    Where there are fewer, the first comes again; a target without any is left out.
+    """
     lists = []
     for number in range(DRAWS):
         drawn = draw(valid, "dual", seed=100 + number)
         for column, side in enumerate(("head", "relation", "tail")):
-            ids = drawn.side(side)[0][:, :24]
+            ids, there = (part[:, :24] for part in drawn.side(side))
             rows = np.repeat(valid.targets[:, None], 1 + ids.shape[1], axis=1)
-            rows[:, 1:, column] = ids
-            lists.append(rows)
+            rows[:, 1:, column] = np.where(there, ids, ids[:, :1])
+            lists.append(rows[there[:, 0]])
     return np.concatenate(lists)
 
 

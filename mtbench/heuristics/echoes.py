@@ -36,13 +36,14 @@ def read(split: Split) -> Reading:
 
     Bonds are the relations that lead back by themselves. A loud pair is one in which some reading holds. A word
     without one is quiet: its echo is the quiet word, and its task that of the loud word, with which it (or its
-    echo) agrees most often. Raises `UsageError` for a graph in which not everybody has one tail by each relation.
+    echo) agrees most often. Raises `UsageError` for a graph without bonds, or in which not everybody has one
+    tail by each relation.
     """
     called = np.full((split.relation_slots, split.num_entities), -1, dtype=np.int64)
     called[split.graph[:, RELATION], split.graph[:, HEAD]] = split.graph[:, TAIL]
-    if len(split.graph) != called.size or (called < 0).any():
-        raise UsageError(f"{split.dataset} {split.name}: this is not metafam-hard, where every head has every relation")
     is_bond = _bonds(called)
+    if len(split.graph) != called.size or (called < 0).any() or not called[is_bond].size:
+        raise UsageError(f"{split.dataset} {split.name}: this is not metafam-hard, where every head has every relation")
     composed = np.stack([reading for mates in called[is_bond] for reading in (mates[called], called[:, mates])])
     agree, holds = agreement(called, composed)
     best = holds.max(axis=0)

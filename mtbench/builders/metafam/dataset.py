@@ -204,17 +204,21 @@ def _links_of_children(tree: Tree, closure: Collection[LocalTriple], program: On
     return sorted(wanted.intersection(closure), key=lambda triple: (order.index(triple[1]), triple[0], triple[2]))
 
 
+def shuffled(rng: random.Random, items: Sequence[int]) -> list[int]:
+    """Return the items in a drawn order, by `randrange` alone, which no version of Python changes."""
+    found = list(items)
+    for last in range(len(found) - 1, 0, -1):
+        other = rng.randrange(last + 1)
+        found[last], found[other] = found[other], found[last]
+    return found
+
+
 def rename_relations(split: Split, seed: int) -> Split:
     """Return the split with its relation types renamed to ``relation00`` and on, in an order drawn from ``seed``.
 
     A model that remembers names, or the place of a name in the sorted vocabulary, gains nothing from them.
     """
-    rng = random.Random(f"{seed} relation names")
-    numbers = list(range(split.num_relations))
-    for last in range(len(numbers) - 1, 0, -1):
-        # random.shuffle is not promised to stay the same between versions of Python; randrange is.
-        other = rng.randrange(last + 1)
-        numbers[last], numbers[other] = numbers[other], numbers[last]
+    numbers = shuffled(random.Random(f"{seed} relation names"), range(split.num_relations))
     width = max(2, len(str(len(numbers) - 1)))
     new = np.array(numbers, dtype=np.int64)
     names = np.array([f"relation{number:0{width}d}" for number in range(len(numbers))], dtype=np.str_)

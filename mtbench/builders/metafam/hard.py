@@ -1,4 +1,7 @@
-"""MetaFam, hard: what a pattern means depends on the task of its relation, and no count shows the task."""
+"""MetaFam, hard: what a pattern means depends on the task of its relation.
+
+No statistic of a single triple shows the task.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from mtbench.builders.metafam.dataset import rename_relations, variant_name
-from mtbench.builders.metafam.ontology import LocalTriple, ground
+from mtbench.builders.metafam.dataset import rename_relations, shuffled, variant_name
+from mtbench.builders.metafam.ontology import LocalTriple, facts, ground
 from mtbench.builders.metafam.trees import first_names
 from mtbench.data.catalog import Parameter, Record
 from mtbench.data.splits import Dataset, NamedTriple, from_named, together
@@ -38,7 +41,7 @@ class Pair:
 
 @dataclass(frozen=True)
 class World:
-    """Persons, whom each is bound to ``bonds[k][x]`` and whom each calls by which word ``calls[w][x]``."""
+    """Persons: x is bound to ``bonds[k][x]`` by bond k, and calls ``calls[w][x]`` by word w."""
 
     bonds: Sequence[Sequence[int]]
     calls: Sequence[Sequence[int]]
@@ -101,15 +104,6 @@ def grow(rng: random.Random, persons: int, bonds: int, loud: int, quiet: int) ->
     return World(bound, calls, pairs)
 
 
-def shuffled(rng: random.Random, items: Sequence[int]) -> list[int]:
-    """Return the items in a drawn order, by `randrange` alone, which no version of Python changes."""
-    found = list(items)
-    for last in range(len(found) - 1, 0, -1):
-        other = rng.randrange(last + 1)
-        found[last], found[other] = found[other], found[last]
-    return found
-
-
 def _matching(rng: random.Random, persons: int) -> list[int]:
     order, mates = shuffled(rng, range(persons)), [0] * persons
     for one, other in zip(order[::2], order[1::2], strict=True):
@@ -133,14 +127,13 @@ def _agreeing(rng: random.Random, word: Sequence[int], marked: Sequence[int]) ->
 
 def hidden(world: World) -> list[LocalTriple]:
     """Return all triples that the rules derive and that are not observable, sorted: the echoes of quiet pairs."""
-    facts = [f"bond({k}, {x}, {y})." for k, mates in enumerate(world.bonds) for x, y in enumerate(mates)]
+    given = [f"bond({k}, {x}, {y})." for k, mates in enumerate(world.bonds) for x, y in enumerate(mates)]
     for pair in world.pairs:
         one, other = pair.words
-        facts += [f"echo({u}, {v}, {pair.bond}, {pair.end})." for u, v in ((one, other), (other, one))]
-    facts += [f"says({x}, {word}, {y})." for word, called in enumerate(world.calls) for x, y in enumerate(called)]
-    control = ground(RULES, "\n".join(facts))  # its symbols do not outlive it
-    derived = control.symbolic_atoms.by_signature("triple", 3)
-    triples = (tuple(argument.number for argument in atom.symbol.arguments) for atom in derived)
+        given += [f"echo({u}, {v}, {pair.bond}, {pair.end})." for u, v in ((one, other), (other, one))]
+    given += [f"says({x}, {word}, {y})." for word, called in enumerate(world.calls) for x, y in enumerate(called)]
+    control = ground(RULES, "\n".join(given))  # its symbols do not outlive it
+    triples = (tuple(argument.number for argument in arguments) for arguments in facts(control, "triple", 3))
     return sorted((x, word, y) for x, word, y in triples if world.calls[word][x] != y)
 
 

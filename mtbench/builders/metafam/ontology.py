@@ -62,12 +62,12 @@ def read_ontology(path: str = "") -> Ontology:
     if not file.is_file():
         raise UsageError(f"there is no ontology file {path!r}; leave the option empty for the family ontology")
     control = ground(file, "")
-    declared = [_declaration(file, arguments) for arguments in _facts(control, "relation", 3)]
+    declared = [_declaration(file, arguments) for arguments in facts(control, "relation", 3)]
     if not declared:
         raise UsageError(
             f'{file}: no fact relation(INDEX, "name", PATTERN). declares an exported relation; {_CONTRACT}'
         )
-    reserved = [_declaration(file, arguments) for arguments in _facts(control, "reserved", 2)]
+    reserved = [_declaration(file, arguments) for arguments in facts(control, "reserved", 2)]
     indices = sorted(index for index, _ in (*declared, *reserved))
     if indices != list(range(len(indices))):
         raise UsageError(
@@ -127,11 +127,12 @@ def ground(file: Path, facts: str) -> Control:
         control.add("base", [], facts)
         control.ground([("base", [])])
     except RuntimeError as error:
-        raise UsageError(f"clingo cannot read the ontology {file}:\n" + "\n".join([*messages, str(error)])) from error
+        raise UsageError(f"clingo cannot read {file}:\n" + "\n".join([*messages, str(error)])) from error
     return control
 
 
-def _facts(control: Control, name: str, arity: int) -> list[Sequence[Symbol]]:
+def facts(control: Control, name: str, arity: int) -> list[Sequence[Symbol]]:
+    """Return the arguments of the facts of a name in a grounded program."""
     return [
         atom.symbol.arguments
         for atom in control.symbolic_atoms.by_signature(name, arity)

@@ -15,7 +15,7 @@ import mtbench
 from mtbench.auditing.giveaways import giveaways
 from mtbench.builders.metafam import hard
 from mtbench.data import building, catalog
-from mtbench.data.splits import Dataset, Split
+from mtbench.data.splits import Dataset, Split, from_named
 from mtbench.errors import UnknownNameError, UsageError
 from mtbench.heuristics import echoes
 
@@ -149,3 +149,9 @@ def test_an_option_of_metafam_is_answered_with_the_options_there_are() -> None:
 def test_the_rules_want_the_graph_they_are_about() -> None:
     with pytest.raises(UsageError, match="this is not metafam-hard"):
         echoes.read(released.derived("metafam").test)
+
+
+@pytest.mark.parametrize("rows", [[], [("a", "r", "b"), ("b", "r", "c"), ("c", "r", "a")]])
+def test_so_they_do_where_there_is_no_bond(rows) -> None:
+    with pytest.raises(UsageError, match="this is not metafam-hard"):
+        echoes.read(from_named("toy", "test", rows, [], slots=1))
