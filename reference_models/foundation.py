@@ -22,7 +22,7 @@ from mtbench.errors import CorruptedFileError, UsageError
 from mtbench.experiments.models import Context
 from mtbench.files.atomic import replace_file
 from mtbench.files.hashing import file_hash
-from mtbench.statistics.features import FAMILIES
+from mtbench.statistics.features import NAMES
 from mtbench.version import __version__
 from reference_models.tally import Recipe, TallyModel, TallyScores
 from reference_models.training.recipe import read
@@ -107,7 +107,7 @@ def build(context: Context) -> Foundation:
 
 
 def _statistics() -> list[str]:
-    return [f"{family} {name}" for family, names in FAMILIES.items() for name in names]
+    return [" ".join(name) for name in NAMES]
 
 
 def main(out: Annotated[Path, typer.Option(help="Where to write the weights.")] = WEIGHTS) -> None:

@@ -6,11 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from mtbench.data.graphs import keys
 from mtbench.data.splits import Split, among
 from mtbench.names import COLUMN, RELATION, BoolArray, IntArray, Side
 from mtbench.ranking.candidates import PROTOCOLS, draw
 from mtbench.ranking.listed import Layout
-from mtbench.statistics.features import FAMILIES, Statistics
+from mtbench.statistics.features import NAMES, Statistics
 
 AGAINST = {"dual": "dual", "same type": "entity"}
 """What targets are told from, and the protocol that draws it; of the second, what has the slot already is kept."""
@@ -59,7 +60,6 @@ def _against(split: Split, against: str, statistics: Statistics, seed: int) -> l
     layout = Layout(split, drawn.parts, sides)
     features = statistics.of(layout.triples)
     own = features[layout.targets][:, None]
-    names = [(family, name) for family, members in FAMILIES.items() for name in members]
     found: list[Giveaway] = []
     for side, (_, valid) in sides.items():
         some = valid.any(axis=1)
@@ -70,13 +70,14 @@ def _against(split: Split, against: str, statistics: Statistics, seed: int) -> l
         auc = (less / valid.sum(axis=1)[some, None]).mean(axis=0)
         found += [
             Giveaway(against, side, family, name, float(value), int(some.sum()))
-            for (family, name), value in zip(names, auc, strict=True)
+            for (family, name), value in zip(NAMES, auc, strict=True)
         ]
     return found
 
 
 def _has_slot(split: Split, side: Side, ids: IntArray) -> BoolArray:
     """Return which entities ``(m, k)`` are on this side of an observable triple of each target's relation."""
-    column, number = COLUMN[side], split.num_entities
-    there = split.graph[:, RELATION] * number + split.graph[:, column]
-    return among((split.targets[:, RELATION, None] * number + ids).ravel(), there).reshape(ids.shape)
+    column, asked = COLUMN[side], np.repeat(split.targets, ids.shape[1], axis=0)
+    asked[:, column] = ids.ravel()
+    there = keys(split, split.graph, RELATION, column)
+    return among(keys(split, asked, RELATION, column), there).reshape(ids.shape)

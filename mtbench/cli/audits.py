@@ -46,15 +46,18 @@ LONGEST = 12
 def audit(
     name: options.Dataset,
     threshold: Annotated[
-        float, typer.Option(help="Jaccard index from which two relations are inverses or near-duplicates.")
-    ] = 0.8,
+        float | None,
+        typer.Option(help="Jaccard index from which two relations are inverses or near-duplicates.  [default: 0.8]"),
+    ] = None,
     plot: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Draw degrees and relation frequencies: FILE.png or FILE.svg.")
     ] = None,
     statistics: Annotated[
         bool,
         typer.Option(
-            "--statistics", help="Show instead how well each statistic of tally alone tells the test targets."
+            "--statistics",
+            help="Show instead how well each of tally's 65 statistics alone tells the test targets from their "
+            "candidates (AUC).",
         ),
     ] = False,
     as_json: AsJson = False,
@@ -70,6 +73,8 @@ def audit(
     if statistics:
         if plot is not None:
             raise UsageError("--plot draws degrees and relation frequencies, and --statistics has neither: give one")
+        if threshold is not None:
+            raise UsageError("--threshold is for relations that are inverses; --statistics has none: leave it out")
         _audit_statistics(name, as_json)
         return
     from mtbench.auditing.plot import draw
@@ -77,7 +82,7 @@ def audit(
     from mtbench.data.loading import load
 
     options.check_output(plot=plot)
-    found = audit(load(name), threshold=threshold)
+    found = audit(load(name), threshold=0.8 if threshold is None else threshold)
     if plot is not None:
         draw(found, plot)
     if as_json:
@@ -97,7 +102,10 @@ def _audit_statistics(name: str, as_json: bool) -> None:
     if as_json:
         say_json({"dataset": data.name, "statistics": [asdict(row) for row in rows]})
         return
-    say(f"{data.name} {data.version}: what one statistic alone tells of the test targets, 0.5 is chance")
+    say(
+        f"{data.name} {data.version}: what one statistic alone tells of the test targets, 0.5 is chance (AUC), the "
+        f"{CLEAREST} clearest of each kind"
+    )
     for against in AGAINST:
         for side in SIDES:
             some = [row for row in rows if (row.against, row.side) == (against, side)]
@@ -212,7 +220,7 @@ def contamination(
         typer.Option(
             metavar="FILE|DATASET",
             help="The pre-training graph: a file of triples (tab-separated, .csv, .gz, .parquet), of fingerprints, "
-            "or a dataset.",
+            "a dataset, or one split of it (metafam/train).",
         ),
     ],
     name: options.DatasetIfAny = None,

@@ -159,7 +159,7 @@ def run(
     if plan.task_labels and not data.test.tasks:
         raise UsageError(
             f"{data.name} has no ground-truth tasks to compare with: --task-labels is for "
-            f"{' and '.join(catalog.generated())}"
+            f"{', '.join(catalog.generated())}"
         )
     with alone(directory):
         # Another process may have finished there while the dataset was built.

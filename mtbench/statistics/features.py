@@ -25,7 +25,10 @@ FAMILIES: Mapping[str, Sequence[str]] = {
 }
 """The names of the statistics of each family, in the order of the columns."""
 
-WIDTH = sum(map(len, FAMILIES.values()))
+NAMES = tuple((family, name) for family, names in FAMILIES.items() for name in names)
+"""The family and the name of each column."""
+
+WIDTH = len(NAMES)
 BATCH = 1 << 16
 """Triples computed at a time: bounds the memory of their lists."""
 

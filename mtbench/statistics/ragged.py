@@ -43,12 +43,12 @@ def counted(values: IntArray) -> tuple[IntArray, IntArray]:
 
 
 def added(counts: Sequence[tuple[IntArray, IntArray]]) -> tuple[IntArray, IntArray]:
-    """Return several counts of different numbers in increasing order, as `counted` gives them, as one."""
+    """Return the sum of several counts, each as `counted` gives it."""
     if len(counts) == 1:
         return counts[0]
     numbers, times = (np.concatenate(parts) for parts in zip(*counts, strict=True))
     known = unique(numbers)
-    return known, np.bincount(np.searchsorted(known, numbers), times, len(known)).astype(np.int64)
+    return known, sums(times, np.searchsorted(known, numbers), len(known)).astype(np.int64)
 
 
 def sums(values: FloatArray, owner: IntArray, number: int) -> FloatArray:

@@ -11,7 +11,7 @@ from mtbench.auditing.giveaways import AGAINST, giveaways
 from mtbench.errors import UsageError
 from mtbench.names import COLUMN
 from mtbench.ranking.candidates import PROTOCOLS, draw
-from mtbench.statistics.features import FAMILIES, Statistics
+from mtbench.statistics.features import NAMES, Statistics
 
 
 def literal(split, statistics, against, side, column):
@@ -36,14 +36,13 @@ def literal(split, statistics, against, side, column):
 def test_an_auc_is_what_a_loop_counts():
     split = random_split(3, entities=20, relations=4, slots=5, graph=60, targets=5)
     rows, statistics = giveaways(split), Statistics(split.observable())
-    names = [(family, name) for family, members in FAMILIES.items() for name in members]
     assert [row.gain for row in rows] == sorted((row.gain for row in rows), reverse=True)
     for against, protocol in AGAINST.items():
         for side in PROTOCOLS[protocol].sides:
             some = {(row.family, row.statistic): row for row in rows if (row.against, row.side) == (against, side)}
-            assert set(some) == set(names)
+            assert set(some) == set(NAMES)
             for column in (0, 37):
-                row = some[names[column]]
+                row = some[NAMES[column]]
                 auc, targets = literal(split, statistics, against, side, column)
                 assert (row.auc, row.targets) == (pytest.approx(auc), targets)
 

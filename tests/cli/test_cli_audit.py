@@ -60,7 +60,8 @@ def test_audit_refuses_a_threshold(run):
 def test_audit_of_single_statistics(run, tmp_path):
     code, out, err = run("audit", "toy", "--statistics")
     assert (code, err) == (0, "")
-    assert out.splitlines()[0] == "toy 2.0.0: what one statistic alone tells of the test targets, 0.5 is chance"
+    said = "what one statistic alone tells of the test targets, 0.5 is chance (AUC), the 3 clearest of each kind"
+    assert out.splitlines()[0] == f"toy 2.0.0: {said}"
     assert "Against tails, dual" in out
     assert "... and" not in out
     code, out, _ = run("audit", "toy", "--statistics", "--json")
@@ -70,3 +71,5 @@ def test_audit_of_single_statistics(run, tmp_path):
     assert set(found[0]) == {"against", "side", "family", "statistic", "auc", "targets"}
     code, _, err = run("audit", "toy", "--statistics", "--plot", tmp_path / "toy.png")
     assert (code, "--statistics has neither" in err) == (2, True)
+    code, _, err = run("audit", "toy", "--statistics", "--threshold", "0.8")
+    assert (code, "--statistics has none: leave it out" in err) == (2, True)
