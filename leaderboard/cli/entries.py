@@ -29,7 +29,9 @@ def submit(
     ] = None,
     title: Annotated[str | None, typer.Option(help="The model's name as shown.  [default: that of the runs]")] = None,
     authors: Annotated[list[str] | None, typer.Option(help="Names with commas between them; may be repeated.")] = None,
-    url: Annotated[str | None, typer.Option(help="Where the model is described.  [default: that of the runs]")] = None,
+    url: Annotated[
+        str | None, typer.Option(help='Where the model is described; "" if nowhere.  [default: that of the runs]')
+    ] = None,
     licence: Annotated[str | None, typer.Option("--licence", "--license", help="Of the model's code.")] = None,
     hardware: Annotated[str | None, typer.Option(help="What it ran on.  [default: as the runs say]")] = None,
     parameters: Annotated[int | None, typer.Option(min=0, help="Trained ones, on the largest dataset.")] = None,

@@ -76,7 +76,7 @@ class Card:
     """What an entry says of itself.
 
     ``model`` is the name its runs carry; ``name`` is shown. ``pretraining_graphs`` are the graphs it learned
-    from besides the training graph of each dataset, which every run names on its own; ``parameters`` is the
+    from besides the training graph of each dataset, where its runs name that; ``parameters`` is the
     number of trained ones on the largest dataset, None where nobody counted; ``url`` is empty for a model that
     is described nowhere but here. Raises `SubmissionError` for text that no page should show (markup, control
     characters, more than `LONGEST` characters) and for a URL that is not http or https.

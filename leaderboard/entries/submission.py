@@ -30,7 +30,7 @@ SHOWN = 3
 OPTIONS = {
     "name": "--title TEXT",
     "authors": "--authors 'A. Author, B. Author'",
-    "url": "--url https://...",
+    "url": '--url https://... (or "")',
     "licence": "--licence NAME",
     "hardware": "--hardware TEXT",
 }

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from leaderboard.board import readings
 from leaderboard.board.board import Board, DatasetBoard
+from leaderboard.entries.cards import TRAIN
 from leaderboard.entries.entries import Entry
 from leaderboard.site import detail, facts, front
 from leaderboard.site.cells import slug
@@ -179,6 +180,9 @@ def _model(board: Board, entry: Entry, data: Data, downloads: Mapping[Path, Sequ
     return {
         "entry": entry,
         "card": entry.card,
+        "learns": all(
+            f"{name}{TRAIN}" in run.headline.run.pretraining_graphs for name, runs in entry.runs.items() for run in runs
+        ),
         "regime": front.REGIME_NAMES[entry.card.regime],
         "problems": board.problems.get(entry.slug, ()),
         "unranked": front.unranked(lines, {}, "../"),

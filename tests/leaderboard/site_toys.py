@@ -59,9 +59,11 @@ def make(folder: Path) -> Path:
     copy_entry(folder, "isdea-homo", (0,), "one-sided", run=as_published)
     hostile = _toy(folder, "hostile", HOSTILE)
     _edit(hostile, {"device": SCRIPT, "hyperparameters": {SCRIPT: SCRIPT, "width": 8}})
-    shutil.rmtree(_toy(folder, "incomplete", "Incomplete") / "dual-slots")
+    incomplete = _toy(folder, "incomplete", "Incomplete", 'pretraining_graphs = ["fb15k-237"]\n')
+    _edit(incomplete, {"pretraining_graphs": ["fb15k-237"]})
+    shutil.rmtree(incomplete / "dual-slots")
     oom = _toy(folder, "out-of-memory", "Out of memory")
-    _edit(oom, EMPTY)
+    _edit(oom, EMPTY | {"pretraining_graphs": []})
     for path in oom.iterdir():
         if path.is_dir():
             shutil.rmtree(path)
@@ -76,9 +78,9 @@ def board(folder: Path) -> Board:
     return rank(found, {"unreadable": [f"result.json is not JSON {SCRIPT}"]}, draws=100)
 
 
-def _toy(folder: Path, slug: str, name: str) -> Path:
+def _toy(folder: Path, slug: str, name: str, more: str = "") -> Path:
     shutil.copytree(now("nbfnet-homo"), folder / slug / "metafam" / "seed0")
-    (folder / slug / "card.toml").write_text(CARD.format(name=json.dumps(name)), encoding="utf-8")
+    (folder / slug / "card.toml").write_text(CARD.format(name=json.dumps(name)) + more, encoding="utf-8")
     return folder / slug / "metafam" / "seed0"
 
 

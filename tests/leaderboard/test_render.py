@@ -487,6 +487,19 @@ def test_settings_that_datasets_share_are_told_once(board):
     ]
 
 
+@pytest.mark.parametrize(
+    ("slug", "told"),
+    [
+        ("isdea", "the training graph of each dataset"),
+        ("incomplete", "fb15k-237"),
+        ("out-of-memory", "not told"),
+    ],
+)
+def test_what_a_model_learned_from_is_what_its_runs_say(pages, slug, told):
+    text = pages[f"models/{slug}.html"].text
+    assert text.partition("Learned from ")[2].startswith(f"{told} Read the figures as")
+
+
 def test_bounds_are_those_of_the_runs(board):
     (line,) = [line for line in board.lines("isdea") if line.dataset == "metafam"]
     runs = [run.headline for run in line.entry.runs["metafam"]]

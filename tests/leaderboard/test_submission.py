@@ -117,7 +117,9 @@ def test_a_model_that_is_described_here_alone_has_no_address(runs, to):
 
 
 def test_everything_the_card_lacks_is_asked_for_at_once(runs, to):
-    message = r"type --authors 'A. Author, B. Author' --url https://\.\.\. --licence NAME, or give --card FILE"
+    message = (
+        r"""type --authors 'A. Author, B. Author' --url https://\.\.\. \(or ""\) --licence NAME, or give --card FILE"""
+    )
     with pytest.raises(SubmissionError, match=message):
         submit([runs], to)
     assert not to.exists()
@@ -467,7 +469,7 @@ class TestCommand:
         card.write_text('licence = "MIT"\n', encoding="utf-8")
         code, _, err = command("submit", runs, "--to", to, "--card", card)
         assert code == 1
-        assert "type --authors 'A. Author, B. Author' --url https://..., or give --card FILE" in err
+        assert """type --authors 'A. Author, B. Author' --url https://... (or ""), or give --card FILE""" in err
         assert err.count("\n") == 1
 
     @pytest.mark.parametrize(
