@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+
+SHOWN = 5
 
 
 class MtbenchError(Exception):
@@ -82,3 +84,9 @@ def nearest(name: str, choices: Iterable[str]) -> list[str]:
     by_folded = {choice.casefold(): choice for choice in choices}
     found = difflib.get_close_matches(name.casefold(), by_folded, n=3, cutoff=0.5)
     return [by_folded[folded] for folded in found]
+
+
+def shown(names: Sequence[str]) -> str:
+    """Return the first few of some names in a row, and how many more there are."""
+    more = f" and {len(names) - SHOWN:,} more" if len(names) > SHOWN else ""
+    return ", ".join(names[:SHOWN]) + more

@@ -11,8 +11,9 @@ import pyarrow.compute as pc
 
 from mtbench.builders.dumps.tables import read_tables
 from mtbench.data.catalog import Record
-from mtbench.data.splits import Dataset, Split, SplitName, measure, together
-from mtbench.errors import DatasetError
+from mtbench.data.graphs import keys
+from mtbench.data.splits import Dataset, Split, SplitName, among, measure, together
+from mtbench.errors import DatasetError, shown
 from mtbench.names import COLUMNS, IntArray, NameArray
 
 STEMS = {
@@ -32,7 +33,6 @@ VERSION = "1.0.0"
 _ELSEWHERE = (
     "valid is about the test graph, as InGram's own files are; it was left out: there are no validation targets"
 )
-_SHOWN = 5
 
 
 def read(directory: Path) -> Dataset:
@@ -49,10 +49,9 @@ def read(directory: Path) -> Dataset:
     files = {part: found for part, stems in STEMS.items() if (found := _find(directory, stems)) is not None}
     if missing := [stems[0] for part, stems in STEMS.items() if part not in files and part != "valid/targets"]:
         there = sorted(path.name for path in directory.iterdir())
-        shown = ", ".join(there[:_SHOWN]) + (f" and {len(there) - _SHOWN} more" if len(there) > _SHOWN else "")
         raise DatasetError(
             f"{directory} has no {' and no '.join(missing)} file, and no manifest.json, which mtbench build writes; it "
-            f"holds {shown or 'nothing'}: name a folder of {NEEDED}"
+            f"holds {shown(there) or 'nothing'}: name a folder of {NEEDED}"
         )
     tables = {part: _distinct(path) for part, path in files.items()}
     for part in ("train/graph", "test/graph", "test/targets"):
@@ -68,7 +67,7 @@ def read(directory: Path) -> Dataset:
     ):
         if len(found) and not _about(found, tables[graph]):
             raise DatasetError(
-                f"{files[part]}: no triple names an entity of {files[graph].name}, whose graph it is to be predicted in"
+                f"{files[part]}: none of its entities is in {files[graph].name}, the graph it belongs to"
             )
     valid = split(name, "valid", tables["train/graph"], targets)
     test = split(name, "test", tables["test/graph"], tables["test/targets"])
@@ -80,8 +79,8 @@ def read(directory: Path) -> Dataset:
         title=name,
         version=VERSION,
         builder="files",
-        summary="Files of triples that are not ours.",
-        licence="not known: that of its files",
+        summary="Triples read from files.",
+        licence="unknown",
         citation="",
         aliases=(),
         defects=tuple(defects),
@@ -157,10 +156,9 @@ def _about(targets: pa.Table, graph: pa.Table) -> int:
 
 
 def _expect_hidden(of: Split, path: Path | None) -> None:
-    observable = set(map(tuple, of.graph.tolist()))
-    shown = [row for row in of.targets.tolist() if tuple(row) in observable]
-    if shown:
+    observable = of.targets[among(keys(of, of.targets), keys(of, of.graph))]
+    if len(observable):
         raise DatasetError(
-            f"{path}: {len(shown)} of {len(of.targets)} triples are in the {of.name} graph as well, first "
-            f"{of.named(np.array(shown[:1]))[0]}: what is to be predicted must not be observable"
+            f"{path}: {len(observable)} of {len(of.targets)} triples are in the {of.name} graph as well, first "
+            f"{of.named(observable[:1])[0]}: what is to be predicted must not be observable"
         )

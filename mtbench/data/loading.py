@@ -42,7 +42,10 @@ def locate(source: str | Path) -> tuple[Path, str]:
     """
     if (directory := directory_given(source)) is not None:
         if not store.is_stored(directory):
-            raise DatasetError(f"{directory} holds no manifest.json, so there is no hash to compare its files with")
+            raise DatasetError(
+                f"{directory} holds no manifest.json, so there is no hash to compare its files with: mtbench info "
+                f"{directory} shows the hashes of its triples"
+            )
         return directory, ""
     record = catalog.record(str(source))
     directory = store.cached(record)

@@ -20,7 +20,7 @@ from typing import Any, Literal, TypeAlias, get_args
 import numpy as np
 
 from mtbench.data.catalog import Parameter
-from mtbench.errors import ResultError, UnknownNameError, UsageError, nearest
+from mtbench.errors import ResultError, UnknownNameError, UsageError, nearest, shown
 from mtbench.files.atomic import replace_file, storage_errors
 from mtbench.files.hashing import file_hash
 from mtbench.names import COLUMNS
@@ -37,7 +37,6 @@ RENAMED = {"dual": "dual-tail", "entity": "entity-tail"}
 MOST_BYTES = 256 * 1024
 """Of ``result.json``: it holds figures and settings, and nothing that grows with the data."""
 
-SHOWN = 5
 DIGITS = 20
 """Of a whole number in JSON; none of 64 bits has more."""
 
@@ -147,8 +146,7 @@ def find(path: Path) -> Path:
     if any((directory / name).exists() for name in (RESULT_FILE, RANKS_FILE)):
         return directory
     if below := sorted(str(one.parent) for one in directory.glob(f"*/{RESULT_FILE}")):
-        more = f" and {len(below) - SHOWN} more" if len(below) > SHOWN else ""
-        raise UsageError(f"{path} is no run, but holds some: {', '.join(below[:SHOWN])}{more}; type {path}/* for all")
+        raise UsageError(f"{path} is no run, but holds some: {shown(below)}; type {path}/* for all")
     beside = {one.parent.name: str(one.parent) for one in directory.parent.glob(f"*/{RESULT_FILE}")}
     near = [beside[match] for match in nearest(directory.name, beside)]
     hint = f"did you mean {' or '.join(near)}?" if near else "mtbench run MODEL --dataset NAME makes one"

@@ -51,14 +51,17 @@ def test_a_folder_is_read_as_it_is_and_repeated_rows_once(folder):
     assert data.info.parts["test/graph"].content_sha256 == data.test.graph_sha256
     assert mtbench.audit(data).targets["test"].unseen_entities == 1
     with pytest.raises(
-        DatasetError, match=r"mine holds no manifest.json, so there is no hash to compare its files with"
+        DatasetError,
+        match=r"mine holds no manifest.json, so there is no hash to compare.*: mtbench info .*mine shows the",
     ):
         locate(folder)
     assert named(f"{folder}/valid/dual").split.content_sha256 == data.valid.content_sha256
 
 
 def write_csv(folder, name, rows):
-    (folder / f"{name}.csv").write_text(text([("tail", "relation", "head"), *(row[::-1] for row in rows)], ","))
+    (folder / f"{name}.csv").write_text(
+        text([("tail", "relation", "head"), *(row[::-1] for row in rows)], ","), encoding="utf-8"
+    )
 
 
 def write_parquet(folder, name, rows):
@@ -74,6 +77,10 @@ def write_lines_of_windows(folder, name, rows):
     (folder / f"{name}.tsv").write_text(text(rows, end="\r\n"), encoding="utf-8", newline="")
 
 
+def write_marked(folder, name, rows):
+    (folder / f"{name}.txt").write_text(text(rows), encoding="utf-8-sig")
+
+
 def write_plainly(folder, name, rows):
     part = {"train": "train_graph", "valid": "valid_targets", "msg": "test_graph", "test": "test_targets"}[name]
     (folder / f"{part}.txt").write_text(text(rows), encoding="utf-8")
@@ -81,7 +88,7 @@ def write_plainly(folder, name, rows):
 
 @pytest.mark.parametrize(
     "write",
-    [write_csv, write_parquet, write_packed, write_lines_of_windows, write_plainly],
+    [write_csv, write_parquet, write_packed, write_lines_of_windows, write_marked, write_plainly],
     ids=lambda one: one.__name__,
 )
 def test_every_form_of_a_file_gives_the_same(folder, tmp_path, write):
@@ -112,7 +119,7 @@ def test_without_a_file_for_it_there_is_no_validation(folder):
 
 
 def test_validation_targets_of_the_test_graph_are_left_out_and_said_to_be(folder):
-    (folder / "valid.txt").write_text("z\teats\tx 1\n")
+    (folder / "valid.txt").write_text("z\teats\tx 1\n", encoding="utf-8")
     data = mtbench.load(folder)
     assert not len(data.valid.targets)
     assert data.info.defects[0].startswith("valid is about the test graph")
@@ -127,8 +134,8 @@ def test_validation_targets_of_the_test_graph_are_left_out_and_said_to_be(folder
         ("msg.tsv", "a\tb\tc\n", r"mine holds msg.txt and msg.tsv: keep one of them"),
         ("msg.txt", "a b c\n", r"msg.txt, line 1: 'a b c' is not head TAB relation TAB tail"),
         ("test.txt", "x 1\teats\ty\nx 1\teats\tz\n", r"test.txt: 1 of 2 triples are in the test graph as well, first"),
-        ("test.txt", "ann\tlikes\tbob\n", r"test.txt: no triple names an entity of msg.txt"),
-        ("valid.txt", "who\tlikes\twhom\n", r"valid.txt: no triple names an entity of train.txt"),
+        ("test.txt", "ann\tlikes\tbob\n", r"test.txt: none of its entities is in msg.txt, the graph"),
+        ("valid.txt", "who\tlikes\twhom\n", r"valid.txt: none of its entities is in train.txt, the"),
     ],
 )
 def test_what_cannot_be_meant_is_refused(folder, name, content, message):
@@ -138,6 +145,13 @@ def test_what_cannot_be_meant_is_refused(folder, name, content, message):
         (folder / name).write_text(content, encoding="utf-8")
     with pytest.raises(DatasetError, match=message):
         mtbench.load(folder)
+
+
+@pytest.mark.parametrize("cell", ["", '"a\tb"', '"a\nb"'])
+def test_a_cell_that_text_could_not_hold_is_refused(tmp_path, cell):
+    (tmp_path / "graph.csv").write_text(f"head,relation,tail\na,b,c\na,{cell},c\n", encoding="utf-8")
+    with pytest.raises(DatasetError, match=r"graph.csv, triple 2: an empty cell, or a name with a tab"):
+        folders.read_graph(tmp_path / "graph.csv")
 
 
 def test_a_folder_without_triples_says_what_it_should_hold(tmp_path):

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyarrow import csv as arrow_csv
 
 from mtbench.builders.dumps.blocks import COLUMNS, FORMS, read_blocks
@@ -19,7 +20,8 @@ def read_tables(path: Path) -> Iterator[pa.Table]:
 
     It is what `mtbench.builders.dumps.blocks.read_blocks` reads, or ``.csv`` and ``.csv.gz`` with the columns head,
     relation and tail (without a heading: three columns in that order). Text may begin with the heading
-    ``head TAB relation TAB tail``. Raises `DatasetError` for a file that is missing, damaged, or holds no triples.
+    ``head TAB relation TAB tail``. Raises `DatasetError` for a file that is missing, damaged, or of another form; an
+    empty text file has no tables.
     """
     if path.name.lower().endswith((".csv", ".csv.gz")):
         yield from _comma_separated(path)
@@ -47,7 +49,14 @@ def _comma_separated(path: Path) -> Iterator[pa.Table]:
                 column_types=dict.fromkeys(COLUMNS, pa.string()), include_columns=COLUMNS, strings_can_be_null=False
             ),
         )
+        read = 0
         for batch in reader:
+            wrong = [pc.index(pc.match_substring_regex(column, r"^$|[\t\n]"), True).as_py() for column in batch.columns]
+            if rows := [row for row in wrong if row >= 0]:
+                raise DatasetError(
+                    f"{path}, triple {read + min(rows) + 1}: an empty cell, or a name with a tab or a line break"
+                )
+            read += len(batch)
             yield pa.table(batch.columns, names=list(COLUMNS))
     except (OSError, UnicodeDecodeError, pa.ArrowException) as error:
         raise DatasetError(f"{path} cannot be read ({error}): name {FORMS}, or a .csv file of three names") from error
