@@ -39,7 +39,7 @@ def command(
         typer.Option(
             metavar="NAME",
             autocompletion=options.datasets,
-            help="A dataset of the catalogue, or a built directory; may be repeated.",
+            help=f"A dataset of the catalogue, {options.FOLDERS}; may be repeated.",
         ),
     ] = None,
     file: Annotated[Path | None, typer.Option(metavar="FILE", help="A grid declared in TOML.")] = None,

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from leaderboard.entries.cards import SLUG
 from mtbench.data import catalog, store
-from mtbench.data.loading import directory_given
+from mtbench.data.loading import directory_given, load
 from mtbench.errors import MtbenchError, UsageError
 from mtbench.experiments import models
 from mtbench.experiments.models import Context
@@ -146,8 +146,12 @@ def _place(source: str) -> tuple[str, str, str, str]:
         record = catalog.record(source)
         return record.id, record.id.replace("/", "-"), record.id, record.version
     resolved = directory.resolve()
+    folder = re.sub(r"[^\w.-]+", "-", resolved.name)
+    if not store.is_stored(resolved):
+        data = load(resolved)
+        return str(resolved), folder, data.name, data.version
     manifest = store.read_manifest(resolved)
-    return str(resolved), re.sub(r"[^\w.-]+", "-", resolved.name), manifest.dataset, manifest.version
+    return str(resolved), folder, manifest.dataset, manifest.version
 
 
 def _expect_distinct(kind: str, named: Sequence[tuple[str, str]]) -> None:

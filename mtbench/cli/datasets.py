@@ -47,12 +47,7 @@ PARAMETERS = ("Parameter", "Value")
 
 
 def info(
-    name: Annotated[
-        str,
-        typer.Argument(
-            metavar="NAME", autocompletion=options.datasets, help="A dataset, or a directory made by build."
-        ),
-    ],
+    name: options.Dataset,
     as_json: AsJson = False,
 ) -> None:
     """Show what is known about a dataset, its defects included.
@@ -110,7 +105,7 @@ def info(
             say(f"  {source.part}: {source.url}\n    {source.bytes} bytes, SHA-256 {source.sha256}")
             for mirror in source.mirrors:
                 say(f"    also {mirror}")
-    whose = " of the release" if given else ""
+    whose = " of the release" if given and record.builder != "files" else ""
     say(f"\nKnown defects{whose}" if record.defects else "\nKnown defects: none")
     for defect in record.defects:
         say(f"  - {defect}")
@@ -118,7 +113,8 @@ def info(
         say(f"\nWhat its triples show (mtbench audit {name} has the figures)")
         for sentence in found.findings:
             say(f"  - {sentence}")
-    say(f"\nCite it with: mtbench cite {record.id}")
+    if record.citation:
+        say(f"\nCite it with: mtbench cite {record.id}")
 
 
 def _measured(data: Dataset) -> Record:
@@ -240,12 +236,7 @@ def urls(names: Names = None, every: All = False, as_json: AsJson = False) -> No
 
 
 def export(
-    name: Annotated[
-        str,
-        typer.Argument(
-            metavar="NAME", autocompletion=options.datasets, help="A dataset, or a directory made by build."
-        ),
-    ],
+    name: options.Dataset,
     out: Annotated[Path, typer.Option(metavar="DIR", help="The directory to write.")],
     format: Annotated[  # noqa: A002
         str,

@@ -54,7 +54,8 @@ Names: TypeAlias = Annotated[
 ]
 All: TypeAlias = Annotated[bool, typer.Option("--all", help="Every dataset of the catalogue.")]
 
-_DATASET = typer.Argument(metavar="NAME", autocompletion=datasets, help="A dataset, or a directory made by build.")
+FOLDERS = "a directory made by build, or a folder of train.txt, msg.txt and test.txt"
+_DATASET = typer.Argument(metavar="NAME", autocompletion=datasets, help=f"A dataset, {FOLDERS}.")
 Dataset: TypeAlias = Annotated[str, _DATASET]
 DatasetIfAny: TypeAlias = Annotated[str | None, _DATASET]
 

@@ -190,7 +190,7 @@ def floors(
     names: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="NAME...", autocompletion=options.datasets, help="Datasets, or directories made by build."
+            metavar="NAME...", autocompletion=options.datasets, help=f"Each is a dataset, {options.FOLDERS}."
         ),
     ] = None,
     every: All = False,

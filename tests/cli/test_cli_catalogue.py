@@ -177,3 +177,12 @@ def test_info_of_a_directory_has_its_own_counts(run, tmp_path):
     assert found["parameters"]["train_trees"] == 4
     assert {row["part"]: row["triples"] for row in found["parts"]}["test/targets"] == len(data.test.targets)
     assert "defects of the release" in run("info", str(tmp_path / "kin"))[1]
+
+
+def test_info_of_a_folder_of_files_has_no_release_and_no_citation(run, tmp_path):
+    for name, row in (("train", "a\tr\tb"), ("msg", "c\tr\td"), ("test", "d\tr\tc"), ("valid", "c\tr\tc")):
+        (tmp_path / f"{name}.txt").write_text(f"{row}\n", encoding="utf-8")
+    code, out, err = run("info", str(tmp_path))
+    assert (code, err) == (0, "")
+    assert "\nKnown defects\n  - valid is about the test graph" in out
+    assert "Cite it" not in out

@@ -156,6 +156,15 @@ def test_a_dataset_that_does_not_exist_is_refused(tmp_path):
         jobs(grid, tmp_path)
 
 
+def test_a_folder_of_files_of_triples_is_a_dataset(tmp_path):
+    folder = tmp_path / "my own"
+    folder.mkdir()
+    for name, row in (("train", "a\tr\tb"), ("msg", "c\tr\td"), ("test", "d\tr\tc")):
+        (folder / f"{name}.txt").write_text(f"{row}\n", encoding="utf-8")
+    (job,) = jobs(declared.read(declare(tmp_path, MINIMAL.replace("metafam", str(folder)))), tmp_path / "out")
+    assert (str(job), job.dataset, job.plan.dataset) == ("isdea/my-own/seed0", "my own", str(folder))
+
+
 def line(seed=0, **changes):
     fields = {
         "label": "çelik",
