@@ -13,7 +13,7 @@ import typer
 
 from mtbench.cli import options
 from mtbench.cli.output import AsJson, say, say_json
-from mtbench.errors import MtbenchError, RunInterrupted
+from mtbench.errors import MtbenchError, RunInterrupted, UsageError
 
 if TYPE_CHECKING:
     from mtbench.experiments.models import Progress
@@ -30,7 +30,7 @@ def run(
     dataset: Annotated[
         str,
         typer.Option(
-            metavar="NAME", autocompletion=options.datasets, help="A dataset of the catalogue, or a built directory."
+            metavar="NAME", autocompletion=options.datasets, help=f"A dataset of the catalogue, {options.FOLDERS}."
         ),
     ],
     protocol: Annotated[
@@ -207,22 +207,15 @@ def score_with(
             help="A file of triples by name (text with tabs, .csv, .gz, .parquet), or a dataset by name or directory.",
         ),
     ],
-    head: Annotated[
-        str | None, typer.Option(metavar="NAME", help="The head, where tails or relations are asked.")
-    ] = None,
-    relation: Annotated[
-        str | None, typer.Option(metavar="NAME", help="The relation, where tails or heads are asked.")
-    ] = None,
-    tail: Annotated[
-        str | None, typer.Option(metavar="NAME", help="The tail, where heads or relations are asked.")
-    ] = None,
+    head: Annotated[str | None, typer.Option(metavar="NAME", help="The head.")] = None,
+    relation: Annotated[str | None, typer.Option(metavar="NAME", help="The relation.")] = None,
+    tail: Annotated[str | None, typer.Option(metavar="NAME", help="The tail.")] = None,
     top: Annotated[int, typer.Option(help="How many to show.")] = 10,
-    known: Annotated[
-        bool, typer.Option("--known", help="Show triples that are in the graph already, too, and which they are.")
-    ] = False,
-    split: Annotated[str, typer.Option(help="The graph of a dataset: train or test.")] = "test",
+    known: Annotated[bool, typer.Option("--known", help="Show triples of the graph, too, marked as known.")] = False,
+    split: Annotated[str | None, typer.Option(help="The graph of a dataset: train or test.  [default: test]")] = None,
     of: Annotated[
-        Path | None, typer.Option("--run", metavar="RUN", help="Take the weights of a run instead of published ones.")
+        Path | None,
+        typer.Option("--run", metavar="RUN", help="Take the model of this run directory instead of weights that ship."),
     ] = None,
     dataset: Annotated[
         str | None, typer.Option(metavar="DIR", help="The dataset of --run, if that is not released.")
@@ -233,8 +226,8 @@ def score_with(
 ) -> None:
     """Predict what is missing in a graph.
 
-    Tails, heads or relations are asked for and shown best first. Nothing is trained. A score says only which of two
-    rows of a table is more plausible.
+    Give two of --head, --relation and --tail: the third is asked for and shown best first. Nothing is trained, unless
+    --run names a model that adapts to the graph. A score says only which of two rows of a table is more plausible.
 
     Example: mtbench score-with tally graph.tsv --head Paris --relation capitalOf
 
@@ -242,17 +235,19 @@ def score_with(
     """
     from dataclasses import asdict
 
-    from mtbench.experiments.predictions import Question, Source, best, graph_of, scorer
+    from mtbench.experiments.predictions import Question, Source, answers, graph_of
     from mtbench.files import tables
 
     options.check_output(format, alone=as_json)
     options.look_here_for_modules()
+    if dataset is not None and of is None:
+        raise UsageError("--dataset names the dataset of a run: give --run RUN, too")
     question = Question(head, relation, tail)
     observable = graph_of(graph, split)
-    with at_work("nothing is kept"), scorer(Source(model, of, dataset, device), observable) as score:
-        found = best(score, observable, question, top=top, known=known)
+    with at_work("nothing is kept"):
+        name, found = answers(Source(model, of, dataset, device), observable, question, top=top, known=known)
     if as_json:
-        say_json({"model": model, "graph": graph, "question": question.names, "predictions": list(map(asdict, found))})
+        say_json({"model": name, "graph": graph, "question": question.names, "predictions": list(map(asdict, found))})
         return
     headings = ["head", "relation", "tail", "score", "known"]
     if format == "csv":
@@ -260,7 +255,7 @@ def score_with(
         return
     rows = [[row.head, row.relation, row.tail, f"{row.score:.3f}", "yes" if row.known else "no"] for row in found]
     size = f"{len(observable.graph):,} triples, {observable.num_entities:,} entities"
-    say(f"{question} in {observable.dataset}: {size}\n")
+    say(f"{question} in {observable.dataset}, by {name}: {size}\n")
     kept = None if known else -1
     shown = tables.lay_out(
         [name.capitalize() for name in headings[:kept]], [row[:kept] for row in rows], format, left=3

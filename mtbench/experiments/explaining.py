@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mtbench.data import catalog
 from mtbench.data.splits import Dataset, NamedTriple, Split
 from mtbench.errors import UnknownNameError, UsageError, nearest
 from mtbench.experiments import models
-from mtbench.experiments.models import Context, ExplainsScores, StatisticsScorer
+from mtbench.experiments.models import ExplainsScores, StatisticsScorer, context_of, remaking
 from mtbench.experiments.plots import draw_falls
-from mtbench.experiments.run import CHECKPOINTS
+from mtbench.experiments.run import checkpoints_of
 from mtbench.metrics import closed
 from mtbench.names import COLUMN, PARTS, BoolArray, Direction, FloatArray, IntArray, ScoreArray
 from mtbench.ranking.candidates import PROTOCOLS, SAMPLED, draw
@@ -182,7 +180,7 @@ def explain(directory: Path, targets: Sequence[str] = (), data: Dataset | None =
     split, train = splits_of(result, data)
     assert train is not None  # a dataset has one
     rows = _rows(split, targets) if targets else _spread(result.ranks.mean)
-    with _remaking(result, directory):
+    with remaking(result.run, result.dataset, directory):
         scorer = model.restored(train, split.observable())
     protocol = result.protocol if result.protocol in SAMPLED else "dual"
     lists = _Lists(split, scorer, protocol, result.vocabulary, result.candidate_seed)
@@ -198,28 +196,11 @@ def _model(result: Result, directory: Path) -> ExplainsScores:
     if ":" not in name and name not in models.names():
         raise UsageError(f"{directory} is a run of {name}, which no installed model is called; {instead}")
     make = models.factory(name)
-    folders = (folder / CHECKPOINTS for folder in (directory, directory.parent))
-    kept = next((folder for folder in folders if folder.is_dir()), None)
-    settings = {key: str(value) for key, value in result.run.hyperparameters.items()}
-    with _remaking(result, directory):
-        model: object = make(Context(result.dataset, result.run.seed, "cpu", kept, settings))
+    with remaking(result.run, result.dataset, directory):
+        model: object = make(context_of(result.run, result.dataset, "cpu", checkpoints_of(directory)))
     if not isinstance(model, ExplainsScores):
         raise UsageError(f"{directory} is a run of {name}, which does not explain its scores; {instead}")
     return model
-
-
-@contextmanager
-def _remaking(result: Result, directory: Path) -> Iterator[None]:
-    """Say what to type next where a model or its checkpoints are not those of this version of the package."""
-    try:
-        yield
-    except UsageError as error:
-        raise UsageError(f"{directory}: the model cannot be remade ({error}): {_again(result)}") from error
-
-
-def _again(result: Result) -> str:
-    dataset = result.dataset if catalog.find(result.dataset) else "DIR"
-    return f"train again with mtbench run {result.run.model} --dataset {dataset} --seed {result.run.seed} --force"
 
 
 def _rows(split: Split, texts: Sequence[str]) -> list[int]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
@@ -12,11 +13,12 @@ from typing import Protocol, TypeAlias, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from mtbench.data import catalog
 from mtbench.data.catalog import Parameter
 from mtbench.data.splits import Split
 from mtbench.errors import MissingExtraError, UnknownNameError, UsageError
 from mtbench.names import FloatArray, IntArray, Scorer
-from mtbench.results.runs import Regime
+from mtbench.results.runs import Regime, RunInfo
 from mtbench.statistics.features import Statistics
 
 GROUP = "mtbench.models"
@@ -132,7 +134,10 @@ class StatisticsScorer(Protocol):
 
 @runtime_checkable
 class ExplainsScores(Protocol):
-    """Optional: a model that scores by `mtbench.statistics` alone, for ``mtbench show RUN --explain``."""
+    """Optional: a model that scores by `mtbench.statistics` alone, for ``mtbench show RUN --explain``.
+
+    Its name must be that of its entry point, or MODULE:CLASS, for the run is remade by it.
+    """
 
     def restored(self, train: Split, observable: Split) -> StatisticsScorer:
         """Return what `Model.scorer` returned in the run whose checkpoints are in the workdir, without training.
@@ -154,6 +159,23 @@ class TellsPretraining(Protocol):
 
 
 Factory: TypeAlias = Callable[[Context], Model]
+
+
+def context_of(run: RunInfo, dataset: str, device: str, workdir: Path | None) -> Context:
+    """Return what a model is told so that it becomes that of a recorded run, with its checkpoints in ``workdir``."""
+    settings = {key: str(value) for key, value in run.hyperparameters.items()}
+    return Context(dataset, run.seed, device, workdir, settings)
+
+
+@contextmanager
+def remaking(run: RunInfo, dataset: str, directory: Path) -> Iterator[None]:
+    """Say what to type next where a model or its checkpoints are not those of this version of the package."""
+    try:
+        yield
+    except UsageError as error:
+        known = dataset if catalog.find(dataset) else "DIR"
+        again = f"train again with mtbench run {run.model} --dataset {known} --seed {run.seed} --force"
+        raise UsageError(f"{directory}: the model cannot be remade ({error}): {again}") from error
 
 
 def parse_settings(texts: Sequence[str], wanted: str = "--set takes KEY=VALUE") -> dict[str, str]:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,20 +14,24 @@ from mtbench.data import catalog
 from mtbench.data.graphs import keys
 from mtbench.data.loading import load
 from mtbench.data.splits import Split, among, unique
-from mtbench.errors import UnknownNameError, UsageError, nearest
+from mtbench.errors import UnknownNameError, UsageError, nearest, shown
 from mtbench.experiments import models
-from mtbench.experiments.models import Context, Model, TellsPretraining
-from mtbench.experiments.run import CHECKPOINTS
+from mtbench.experiments.models import Context, Model, TellsPretraining, context_of, remaking
+from mtbench.experiments.run import CHECKPOINTS, copy_checkpoints
 from mtbench.names import COLUMN, SIDES, IntArray, NameArray, Scorer, Side
 from mtbench.ranking.filtered import fixed, joined
 from mtbench.ranking.scorers import score_listed, ways
-from mtbench.results.runs import RESULT_FILE, read_payload
+from mtbench.results import result as results
+from mtbench.results.origin import splits_of
+from mtbench.results.runs import find
 
 FOUNDATION = "-foundation"
 """What the name of a model with weights of its own ends in: it is meant where the name before it needs training."""
 
 BATCH = 1 << 16
-_SHOWN = 5
+
+MOST_COMPARED = 100_000
+"""Of so many names at most, the nearest to one that is not there are looked for: it takes seconds."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +44,7 @@ class Question:
 
     def __post_init__(self) -> None:
         if sum(name is None for name in self.names.values()) != 1:
-            raise UsageError("give two of --head, --relation and --tail: the third is what is asked for")
+            raise UsageError("give two of head, relation and tail: the third is what is asked for")
 
     @property
     def names(self) -> Mapping[Side, str | None]:
@@ -96,25 +98,28 @@ def predict(
     rankings, unless they are wanted as ``known``. ``graph`` is what `graph_of` takes. A score says nothing
     but which of two triples of one answer is more plausible.
 
-    Raises `UnknownNameError` and `UsageError` for names that the graph does not have, with the nearest it has.
+    Raises `UsageError` for names that the graph does not have, with the nearest it has.
     """
     split = graph if isinstance(graph, Split) else graph_of(graph)
-    with scorer(Source(model), split) as found:
-        return best(found, split, Question(head, relation, tail), top=top, known=known)
+    return answers(Source(model), split, Question(head, relation, tail), top=top, known=known)[1]
 
 
-def graph_of(source: str | Path, split: str = "test") -> Split:
+def graph_of(source: str | Path, split: str | None = None) -> Split:
     """Return the observable graph of a file of triples by name (text, CSV or Parquet), or of a dataset.
 
-    Of a dataset, by name or directory, it is the test graph, or that of another ``split``.
+    Of a dataset, by name or directory, it is the test graph, or that of another ``split``. A name of the catalogue
+    is no file.
     """
     path = Path(source).expanduser()
-    if path.is_file():
+    named = isinstance(source, str) and catalog.find(source) is not None
+    if path.is_file() and not named:
+        if split is not None:
+            raise UsageError(f"{source} is a file, which holds one graph: --split is for datasets")
         return folders.read_graph(path)
     try:
-        return load(source).split(split).observable()
+        return load(source).split(split or "test").observable()
     except UnknownNameError as error:
-        if catalog.find(str(source)) is not None or path.is_dir():
+        if named or path.is_dir():
             raise
         beside = [str(path.with_name(other.name)) for other in path.parent.glob("*")]
         near = nearest(str(path), beside) or nearest(str(source), catalog.choices(str(source)))
@@ -122,15 +127,19 @@ def graph_of(source: str | Path, split: str = "test") -> Split:
         raise UsageError(f"{source} is no file, directory or dataset: {hint}") from error
 
 
-@contextmanager
-def scorer(source: Source, split: Split) -> Iterator[Scorer]:
-    """Give what scores triples of a graph: a model with weights of its own, or as a run has left it.
+def answers(
+    source: Source, split: Split, question: Question, *, top: int = 10, known: bool = False
+) -> tuple[str, list[Prediction]]:
+    """Return the name of the model that answered, and its ``top`` answers to a question; see `predict`.
 
-    Raises `UsageError` for a model that has to be trained first, and for a run without checkpoints.
+    A model of a run that adapts is trained for a graph other than the run's own. Raises `UsageError` for names that
+    the graph does not have, for a model that has to be trained first, and for a run that is unfinished or has no
+    checkpoints; `ResultError` for a run on other data than ``source`` names.
     """
+    triples = asked(split, question, top)
     with tempfile.TemporaryDirectory() as folder:
         model = _ready(source, split) if source.run is None else _trained(source, source.run, Path(folder))
-        yield model.scorer(split)
+        return model.name, best(model.scorer(split), split, question.side, triples, top=top, known=known)
 
 
 def _ready(source: Source, split: Split) -> Model:
@@ -148,31 +157,38 @@ def _ready(source: Source, split: Split) -> Model:
 
 
 def _trained(source: Source, run: Path, folder: Path) -> Model:
-    if not (run / CHECKPOINTS).is_dir():
-        raise UsageError(f"{run} holds no checkpoints: name the directory of a run whose model keeps them")
-    told = read_payload(run / RESULT_FILE)
-    name, made = str(told["dataset"]), str(told["model"])
+    directory = find(run)
+    result = results.load(directory)
+    made = result.run.model
     if made != source.model and made in models.names():
         raise UsageError(f"{run} is a run of {made}, not of {source.model}: mtbench score-with {made} ... --run {run}")
-    if source.dataset is None and catalog.find(name) is None:
-        raise UsageError(f"{run} was made on {name}, which is not in the catalogue: name it with --dataset DIR")
-    data = load(source.dataset or name)
-    shutil.copytree(run / CHECKPOINTS, folder / CHECKPOINTS)
-    settings = {key: str(value) for key, value in told["hyperparameters"].items()}
-    context = Context(data.name, int(told["seed"]), source.device, folder / CHECKPOINTS, settings)
-    model = models.factory(source.model)(context)
-    model.fit(data.train, data.valid)
+    if result.run.status != "ok":
+        raise UsageError(f"{run} did not finish ({result.run.status}): run its command again, with --force")
+    given = load(source.dataset) if source.dataset is not None else None
+    splits_of(result, given)
+    data = given or load(result.dataset)
+    copy_checkpoints(directory, folder / CHECKPOINTS)
+    make = models.factory(source.model)
+    with remaking(result.run, result.dataset, directory):
+        model = make(context_of(result.run, result.dataset, source.device, folder / CHECKPOINTS))
+        model.fit(data.train, data.valid)
     return model
 
 
-def best(score: Scorer, split: Split, question: Question, *, top: int = 10, known: bool = False) -> list[Prediction]:
-    """Return the ``top`` answers to a question by a scorer, best first, of equal ones those first by name."""
+def asked(split: Split, question: Question, top: int) -> IntArray:
+    """Return the triples ``(n, 3)`` that may answer a question; raises `UsageError` for one that cannot be asked."""
     if top < 1:
-        raise UsageError(f"--top must be at least 1, not {top}")
+        raise UsageError(f"top must be at least 1, not {top}")
     side = question.side
     pair = [_id(split, other, str(question.names[other])) for other in fixed(side)]
     ids: IntArray = unique(split.graph[:, COLUMN[side]]) if side == "relation" else np.arange(split.num_entities)
-    triples = joined(side, np.array([pair]), np.zeros(len(ids), dtype=np.int64), ids)
+    return joined(side, np.array([pair]), np.zeros(len(ids), dtype=np.int64), ids)
+
+
+def best(
+    score: Scorer, split: Split, side: Side, triples: IntArray, *, top: int = 10, known: bool = False
+) -> list[Prediction]:
+    """Return the ``top`` of triples ``(n, 3)`` alike but on one side by a scorer, best first, equal ones in order."""
     there = among(keys(split, triples), keys(split, split.graph))
     if not known:
         triples, there = triples[~there], there[~there]
@@ -201,7 +217,6 @@ def _id(split: Split, side: Side, name: str) -> int:
 
 
 def _hint(name: str, kind: str, names: NameArray) -> str:
-    if near := nearest(name, names.tolist()):
+    if near := nearest(name, names.tolist()) if len(names) <= MOST_COMPARED else []:
         return f"did you mean {' or '.join(near)}?"
-    shown = ", ".join(names[:_SHOWN].tolist())
-    return f"it has {shown}" + (f" and {len(names) - _SHOWN:,} more" if len(names) > _SHOWN else "")
+    return f"it has {shown(names.tolist())}"

@@ -105,9 +105,12 @@ class Trainee:
 
     def train(self, make: models.Factory, data: Dataset) -> Model:
         """Make the model and train it."""
-        self.model = make(self.context)
-        self.model.fit(data.train, data.valid)
-        return self.model
+        self.model = made = make(self.context)
+        told_of = cast("object", made)
+        if isinstance(told_of, TellsPretraining) and isinstance(told_of.pretraining_graphs, str):
+            raise UsageError(f"{made.name}: pretraining_graphs is one text; it must be a list of names of graphs")
+        made.fit(data.train, data.valid)
+        return made
 
     def describe(self, result: Result) -> Result:
         """Return a result that says how it came about; a model that was never made is described by what was asked."""
@@ -167,7 +170,7 @@ def run(
         partial = directory.parent / f".{directory.name}.partial"
         _clear(partial, restart=plan.restart)
         if plan.start is not None:
-            _copy_checkpoints(plan.start, partial / CHECKPOINTS)
+            copy_checkpoints(plan.start, partial / CHECKPOINTS)
         cost = costs.resumed(partial / CHECKPOINTS, started)
         context = Context(data.name, plan.seed, plan.device, cost.folder, plan.settings, cost.keeping(report))
         trainee = Trainee(plan.model, context, cost)
@@ -263,12 +266,17 @@ def _clear(partial: Path, *, restart: bool) -> None:
             shutil.rmtree(path)
 
 
-def _copy_checkpoints(run: Path, place: Path) -> None:
-    found = run / CHECKPOINTS
-    if not found.is_dir():
-        raise UsageError(
-            f"{run} holds no checkpoints to start from: name the directory of a run whose model keeps them"
-        )
+def checkpoints_of(run: Path) -> Path | None:
+    """Return the checkpoints of a run, which lie beside its first task; None where its model kept none."""
+    places = (folder / CHECKPOINTS for folder in (run, run.parent))
+    return next((place for place in places if place.is_dir()), None)
+
+
+def copy_checkpoints(run: Path, place: Path) -> None:
+    """Copy the checkpoints of a run to a place that has none yet; raises `UsageError` where its model kept none."""
+    found = checkpoints_of(run)
+    if found is None:
+        raise UsageError(f"{run} holds no checkpoints: name the directory of a run whose model keeps them")
     if not place.exists():
         with storage_errors(place):
             shutil.copytree(found, place)

@@ -14,8 +14,10 @@ from ranking_toys import random_split, small
 
 from mtbench.cli import app as cli
 from mtbench.errors import UsageError
-from mtbench.experiments import models
-from mtbench.experiments.predictions import FOUNDATION, Question, best, predict
+from mtbench.experiments import models, predictions
+from mtbench.experiments.predictions import FOUNDATION, Question, asked, best, graph_of, predict
+from mtbench.experiments.run import Plan
+from mtbench.experiments.run import run as run_plan
 
 READY = f"{thirdparty.NAME}:Ready"
 TRIPLES = "ann\tknows\tbob\nbob\tknows\tcem\ncem\tlikes\tann\nann\tlikes\tdee\n"
@@ -42,6 +44,10 @@ def typed(folder, capsys):
     return call
 
 
+def answer(score, split, question, top, *, known=False):
+    return best(score, split, question.side, asked(split, question, top), top=top, known=known)
+
+
 def ids_of(triples):
     """Score a triple by its ids, so that no two are alike."""
     return triples @ np.array([10_000.0, -100.0, 1.0])
@@ -51,7 +57,7 @@ def ids_of(triples):
 def test_answers_are_those_of_a_plain_loop(seed, side, known):
     split = random_split(seed, entities=12, relations=4, graph=90)
     given_names = dict(zip(("head", "relation", "tail"), split.named(split.graph[:1])[0], strict=True)) | {side: None}
-    found = best(ids_of, split, Question(**given_names), top=5, known=known)
+    found = answer(ids_of, split, Question(**given_names), 5, known=known)
     names = split.relations if side == "relation" else split.entities
     rows = [tuple({**given_names, side: name}.values()) for name in names.tolist()]
     observable = set(split.named(split.graph))
@@ -64,7 +70,7 @@ def test_answers_are_those_of_a_plain_loop(seed, side, known):
 
 
 def test_of_equal_answers_those_first_by_name_come_first():
-    found = best(lambda triples: np.zeros(len(triples)), small(), Question(head="dee", relation="knows"), top=3)
+    found = answer(lambda triples: np.zeros(len(triples)), small(), Question(head="dee", relation="knows"), 3)
     assert [row.tail for row in found] == ["ann", "bob", "cem"]
 
 
@@ -77,7 +83,7 @@ def test_a_scorer_of_whole_rows_is_asked_for_one():
             return np.arange(4.0)[None].repeat(len(heads), axis=0)
 
     rows = Rows()
-    assert [row.tail for row in best(rows, small(), Question("ann", "likes"), top=9)] == ["cem", "bob", "ann"]
+    assert [row.tail for row in answer(rows, small(), Question("ann", "likes"), 9)] == ["cem", "bob", "ann"]
     assert rows.asked == 1
 
 
@@ -90,10 +96,10 @@ def test_predictions_of_a_file_and_of_a_dataset(folder):
 
 def test_the_name_of_a_model_also_means_the_one_of_it_that_has_weights(folder, monkeypatch):
     monkeypatch.setattr(models, "names", lambda: ["mine", f"mine{FOUNDATION}"])
-    asked = []
-    monkeypatch.setattr(models, "factory", lambda name: asked.append(name) or thirdparty_ready())
+    made = []
+    monkeypatch.setattr(models, "factory", lambda name: made.append(name) or thirdparty_ready())
     predict("mine", "people.tsv", "ann", "knows")
-    assert asked == [f"mine{FOUNDATION}"]
+    assert made == [f"mine{FOUNDATION}"]
 
 
 def thirdparty_ready():
@@ -106,11 +112,12 @@ def test_answers_are_shown_as_a_table_as_json_and_as_csv(typed):
     code, out, err = typed(READY, "people.tsv", "--head", "ann", "--relation", "knows", "--known")
     assert (code, err) == (0, "")
     title, _, headings, _, *rows = out.splitlines()
-    assert title == "(ann, knows, ?) in people.tsv: 4 triples, 4 entities"
+    assert title == "(ann, knows, ?) in people.tsv, by ready: 4 triples, 4 entities"
     assert headings.split() == ["Head", "Relation", "Tail", "Score", "Known"]
     assert {row.split()[2]: row.split()[4] for row in rows} == {"ann": "no", "bob": "yes", "cem": "no", "dee": "no"}
     _, out, _ = typed(READY, "people.tsv", "--tail", "ann", "--relation", "likes", "--json", "--top", "2")
     found = json.loads(out)
+    assert found["model"] == "ready"
     assert found["question"] == {"head": None, "relation": "likes", "tail": "ann"}
     assert len(found["predictions"]) == 2
     assert found["predictions"][0].keys() == {"head", "relation", "tail", "score", "known"}
@@ -135,20 +142,86 @@ def test_where_everything_is_known_that_is_said(typed, folder):
         ("people.tsv --head knows --relation likes", "'knows' is a relation, no entity of people.tsv"),
         ("people.tsv --head ann --relation bob", "'bob' is an entity, no relation of people.tsv"),
         ("toy --split valid --head ann --relation eats", "toy has no relation 'eats': it has knows, likes"),
-        ("people.tsv --head ann", "give two of --head, --relation and --tail: the third is what is asked for"),
-        ("people.tsv --head a --relation b --tail c", "give two of --head, --relation and --tail: the third is what"),
-        ("people.tsv --head ann --relation knows --top 0", "--top must be at least 1, not 0"),
+        ("people.tsv --head ann", "give two of head, relation and tail: the third is what is asked for"),
+        ("people.tsv --head a --relation b --tail c", "give two of head, relation and tail: the third is what"),
+        ("people.tsv --head ann --relation knows --top 0", "top must be at least 1, not 0"),
         ("peple.tsv --head a --relation b", "peple.tsv is no file, directory or dataset: did you mean people.tsv?"),
         ("metafan --head a --relation b", "metafan is no file, directory or dataset: did you mean metafam or"),
         ("0 --head a --relation b", "0 is no file, directory or dataset: mtbench list shows the datasets"),
         ("toy --split tset --head a --relation b", "unknown split 'tset': did you mean test?"),
-        ("people.tsv --head a --relation b --run nowhere", "nowhere holds no checkpoints: name the directory of a run"),
+        ("people.tsv --head ann --relation knows --run nowhere", "no run at nowhere (there is no result.json)"),
+        ("people.tsv --head ann --relation knows --dataset toy", "--dataset names the dataset of a run: give --run"),
+        ("people.tsv --head ann --relation knows --split test", "people.tsv is a file, which holds one graph: --split"),
     ],
 )
 def test_a_name_that_is_spelled_wrong_is_one_clear_error(typed, words, message):
     code, out, err = typed(READY, *words.split())
     assert (code, out) == (2, "")
     assert err.startswith(f"error: {message}")
+
+
+def test_names_are_checked_before_a_model_is_made(folder):
+    with pytest.raises(UsageError, match=r"people.tsv has no entity 'anne'"):
+        predict("no model at all", "people.tsv", "anne", "knows")
+
+
+def test_of_very_many_names_none_is_compared(folder, monkeypatch):
+    monkeypatch.setattr(predictions, "MOST_COMPARED", 3)
+    with pytest.raises(UsageError, match="no entity 'anne': it has ann, bob, cem, dee"):
+        predict(READY, "people.tsv", "anne", "knows")
+
+
+def test_a_file_called_like_a_dataset_does_not_hide_it(folder):
+    (folder / "toy").write_text(TRIPLES, encoding="utf-8")
+    assert "x 1" in graph_of("toy").entities
+    for path in ("./toy", folder / "toy"):
+        assert graph_of(path).entities.tolist() == ["ann", "bob", "cem", "dee"]
+
+
+@pytest.fixture
+def run(typed, folder):
+    """Make a run of a model without checkpoints, and give it a folder that holds some."""
+    run_plan(Plan(READY, "toy", out=folder / "run", protocols=("dual", "entity")))
+    (folder / "run" / "checkpoints").mkdir()
+    words = "people.tsv --head ann --relation knows --run"
+    return lambda *more: typed(READY, *words.split(), *more)
+
+
+@pytest.mark.parametrize("path", ["run", "run/result.json", "run/entity-present"])
+def test_a_run_is_named_by_its_folder_a_file_of_it_or_a_further_task(run, path):
+    assert run(path)[0] == 0
+
+
+def edit(path, **changes):
+    path.write_text(json.dumps(json.loads(path.read_text(encoding="utf-8")) | changes), encoding="utf-8")
+
+
+def test_a_run_that_cannot_be_used_says_why(run, folder):
+    result, kept = folder / "run" / "result.json", folder / "run" / "checkpoints"
+    kept.rmdir()
+    assert "error: run holds no checkpoints: name the directory of a run" in run("run")[2]
+    kept.mkdir()
+    told = json.loads(result.read_text(encoding="utf-8"))
+    for changes, message in (
+        ({"dataset": "mine"}, "mine test is not in the catalogue: pass the dataset of the run"),
+        ({"content_sha256": "0" * 64}, "toy test: the run was made on content 000000000000, toy test has"),
+        ({"status": "oom"}, "run did not finish (oom): run its command again, with --force"),
+    ):
+        edit(result, **changes)
+        code, out, err = run("run")
+        assert (code > 0, out) == (True, "")
+        assert err.startswith(f"error: {message}")
+        edit(result, **told)
+
+
+def test_a_model_that_cannot_be_remade_says_how_to_train_again(run, monkeypatch):
+    def fit(self, train, valid):
+        raise UsageError("the checkpoint is wider")
+
+    monkeypatch.setattr(thirdparty_ready(), "fit", fit)
+    code, _, err = run("run")
+    assert code == 2
+    assert err.startswith("error: run: the model cannot be remade (the checkpoint is wider): train again with mtbench")
 
 
 def test_a_relation_without_a_triple_cannot_be_asked_about(folder):

@@ -56,6 +56,13 @@ def test_somebodys_model_is_trained_scored_and_kept(module, plan):
     assert [report.stage for report in reports] == ["train"]
 
 
+def test_graphs_it_learned_from_in_one_text_are_refused_before_training(module, plan, monkeypatch):
+    monkeypatch.setattr(module.Ready, "pretraining_graphs", "wikidata5m")
+    with pytest.raises(UsageError, match="ready: pretraining_graphs is one text; it must be a list"):
+        run(replace(plan, model=f"{thirdparty.NAME}:Ready"))
+    assert [what for what, *_ in module.calls] == ["made"]
+
+
 def test_a_model_that_learned_before_says_from_what(plan):
     directory, _ = run(replace(plan, model=f"{thirdparty.NAME}:Ready"))
     assert load(directory).run.pretraining_graphs == ("somewhere else", "metafam/train")

@@ -305,7 +305,7 @@ def test_what_a_run_learned_is_scored_again_without_training(small, tmp_path, un
     assert_same_run(plan.out, trained.out)
     with pytest.raises(UsageError, match=r"\(seed: 0 there, 1 here\)"):
         run(replace(plan, out=tmp_path / "other", seed=1, start=uninterrupted("targets")))
-    with pytest.raises(UsageError, match="holds no checkpoints to start from"):
+    with pytest.raises(UsageError, match="holds no checkpoints: name the directory"):
         run(replace(plan, out=tmp_path / "none", start=tmp_path))
 
 

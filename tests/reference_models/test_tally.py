@@ -235,7 +235,9 @@ def test_it_learns_on_a_small_metafam_what_counting_does_not_tell(small):
     assert result.asked_again.startswith("the same")
 
 
-@pytest.mark.parametrize(("key", "value"), [("masks", "0"), ("least", "0"), ("most", "1"), ("outliers", "-1"), ("typed", "-1")])
+@pytest.mark.parametrize(
+    ("key", "value"), [("masks", "0"), ("least", "0"), ("most", "1"), ("outliers", "-1"), ("typed", "-1")]
+)
 def test_settings_outside_their_limits_are_refused(key, value):
     with pytest.raises(UsageError, match=f"^{key} must be "):
         tally.build(Context("metafam", settings={key: value}))
