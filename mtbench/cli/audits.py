@@ -13,7 +13,6 @@ import typer
 from mtbench.cli import options
 from mtbench.cli.output import AsJson, Cell, fail, say, say_json, say_table
 from mtbench.errors import UsageError
-from mtbench.names import SIDES
 
 if TYPE_CHECKING:
     from mtbench.auditing.report import Audit, TargetAudit
@@ -96,6 +95,7 @@ def audit(
 def _audit_statistics(name: str, as_json: bool) -> None:
     from mtbench.auditing.giveaways import AGAINST, giveaways
     from mtbench.data.loading import load
+    from mtbench.names import SIDES
 
     data = load(name)
     rows = giveaways(data.test)
