@@ -128,7 +128,8 @@ class _Typed:
         ids = triples[..., COLUMN[end]]
         has = self._graph.count(ids, np.broadcast_to(slots[:, None], ids.shape)) > 0
         by_type = np.where(has, np.minimum(1, self.number / np.maximum(size, 1)), 0)
-        return np.minimum(1, PROTOCOLS[PROTOCOL].number(end) / self.split.num_entities) + by_type
+        found: FloatArray = min(1, PROTOCOLS[PROTOCOL].number(end) / self.split.num_entities) + by_type
+        return found
 
 
 def _offsets(columns: Mapping[str, tuple[IntArray, BoolArray]], softmax: Mapping[str, FloatArray]) -> FloatArray:
