@@ -73,10 +73,10 @@ def leave_out(graph: Split, share: float, most: int, typed: int, seed: int) -> L
     for side, (_, there) in chosen.items():
         padding = ((0, 0), (0, PROTOCOLS[PROTOCOL].number(side) - there.shape[1]))
         columns[side] = np.pad(layout.rows[side], padding), np.pad(there, padding)
-    triples = layout.triples
+    triples, statistics = layout.triples, Statistics(split.observable())
     softmaxes = [dict.fromkeys(("own", end, "relation"), np.zeros(1)) for end in ENDS]
     if typed:
-        found = _Typed(split, most, typed, seed)
+        found = _Typed(split, statistics.graph, most, typed, seed)
         for end in ENDS:
             more, there = found.drawn(end)
             columns[f"typed {end}"] = len(triples) + np.arange(there.size).reshape(there.shape), there
@@ -84,7 +84,7 @@ def leave_out(graph: Split, share: float, most: int, typed: int, seed: int) -> L
             both = {kind: -np.log(found.chance(end, triples[columns[kind][0]])) for kind in (end, f"typed {end}")}
             softmaxes.append({"own": np.zeros(1), **both})
     return Lists(
-        torch.from_numpy(Statistics(split.observable()).of(triples)),
+        torch.from_numpy(statistics.of(triples)),
         torch.from_numpy(np.concatenate([rows for rows, _ in columns.values()], axis=1)),
         torch.from_numpy(np.stack([_offsets(columns, softmax) for softmax in softmaxes])),
     )
@@ -93,14 +93,14 @@ def leave_out(graph: Split, share: float, most: int, typed: int, seed: int) -> L
 class _Typed:
     """Entities that a graph shows at an end of the relations of its first targets."""
 
-    def __init__(self, split: Split, most: int, number: int, seed: int) -> None:
+    def __init__(self, split: Split, graph: Doubled, most: int, number: int, seed: int) -> None:
         self.split, self.targets, self.number = split, split.targets[:most], number
         self._rng = np.random.default_rng([seed, *b"typed"])
-        self._graph = Doubled.of(split.observable())
-        entities, slots, _ = self._graph.half_links
+        self._graph = graph
+        entities, slots, _ = graph.half_links
         order = np.argsort(slots, kind="stable")
         self._entities = entities[order]
-        self._starts = np.searchsorted(slots[order], np.arange(self._graph.num_slots + 1))
+        self._starts = np.searchsorted(slots[order], np.arange(graph.num_slots + 1))
 
     def _slots(self, end: Side) -> IntArray:
         relation = self.targets[:, RELATION]

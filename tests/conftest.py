@@ -83,6 +83,19 @@ def _verbs_read_once():
         yield
 
 
+@pytest.fixture
+def command(capsys) -> Callable[..., tuple[int, str, str]]:
+    """Run the command line in this process; returns exit code, stdout and stderr."""
+
+    def call(*arguments: object) -> tuple[int, str, str]:
+        with pytest.raises(SystemExit) as stopped:
+            cli.main([str(argument) for argument in arguments])
+        captured = capsys.readouterr()
+        return stopped.value.code, captured.out, captured.err
+
+    return call
+
+
 @pytest.fixture(scope="session")
 def shared(tmp_path_factory) -> Path:
     """The folder that all workers of this run have in common."""

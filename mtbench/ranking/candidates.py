@@ -17,7 +17,7 @@ import numpy as np
 
 from mtbench.data import catalog
 from mtbench.data.graphs import keys
-from mtbench.data.splits import Split
+from mtbench.data.splits import Split, among
 from mtbench.errors import DatasetError, UnknownNameError, UsageError
 from mtbench.files.hashing import splitmix64
 from mtbench.names import (
@@ -300,10 +300,7 @@ def draw_side(split: Split, side: Side, width: int, pool: Vocabulary, header: st
 
 def is_known(split: Split, triples: IntArray) -> BoolArray:
     """Return which triples ``(n, 3)`` are observable or missing ones of the split: no candidate may be, ``(n,)``."""
-    known = np.sort(keys(split, np.concatenate((split.graph, split.targets))))
-    asked = keys(split, triples)
-    found: BoolArray = known[np.minimum(np.searchsorted(known, asked), len(known) - 1)] == asked
-    return found
+    return among(keys(split, triples), keys(split, np.concatenate((split.graph, split.targets))))
 
 
 def _streams(header: str, targets: IntArray) -> UIntArray:

@@ -96,9 +96,7 @@ class Ends:
         """
         found = np.empty((OF_ONE, len(slots)))
         every = self.graph.num_entities
-        often = np.bincount(slots, minlength=self.graph.num_slots) > every // 2
-        if every > KEPT:
-            often[:] = False
+        often = (np.bincount(slots, minlength=self.graph.num_slots) > every // 2) & (every <= KEPT)
         for slot in np.flatnonzero(often).tolist():
             rows = np.flatnonzero(slots == slot)
             found[:, rows] = self._of_all(slot)[:, entities[rows]]

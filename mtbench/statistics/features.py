@@ -37,7 +37,7 @@ class Statistics:
     """The statistics of one graph, each computed from its observable triples when it is first needed."""
 
     def __init__(self, observable: Split) -> None:
-        self._graph = graph = Doubled.of(observable)
+        self.graph = graph = Doubled.of(observable)
         end, pair, path = ends.Ends(graph), pairs.Pairs(graph), paths.Paths(graph)
         association = associations.Associations(graph)
         self._behind = end.behind, pair.behind, path.behind, association.behind
@@ -69,6 +69,6 @@ class Statistics:
 
     def half_links(self, triple: IntArray) -> tuple[int, int, int]:
         """Return of the relation of a triple ``(3,)`` the triples with its head, with its tail, and all."""
-        slots = np.array([triple[RELATION], triple[RELATION] + self._graph.relations])
-        head, tail = self._graph.count(triple[[HEAD, TAIL]], slots).tolist()
-        return head, tail, int(self._graph.slot_edges[slots[0]])
+        slots = np.array([triple[RELATION], triple[RELATION] + self.graph.relations])
+        head, tail = self.graph.count(triple[[HEAD, TAIL]], slots).tolist()
+        return head, tail, int(self.graph.slot_edges[slots[0]])

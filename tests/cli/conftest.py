@@ -8,8 +8,6 @@ from pathlib import Path
 import pytest
 import toys
 
-from mtbench.cli import app as cli
-
 
 @pytest.fixture(autouse=True)
 def cache(monkeypatch, tmp_path) -> Path:
@@ -20,13 +18,6 @@ def cache(monkeypatch, tmp_path) -> Path:
 
 
 @pytest.fixture
-def run(capsys) -> Callable[..., tuple[int, str, str]]:
+def run(command) -> Callable[..., tuple[int, str, str]]:
     """Run the command line in this process; returns exit code, stdout and stderr."""
-
-    def call(*arguments: object) -> tuple[int, str, str]:
-        with pytest.raises(SystemExit) as stopped:
-            cli.main([str(argument) for argument in arguments])
-        captured = capsys.readouterr()
-        return stopped.value.code, captured.out, captured.err
-
-    return call
+    return command

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 
 import numpy as np
 import pytest
@@ -12,7 +13,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from ranking_toys import random_split, small
 
-from mtbench.cli import app as cli
 from mtbench.errors import UsageError
 from mtbench.experiments import models, predictions
 from mtbench.experiments.predictions import FOUNDATION, Question, asked, best, graph_of, predict
@@ -35,13 +35,8 @@ def folder(monkeypatch, tmp_path):
 
 
 @pytest.fixture
-def typed(folder, capsys):
-    def call(*words):
-        with pytest.raises(SystemExit) as stopped:
-            cli.main(["score-with", *words])
-        return stopped.value.code, *capsys.readouterr()
-
-    return call
+def typed(folder, command):
+    return partial(command, "score-with")
 
 
 def answer(score, split, question, top, *, known=False):

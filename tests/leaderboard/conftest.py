@@ -8,7 +8,6 @@ import pytest
 import site_toys
 
 from leaderboard.site import render
-from mtbench.cli import app as cli
 
 
 @pytest.fixture(scope="session")
@@ -31,16 +30,3 @@ def toy_site(toy_entries, toy_board, once, shared) -> Path:
         pytest.importorskip(needed)
     with site_toys.offline(shared / "cache-offline"):
         return once("toy-site", lambda folder: render.render(toy_board, toy_entries, folder))
-
-
-@pytest.fixture
-def command(capsys):
-    """Run the command line; returns exit code, stdout and stderr."""
-
-    def call(*arguments):
-        with pytest.raises(SystemExit) as stopped:
-            cli.main([str(argument) for argument in arguments])
-        captured = capsys.readouterr()
-        return stopped.value.code, captured.out, captured.err
-
-    return call

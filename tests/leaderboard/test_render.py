@@ -24,7 +24,6 @@ from leaderboard.entries.entries import HEADLINE, Run
 from leaderboard.site import cells as views
 from leaderboard.site import detail, facts, front, pictures, render, strata
 from leaderboard.site.strata import Data
-from mtbench.cli import app as cli
 from mtbench.data.loading import load
 from mtbench.errors import MissingExtraError, MtbenchError, UsageError
 from mtbench.files import atomic
@@ -576,14 +575,8 @@ def test_with_the_dataset_there_is_an_audit_and_no_name_of_a_target(folder, tmp_
 
 
 @pytest.fixture
-def run(capsys):
-    def call(*arguments: object) -> tuple[int, str, str]:
-        with pytest.raises(SystemExit) as stopped:
-            cli.main([str(argument) for argument in arguments])
-        captured = capsys.readouterr()
-        return stopped.value.code, captured.out, captured.err
-
-    return call
+def run(command):
+    return command
 
 
 def test_the_command_writes_pages(run, folder, tmp_path, monkeypatch):

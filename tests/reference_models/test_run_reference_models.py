@@ -7,7 +7,6 @@ import json
 import pytest
 import torch
 
-from mtbench.cli import app as cli
 from mtbench.results.result import load, verify
 
 QUICK = ("--set", "epochs=2", "--set", "width=4")
@@ -15,16 +14,9 @@ UNSEARCHED = "--set reassign=false"  # MetaFam's recipe has the search, which ta
 
 
 @pytest.fixture
-def command(capsys, monkeypatch, tmp_path, small):
+def command(command, monkeypatch, tmp_path, small):
     monkeypatch.chdir(tmp_path)
-
-    def call(*arguments):
-        with pytest.raises(SystemExit) as stopped:
-            cli.main(["run", arguments[0], "--dataset", str(small), "--device", "cpu", *arguments[1:]])
-        captured = capsys.readouterr()
-        return stopped.value.code, captured.out, captured.err
-
-    return call
+    return lambda model, *more: command("run", model, "--dataset", small, "--device", "cpu", *more)
 
 
 @pytest.mark.parametrize(

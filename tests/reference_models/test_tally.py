@@ -13,6 +13,7 @@ import mtbench
 from mtbench.errors import DatasetError, UsageError
 from mtbench.evaluation.tasks import evaluate
 from mtbench.experiments.models import Context
+from mtbench.statistics.doubled import Doubled
 from mtbench.statistics.features import WIDTH, Statistics
 from reference_models import lists, tally
 from reference_models.lists import Lists, leave_out
@@ -125,8 +126,9 @@ def test_typed_candidates_are_other_entities_at_that_end(seen, number, sizes):
 
 def test_every_typed_candidate_is_drawn_as_often():
     split, drawn = random_split(2, relations=2), np.zeros(100)
+    graph = Doubled.of(split)
     for seed in range(300):
-        typed = lists._Typed(replace(split, targets=split.targets[:1]), 1, 2, seed)
+        typed = lists._Typed(replace(split, targets=split.targets[:1]), graph, 1, 2, seed)
         triples, _ = typed.drawn("tail")
         np.add.at(drawn, triples[0, :, 2], 1)
     there = set(split.graph[split.graph[:, 1] == split.targets[0, 1], 2].tolist())

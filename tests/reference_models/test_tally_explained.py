@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 import mtbench
-from mtbench.cli import app as cli
 from mtbench.experiments.models import Context
 from mtbench.results.result import load
 from mtbench.statistics.features import FAMILIES, Statistics
@@ -21,16 +20,9 @@ pytestmark = pytest.mark.filterwarnings("ignore::mtbench.results.result.MtbenchW
 
 
 @pytest.fixture
-def typed(capsys, monkeypatch, tmp_path):
+def typed(command, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
-
-    def call(*arguments):
-        with pytest.raises(SystemExit) as stopped:
-            cli.main([str(argument) for argument in arguments])
-        captured = capsys.readouterr()
-        return stopped.value.code, captured.out, captured.err
-
-    return call
+    return command
 
 
 @pytest.fixture

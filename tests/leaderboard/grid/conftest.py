@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
 import mtbench
-from mtbench.cli import app as cli
 
 
 @pytest.fixture(scope="session")
@@ -27,13 +28,6 @@ def diary(monkeypatch, tmp_path):
 
 
 @pytest.fixture
-def mtbench_grid(capsys):
+def mtbench_grid(command):
     """Run ``mtbench grid`` in this process; returns exit code, stdout and stderr."""
-
-    def call(*arguments):
-        with pytest.raises(SystemExit) as stopped:
-            cli.main(["grid", *map(str, arguments)])
-        captured = capsys.readouterr()
-        return stopped.value.code, captured.out, captured.err
-
-    return call
+    return partial(command, "grid")
