@@ -16,7 +16,7 @@ from mtbench.data.splits import Split
 from mtbench.errors import UsageError
 from mtbench.experiments.models import Context
 from mtbench.names import RELATION, IntArray
-from mtbench.statistics.features import WIDTH, Statistics
+from mtbench.statistics.features import FAMILIES, WIDTH, Statistics
 from reference_models.lists import Lists, leave_out
 from reference_models.training.checkpoint import ADAPTATION
 from reference_models.training.epochs import batches_of
@@ -26,6 +26,9 @@ from reference_models.training.recipe import Hyperparameters, read
 
 UNSEEN = -1e9
 """The score of a relation without an observable triple: nothing is known of it, and it ranks last."""
+
+FAMILY = np.repeat(np.arange(len(FAMILIES)), [len(names) for names in FAMILIES.values()])
+"""The number of the family of every statistic."""
 
 AT_ONCE = 4096
 """Triples that the network scores together: what it computes for them stays in the processor's cache."""
@@ -51,6 +54,7 @@ class Recipe(Hyperparameters):
     typed: int
     width: int
     dropout: float
+    family_dropout: float
     outliers: float
     batch: int
     learning_rate: float
@@ -79,10 +83,12 @@ class Ranker(nn.Module):
         self.mean.copy_(features.mean(dim=0))
         self.deviation.copy_(features.std(dim=0) + 1e-6)
 
-    def forward(self, features: Tensor) -> Tensor:
-        """Return the logits ``(m,)`` of features ``(m, F)``."""
+    def forward(self, features: Tensor, shown: Tensor | None = None) -> Tensor:
+        """Return the logits ``(..., m)`` of features ``(..., m, F)``; those not ``shown``, ``(..., F)``, are means."""
         scaled = ((features - self.mean) / self.deviation).clamp(-self.outliers, self.outliers)
-        return self.layers(scaled).squeeze(1)  # type: ignore[no-any-return]
+        if shown is not None:
+            scaled = scaled * shown.unsqueeze(-2)
+        return self.layers(scaled).squeeze(-1)  # type: ignore[no-any-return]
 
 
 class TallyModel(ReferenceModel[Recipe]):
@@ -183,8 +189,10 @@ def epoch_of(state: State[Ranker], lists: Lists, recipe: Recipe, epochs: int) ->
                 group["lr"] = recipe.learning_rate * one_cycle(done / max(1, epochs * steps - 1))
             done += 1
             chosen = torch.from_numpy(numbers)
-            rows = lists.rows[chosen]
-            logits = state.network(features[rows.ravel().to(device)]).view(rows.shape)
+            shown = None
+            if recipe.family_dropout:
+                shown = (torch.rand(len(chosen), len(FAMILIES)) >= recipe.family_dropout)[:, FAMILY].to(device)
+            logits = state.network(features[lists.rows[chosen].to(device)], shown)
             loss = list_loss(logits, lists, chosen)
             state.descend({"list loss": loss}, None)
             return float(loss.detach())

@@ -57,13 +57,13 @@ class Walks:
         found = np.empty((len(triples), len(LENGTHS)))
         block = max(1, min(BLOCK, PLACES // max(1, self.graph.num_entities)))
         for start, stop, members in batches(column, len(sources), block):
-            some = sources[start:stop]
-            weights: FloatArray = np.zeros((self.graph.num_entities, len(some)))
-            weights[some, np.arange(len(some))] = 1
-            for length in range(1, LENGTHS[-1] + 1):
+            ends, place = np.unique(end[members], return_inverse=True)
+            last, source = step[ends], column[members] - start
+            weights: FloatArray = step[:, sources[start:stop]].toarray()
+            for length in LENGTHS[:-1]:
                 weights = step @ weights
-                if length in LENGTHS:
-                    found[members, LENGTHS.index(length)] = weights[end[members], column[members] - start]
+                found[members, LENGTHS.index(length)] = weights[end[members], source]
+            found[members, -1] = (last @ weights)[place, source]
         found = np.log(found / degree[end][:, None] * degree.sum() + 1e-3)
         rounded: FloatArray = np.round(found * STEP) / STEP
         return rounded

@@ -45,6 +45,7 @@ LIMITS = {
         "weight_decay one_hot concentration margin", "a number, 0 or more", lambda number: 0 <= number < math.inf
     ),
     **_limits("holdout messages least most dropout", "a number between 0 and 1", lambda number: 0 < number < 1),
+    **_limits("family_dropout", "0 or a number between 0 and 1", lambda number: 0 <= number < 1),
 }
 _READERS: dict[str, Callable[[str], Parameter]] = {
     "int": int,
