@@ -16,7 +16,7 @@ from mtbench.data.splits import Split
 from mtbench.errors import UsageError
 from mtbench.experiments.models import Context
 from mtbench.names import RELATION, IntArray
-from mtbench.statistics.features import FAMILIES, WIDTH, Statistics
+from mtbench.statistics.features import FAMILIES, FAMILY, WIDTH, Statistics
 from reference_models.lists import Lists, leave_out
 from reference_models.training.checkpoint import ADAPTATION
 from reference_models.training.epochs import batches_of
@@ -26,9 +26,6 @@ from reference_models.training.recipe import Hyperparameters, read
 
 UNSEEN = -1e9
 """The score of a relation without an observable triple: nothing is known of it, and it ranks last."""
-
-FAMILY = np.repeat(np.arange(len(FAMILIES)), [len(names) for names in FAMILIES.values()])
-"""The number of the family of every statistic."""
 
 AT_ONCE = 4096
 """Triples that the network scores together: what it computes for them stays in the processor's cache."""

@@ -25,16 +25,13 @@ from mtbench.ranking.ranks import count
 from mtbench.results import result as results
 from mtbench.results.origin import splits_of
 from mtbench.results.result import Result
-from mtbench.statistics.features import FAMILIES
+from mtbench.statistics.features import FAMILIES, FAMILY
 
 TARGETS, RULES = 3, 3
 """So many targets are explained where none is named, each triple by so many rules of a kind, the surest."""
 
 MOST, REPEATS = 1000, 5
 """Families are permuted in the lists of so many targets at most, evenly spread over all, and so often."""
-
-FAMILY = np.repeat(np.arange(len(FAMILIES)), [len(names) for names in FAMILIES.values()])
-"""The number of the family of each statistic, ``(WIDTH,)``."""
 
 WORDS = {
     "half": "half-links",

@@ -28,6 +28,9 @@ FAMILIES: Mapping[str, Sequence[str]] = {
 NAMES = tuple((family, name) for family, names in FAMILIES.items() for name in names)
 """The family and the name of each column."""
 
+FAMILY = np.array([list(FAMILIES).index(family) for family, _ in NAMES])
+"""The number of the family of each column, ``(WIDTH,)``."""
+
 WIDTH = len(NAMES)
 BATCH = 1 << 16
 """Triples computed at a time: bounds the memory of their lists."""

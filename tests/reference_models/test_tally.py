@@ -14,7 +14,7 @@ from mtbench.errors import DatasetError, UsageError
 from mtbench.evaluation.tasks import evaluate
 from mtbench.experiments.models import Context
 from mtbench.statistics.doubled import Doubled
-from mtbench.statistics.features import WIDTH, Statistics
+from mtbench.statistics.features import FAMILIES, NAMES, WIDTH, Statistics
 from reference_models import lists, tally
 from reference_models.lists import Lists, leave_out
 from reference_models.tally import UNSEEN, Ranker, list_loss, one_cycle
@@ -202,6 +202,39 @@ def test_a_relation_without_an_observable_triple_ranks_last():
     assert (scores.numpy() == UNSEEN).tolist() == empty.tolist()
 
 
+def test_statistics_that_are_not_shown_count_as_mean():
+    network, features = random_ranker().eval(), torch.randn(3, 5, WIDTH)
+    shown = torch.rand(3, WIDTH) < 0.5
+    means = torch.where(shown[:, None], features, network.mean)
+    assert torch.equal(network(features, shown), network(means))
+    assert not torch.equal(network(features, shown), network(features))
+
+
+@pytest.mark.parametrize("chance", [0, 0.3])
+def test_a_list_is_learned_without_some_families(small, monkeypatch, chance):
+    forward, found, data = Ranker.forward, [], mtbench.load(small)
+
+    def recorded(network, features, shown=None):
+        if shown is not None:
+            assert (len(shown), features.shape[1]) == (len(features), len(SIDES))
+            found.append(shown)
+        return forward(network, features, shown)
+
+    monkeypatch.setattr(Ranker, "forward", recorded)
+    model = tally.build(Context(data.name, settings={**TOY, "family_dropout": str(chance)}, device="cpu"))
+    model.fit(data.train, data.valid)
+    if not chance:
+        assert not found
+        return
+    shown = torch.cat(found)
+    columns = [[NAMES.index((family, name)) for name in names] for family, names in FAMILIES.items()]
+    assert all(torch.equal(shown[:, held].any(dim=1), shown[:, held].all(dim=1)) for held in columns)
+    families = torch.stack([shown[:, held[0]] for held in columns]).double()
+    assert families.shape == (len(FAMILIES), 80)
+    assert float(families.mean()) == pytest.approx(1 - chance, abs=0.1)
+    assert len(set(map(tuple, families.T.tolist()))) > 20
+
+
 def test_training_never_looks_at_the_validation_targets(small):
     data = mtbench.load(small)
     weights = []
@@ -238,7 +271,8 @@ def test_it_learns_on_a_small_metafam_what_counting_does_not_tell(small):
 
 
 @pytest.mark.parametrize(
-    ("key", "value"), [("masks", "0"), ("least", "0"), ("most", "1"), ("outliers", "-1"), ("typed", "-1")]
+    ("key", "value"),
+    [("masks", "0"), ("least", "0"), ("most", "1"), ("outliers", "-1"), ("typed", "-1"), ("family_dropout", "1")],
 )
 def test_settings_outside_their_limits_are_refused(key, value):
     with pytest.raises(UsageError, match=f"^{key} must be "):
