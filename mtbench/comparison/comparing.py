@@ -18,7 +18,7 @@ from mtbench.comparison.resolution import Resolution, bound, minimum_detectable
 from mtbench.data.splits import Split
 from mtbench.errors import UnknownNameError, UsageError
 from mtbench.names import METRICS
-from mtbench.results.origin import with_names
+from mtbench.results.origin import splits_of, with_names
 from mtbench.results.overview import by_direction
 from mtbench.results.result import Result
 
@@ -111,6 +111,8 @@ def compare(
     if not given:
         raise UsageError("no runs to compare: name at least one run directory")
     entries.same_task(given)
+    if split is None and (unnamed := [entry.result for entry in given if not entry.result.ranks.named]):
+        split, _ = splits_of(unnamed[0], None)
     given = [replace(entry, result=with_names(entry.result, split)) for entry in given]
     finished = [entry for entry in given if entry.result.run.status == "ok" and len(entry.result.ranks)]
     if not finished:
