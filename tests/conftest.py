@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import pickle
 import shutil
 from collections import Counter
 from collections.abc import Callable
@@ -17,6 +18,8 @@ import typer
 from filelock import FileLock
 from hypothesis import HealthCheck, settings
 
+from leaderboard.entries import checks
+from leaderboard.entries.checks import Examined
 from mtbench.cli import app as cli
 from mtbench.experiments import models
 
@@ -24,6 +27,7 @@ from mtbench.experiments import models
 settings.register_profile("suite", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("suite")
 
+PUBLISHED = Path(__file__).resolve().parents[1] / "leaderboard" / "results"
 TORCH = find_spec("torch") is not None
 FRAMEWORKS = {"torch", "pyg", "pykeen"}
 """Fixtures of libraries that bring PyTorch, or need it."""
@@ -118,6 +122,25 @@ def once(shared) -> Callable[[str, Callable[[Path], object]], Path]:
         return place
 
     return folder
+
+
+@pytest.fixture
+def examined(once, monkeypatch) -> list[Examined]:
+    """Have each entry of the repository examined once for all tests; returns what was found, as it is asked for."""
+    examine, asked = checks.examine, []
+
+    def write(folder: Path, directory: Path) -> None:
+        folder.mkdir()
+        (folder / "found").write_bytes(pickle.dumps(examine(directory)))
+
+    def found(directory: Path) -> Examined:
+        assert directory.resolve().parent == PUBLISHED
+        folder = once(f"examined-{directory.name}", lambda place: write(place, directory))
+        asked.append(pickle.loads((folder / "found").read_bytes()))
+        return asked[-1]
+
+    monkeypatch.setattr(checks, "examine", found)
+    return asked
 
 
 @pytest.fixture(scope="session")

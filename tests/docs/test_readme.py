@@ -55,6 +55,7 @@ def test_ci_runs_exactly_the_readmes_test_command():
 
 
 @pytest.mark.once
+@pytest.mark.usefixtures("examined")
 def test_the_tables_are_what_the_commands_print(shared, mirror, monkeypatch):
     monkeypatch.setenv("MTBENCH_CACHE", str(shared / "cache"))
     monkeypatch.setenv("MTBENCH_MIRROR", str(mirror))

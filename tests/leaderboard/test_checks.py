@@ -854,16 +854,8 @@ def test_no_entries(tmp_path):
 class TestCommand:
     """``mtbench leaderboard check`` as it is typed."""
 
-    def test_all_entries_of_the_repository(self, command, monkeypatch):
+    def test_all_entries_of_the_repository(self, command, examined, monkeypatch):
         """They hold, tell names of no other data than ours, and have every task of the leaderboard."""
-        found = []
-
-        def examine(directory):
-            found.append(checks_of_one(directory))
-            return found[-1]
-
-        checks_of_one = checks.examine
-        monkeypatch.setattr(checks, "examine", examine)
         monkeypatch.chdir(forging.PUBLISHED.parents[1])
         code, out, err = command("leaderboard", "check")
         assert (code, err) == (0, "")
@@ -874,9 +866,9 @@ class TestCommand:
         slugs = sorted(path.parent.name for path in forging.PUBLISHED.glob("*/card.toml"))
         assert [row.split()[:2] for row in rows] == [[slug, "0"] for slug in slugs]
         assert out.endswith("every file, figure, hash and claim holds\n")
-        remarks_of = {problem.name for one in found for problem in one.problems}
+        remarks_of = {problem.name for one in examined for problem in one.problems}
         assert {"outdated", "incomplete"} <= remarks_of
-        runs = [run for one in found for run in one.runs]
+        runs = [run for one in examined for run in one.runs]
         for run in runs:
             assert {ranks.named for ranks in run.ranks.values()} <= {may_name_targets(run.headline.dataset)}, run.where
         one_sided = {(RENAMED.get(protocol, protocol), vocabulary) for protocol, vocabulary in TASKS}

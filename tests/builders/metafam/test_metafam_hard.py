@@ -21,8 +21,10 @@ from mtbench.heuristics import echoes
 
 build = partial(building.derive, "metafam-hard")
 SMALL = {"train_persons": 72, "test_persons": 60, "bonds": 2, "loud": 1, "quiet": 1, "targets": 4}
+MIDDLE = {"train_persons": 72, "test_persons": 96, "bonds": 3, "loud": 1, "quiet": 2, "targets": 8}
 MOST = 0.08
-"""How far from chance one statistic may be; on builds of the seeds 1 to 10 the farthest of 3,250 AUCs is .056."""
+"""How far from chance one statistic may be: on builds of the seeds 1 to 10 the farthest of 3,250 AUCs is .056, .050 in
+the middle size for the seeds 1 to 4. Of fewer words the few targets alone are farther."""
 
 pytestmark = pytest.mark.filterwarnings("ignore::mtbench.results.result.MtbenchWarning")
 
@@ -107,9 +109,9 @@ def test_what_the_rules_read_is_the_truth_and_no_quiet_word_echoes() -> None:
 
 @pytest.mark.parametrize("seed", [1, 2])
 def test_no_statistic_gives_the_targets_away(seed: int) -> None:
-    rows = giveaways(build(seed=seed).test)
+    rows = giveaways(build(seed=seed, **MIDDLE).test)
     assert len(rows) == 65 * 5
-    assert {row.targets for row in rows} == {320}
+    assert {row.targets for row in rows} == {192}
     assert rows[0].gain == max(row.gain for row in rows) < MOST
 
 
