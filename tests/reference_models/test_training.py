@@ -290,7 +290,7 @@ def test_training_that_diverges_stops_and_says_what_to_try(data, tmp_path):
 def test_with_two_threads_the_same_seed_gives_the_same_run():
     """On graphs of real size some operations split their work; their sums must not depend on who is first."""
     data, threads = mtbench.load("metafam"), torch.get_num_threads()
-    context = Context("metafam", 0, "cpu", None, {"epochs": "1"})
+    context = Context("metafam", 0, "cpu", None, {"epochs": "2"})
     torch.set_num_threads(2)
     try:
         models = [isdea.build(context) for _ in range(3)]
