@@ -44,7 +44,7 @@ class Walks:
         """Return log(p_k / degree of the tail * volume + .001) of each triple for walks of k steps, ``(m, 4)``.
 
         Divided by the degree of where it ends, a walk and its reverse are as likely: walks begin at the end that more
-        triples share.
+        triples share. They are followed to all entities at once, but for their last step.
         """
         step, degree = self._step
         uses = [
