@@ -81,29 +81,18 @@ class TypedGraph:
     @cached_property
     def everyone(self) -> Receivers:
         """What reaches each node of the graph."""
-        return self._reaching(self.heads, self.slots, self.tails, self.num_nodes, None)
+        return self._reaching(None, self.heads, self.slots, self.tails)
 
     def onto(self, nodes: Tensor) -> Receivers:
         """Return what reaches ``nodes``, int64 ``(M,)`` in increasing order."""
         place = torch.full((self.num_nodes,), -1, device=nodes.device)
         place[nodes] = torch.arange(len(nodes), device=nodes.device)
         kept = place[self.tails] >= 0
-        return self._reaching(self.heads[kept], self.slots[kept], place[self.tails[kept]], len(nodes), nodes)
+        return self._reaching(nodes, self.heads[kept], self.slots[kept], place[self.tails[kept]])
 
-    def _reaching(self, heads: Tensor, slots: Tensor, tails: Tensor, number: int, nodes: Tensor | None) -> Receivers:
-        into, row = torch.unique(tails * self.num_slots + slots, return_inverse=True)
-        source, column = torch.unique(heads * self.num_slots + slots, return_inverse=True)
-        pairs = Pairs(
-            keys=into,
-            nodes=into // self.num_slots,
-            slots=into % self.num_slots,
-            degrees=torch.bincount(row, minlength=len(into)).to(self.dtype),
-            sources=source,
-            from_sources=Operator.from_edges(row, column, (len(into), len(source)), self.dtype),
-            from_nodes=Operator.from_edges(row, heads, (len(into), self.num_nodes), self.dtype),
-        )
-        union = Operator.from_edges(tails, heads, (number, self.num_nodes), self.dtype)
-        return Receivers(number, nodes, union, torch.bincount(tails, minlength=number).to(self.dtype), pairs)
+    def _reaching(self, nodes: Tensor | None, heads: Tensor, slots: Tensor, tails: Tensor) -> Receivers:
+        number = self.num_nodes if nodes is None else len(nodes)
+        return Receivers(number, nodes, heads, slots, tails, self.num_nodes, self.num_slots, self.dtype)
 
     @cached_property
     def kinds(self) -> Kinds:
@@ -128,23 +117,51 @@ class TypedGraph:
 
 @dataclass(frozen=True, eq=False)
 class Receivers:
-    """What reaches M of a graph's nodes: all of them, or those in ``nodes``.
+    """What reaches M of a graph's N nodes: all of them, or those in ``nodes``; what no layer asks for is not made.
 
-    ``union`` ``(M, N)`` is A, all edges whatever their type, and ``degrees`` ``(M,)`` counts them.
+    ``heads``, ``slots`` and ``tails`` ``(E',)`` are the edges that reach them, tails by place among the receivers.
     """
 
     number: int
     nodes: Tensor | None
-    union: Operator
-    degrees: Tensor
-    pairs: Pairs
+    heads: Tensor
+    slots: Tensor
+    tails: Tensor
+    num_nodes: int
+    num_slots: int
+    dtype: torch.dtype
+
+    @cached_property
+    def union(self) -> Operator:
+        """The operator A ``(M, N)``: all edges, whatever their type."""
+        return Operator.from_edges(self.tails, self.heads, (self.number, self.num_nodes), self.dtype)
+
+    @cached_property
+    def degrees(self) -> Tensor:
+        """The number of edges that reach each receiver, ``(M,)``."""
+        return torch.bincount(self.tails, minlength=self.number).to(self.dtype)
+
+    @cached_property
+    def pairs(self) -> Pairs:
+        """The pairs of a receiver and a slot that edges of the slot reach."""
+        into, row = torch.unique(self.tails * self.num_slots + self.slots, return_inverse=True)
+        source, column = torch.unique(self.heads * self.num_slots + self.slots, return_inverse=True)
+        return Pairs(
+            keys=into,
+            nodes=into // self.num_slots,
+            slots=into % self.num_slots,
+            degrees=torch.bincount(row, minlength=len(into)).to(self.dtype),
+            sources=source,
+            from_sources=Operator.from_edges(row, column, (len(into), len(source)), self.dtype),
+            from_nodes=Operator.from_edges(row, self.heads, (len(into), self.num_nodes), self.dtype),
+        )
 
     @cached_property
     def of_pairs(self) -> Operator:
         """The operator ``(M, P)`` that sums over the pairs of each receiver."""
         keys = self.pairs.keys
         columns = torch.arange(len(keys), device=keys.device)
-        return Operator.from_edges(self.pairs.nodes, columns, (self.number, len(keys)), self.degrees.dtype)
+        return Operator.from_edges(self.pairs.nodes, columns, (self.number, len(keys)), self.dtype)
 
     def of(self, features: Tensor) -> Tensor:
         """Return the receivers' own rows of features ``(N, *)``."""

@@ -56,6 +56,13 @@ def test_a_network_is_a_plain_gin_on_the_edges_without_their_types(gin_layers):
     assert expected.std() > 1e-3
 
 
+def test_no_step_sorts_edges_by_type():
+    network, graph = network_of(), literal.random_graph(5, nodes=6, slots=4, edges=20)
+    network.represent(graph, None).whole().sum().backward()
+    assert set(vars(graph.everyone)) >= {"union"}
+    assert "pairs" not in vars(graph.everyone)
+
+
 @pytest.mark.parametrize("hops", [0, 2])
 def test_every_relation_has_the_same_score_to_the_last_bit(hops):
     network, graph = network_of(hops=hops).float(), literal.random_graph(1, nodes=9, slots=5, dtype=torch.float32)
