@@ -91,8 +91,7 @@ class TypedGraph:
         return self._reaching(nodes, self.heads[kept], self.slots[kept], place[self.tails[kept]])
 
     def _reaching(self, nodes: Tensor | None, heads: Tensor, slots: Tensor, tails: Tensor) -> Receivers:
-        number = self.num_nodes if nodes is None else len(nodes)
-        return Receivers(number, nodes, heads, slots, tails, self.num_nodes, self.num_slots, self.dtype)
+        return Receivers(nodes, heads, slots, tails, self.num_nodes, self.num_slots, self.dtype)
 
     @cached_property
     def kinds(self) -> Kinds:
@@ -122,7 +121,6 @@ class Receivers:
     ``heads``, ``slots`` and ``tails`` ``(E',)`` are the edges that reach them, tails by place among the receivers.
     """
 
-    number: int
     nodes: Tensor | None
     heads: Tensor
     slots: Tensor
@@ -130,6 +128,11 @@ class Receivers:
     num_nodes: int
     num_slots: int
     dtype: torch.dtype
+
+    @property
+    def number(self) -> int:
+        """How many they are, M."""
+        return self.num_nodes if self.nodes is None else len(self.nodes)
 
     @cached_property
     def union(self) -> Operator:

@@ -21,7 +21,7 @@ from pyarrow import parquet
 from ranking_toys import hashed, random_split
 
 from leaderboard.board import ranking
-from leaderboard.entries import checks, files, run_checks
+from leaderboard.entries import checks, files
 from leaderboard.entries.cards import LONGEST, SubmissionError, plain, unplain
 from leaderboard.entries.checks import Problem, check, gather
 from leaderboard.entries.entries import TASKS
@@ -189,15 +189,6 @@ def test_the_same_ranks_under_two_seeds_of_one_entry_are_a_remark(entry):
     edit(entry / "metafam" / "seed1" / "conventions.json", seed=1)
     assert problems(entry) == {}
     assert "a model without randomness, or a copy" in remarks(entry)["copy"].message
-
-
-@pytest.mark.parametrize("rows", [0, 1, 500])
-def test_rows_are_told_apart_as_numpy_does(rows):
-    columns = list(np.random.default_rng(0).integers(-2, 3, (3, rows)))
-    found = run_checks._distinct(columns)
-    expected = np.unique(np.stack(columns, axis=1), axis=0, return_counts=True)
-    for ours, theirs in zip(found, expected, strict=True):
-        np.testing.assert_array_equal(ours, theirs)
 
 
 def test_ranks_that_every_model_of_a_kind_has_are_no_copy():

@@ -18,6 +18,7 @@ from mtbench.evaluation.tasks import task
 from mtbench.statistics import associations
 from mtbench.statistics.doubled import Doubled
 from mtbench.statistics.features import FAMILIES, WIDTH, Statistics
+from mtbench.statistics.ragged import counted_rows
 from mtbench.statistics.walks import Walks
 
 
@@ -341,3 +342,12 @@ def test_walks_are_the_same_to_the_last_bit_from_whichever_end_they_begin():
     by_tail = np.concatenate([walks.walks(triples[triples[:, 2] == tail]) for tail in range(300)])
     heads, tails = (np.argsort(triples[:, end], kind="stable") for end in (0, 2))
     assert np.array_equal(by_head[np.argsort(heads)], by_tail[np.argsort(tails)])
+
+
+@pytest.mark.parametrize("rows", [0, 1, 500])
+def test_rows_are_told_apart_as_numpy_does(rows):
+    columns = list(np.random.default_rng(0).integers(-2, 3, (3, rows)))
+    found = counted_rows(columns)
+    expected = np.unique(np.stack(columns, axis=1), axis=0, return_counts=True)
+    for ours, theirs in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
