@@ -12,8 +12,7 @@ from mtbench.data.splits import Split
 from mtbench.evaluation.tasks import task
 from mtbench.experiments.models import Assignment, Context
 from mtbench.names import RELATION, IntArray
-from reference_models.equivariant.network import Architecture, TripleNetwork, attention_logits
-from reference_models.equivariant.soft import Input
+from reference_models.equivariant.network import Architecture, Features, TripleNetwork, attention_logits
 from reference_models.graphs.graph import TypedGraph, doubled, typed_graph
 from reference_models.graphs.pairs import BothWays, PairScores
 from reference_models.training.batches import Stage, graph_stage, pair_features
@@ -155,14 +154,14 @@ def remembering(features_of: Callable[[IntArray], Tensor | None]) -> Callable[[I
     return remembered
 
 
-def representations(network: TripleNetwork, graph: TypedGraph, attention: Tensor | None) -> Input:
+def representations(network: TripleNetwork, graph: TypedGraph, attention: Tensor | None) -> Features:
     """Return those of all nodes and slots, ``(N, R, d)``, without gradients, given the task logits ``(R, K)``."""
     network.eval()
     with torch.no_grad():
         return network.represent(graph, None if attention is None else torch.softmax(attention, dim=1))
 
 
-def score(network: TripleNetwork, features: Input, triples: IntArray, distances: Tensor | None) -> Tensor:
+def score(network: TripleNetwork, features: Features, triples: IntArray, distances: Tensor | None) -> Tensor:
     """Return the logits ``(m,)`` of triples ``(m, 3)`` on the CPU, without gradients, in bounded batches."""
     found = []
     with torch.no_grad():

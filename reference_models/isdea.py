@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 from mtbench.errors import UsageError
 from mtbench.experiments.models import Context
 from reference_models.double_equivariant import DoubleEquivariantModel
-from reference_models.equivariant.mean import EquivariantGIN, EquivariantLinear, EquivariantPerceptron
-from reference_models.equivariant.network import Architecture, EquivariantNetwork
-from reference_models.equivariant.soft import Input
-from reference_models.graphs.graph import Receivers, TypedGraph
+from reference_models.equivariant.mean import EquivariantGIN, EquivariantLinear, EquivariantPerceptron, Table
+from reference_models.equivariant.network import Architecture, TripleNetwork
+from reference_models.equivariant.soft import finish
+from reference_models.graphs.graph import TypedGraph
+from reference_models.graphs.reach import Links, Reached, reach
+from reference_models.layers.basic import RowNorm
 from reference_models.training.recipe import load, refuse
 
 
-class ISDEA(EquivariantNetwork):
-    """The double-equivariant network: one task, no attention (Gao et al. 2023)."""
+class ISDEA(TripleNetwork):
+    """The double-equivariant network: one task, no attention (Gao et al. 2023).
+
+    Batch norm follows every layer, over all nodes and slots; ReLU stands between GIN layers and between linear
+    layers only.
+    """
 
     uses_attention = False
 
     def __init__(self, architecture: Architecture, *, learn_epsilon: bool) -> None:
-        super().__init__(architecture)
+        super().__init__(architecture, norms=architecture.gin_layers + 2)
         width, mean = architecture.width, architecture.reading.mean
         nodewise = EquivariantPerceptron if architecture.perceptrons else EquivariantLinear
         self.layers = nn.ModuleList(
@@ -34,17 +42,31 @@ class ISDEA(EquivariantNetwork):
             ]
         )
 
-    def first_layer(self, graph: TypedGraph, attention: Tensor | None) -> Tensor:
-        """Apply the first layer to the constant input; ``attention`` is not used, here and below."""
-        return self.layers[0].of_constant(graph)  # type: ignore[no-any-return, operator]
+    def represent(self, graph: TypedGraph, attention: Tensor | None, nodes: Tensor | None = None) -> Table:
+        """Return the representations of all nodes under all slots; ``attention`` and ``nodes`` are not used."""
+        layers = self.architecture.gin_layers
+        reached = reach(graph, layers)
+        first = self.layers[0].of_constant(reached)  # type: ignore[operator]
+        table = self._normed(0, first, reached.layers[0], rectified=layers > 1)
+        for index, links in enumerate(reached.links, 1):
+            values = self._gin(index, table, links)
+            table = self._normed(index, values, links.after, rectified=index < layers - 1)
+        last = reached.layers[-1]
+        for index in (layers, layers + 1):
+            table = self._normed(index, self.layers[index](table, last), last, rectified=index == layers)
+        return Table(table, last)
 
-    def gin_layer(self, index: int, features: Tensor, onto: Receivers, attention: Tensor | None) -> Tensor:
-        """Apply a GIN layer."""
-        return self.layers[index](features, onto)  # type: ignore[no-any-return]
+    def _gin(self, index: int, table: Tensor, links: Links) -> Tensor:
+        layer = self.layers[index]
+        if not (self.architecture.checkpointing and torch.is_grad_enabled()):
+            return layer(table, links)  # type: ignore[no-any-return]
+        return checkpoint(layer, table, links, use_reentrant=False, preserve_rng_state=False)  # type: ignore[no-any-return]
 
-    def linear_layer(self, index: int, features: Input, attention: Tensor | None) -> Tensor:
-        """Apply a linear layer."""
-        return self.layers[index](features)  # type: ignore[no-any-return]
+    def _normed(self, index: int, values: Tensor, reached: Reached, *, rectified: bool) -> Tensor:
+        norm = self.norms[index]
+        assert isinstance(norm, RowNorm)
+        rows, *affine = norm.as_affine(values, reached.counts)
+        return finish(rows, affine, rectified=rectified)
 
 
 def build(context: Context) -> DoubleEquivariantModel:

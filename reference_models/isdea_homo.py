@@ -32,7 +32,7 @@ class ISDEAHomo(TripleNetwork):
         features = torch.ones(graph.num_nodes, 1, dtype=graph.dtype, device=graph.heads.device)
         for index, layer in enumerate(self.layers):
             features = torch.relu(features)  # which leaves the constant input as it is
-            features = layer((1 + self.epsilon[index]) * features + graph.everyone.union @ features)
+            features = layer((1 + self.epsilon[index]) * features + graph.union @ features)
         return Input((features if nodes is None else features[nodes]).unsqueeze(1), nodes=nodes)
 
 

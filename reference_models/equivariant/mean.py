@@ -1,15 +1,20 @@
-"""Double-equivariant layers: one relation against the mean of all others (ISDEA)."""
+"""Double-equivariant layers: one relation against the mean of all others (ISDEA).
+
+Slots without a task of their own that reach neither a node nor its neighbours are alike there. Features are therefore
+a *table* ``(N + P, d)``: a default row per node, then a row per pair that is reached (`reference_models.graphs.reach`).
+"""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
-from reference_models.equivariant.linear import soft_linear, soft_perceptron
-from reference_models.equivariant.soft import Input, soft_gin, soft_gin_of_constant
-from reference_models.graphs.graph import Receivers, TypedGraph
+from reference_models.graphs.reach import Links, Reach, Reached
 from reference_models.layers.basic import Linear, Perceptron
-from reference_models.layers.readings import Reading
+from reference_models.layers.blocks import Products, blockwise, node_blocks
 
 
 class EquivariantGIN(nn.Module):
@@ -21,23 +26,40 @@ class EquivariantGIN(nn.Module):
 
     def __init__(self, width_in: int, width: int, *, learn_epsilon: bool, mean: str = "literal") -> None:
         super().__init__()
-        self.reading = Reading(mean=mean)
+        self.mean = mean
         self.own = Perceptron(width_in, width)
         self.others = Perceptron(width_in, width)
         self.epsilon = nn.Parameter(torch.zeros(2), requires_grad=learn_epsilon)
 
-    def forward(self, features: Tensor, onto: Receivers) -> Tensor:
-        """Map ``(N, R, width_in)`` to ``(M, R, width)`` for M receivers."""
-        single, nowhere = _one_task(features.shape[1], features)
-        return soft_gin(features, onto, single, self._maps(), nowhere, self.epsilon, self.reading)
+    def forward(self, table: Tensor, links: Links) -> Tensor:
+        """Map ``(N + P, width_in)`` to ``(N + Q, width)``.
 
-    def of_constant(self, graph: TypedGraph) -> Tensor:
-        """Return the layer of the constant input 1 of width 1, a row per kind of the graph: ``(D, width)``."""
-        single, nowhere = _one_task(graph.num_slots, self.own.first.weight[:1])
-        return soft_gin_of_constant(graph, single, self._maps(), nowhere, self.epsilon, self.reading)
+        With T the sum of X over all slots, a default sees T - X at its node and the neighbours; a pair sees its own
+        X instead, without what its slot's edges bring.
+        """
+        near, before, after = 1 + self.epsilon, links.before, links.after
+        usual, pairs = table.tensor_split([len(before.usual)])
+        mine, total = table.index_select(0, links.rows), before.sums(table)
+        others = total - usual
+        seen = near[1] * others + links.union @ others
+        own = links.own @ table
+        apart = near[1] * (usual.index_select(0, after.nodes) - mine) + own - links.own_nodes @ total
+        apart = apart - links.others @ (pairs - usual.index_select(0, before.nodes))
+        factor = factor_of(self.mean, before.num_slots)
+        return row_maps(
+            torch.cat([near[0] * usual, near[0] * mine + own]),
+            factor * torch.cat([seen, seen.index_select(0, after.nodes) + apart]),
+            [*self.own.weights(), *self.others.weights()],
+        )
 
-    def _maps(self) -> list[Tensor]:
-        return [*self.own.weights(), *self.others.weights()]
+    def of_constant(self, reach: Reach) -> Tensor:
+        """Return the layer of the constant input 1 of width 1: ``(N + P, width)``, P the first layer's pairs."""
+        near, first = 1 + self.epsilon, reach.layers[0]
+        own = torch.cat([torch.zeros_like(reach.degrees), reach.own_degrees])
+        degrees = torch.cat([reach.degrees, reach.degrees.index_select(0, first.nodes)])
+        number = first.num_slots - 1
+        others = number * factor_of(self.mean, first.num_slots) * (near[1] + degrees - own)
+        return row_maps((near[0] + own)[:, None], others[:, None], [*self.own.weights(), *self.others.weights()])
 
 
 class EquivariantLinear(nn.Module):
@@ -45,15 +67,14 @@ class EquivariantLinear(nn.Module):
 
     def __init__(self, width: int, mean: str = "literal") -> None:
         super().__init__()
-        self.reading = Reading(mean=mean)
+        self.mean = mean
         self.own = Linear(width, width)
         self.others = Linear(width, width)
 
-    def forward(self, features: Input) -> Tensor:
-        """Map ``(N, R, width)`` to ``(N, R, width)``."""
-        single, nowhere = _one_task(features.values.shape[1], features.values)
+    def forward(self, table: Tensor, reached: Reached) -> Tensor:
+        """Map ``(N + P, width)`` to the same shape."""
         maps = [self.own.weight, self.own.bias, self.others.weight, self.others.bias]
-        return soft_linear(features, single, maps, nowhere, self.reading)
+        return row_maps(table, _others(table, reached, self.mean), maps)
 
 
 class EquivariantPerceptron(nn.Module):
@@ -61,17 +82,59 @@ class EquivariantPerceptron(nn.Module):
 
     def __init__(self, width: int, mean: str = "literal") -> None:
         super().__init__()
-        self.reading = Reading(mean=mean)
+        self.mean = mean
         self.own = Perceptron(width, width)
         self.others = Perceptron(width, width)
 
-    def forward(self, features: Input) -> Tensor:
-        """Map ``(N, R, width)`` to ``(N, R, width)``."""
-        single, nowhere = _one_task(features.values.shape[1], features.values)
-        maps = [*self.own.weights(), *self.others.weights()]
-        return soft_perceptron(features, single, maps, nowhere, self.reading)
+    def forward(self, table: Tensor, reached: Reached) -> Tensor:
+        """Map ``(N + P, width)`` to the same shape."""
+        return row_maps(table, _others(table, reached, self.mean), [*self.own.weights(), *self.others.weights()])
 
 
-def _one_task(slots: int, like: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the attention of every slot to one task, and the position 0 of that task."""
-    return like.new_ones(slots, 1), like.new_zeros(1, like.shape[-1])
+@dataclass(frozen=True, eq=False)
+class Table:
+    """Features of every node under every slot, as a table ``(N + P, d)`` and the pairs that have rows of their own."""
+
+    values: Tensor
+    reached: Reached
+
+    def at(self, nodes: Tensor, slots: Tensor) -> Tensor:
+        """Return the features ``(*, d)`` of nodes ``(*,)`` under slots ``(*,)``."""
+        places = self.reached.rows(nodes, slots)
+        return self.values.index_select(0, places.reshape(-1)).view(*places.shape, -1)
+
+    def whole(self) -> Tensor:
+        """Return the features themselves, ``(N, R, d)``."""
+        nodes, slots = (torch.arange(number, device=self.values.device) for number in self.reached.shape)
+        return self.at(*torch.meshgrid(nodes, slots, indexing="ij"))
+
+
+def factor_of(mean: str, slots: int) -> float:
+    """Return what the sum over the other slots is multiplied by."""
+    return 1.0 if mean == "sum" else 1.0 / max(slots - 1, 1)
+
+
+def _others(table: Tensor, reached: Reached, mean: str) -> Tensor:
+    """Return S_r for every row of a table."""
+    total = reached.sums(table)
+    return factor_of(mean, reached.num_slots) * (torch.cat([total, total.index_select(0, reached.nodes)]) - table)
+
+
+def row_maps(own: Tensor, others: Tensor, maps: Sequence[Tensor]) -> Tensor:
+    """Return L1(own) + L2(others) for rows ``(M, d)``, each a linear map or a perceptron by its weights and biases."""
+
+    def block(index: int, own: Tensor, others: Tensor, *maps: Tensor) -> Products:
+        half = len(maps) // 2
+        (mine, bias), (rest, more) = _last_map(own, maps[:half]), _last_map(others, maps[half:])
+        return Products(bias + more, [mine, rest])
+
+    blocks = [(rows, rows) for rows in node_blocks(len(own), maps[0].shape[0], own.device)]
+    return blockwise(block, blocks, [own, others], maps)
+
+
+def _last_map(rows: Tensor, maps: Sequence[Tensor]) -> tuple[tuple[Tensor, Tensor], Tensor]:
+    """Return what the last linear map of L takes, with its weight, and its bias."""
+    weight, bias, *second = maps
+    if second:
+        rows, (weight, bias) = torch.relu(torch.addmm(bias, rows, weight.T)), second
+    return (rows, weight), bias

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass, field, replace
+from typing import Protocol
 
 import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from reference_models.equivariant.soft import Input, finish
+from reference_models.equivariant.soft import Input
 from reference_models.graphs.graph import Receivers, TypedGraph
 from reference_models.layers.basic import Linear, RowNorm, uniform_
 from reference_models.layers.readings import Reading
@@ -34,6 +35,23 @@ class Architecture:
     checkpointing: bool = False
 
 
+class Features(Protocol):
+    """Representations of every node, or of some, under every relation slot, however they are kept."""
+
+    @property
+    def values(self) -> Tensor:
+        """The rows that are kept."""
+        ...
+
+    def at(self, nodes: Tensor, slots: Tensor) -> Tensor:
+        """Return the features ``(*, d)`` of nodes ``(*,)`` under slots ``(*,)``."""
+        ...
+
+    def whole(self) -> Tensor:
+        """Return all of them, ``(N, R, d)``."""
+        ...
+
+
 class TripleNetwork(nn.Module):
     """Scores triples from per-relation node representations, and from distances where ``hops`` is positive.
 
@@ -55,25 +73,19 @@ class TripleNetwork(nn.Module):
             self.distances = nn.Parameter(uniform_(torch.empty(architecture.hops + 2, width), 1, width))
 
     @abstractmethod
-    def represent(self, graph: TypedGraph, attention: Tensor | None, nodes: Tensor | None = None) -> Input:
+    def represent(self, graph: TypedGraph, attention: Tensor | None, nodes: Tensor | None = None) -> Features:
         """Return the representations ``(N, R, d)`` of every node under every relation slot.
 
         A network that does not tell relations apart returns ``(N, 1, d)``. With ``nodes``, in increasing
-        order, only theirs are returned.
+        order, only theirs need be returned.
         """
 
-    def score(self, features: Input, triples: Tensor, distances: Tensor | None) -> Tensor:
+    def score(self, features: Features, triples: Tensor, distances: Tensor | None) -> Tensor:
         """Return logits of shape ``(*,)`` for triples ``(*, 3)`` and distances ``(*, 2)``, both ways."""
         heads, slots, tails = triples.unbind(dim=-1)
         if not self.sees_relations:
             slots = torch.zeros_like(slots)
-        if features.nodes is not None:
-            heads, tails = (
-                torch.searchsorted(features.nodes, ends) for ends in (heads.contiguous(), tails.contiguous())
-            )
-        _, total, width = features.values.shape
-        rows = _pick(features.values.view(-1, width), torch.stack([heads, tails]) * total + slots)
-        parts = list(finish(rows, features.tensors(), rectified=features.rectified).unbind(dim=0))
+        parts = list(features.at(torch.stack([heads, tails]), slots).unbind(dim=0))
         if distances is not None:
             parts += [_pick(self.distances, distances[..., 0]), _pick(self.distances, distances[..., 1])]
         return self.head(torch.cat(parts, dim=-1)).squeeze(-1)  # type: ignore[no-any-return]

@@ -42,6 +42,15 @@ class Input:
         """Return scale and shift, if any."""
         return [] if self.scale is None or self.shift is None else [self.scale, self.shift]
 
+    def at(self, nodes: Tensor, slots: Tensor) -> Tensor:
+        """Return the features ``(*, d)`` of nodes ``(*,)`` under slots ``(*,)``."""
+        if self.nodes is not None:
+            nodes = torch.searchsorted(self.nodes, nodes)
+        _, total, width = self.values.shape
+        places = nodes * total + slots
+        rows = self.values.view(-1, width).index_select(0, places.reshape(-1)).view(*places.shape, -1)
+        return finish(rows, self.tensors(), rectified=self.rectified)
+
     def whole(self) -> Tensor:
         """Return the features themselves."""
         return finish(self.values, self.tensors(), rectified=self.rectified)

@@ -13,7 +13,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from reference_models.graphs.graph import Operator, Receivers
+from reference_models.graphs.graph import Receivers
+from reference_models.graphs.operators import Operator
 from reference_models.layers.blocks import Block, Products, blockwise, node_blocks
 from reference_models.layers.readings import Reading, Shares, spread
 from reference_models.layers.rows import factor_of, take, times

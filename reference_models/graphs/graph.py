@@ -2,57 +2,16 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 import torch
 from torch import Tensor
-from torch.autograd.function import FunctionCtx
 
 from mtbench.data.splits import Split
 from mtbench.names import HEAD, RELATION, TAIL, IntArray
-
-
-class _Multiply(torch.autograd.Function):
-    """``matrix @ dense`` whose backward pass uses a transpose built once, not once per call."""
-
-    @staticmethod
-    def forward(ctx: FunctionCtx, dense: Tensor, matrix: Tensor, transposed: Tensor) -> Tensor:
-        ctx.transposed = transposed  # type: ignore[attr-defined]
-        return matrix @ dense
-
-    @staticmethod
-    def backward(ctx: FunctionCtx, gradient: Tensor) -> tuple[Tensor, None, None]:
-        return ctx.transposed @ gradient.contiguous(), None, None  # type: ignore[attr-defined]
-
-
-@dataclass(frozen=True, eq=False)
-class Operator:
-    """A constant sparse matrix in CSR form together with its transpose."""
-
-    matrix: Tensor
-    transposed: Tensor
-
-    @classmethod
-    def from_edges(cls, rows: Tensor, columns: Tensor, shape: tuple[int, int], dtype: torch.dtype) -> Operator:
-        """Build the matrix that counts the entries ``(rows[i], columns[i])``, repeats added up."""
-        return cls(_csr(rows, columns, shape, dtype), _csr(columns, rows, (shape[1], shape[0]), dtype))
-
-    def __matmul__(self, dense: Tensor) -> Tensor:
-        """Return the product with a dense matrix of shape ``(columns, features)``."""
-        return _Multiply.apply(dense, self.matrix, self.transposed)  # type: ignore[no-any-return, no-untyped-call]
-
-
-def _csr(rows: Tensor, columns: Tensor, shape: tuple[int, int], dtype: torch.dtype) -> Tensor:
-    order = torch.argsort(rows * shape[1] + columns)
-    starts = torch.zeros(shape[0] + 1, dtype=torch.int64, device=rows.device)
-    torch.cumsum(torch.bincount(rows, minlength=shape[0]), 0, out=starts[1:])
-    values = torch.ones(len(rows), dtype=dtype, device=rows.device)
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")
-        return torch.sparse_csr_tensor(starts, columns[order], values, size=shape, check_invariants=False)
+from reference_models.graphs.operators import Operator, Pattern
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,13 +29,25 @@ class TypedGraph:
     num_nodes: int
     num_slots: int
     dtype: torch.dtype = torch.float32
+    part: tuple[TypedGraph, Tensor] | None = None
+    """The graph this one was before edges were hidden, and which of its edges are left, bool."""
 
     def without(self, dropped: Tensor) -> TypedGraph:
         """Return the graph without the edges marked in ``dropped``, bool of shape ``(E,)``."""
         kept = ~dropped
-        return TypedGraph(
-            self.heads[kept], self.slots[kept], self.tails[kept], self.num_nodes, self.num_slots, self.dtype
-        )
+        edges = (self.heads[kept], self.slots[kept], self.tails[kept])
+        return TypedGraph(*edges, self.num_nodes, self.num_slots, self.dtype, (self, kept))
+
+    @cached_property
+    def union(self) -> Operator:
+        """The operator A ``(N, N)``: all edges, whatever their type."""
+        graph, kept = self.part or (self, None)
+        return graph._union.operator(kept, self.dtype)
+
+    @cached_property
+    def _union(self) -> Pattern:
+        edges = torch.arange(len(self.heads), device=self.heads.device)
+        return Pattern.of(self.tails, self.heads, edges, (self.num_nodes, self.num_nodes))
 
     @cached_property
     def everyone(self) -> Receivers:

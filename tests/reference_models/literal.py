@@ -49,12 +49,12 @@ def equivariant_gin(layer, X, graph):
     for r in range(R):
         rest = total((A[other] for other in others(r, R)), A[r])
         own = gin(layer.own, X[:, r], A[r], layer.epsilon[0])
-        out.append(own + gin(layer.others, mean_of_others(X, r, layer.reading.mean), rest, layer.epsilon[1]))
+        out.append(own + gin(layer.others, mean_of_others(X, r, layer.mean), rest, layer.epsilon[1]))
     return torch.stack(out, dim=1)
 
 
 def equivariant_nodewise(layer, X):
-    means = [mean_of_others(X, r, layer.reading.mean) for r in range(X.shape[1])]
+    means = [mean_of_others(X, r, layer.mean) for r in range(X.shape[1])]
     return torch.stack([mapped(layer.own, X[:, r]) + mapped(layer.others, S) for r, S in enumerate(means)], dim=1)
 
 

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from mtbench.data.splits import Split
 from reference_models.graphs.graph import typed_graph
+from reference_models.graphs.reach import reach
 from reference_models.layers.sums import expand
 
 CPU = torch.device("cpu")
@@ -35,6 +36,37 @@ def test_operators_are_dense_matrices_and_so_are_their_gradients(seed, nodes, sl
         weights = torch.randn(found.shape, generator=generator, dtype=torch.float64)
         left, right = (torch.autograd.grad((part * weights).sum(), X)[0] for part in (found, expected))
         torch.testing.assert_close(left, right, rtol=1e-12, atol=1e-12)
+
+
+@settings(max_examples=25, deadline=None, derandomize=True)
+@given(st.integers(0, 10_000), st.integers(1, 6), st.integers(1, 4), st.integers(0, 20))
+def test_pairs_have_a_row_of_their_own_where_their_slot_reaches_the_node_or_its_neighbours(seed, nodes, slots, edges):
+    graph = literal.random_graph(seed, nodes=nodes, slots=slots, edges=edges)
+    A = literal.dense(graph)
+    wanted = A.sum(dim=2).T > 0
+    for reached in reach(graph, 3).layers:
+        assert reached.keys.tolist() == torch.nonzero(wanted.flatten()).flatten().tolist()
+        assert reached.counts.sum() == nodes * slots
+        assert torch.equal(reached.usual, slots - wanted.double().sum(dim=1))
+        wanted = wanted | (A.sum(dim=0) @ wanted.double() > 0)
+
+
+@settings(max_examples=25, deadline=None, derandomize=True)
+@given(st.integers(0, 10_000), st.integers(1, 6), st.integers(1, 4), st.integers(1, 20), st.data())
+def test_where_edges_are_hidden_the_patterns_of_the_whole_graph_count_what_is_left(seed, nodes, slots, edges, data):
+    graph = literal.random_graph(seed, nodes=nodes, slots=slots, edges=edges)
+    whole = reach(graph, 2)
+    dropped = torch.tensor(data.draw(st.lists(st.booleans(), min_size=edges, max_size=edges)))
+    left = graph.without(dropped)
+    A, part = literal.dense(left), reach(left, 2)
+    assert part.layers is whole.layers
+    torch.testing.assert_close(part.degrees, A.sum(dim=(0, 2)))
+    torch.testing.assert_close(part.own_degrees, A.sum(dim=2).T.flatten()[whole.layers[0].keys])
+    (links,) = part.links
+    typed = A.permute(1, 0, 2).reshape(nodes * slots, nodes)[links.after.keys]
+    for operator, dense in ((links.union, A.sum(dim=0)), (links.own_nodes, typed)):
+        torch.testing.assert_close(operator.matrix.to_dense(), dense)
+        torch.testing.assert_close(operator.transposed.to_dense(), dense.T)
 
 
 @settings(max_examples=25, deadline=None, derandomize=True)

@@ -7,8 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reference_models.equivariant.linear import SoftLinear, SoftPerceptron
-from reference_models.equivariant.mean import EquivariantGIN, EquivariantLinear, EquivariantPerceptron
+from reference_models.equivariant.mean import EquivariantGIN, EquivariantLinear, EquivariantPerceptron, Table
 from reference_models.equivariant.soft import Input, SoftGIN
+from reference_models.graphs.reach import reach
 from reference_models.layers import blocks
 from reference_models.layers.basic import RowNorm
 from reference_models.layers.readings import ADJACENCIES, ASSIGNMENTS, MEANS, Reading
@@ -60,24 +61,32 @@ def trainable(layer):
     return [parameter for parameter in layer.parameters() if parameter.requires_grad]
 
 
+def tables(reached, width, seed):
+    """Draw features that differ from the default of their node only where a pair is reached."""
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(len(reached.counts), width, generator=generator, dtype=torch.float64).requires_grad_()
+
+
 @cases
 @given(graphs(), widths, seeds, st.booleans(), st.sampled_from(MEANS))
 def test_the_equivariant_gin_is_its_formula(graph, width, seed, learn_epsilon, mean):
     layer = scrambled(EquivariantGIN(width, WIDTH, learn_epsilon=learn_epsilon, mean=mean), seed)
     assert layer.epsilon.requires_grad is learn_epsilon
-    features, _ = inputs(graph, width, 1, seed)
-    expected = literal.equivariant_gin(layer, features, graph)
-    assert_equal_with_gradients(layer(features, graph.everyone), expected, [features, *trainable(layer)])
+    for links in reach(graph, 3).links:
+        table = tables(links.before, width, seed)
+        found = Table(layer(table, links), links.after).whole()
+        expected = literal.equivariant_gin(layer, Table(table, links.before).whole(), graph)
+        assert_equal_with_gradients(found, expected, [table, *trainable(layer)])
 
 
 @cases
 @given(graphs(), seeds, nodewise, st.sampled_from(MEANS))
 def test_an_equivariant_layer_without_neighbours_is_its_formula(graph, seed, kinds, mean):
-    layer = scrambled(kinds[0](WIDTH, mean), seed)
-    features, _ = inputs(graph, WIDTH, 1, seed)
-    assert_equal_with_gradients(
-        layer(Input(features)), literal.equivariant_nodewise(layer, features), [features, *trainable(layer)]
-    )
+    layer, reached = scrambled(kinds[0](WIDTH, mean), seed), reach(graph, 1).layers[0]
+    table = tables(reached, WIDTH, seed)
+    found = Table(layer(table, reached), reached).whole()
+    expected = literal.equivariant_nodewise(layer, Table(table, reached).whole())
+    assert_equal_with_gradients(found, expected, [table, *trainable(layer)])
 
 
 def assert_soft_gin_is_its_formula(graph, width, tasks, seed, reading, learn_epsilon):
@@ -130,8 +139,9 @@ def test_of_a_constant_the_first_layer_needs_one_row_per_kind(graph, tasks, seed
     found = expand(found, graph) if found.dim() == 2 else found
     assert_equal_with_gradients(found, expected, [logits, *soft.parameters()])
     hard = scrambled(EquivariantGIN(1, WIDTH, learn_epsilon=True, mean=reading.mean), seed)
-    expected = literal.equivariant_gin(hard, ones, graph)
-    assert_equal_with_gradients(expand(hard.of_constant(graph), graph), expected, trainable(hard))
+    expected, reached = literal.equivariant_gin(hard, ones, graph), reach(graph, 1)
+    found = Table(hard.of_constant(reached), reached.layers[0]).whole()
+    assert_equal_with_gradients(found, expected, trainable(hard))
 
 
 @pytest.mark.parametrize("cells", [1, 50, 10_000])

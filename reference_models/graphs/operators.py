@@ -1,0 +1,98 @@
+"""Constant sparse matrices of counts, with their transposes, and patterns of those that edges make up."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.autograd.function import FunctionCtx
+
+
+class _Multiply(torch.autograd.Function):
+    """``matrix @ dense`` whose backward pass uses a transpose built once, not once per call."""
+
+    @staticmethod
+    def forward(ctx: FunctionCtx, dense: Tensor, matrix: Tensor, transposed: Tensor) -> Tensor:
+        ctx.transposed = transposed  # type: ignore[attr-defined]
+        return matrix @ dense
+
+    @staticmethod
+    def backward(ctx: FunctionCtx, gradient: Tensor) -> tuple[Tensor, None, None]:
+        return ctx.transposed @ gradient.contiguous(), None, None  # type: ignore[attr-defined]
+
+
+@dataclass(frozen=True, eq=False)
+class Operator:
+    """A constant sparse matrix in CSR form together with its transpose."""
+
+    matrix: Tensor
+    transposed: Tensor
+
+    @classmethod
+    def from_edges(cls, rows: Tensor, columns: Tensor, shape: tuple[int, int], dtype: torch.dtype) -> Operator:
+        """Build the matrix that counts the entries ``(rows[i], columns[i])``, repeats added up."""
+        return cls(_csr(rows, columns, shape, dtype), _csr(columns, rows, (shape[1], shape[0]), dtype))
+
+    def __matmul__(self, dense: Tensor) -> Tensor:
+        """Return the product with a dense matrix of shape ``(columns, features)``."""
+        return _Multiply.apply(dense, self.matrix, self.transposed)  # type: ignore[no-any-return, no-untyped-call]
+
+
+def _csr(rows: Tensor, columns: Tensor, shape: tuple[int, int], dtype: torch.dtype) -> Tensor:
+    keys = torch.sort(rows * shape[1] + columns).values
+    values = torch.ones(len(rows), dtype=dtype, device=rows.device)
+    return _matrix(_starts(keys // shape[1], shape[0]), (keys % shape[1]).int(), values, shape)
+
+
+@dataclass(frozen=True, eq=False)
+class Pattern:
+    """Where a sparse matrix of counts ``(rows, columns)`` has entries, and which edge every item of them goes back to.
+
+    Item i counts 1 in entry ``entries[i]`` as long as edge ``edges[i]`` is there. ``order`` puts the entries into
+    the order of the transpose.
+    """
+
+    starts: Tensor
+    columns: Tensor
+    starts_back: Tensor
+    columns_back: Tensor
+    order: Tensor
+    entries: Tensor
+    edges: Tensor
+    shape: tuple[int, int]
+
+    @classmethod
+    def of(cls, rows: Tensor, columns: Tensor, edges: Tensor, shape: tuple[int, int]) -> Pattern:
+        """Find the entries of items ``(i,)`` at ``rows`` and ``columns``, each there because of one of ``edges``."""
+        keys, entries = torch.unique(rows * shape[1] + columns, return_inverse=True)
+        row, column = keys // shape[1], keys % shape[1]
+        order = torch.argsort(column * shape[0] + row)
+        starts, back = _starts(row, shape[0]), _starts(column[order], shape[1])
+        # 32-bit indices are those of the libraries behind a product; they would be converted at every call.
+        return cls(starts, column.int(), back, row[order].int(), order, entries, edges, shape)
+
+    def operator(self, kept: Tensor | None, dtype: torch.dtype) -> Operator:
+        """Return the matrix of the edges marked in ``kept`` ``(E,)``, of all if None."""
+        if kept is None:
+            there = torch.ones(len(self.edges), dtype=dtype, device=self.edges.device)
+        else:
+            there = kept.to(dtype).index_select(0, self.edges)
+        values = torch.zeros(len(self.columns), dtype=dtype, device=there.device).index_add_(0, self.entries, there)
+        rows, columns = self.shape
+        return Operator(
+            _matrix(self.starts, self.columns, values, (rows, columns)),
+            _matrix(self.starts_back, self.columns_back, values[self.order], (columns, rows)),
+        )
+
+
+def _starts(rows: Tensor, number: int) -> Tensor:
+    """Return where each of ``number`` rows begins in increasing ``rows``, int32 ``(number + 1,)``."""
+    return torch.searchsorted(rows, torch.arange(number + 1, device=rows.device), out_int32=True)
+
+
+def _matrix(starts: Tensor, columns: Tensor, values: Tensor, shape: tuple[int, int]) -> Tensor:
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")
+        return torch.sparse_csr_tensor(starts, columns, values, size=shape, check_invariants=False)
