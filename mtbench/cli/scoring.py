@@ -289,7 +289,7 @@ def conventions(
 
     Example: mtbench conventions fbnell --scorer my_package.model:make --protocol relation
     """
-    from mtbench.conventions.reading import CONVENTIONS, STANDARD, compare_conventions, table
+    from mtbench.conventions.reading import STANDARD, compare_conventions, table
     from mtbench.data.loading import load
     from mtbench.errors import UnknownNameError
     from mtbench.heuristics.oracles import YARDSTICKS
@@ -309,7 +309,8 @@ def conventions(
     for label, results in read.items():
         say(f"\n{label}\n\n{table(results)}")
     say("\nAgainst the standard (present relations, distinct candidates, expected ties):")
-    for convention in CONVENTIONS.values():
+    found = {result.convention.name: result.convention for results in read.values() for result in results}
+    for convention in list(found.values())[1:]:
         say(f"  {convention.name} (its dual is nearest to our {convention.nearest}): {'; '.join(convention.differs)}")
 
 

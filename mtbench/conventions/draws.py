@@ -24,7 +24,7 @@ def candidates(split: Split, convention: Convention, protocol: str = "dual", see
 
     They depend on the content of the split, the convention, its version and the seed only. Raises
     `UnknownNameError` for a protocol the convention has no lists for, and `UsageError` for a split
-    without targets.
+    without targets. Those of a convention with inverses are for `Split.with_inverses`.
     """
     if protocol not in convention.lists:
         raise UnknownNameError("protocol", protocol, convention.lists)
@@ -36,6 +36,8 @@ def candidates(split: Split, convention: Convention, protocol: str = "dual", see
         seed = operator.index(seed)
     except TypeError as error:
         raise UsageError(f"the candidate seed must be an integer, not {seed!r}") from error
+    if convention.inverses:
+        split = split.with_inverses()
     # Without the protocol in it, so that the lists of dual are the beginnings of those of 50.
     header = _header(split, convention, seed)
     asked = convention.lists[protocol].protocol

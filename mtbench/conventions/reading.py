@@ -15,15 +15,23 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from mtbench.conventions.draws import candidates, integers
-from mtbench.conventions.records import CONVENTIONS, STANDARD, Convention, Lists, convention_named
-from mtbench.data.splits import Split
+from mtbench.conventions.records import (
+    CONVENTIONS,
+    STANDARD,
+    Convention,
+    Lists,
+    convention_named,
+    conventions_of,
+)
+from mtbench.data.splits import Split, inverted
+from mtbench.errors import UsageError
 from mtbench.evaluation.tasks import BATCH_SIZE, Task
 from mtbench.files import tables
 from mtbench.metrics import closed
-from mtbench.names import FloatArray, IntArray, Scorer, Side
+from mtbench.names import RELATION, FloatArray, IntArray, Part, Scorer, Side
 from mtbench.ranking.candidates import PROTOCOLS, Candidates
 from mtbench.ranking.ranks import Ranks
-from mtbench.ranking.scorers import Progress, Ways, ways
+from mtbench.ranking.scorers import Progress, Ways, batch_limit, score_listed, ways
 from mtbench.results.result import MtbenchWarning
 
 __all__ = [
@@ -35,6 +43,7 @@ __all__ = [
     "candidates",
     "compare_conventions",
     "convention_named",
+    "conventions_of",
     "read",
     "sampled_hits",
     "table",
@@ -52,7 +61,7 @@ class ConventionResult:
     the random integer in place of its draw, so equal to ``metrics`` where none is drawn. ``greater`` and
     ``equal`` ``(n,)`` count the scored candidates above and tied with the target in each list, ``added``
     ``(n,)`` is the integer drawn for it: n is the number of targets times that of ranks a target has, in the
-    order of `Lists.groups`. ``candidates`` is the mean number of candidates scored per list.
+    order of `Lists.groups` or `Split.with_inverses`. ``candidates`` is the mean number of candidates per list.
     """
 
     convention: Convention
@@ -101,12 +110,14 @@ def read(
     target is ranked as its inverse, any other through the relation itself.
     The result is for comparison with those rows only: it is no `Result`, cannot be saved as a run and
     has no place beside standard figures. Raises `UnknownNameError` for a convention or protocol that
-    does not exist, `UsageError` for a split without targets and `ScoreError` as the evaluator does.
+    does not exist, `UsageError` for a split without targets or a convention with inverses and a scorer without,
+    and `ScoreError` as the evaluator does.
     """
     chosen = convention_named(convention) if isinstance(convention, str) else convention
     drawn = candidates(split, chosen, protocol, seed)
     lists = chosen.lists[protocol]
-    greater, equal = _counts(score, split, drawn, lists, batch_size, progress)
+    counts = _with_inverses if chosen.inverses else _counts
+    greater, equal = counts(ways(score), split, drawn, lists, batch_size, progress)
     added = np.zeros_like(greater)
     if lists.invented:
         added = integers(split, chosen, [sides[0] for sides in lists.groups], drawn.seed, lists.invented)
@@ -147,12 +158,14 @@ def compare_conventions(
 ) -> tuple[ConventionResult, ...]:
     """Read one scorer under the standard convention and under each of the paper's, in that order.
 
-    What differs between the results is the convention alone. The arguments are those of `read`; `table`
+    What differs between the results is the convention alone. One with inverses is left out for a scorer without
+    them. The arguments are those of `read`; `table`
     prints what comes back.
     """
     return tuple(
         read(score, split, convention, protocol, seed, batch_size=batch_size, progress=progress)
         for convention in (STANDARD, *CONVENTIONS.values())
+        if not convention.inverses or ways(score).inverses is not None
     )
 
 
@@ -189,7 +202,7 @@ def sampled_hits(below: IntArray, negatives: int, invented: int = 0) -> dict[str
 
 
 def _counts(
-    score: Scorer, split: Split, drawn: Candidates, lists: Lists, batch_size: int, progress: Progress | None
+    scorer: Ways, split: Split, drawn: Candidates, lists: Lists, batch_size: int, progress: Progress | None
 ) -> tuple[IntArray, IntArray]:
     """Return the scored candidates above and tied with the target, int64 ``(n,)``, list by list."""
 
@@ -199,7 +212,6 @@ def _counts(
             warnings.simplefilter("ignore", MtbenchWarning)
             return Task(split, found).run(asked, batch_size=batch_size, progress=progress).ranks
 
-    scorer = ways(score)
     if drawn.protocol in PROTOCOLS:
         standard = ranks(scorer, drawn)
         return standard.greater, standard.equal
@@ -215,6 +227,22 @@ def _counts(
         above += [np.sum([counts[side].greater for side in sides], axis=0) for sides in some]
         tied += [np.sum([counts[side].equal for side in sides], axis=0) for sides in some]
     return np.concatenate(above), np.concatenate(tied)
+
+
+def _with_inverses(
+    scorer: Ways, split: Split, drawn: Candidates, lists: Lists, batch_size: int, progress: Progress | None
+) -> tuple[IntArray, IntArray]:
+    """Return the counts of all targets as themselves and then of all as their inverses, among 2R slots."""
+    if scorer.inverses is None:
+        raise UsageError("a convention with inverses needs a scorer that has score_inverses: read it as isdea")
+    chosen = Task(split.with_inverses(), drawn)
+    triples, slots = chosen.triples, split.relation_slots
+    turned = triples[:, RELATION] >= slots
+    asked = np.where(turned[:, None], inverted(triples, slots), triples)
+    needed: dict[Part, IntArray] = {"tail": np.flatnonzero(~turned), "head": np.flatnonzero(turned)}
+    found = score_listed(scorer, split, asked, needed, batch_limit(batch_size), progress)
+    ranks = chosen.rank(np.where(turned, found["head"].scores, found["tail"].scores))
+    return ranks.greater, ranks.equal
 
 
 def _means(values: Mapping[str, FloatArray]) -> dict[str, float]:

@@ -46,10 +46,11 @@ class Convention:
     ``rows`` are the models it scored. ``entities`` and ``relations`` say what candidates are drawn from
     and whether with replacement; ``distinct`` counts a candidate drawn twice once. ``known`` is what no
     candidate may be: any known triple (``all``), or an observable one and the target itself (``graph``),
-    so that another missing triple can be a candidate. ``last_excluded`` never draws the candidate with
-    the largest id, as a bound that is one too low does. ``sampled_hits`` estimates Hits@k as NBFNet's
-    evaluation does, see `sampled_hits`. ``differs`` says in words what is not as in the standard, and
-    ``nearest`` which protocol of ours its dual is nearest to.
+    so that another missing triple can be a candidate. With ``inverses`` targets and candidates are those of
+    `Split.with_inverses`: relations come from 2R slots, and only a scorer of inverses can be read so.
+    ``last_excluded`` never draws the candidate with the largest id, as a bound that is one too low does.
+    ``sampled_hits`` estimates Hits@k as NBFNet's evaluation does, see `sampled_hits`. ``differs`` says in words
+    what is not as in the standard, and ``nearest`` which protocol of ours its dual is nearest to.
     """
 
     name: str
@@ -60,6 +61,7 @@ class Convention:
     relations: Vocabulary
     known: Known
     ties: Ties
+    inverses: bool = False
     distinct: bool = False
     last_excluded: bool = False
     sampled_hits: bool = False
@@ -101,12 +103,13 @@ STANDARD = Convention(
     known="all",
     ties="expected",
 )
+_ISDEA_ROWS = ("isdea-homo", "isdea", "mtdea")
 CONVENTIONS: Mapping[str, Convention] = {
     declared.name: declared
     for declared in (
         Convention(
             name="isdea",
-            rows=("isdea-homo", "isdea", "mtdea"),
+            rows=_ISDEA_ROWS,
             source=_ISDEA,
             lists={
                 "dual": Lists(Protocol("dual", 24, 26, _ISDEA, heads=24), ranks="directions"),
@@ -121,6 +124,28 @@ CONVENTIONS: Mapping[str, Convention] = {
                 "a tie counts against the target",
                 "relation-type centric: two ranks per target, as itself and as its inverse",
                 "relations come from all slots, empty ones included",
+                "a candidate drawn twice counts twice",
+                "other missing triples may be candidates",
+            ),
+        ),
+        Convention(
+            name="isdea-doubled",
+            rows=_ISDEA_ROWS,
+            source=_ISDEA,
+            lists={
+                "dual": Lists(Protocol("dual", 24, 26, _ISDEA)),
+                "entity": Lists(Protocol("entity", 50, 0, _ISDEA)),
+                "relation": Lists(Protocol("relation", 0, 50, _ISDEA)),
+            },
+            entities=VOCABULARIES["slots"],
+            relations=VOCABULARIES["slots"],
+            known="graph",
+            ties="pessimistic",
+            inverses=True,
+            differs=(
+                "a tie counts against the target",
+                "relation-type centric: two ranks per target, as itself and as its inverse",
+                "relations come from all slots and their inverses, empty ones included",
                 "a candidate drawn twice counts twice",
                 "other missing triples may be candidates",
             ),
@@ -171,6 +196,16 @@ CONVENTIONS: Mapping[str, Convention] = {
         ),
     )
 }
+
+
+def conventions_of(model: str) -> tuple[Convention, ...]:
+    """Return the conventions a row of the paper can be read by, that of its own code first; none for other models.
+
+    ISDEA's code has inverse relations and their slots among its candidates; a model without them is read by the
+    convention that draws from the dictionary alone.
+    """
+    found = [one for one in CONVENTIONS.values() if model.partition("-k")[0] in one.rows]
+    return tuple(sorted(found, key=lambda one: not one.inverses))
 
 
 def convention_named(name: str) -> Convention:

@@ -120,6 +120,20 @@ class Split:
         """Return the split without its targets: all that a model under test may look at."""
         return replace(self, targets=np.empty((0, 3), dtype=np.int64))
 
+    def with_inverses(self) -> Split:
+        """Return the split that a network with inverse relations sees, of 2R slots for the R of the dictionary.
+
+        Slot r + R is the inverse of slot r. Every observable triple (h, r, t) is followed, after all of them, by
+        its inverse (t, r + R, h), and so is every target: to ask for the tails and relations of both is to ask for
+        a target both ways. Each slot has a name, empty ones too.
+        """
+        names = [self.relation_name(slot) for slot in range(self.relation_slots)]
+        graph, targets = (
+            np.concatenate((part, inverted(part, self.relation_slots))) for part in (self.graph, self.targets)
+        )
+        relations = np.array([*names, *(f"{name} (inverse)" for name in names)], dtype=np.str_)
+        return replace(self, graph=graph, targets=targets, relations=relations, relation_slots=len(relations))
+
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
@@ -143,6 +157,12 @@ class Dataset:
         if name not in splits:
             raise UnknownNameError("split", name, splits)
         return splits[name]
+
+
+def inverted(triples: IntArray, slots: int) -> IntArray:
+    """Return the inverses of triples ``(m, 3)``, tail first: of slot r under r + ``slots``, and the other way round."""
+    heads, relations, tails = triples.T
+    return np.stack((tails, (relations + slots) % (2 * slots), heads), axis=1)
 
 
 def vocabulary(*parts: Sequence[NamedTriple]) -> tuple[NameArray, NameArray]:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from ranking_toys import hashed, random_split, small, splits
+from ranking_toys import hashed, random_split, scorer, small, splits
 from scipy.stats import binom
 
 from mtbench.conventions.draws import CONVENTIONS_VERSION
@@ -21,10 +21,12 @@ from mtbench.conventions.reading import (
     candidates,
     compare_conventions,
     convention_named,
+    conventions_of,
     read,
     sampled_hits,
     table,
 )
+from mtbench.data.splits import inverted
 from mtbench.errors import ScoreError, UnknownNameError, UsageError
 from mtbench.evaluation.tasks import evaluate
 from mtbench.heuristics.oracles import blind_oracle
@@ -39,6 +41,9 @@ DECLARED = {
     ("isdea", "dual"): ([{"relation": 26, "tail": 24}, {"head": 24, "relation": 26}], 0),
     ("isdea", "entity"): ([{"tail": 50}, {"head": 50}], 0),
     ("isdea", "relation"): ([{"relation": 50}, {"relation": 50}], 0),
+    ("isdea-doubled", "dual"): ([{"relation": 26, "tail": 24}], 0),
+    ("isdea-doubled", "entity"): ([{"tail": 50}], 0),
+    ("isdea-doubled", "relation"): ([{"relation": 50}], 0),
     ("ingram", "dual"): ([{"head": 12, "relation": 26, "tail": 12}], 0),
     ("ingram", "entity"): ([{"head": 50}, {"tail": 50}], 0),
     ("ingram", "relation"): ([{"relation": 50}], 0),
@@ -46,7 +51,8 @@ DECLARED = {
     ("nbfnet", "entity"): ([{"head": 50}, {"tail": 50}], 0),
     ("nbfnet", "relation"): ([{"relation": 50}], 0),
 }
-combinations = pytest.mark.parametrize(("name", "protocol"), DECLARED)
+PLAIN = [name for name in CONVENTIONS if name != "isdea-doubled"]
+combinations = pytest.mark.parametrize(("name", "protocol"), [both for both in DECLARED if both[0] in PLAIN])
 ties_expected = pytest.mark.filterwarnings("ignore::mtbench.results.result.MtbenchWarning")
 
 
@@ -169,12 +175,64 @@ def test_a_scorer_of_inverses_is_asked_for_them_where_a_target_is_its_inverse(na
     assert list(zip(found.greater.tolist(), found.equal.tolist(), found.added.tolist(), strict=True)) == plain
 
 
-@combinations
+def twofold(split):
+    """Return a split with the inverses of all triples, one by one, and of all slots."""
+    slots = split.relation_slots
+    named = [*split.relations.tolist(), *(f"<empty slot {slot}>" for slot in range(split.num_relations, slots))]
+    graph, targets = (
+        np.array([*part.tolist(), *([tail, relation + slots, head] for head, relation, tail in part.tolist())])
+        for part in (split.graph, split.targets)
+    )
+    relations = np.array([*named, *(f"{name} (inverse)" for name in named)])
+    return replace(split, graph=graph, targets=targets, relations=relations, relation_slots=2 * slots)
+
+
+def test_a_split_with_inverses_has_the_inverse_of_every_triple_under_a_slot_of_its_own():
+    split = small()
+    ours, theirs = split.with_inverses(), twofold(split)
+    assert ours.relation_slots == ours.num_relations == 12
+    assert ours.relations.tolist()[5:8] == ["<empty slot 5>", "hates (inverse)", "knows (inverse)"]
+    assert ours.content_sha256 == theirs.content_sha256
+    assert ours.named(ours.targets)[3:] == [
+        ("cem", "knows (inverse)", "ann"),
+        ("bob", "hates (inverse)", "dee"),
+        ("cem", "likes (inverse)", "bob"),
+    ]
+    assert inverted(ours.graph, 6).tolist() == [*ours.graph[4:].tolist(), *ours.graph[:4].tolist()]
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@settings(max_examples=25)
+@given(split=splits(), seed=st.integers(0, 3))
+def test_with_inverses_every_target_is_ranked_both_ways_among_all_slots_and_their_inverses(protocol, split, seed):
+    def plain(triple):
+        head, relation, tail = triple
+        turned = relation >= split.relation_slots
+        known = np.array([(tail, relation - split.relation_slots, head) if turned else triple])
+        return int((BothWays().score_inverses if turned else BothWays())(known)[0])
+
+    found = read(BothWays(), split, "isdea-doubled", protocol, seed)
+    counts = plain_counts(twofold(split), "isdea-doubled", protocol, seed, plain)
+    assert list(zip(found.greater.tolist(), found.equal.tolist(), found.added.tolist(), strict=True)) == counts
+    assert found.metrics == pytest.approx(plain_figures([1 + above + tied for above, tied, _ in counts], False))
+
+
+def test_a_scorer_of_rows_and_inverses_is_read_with_inverses():
+    split = random_split(12)
+    rows = scorer(split, "score_tails", "score_relations")
+    rows.score_inverses = BothWays().score_inverses
+    for protocol in PROTOCOLS:
+        ours, theirs = (read(one, split, "isdea-doubled", protocol) for one in (rows, BothWays()))
+        assert (ours.greater.tolist(), ours.equal.tolist()) == (theirs.greater.tolist(), theirs.equal.tolist())
+
+
+@pytest.mark.parametrize(("name", "protocol"), DECLARED)
 @settings(max_examples=15)
 @given(split=splits(), seed=st.integers(0, 3))
 def test_the_candidates_are_those_of_a_plain_implementation(name, protocol, split, seed):
     drawn = candidates(split, CONVENTIONS[name], protocol, seed)
     lists, _ = DECLARED[name, protocol]
+    split = twofold(split) if name == "isdea-doubled" else split
     assert set(drawn.drawn) == {side for sides in lists for side in sides}
     for sides in lists:
         for side, width in sides.items():
@@ -362,7 +420,9 @@ def test_the_lists_of_dual_are_the_beginnings_of_those_of_50():
 def test_the_order_of_the_targets_changes_nothing(split, name, order):
     permutation = list(range(len(split.targets)))
     order.shuffle(permutation)
-    ours, theirs = (read(hashed, part, name) for part in (split, replace(split, targets=split.targets[permutation])))
+    ours, theirs = (
+        read(BothWays(), part, name) for part in (split, replace(split, targets=split.targets[permutation]))
+    )
     assert (ours.metrics, ours.expected) == (theirs.metrics, theirs.expected)
     assert ours.candidates_sha256 == theirs.candidates_sha256
 
@@ -370,7 +430,7 @@ def test_the_order_of_the_targets_changes_nothing(split, name, order):
 def test_a_seed_names_the_draw():
     split = random_split(7)
     for name in CONVENTIONS:
-        first, again, other = (read(hashed, split, name, "dual", seed) for seed in (0, 0, 1))
+        first, again, other = (read(BothWays(), split, name, "dual", seed) for seed in (0, 0, 1))
         assert first.candidates_sha256 == again.candidates_sha256 != other.candidates_sha256
         assert first.metrics == again.metrics
         assert (first.seed, other.seed) == (0, 1)
@@ -380,7 +440,10 @@ def test_a_seed_names_the_draw():
 def test_a_comparison_has_the_standard_first_and_reads_one_scorer_under_all():
     split = random_split(8)
     results = compare_conventions(hashed, split, "dual", 1)
-    assert [result.convention.name for result in results] == ["standard", *CONVENTIONS]
+    assert [result.convention.name for result in results] == ["standard", *PLAIN]
+    inverses = compare_conventions(BothWays(), split, "dual", 1)
+    assert [result.convention.name for result in inverses] == ["standard", *CONVENTIONS]
+    assert inverses[2].metrics == read(BothWays(), split, "isdea-doubled", "dual", 1).metrics != inverses[1].metrics
     for result in results:
         alone = read(hashed, split, result.convention, "dual", 1)
         assert (alone.metrics, alone.expected) == (result.metrics, result.expected)
@@ -401,17 +464,28 @@ def test_a_comparison_has_the_standard_first_and_reads_one_scorer_under_all():
     assert all(part["differs"] and part["source"] for part in payload[1:])
 
 
-def test_every_row_of_the_paper_has_one_convention():
-    rows = [row for convention in CONVENTIONS.values() for row in convention.rows]
-    assert sorted(rows) == ["ingram", "isdea", "isdea-homo", "mtdea", "nbfnet-homo"]
+def test_every_row_of_the_paper_has_a_convention_and_isdeas_a_second_for_models_without_inverses():
+    own = {row: [one.name for one in conventions_of(row)] for one in CONVENTIONS.values() for row in one.rows}
+    isdea = ["isdea-doubled", "isdea"]
+    assert own == {
+        "isdea-homo": isdea,
+        "isdea": isdea,
+        "mtdea": isdea,
+        "ingram": ["ingram"],
+        "nbfnet-homo": ["nbfnet"],
+    }
+    assert conventions_of("mtdea-k4") == conventions_of("isdea")
+    assert conventions_of("tally") == ()
     assert {name: convention.name for name, convention in CONVENTIONS.items()} == {name: name for name in CONVENTIONS}
     assert convention_named("standard") is STANDARD
 
 
 def test_a_convention_says_which_protocol_of_ours_its_dual_is_nearest_to():
     nearest = {name: convention.nearest for name, convention in CONVENTIONS.items()}
-    assert nearest == {"isdea": "dual", "ingram": "dual", "nbfnet": "entity"}
+    assert nearest == {"isdea": "dual", "isdea-doubled": "dual", "ingram": "dual", "nbfnet": "entity"}
     for name, protocol in nearest.items():
+        if name == "isdea-doubled":  # where an inverse target's tail is the head
+            continue
         ends = {side for group in CONVENTIONS[name].lists["dual"].groups for side in group}
         assert set(protocol_named(protocol).sides) == ends
 
@@ -427,6 +501,8 @@ def test_what_cannot_be_read():
         read(hashed, small(), "isdea", seed=0.5)
     with pytest.raises(ScoreError, match="not finite"):
         read(lambda triples: np.full(len(triples), np.nan), small(), "isdea")
+    with pytest.raises(UsageError, match="a convention with inverses needs a scorer that has score_inverses"):
+        read(hashed, small(), "isdea-doubled")
     for change in ({"known": "graph"}, {"relations": VOCABULARIES["slots"]}):
         with pytest.raises(UsageError, match=r"convention ingram: last_excluded needs known=.all. and relations"):
             replace(CONVENTIONS["ingram"], **change)
@@ -464,7 +540,7 @@ def test_present_relations_are_those_of_the_whole_graph_under_any_filter():
 def test_no_warning_and_no_possible_candidate():
     full = random_split(10, entities=2, relations=1, slots=1, graph=7, targets=1)
     for name in CONVENTIONS:
-        found = read(hashed, full, name)
+        found = read(BothWays(), full, name)
         assert math.isfinite(found.metrics["mrr"])
         assert found.candidates <= 50
         assert found.metrics["mr"] >= 1
