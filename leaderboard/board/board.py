@@ -80,8 +80,8 @@ class Overlap:
 class Line:
     """One entry on one dataset.
 
-    ``figures`` are by reading and protocol: those of the paper by the convention ``own``, that of the paper's row of
-    this name. A line is ranked exactly if it has a ``place``; otherwise ``remarks`` say why not.
+    ``figures`` are by reading and protocol: those of the paper by the convention ``own``, one that the paper's row of
+    this name can be read by. A line is ranked exactly if it has a ``place``; otherwise ``remarks`` say why not.
     """
 
     entry: Entry

@@ -15,7 +15,7 @@ from leaderboard.board.readings import Reading
 from leaderboard.entries.cards import TRAIN
 from leaderboard.entries.entries import HEADLINE, Entry, Run
 from mtbench.comparison.comparing import compare
-from mtbench.conventions.reading import CONVENTIONS
+from mtbench.conventions.reading import conventions_of
 from mtbench.data import catalog
 from mtbench.data.loading import load
 from mtbench.errors import DownloadError, MtbenchError
@@ -118,13 +118,13 @@ def _line(entry: Entry, dataset: str, problems: Sequence[str]) -> Line:
     floors = _floors(catalog.record(dataset), HEADLINE)
     graphs = sorted({graph for info in infos for graph in info.pretraining_graphs} | set(entry.card.pretraining_graphs))
     seconds = [info.wall_seconds for info in infos if info.wall_seconds is not None]
-    own = next((name for name, one in CONVENTIONS.items() if entry.card.model.partition("-k")[0] in one.rows), None)
+    own, by_convention = _by_convention(finished, entry.card.model)
     return Line(
         entry=entry,
         dataset=dataset,
         seeds=tuple(run.headline.run.seed for run in finished),
         unfinished={info.seed: info.status for info in infos if info.status != "ok"},
-        figures=_figures(finished) | _by_convention(finished, own),
+        figures=_figures(finished) | by_convention,
         tie_rate=statistics.fmean(result.tie_rate for result in headline) if headline else None,
         own=own,
         reported=reported.of(dataset, entry.card.model),
@@ -160,17 +160,22 @@ def _figures(runs: Sequence[Run]) -> dict[tuple[Reading, str], Figures]:
     return found
 
 
-def _by_convention(runs: Sequence[Run], own: str | None) -> dict[tuple[Reading, str], Figures]:
-    """Return what the same scores give by a convention of the paper, if all runs have it in ``conventions.json``."""
-    seeds: dict[str, list[Metrics]] = defaultdict(list)
-    for run in runs:
-        path = run.directory / CONVENTIONS_FILE
-        if path.exists():
-            for protocol, found in json.loads(path.read_text(encoding="utf-8"))["protocols"].items():
-                seeds[protocol] += [one["metrics"] for one in found if one["convention"] == own]
-    return {
-        (readings.PAPER, protocol): figures(some) for protocol, some in seeds.items() if some and len(some) == len(runs)
-    }
+def _by_convention(runs: Sequence[Run], model: str) -> tuple[str | None, dict[tuple[Reading, str], Figures]]:
+    """Return what the same scores give by the convention of the paper's row, with its name.
+
+    It is the row's own if all runs have it in ``conventions.json``, else the next it can be read by.
+    """
+    names = [one.name for one in conventions_of(model)]
+    for name in names:
+        seeds: dict[str, list[Metrics]] = defaultdict(list)
+        for run in runs:
+            path = run.directory / CONVENTIONS_FILE
+            if path.exists():
+                for protocol, found in json.loads(path.read_text(encoding="utf-8"))["protocols"].items():
+                    seeds[protocol] += [one["metrics"] for one in found if one["convention"] == name]
+        if whole := {protocol: some for protocol, some in seeds.items() if some and len(some) == len(runs)}:
+            return name, {(readings.PAPER, protocol): figures(some) for protocol, some in whole.items()}
+    return next(iter(names), None), {}
 
 
 def _remarks(runs: Iterable[Run]) -> Iterator[str]:

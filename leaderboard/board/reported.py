@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 
-from mtbench.conventions.reading import CONVENTIONS, Convention
+from mtbench.conventions.reading import Convention, conventions_of
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Cell:
     @property
     def convention(self) -> Convention:
         """How its row was scored: candidates, vocabulary and ties."""
-        return next(one for one in CONVENTIONS.values() if self.model.partition("-k")[0] in one.rows)
+        return conventions_of(self.model)[0]
 
     def __str__(self) -> str:
         if self.mean is None:

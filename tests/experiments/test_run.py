@@ -164,6 +164,14 @@ def test_the_conventions_of_the_paper_are_written_on_request(module, plan):
     assert tree(directory) == ["ranks.parquet", "result.json"]
 
 
+def test_a_model_with_inverses_is_read_among_the_slots_of_the_dictionary_and_among_twice_as_many(plan):
+    directory, _ = run(replace(plan, model=f"{thirdparty.NAME}:BothWays", paper=True))
+    saved = json.loads((directory / "conventions.json").read_text(encoding="utf-8"))
+    found = {part["convention"]: part for part in saved["protocols"]["dual"]}
+    assert list(found) == ["standard", "isdea", "isdea-doubled", "ingram", "nbfnet"]
+    assert found["isdea"]["candidates_sha256"] != found["isdea-doubled"]["candidates_sha256"]
+
+
 def test_an_interrupted_run_leaves_no_run_directory_and_keeps_its_checkpoints(plan):
     with pytest.raises(KeyboardInterrupt):
         run(replace(plan, model=f"{thirdparty.NAME}:Interrupted"))

@@ -154,6 +154,24 @@ def test_every_entry_of_a_model_of_the_paper_stands_beside_its_row(tmp_path):
     assert tables.summary(found).count("0.292 / ") == 2
 
 
+def test_a_model_with_inverses_is_read_as_the_papers_code_ranked_once_all_its_runs_are(tmp_path):
+    entry = copy_entry(tmp_path, "isdea", (0, 1))
+
+    def line():
+        return rank([entries.load(entry)], draws=100).lines("isdea")[0]
+
+    without = line().figure(PAPER)
+    for seed in (0, 1):
+        path = entry / "metafam" / f"seed{seed}" / "conventions.json"
+        told = json.loads(path.read_text(encoding="utf-8"))
+        (of_slots,) = (one for one in told["protocols"]["dual"] if one["convention"] == "isdea")
+        doubled = of_slots | {"convention": "isdea-doubled", "metrics": of_slots["metrics"] | {"mrr": 0.25}}
+        told["protocols"]["dual"].insert(2, doubled)
+        path.write_text(json.dumps(told), encoding="utf-8")
+        found = line()
+        assert (found.own, found.figure(PAPER).mean) == (("isdea-doubled", 0.25) if seed else ("isdea", without.mean))
+
+
 def test_what_is_no_entry_is_refused(tmp_path):
     (tmp_path / "Not a slug").mkdir()
     with pytest.raises(SubmissionError, match="an entry is named with small letters"):

@@ -33,6 +33,12 @@ SOURCE = """
         def scorer(self, observable):
             return lambda triples: np.full(len(triples), np.nan)
 
+    class BothWays(Hashing):
+        def scorer(self, observable):
+            self.score = super().scorer(observable)
+            self.score_inverses = lambda triples: -self.score(triples)
+            return self
+
     class Ready(Hashing):
         name, pretraining_graphs = "ready", ["somewhere else", "metafam/train"]
 
