@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import json
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import cast
 
 from leaderboard.entries.cards import SLUG
 from mtbench.data import catalog, store
+from mtbench.data.catalog import Graph, Parameter, Part
 from mtbench.data.loading import directory_given, load
+from mtbench.data.manifest import StoredPart
+from mtbench.data.splits import measure
 from mtbench.errors import MtbenchError, UsageError
 from mtbench.experiments import models
-from mtbench.experiments.models import Context
+from mtbench.experiments.models import Context, SharesTraining
 from mtbench.experiments.run import Plan
 
 
@@ -43,12 +50,16 @@ class Grid:
 
 @dataclass(frozen=True)
 class Job:
-    """One run of a grid: the label of its model, the folder, name and version of its dataset, and its plan."""
+    """One run of a grid: the label of its model, the folder, name and version of its dataset, and its plan.
+
+    ``graph`` is the same for datasets with one training graph and validation targets: their content.
+    """
 
     label: str
     folder: str
     dataset: str
     version: str
+    graph: str
     plan: Plan
 
     @property
@@ -99,6 +110,7 @@ def jobs(grid: Grid, out: Path) -> list[Job]:
             folder,
             dataset,
             version,
+            graph,
             Plan(
                 model=chosen.model,
                 dataset=source,
@@ -114,7 +126,7 @@ def jobs(grid: Grid, out: Path) -> list[Job]:
             ),
         )
         for seed in grid.seeds
-        for given, (source, folder, dataset, version) in places.items()
+        for given, (source, folder, dataset, version, graph) in places.items()
         for chosen in grid.models
     ]
     for job in found[:1]:
@@ -139,19 +151,53 @@ def check(jobs: Sequence[Job], *, here: bool = True) -> None:
                 raise
 
 
-def _place(source: str) -> tuple[str, str, str, str]:
-    """Return what to load of a dataset, the name of its folder ("/" replaced, or its directory's), name and version."""
+def trainings(jobs: Sequence[Job]) -> list[str]:
+    """Return what every job learns, which is the same text for jobs that learn the same; empty if it is its own alone.
+
+    It is asked of models (`SharesTraining`) where several jobs have one seed and one training graph.
+    """
+    alike = Counter((job.graph, job.plan.seed) for job in jobs)
+    asked: dict[tuple[str, str], Mapping[str, Parameter] | None] = {}
+    found = []
+    for job in jobs:
+        several = alike[job.graph, job.plan.seed] > 1
+        if several and (place := (job.label, job.folder)) not in asked:
+            asked[place] = _trained_as(job)
+        told = asked[place] if several else None
+        found.append(json.dumps([job.graph, job.plan.seed, told], sort_keys=True) if told is not None else "")
+    return found
+
+
+def _trained_as(job: Job) -> Mapping[str, Parameter] | None:
+    """Return what the training of a job goes by, None where its model does not tell or cannot be made."""
+    plan = job.plan
+    with suppress(Exception):  # its run will say why
+        model = models.factory(plan.model)(Context(job.dataset, plan.seed, "cpu", None, plan.settings))
+        if isinstance(told_of := cast("object", model), SharesTraining):
+            return {"model": model.name, **model.hyperparameters, **told_of.trained_as}
+    return None
+
+
+def _place(source: str) -> tuple[str, str, str, str, str]:
+    """Return what to load of a dataset, the folder's name ("/" replaced, or its directory's), name, version, graph."""
     directory = directory_given(source)
     if directory is None:
         record = catalog.record(source)
-        return record.id, record.id.replace("/", "-"), record.id, record.version
+        graph = _graph(record.graphs, record.parts)
+        return record.id, record.id.replace("/", "-"), record.id, record.version, graph
     resolved = directory.resolve()
     folder = re.sub(r"[^\w.-]+", "-", resolved.name)
     if not store.is_stored(resolved):
         data = load(resolved)
-        return str(resolved), folder, data.name, data.version
+        return str(resolved), folder, data.name, data.version, _graph(*measure(data.valid, data.test))
     manifest = store.read_manifest(resolved)
-    return str(resolved), folder, manifest.dataset, manifest.version
+    graph = _graph(manifest.graphs, manifest.parts)
+    return str(resolved), folder, manifest.dataset, manifest.version, graph
+
+
+def _graph(graphs: Mapping[str, Graph], parts: Mapping[str, Part] | Mapping[str, StoredPart]) -> str:
+    content = (parts[name].content_sha256 for name in ("train/graph", "valid/targets"))
+    return " ".join((*content, str(graphs["train"].relation_slots)))
 
 
 def _expect_distinct(kind: str, named: Sequence[tuple[str, str]]) -> None:

@@ -158,6 +158,17 @@ class TellsPretraining(Protocol):
     pretraining_graphs: Sequence[str]
 
 
+@runtime_checkable
+class SharesTraining(Protocol):
+    """Optional: a model whose checkpoints serve every run that learned the same, whatever it was then scored on.
+
+    ``trained_as`` is what its training goes by where that is not its own name or hyper-parameters. Runs of one seed on
+    one training graph in which all of that is alike may begin with each other's checkpoints.
+    """
+
+    trained_as: Mapping[str, Parameter]
+
+
 Factory: TypeAlias = Callable[[Context], Model]
 
 

@@ -278,8 +278,11 @@ def copy_checkpoints(run: Path, place: Path) -> None:
     if found is None:
         raise UsageError(f"{run} holds no checkpoints: name the directory of a run whose model keeps them")
     if not place.exists():
+        new = place.with_name(f".{place.name}.new")
         with storage_errors(place):
-            shutil.copytree(found, place)
+            shutil.rmtree(new, ignore_errors=True)
+            shutil.copytree(found, new)
+            new.rename(place)
 
 
 @contextmanager

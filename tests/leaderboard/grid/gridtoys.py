@@ -125,6 +125,38 @@ class Interrupted(Counting):
             raise KeyboardInterrupt
 
 
+class Sharing(Counting):
+    """Knows that what it learned serves other test graphs, and its twin, which scores otherwise."""
+
+    trained_as = {"model": "sharing", "colour": ""}  # noqa: RUF012
+
+    def __init__(self, context):
+        super().__init__(context)
+        self.name = "sharing"
+        self.hyperparameters |= {"colour": context.settings.get("colour", "")}
+
+
+class SharingFailsOnce(Sharing):
+    """Fails in the first training of seed 1, at its second epoch."""
+
+    misbehave = FailsOnce.misbehave
+
+
+class SharingFails(Sharing):
+    """Fails whenever seed 1 is trained on the first of two datasets."""
+
+    def fit(self, train, valid):
+        if self.context.seed == 1 and self.context.dataset.endswith("test_trees=1]"):
+            raise ZeroDivisionError("by zero")
+        super().fit(train, valid)
+
+
+class SharingDies(Sharing):
+    """Is killed in the first training of seed 1, at its second epoch."""
+
+    misbehave = DiesOnce.misbehave
+
+
 class Watcher:
     """Keeps what it is told."""
 
