@@ -15,6 +15,7 @@ from mtbench.names import RELATION, IntArray
 from reference_models.equivariant.network import Architecture, Features, TripleNetwork, attention_logits
 from reference_models.graphs.graph import TypedGraph, doubled, typed_graph
 from reference_models.graphs.pairs import BothWays, PairScores
+from reference_models.graphs.slots import Slots
 from reference_models.training.batches import Stage, graph_stage, pair_features
 from reference_models.training.checkpoint import ADAPTATION
 from reference_models.training.epochs import epoch_of
@@ -45,12 +46,13 @@ class DoubleEquivariantModel(ReferenceModel[Recipe]):
         Raises `DatasetError` if ``valid`` has too few targets for the recipe.
         """
         recipe = self.recipe
-        graph = typed_graph(train, inverses=recipe.inverses, device=self._device)
+        slots = Slots.of(valid, recipe.slots)
+        seen = slots.split(train)
+        graph = typed_graph(seen, inverses=recipe.inverses, device=self._device)
         if recipe.positives == "targets":
             held_out = hold_out(valid, recipe.holdout, self.context.seed)
-            positives = doubled(
-                valid.targets[~held_out], valid.relation_slots, inverses=recipe.inverses, device=self._device
-            )
+            missing = slots(valid.targets[~held_out])
+            positives = doubled(missing, slots.number, inverses=recipe.inverses, device=self._device)
             stage = Stage("train", graph, torch.stack(positives, dim=1).cpu().numpy(), masked=False)
         else:
             held_out = np.ones(len(valid.targets), dtype=bool)
@@ -58,14 +60,16 @@ class DoubleEquivariantModel(ReferenceModel[Recipe]):
         attention = self._attention(graph, "train")
         trained = [parameter for parameter in self.network.parameters() if parameter.requires_grad]
         state = self._state(attention, trained if attention is None else [*trained, attention])
-        dual = task(valid, "dual-tail", "slots")
+        asked = valid.with_inverses() if recipe.inverses else valid
+        dual = task(asked, "dual-tail", "slots")
+        held_out = np.resize(held_out, len(asked.targets))
         features_of = remembering(lambda triples: pair_features(graph, triples, recipe.hops))
 
         def scores(triples: IntArray) -> Tensor:
-            return triple_scores(self.network, graph, attention, features_of)(triples)
+            return triple_scores(self.network, graph, attention, features_of)(slots(triples))
 
         self._run(stage, state, valid, validation(dual, held_out, scores, recipe.learning_rate))
-        self._remember("train", valid, attention)
+        self._remember("train", seen, attention)
 
     def scorer(self, observable: Split) -> Callable[[IntArray], Tensor]:
         """Return what scores triples of ``observable``, after adapting to its observable triples.
@@ -74,17 +78,23 @@ class DoubleEquivariantModel(ReferenceModel[Recipe]):
         graph's relations and trains those alone with the loss and mask of training, for a fixed
         number of epochs: a test graph has no validation set (`docs/models.md`, Adaptation).
         """
-        graph = typed_graph(observable, inverses=self.recipe.inverses, device=self._device)
+        slots = Slots.of(observable, self.recipe.slots)
+        seen = slots.split(observable)
+        graph = typed_graph(seen, inverses=self.recipe.inverses, device=self._device)
         attention = self._attention(graph, ADAPTATION)
         if attention is not None and self.recipe.adaptation_epochs:
             stage = graph_stage(ADAPTATION, graph, frozen=True)
             self.network.requires_grad_(False)
             state = self._state(attention, [attention])
             self._run(stage, state, observable, None)
-        self._remember("test", observable, attention)
-        scores = triple_scores(
+        self._remember("test", seen, attention)
+        of_slots = triple_scores(
             self.network, graph, attention, lambda triples: pair_features(graph, triples, self.recipe.hops)
         )
+
+        def scores(triples: IntArray) -> Tensor:
+            return of_slots(slots(triples))
+
         return BothWays(scores, observable.relation_slots) if self.recipe.inverses else scores
 
     def _attention(self, graph: TypedGraph, stage: str) -> nn.Parameter | None:

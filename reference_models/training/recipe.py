@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import tomllib
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from importlib import resources
 from typing import TypeVar
 
@@ -14,7 +14,9 @@ from mtbench.errors import UnknownNameError, UsageError
 from reference_models.equivariant.network import Architecture
 from reference_models.layers.readings import ADJACENCIES, ASSIGNMENTS, MEANS, Reading
 
+RECIPES = ("default", "fast")
 CHOICES = {
+    "slots": ("all", "present"),
     "positives": ("graph", "targets"),
     "mask": ("none", "pair", "triple"),
     "loss": ("paper", "joint"),
@@ -57,7 +59,12 @@ _READERS: dict[str, Callable[[str], Parameter]] = {
 
 @dataclass(frozen=True)
 class Hyperparameters:
-    """A flat table of hyper-parameters, one kind per family of models; raises `UsageError` for a bad value."""
+    """A flat table of hyper-parameters, one kind per family of models; raises `UsageError` for a bad value.
+
+    ``recipe`` names the tables they were read from, see `read`.
+    """
+
+    recipe: str = field(default="default", kw_only=True)
 
     def __post_init__(self) -> None:
         for name, value in asdict(self).items():
@@ -68,8 +75,8 @@ class Hyperparameters:
                 raise UsageError(f"{name} must be {wanted}, not {value}")
 
     def as_parameters(self) -> dict[str, Parameter]:
-        """Return the recipe as a flat table, to be recorded with a result."""
-        return asdict(self)
+        """Return the recipe as a flat table, to be recorded with a result; only another than the default is named."""
+        return {key: value for key, value in asdict(self).items() if (key, value) != ("recipe", "default")}
 
 
 def _anything(value: float) -> bool:
@@ -83,6 +90,8 @@ Kind = TypeVar("Kind", bound=Hyperparameters)
 class Recipe(Hyperparameters):
     """All hyper-parameters of a double-equivariant model.
 
+    ``slots`` says which relation slots the network has (`graphs.slots`): ``all`` of the dictionary, or those that
+    are ``present`` and one for all empty ones.
     ``positives`` says which triples are trained on (`docs/models.md`, Positives): ``graph``, every observable
     triple, masked out of the graph while it is a positive; or ``targets``, the missing triples of the
     training graph, of which ``holdout`` (a share, whole connected components at a time) is kept for
@@ -100,6 +109,7 @@ class Recipe(Hyperparameters):
     gin_layers: int
     hops: int
     inverses: bool
+    slots: str
     learn_epsilon: bool
     adjacency: str
     mean: str
@@ -155,12 +165,18 @@ def read(kind: type[Kind], model: str, dataset: str, settings: Mapping[str, str]
     """Return the recipe of a model on a dataset with ``settings`` (texts, ``key=value``) laid over it.
 
     The table ``[default]`` of ``recipes/MODEL.toml`` holds for every dataset, a table named like the
-    dataset (its variants in brackets left out) overrides it. Raises `UnknownNameError` for a setting that
-    ``kind`` does not have and `UsageError` for a bad value.
+    dataset (its variants in brackets left out) overrides it. With ``recipe=NAME`` among the settings so do the
+    tables ``[NAME]`` and ``["NAME:DATASET"]`` after them. Raises `UnknownNameError` for a setting that
+    ``kind`` or a recipe that the model does not have, and `UsageError` for a bad value.
     """
     text = (resources.files("reference_models") / "recipes" / f"{model}.toml").read_text(encoding="utf-8")
     tables = tomllib.loads(text)
-    values: dict[str, Parameter] = {**tables["default"], **tables.get(dataset.partition("[")[0], {})}
+    dataset, recipe = dataset.partition("[")[0], settings.get("recipe", "default")
+    known = [name for name in RECIPES if name in tables]
+    if recipe not in known:
+        raise UnknownNameError("recipe", recipe, known)
+    laid = [tables.get(name, {}) for name in ("default", dataset, recipe, f"{recipe}:{dataset}")]
+    values: dict[str, Parameter] = {key: value for table in laid for key, value in table.items()}
     values |= {key: _parse(kind, key, text) for key, text in settings.items()}
     return kind(**values)
 
