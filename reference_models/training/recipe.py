@@ -175,10 +175,11 @@ def read(kind: type[Kind], model: str, dataset: str, settings: Mapping[str, str]
     known = [name for name in RECIPES if name in tables]
     if recipe not in known:
         raise UnknownNameError("recipe", recipe, known)
-    laid = [tables.get(name, {}) for name in ("default", dataset, recipe, f"{recipe}:{dataset}")]
+    names = ["default", dataset] if recipe == "default" else ["default", dataset, recipe, f"{recipe}:{dataset}"]
+    laid = [tables.get(name, {}) for name in names]
     values: dict[str, Parameter] = {key: value for table in laid for key, value in table.items()}
     values |= {key: _parse(kind, key, text) for key, text in settings.items()}
-    return kind(**values)
+    return kind(**values)  # type: ignore[arg-type]
 
 
 def _parse(recipe: type[Hyperparameters], key: str, text: str) -> Parameter:
