@@ -1,6 +1,7 @@
-"""Fill in the tables of the README: ``python docs/readme.py`` writes them, tests compare them.
+"""Fill in the tables of the README and of `deviations.md`: ``python docs/readme.py`` writes them, tests compare them.
 
-The leaderboard's is what ``mtbench leaderboard render --format summary`` prints, the datasets' is of the catalogue.
+The leaderboard's are what ``mtbench leaderboard render --format summary`` (and ``deviations``) prints, the datasets'
+is of the catalogue.
 """
 
 from __future__ import annotations
@@ -8,13 +9,14 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from leaderboard.board import ranking, tables
+from leaderboard.board import deviations, ranking, tables
 from leaderboard.entries import checks
 from mtbench.data import catalog
 from mtbench.files.tables import lay_out
 
 ROOT = Path(__file__).resolve().parents[1]
-README = ROOT / "README.md"
+PAGES = (ROOT / "README.md", ROOT / "docs" / "deviations.md")
+ENTRIES = ROOT / "leaderboard" / "results"
 DATASETS = {
     "metafam": "the inverse of every missing triple is observable; one of its two patterns is absent",
     "metafam-strict": "ours: no inverse in sight, both patterns in the graph, new relation names in test",
@@ -46,12 +48,17 @@ def datasets() -> str:
 
 def leaderboard() -> str:
     """Return the summary of the leaderboard's entries."""
-    return tables.summary(ranking.rank(*checks.gather(ROOT / "leaderboard" / "results")))
+    return tables.summary(ranking.rank(*checks.gather(ENTRIES)))
+
+
+def compared() -> str:
+    """Return every figure of the paper beside ours."""
+    return deviations.markdown(checks.gather(ENTRIES)[0])
 
 
 def filled(text: str) -> str:
-    """Return the README with its tables made anew."""
-    for mark, table in (("leaderboard", leaderboard), ("datasets", datasets)):
+    """Return a page with its tables made anew."""
+    for mark, table in (("leaderboard", leaderboard), ("datasets", datasets), ("deviations", compared)):
         text = re.sub(
             rf"<!-- {mark} -->\n.*?<!-- end -->",
             lambda found, mark=mark, table=table: f"<!-- {mark} -->\n\n{table()}\n\n<!-- end -->",
@@ -62,4 +69,5 @@ def filled(text: str) -> str:
 
 
 if __name__ == "__main__":
-    README.write_text(filled(README.read_text(encoding="utf-8")), encoding="utf-8")
+    for page in PAGES:
+        page.write_text(filled(page.read_text(encoding="utf-8")), encoding="utf-8")

@@ -118,13 +118,13 @@ def _line(entry: Entry, dataset: str, problems: Sequence[str]) -> Line:
     floors = _floors(catalog.record(dataset), HEADLINE)
     graphs = sorted({graph for info in infos for graph in info.pretraining_graphs} | set(entry.card.pretraining_graphs))
     seconds = [info.wall_seconds for info in infos if info.wall_seconds is not None]
-    own, by_convention = _by_convention(finished, entry.card.model)
+    own, by_own = by_convention(finished, entry.card.model)
     return Line(
         entry=entry,
         dataset=dataset,
         seeds=tuple(run.headline.run.seed for run in finished),
         unfinished={info.seed: info.status for info in infos if info.status != "ok"},
-        figures=_figures(finished) | by_convention,
+        figures=_figures(finished) | by_own,
         tie_rate=statistics.fmean(result.tie_rate for result in headline) if headline else None,
         own=own,
         reported=reported.of(dataset, entry.card.model),
@@ -160,7 +160,7 @@ def _figures(runs: Sequence[Run]) -> dict[tuple[Reading, str], Figures]:
     return found
 
 
-def _by_convention(runs: Sequence[Run], model: str) -> tuple[str | None, dict[tuple[Reading, str], Figures]]:
+def by_convention(runs: Sequence[Run], model: str) -> tuple[str | None, dict[tuple[Reading, str], Figures]]:
     """Return what the same scores give by the convention of the paper's row, with its name.
 
     It is the row's own if all runs have it in ``conventions.json``, else the next it can be read by.

@@ -75,6 +75,7 @@ ENTRIES = Path("leaderboard") / "results"
 SHOWN = 20
 """Problems of an entry that are printed; with so many, something else is wrong with it."""
 
+DEVIATIONS = "deviations"
 HEADINGS = ("Entry", "Problems", "Remarks")
 
 
@@ -148,7 +149,7 @@ def render(
             show_default=False,
         ),
     ] = None,
-    format: Annotated[str, typer.Option(help="html, markdown, latex, or summary.")] = "html",  # noqa: A002
+    format: Annotated[str, typer.Option(help="html, markdown, latex, summary, or deviations.")] = "html",  # noqa: A002
     force: Annotated[
         bool, typer.Option("--force", help="Replace a site, or a file of tables, that is there already.")
     ] = False,
@@ -158,15 +159,17 @@ def render(
     Example: mtbench leaderboard render --out site
 
     Example: mtbench leaderboard render --format markdown
+
+    Example: mtbench leaderboard render --format deviations
     """
-    from leaderboard.board import tables
+    from leaderboard.board import deviations, tables
     from leaderboard.board.ranking import rank
     from leaderboard.entries.checks import gather
     from leaderboard.site import render
     from mtbench.errors import UnknownNameError, UsageError
     from mtbench.files import atomic
 
-    formats = ("html", *tables.FORMATS)
+    formats = ("html", *tables.FORMATS, DEVIATIONS)
     if format not in formats:
         raise UnknownNameError("format", format, formats)
     if format == "html":
@@ -181,7 +184,7 @@ def render(
     if out is not None and out.exists() and not force:
         raise UsageError(f"{out} exists: add --force to replace it")
     found, problems = gather(entries)
-    text = tables.FORMATS[format](rank(found, problems))
+    text = deviations.markdown(found) if format == DEVIATIONS else tables.FORMATS[format](rank(found, problems))
     if out is None:
         say(text)
         return

@@ -1,0 +1,214 @@
+"""How far our runs are from every figure of the paper, by the convention of its row, and what explains it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+from leaderboard.board import readings, reported
+from leaderboard.board.board import Figure, Figures
+from leaderboard.board.ranking import by_convention
+from leaderboard.board.reported import Cell
+from leaderboard.board.tables import short
+from leaderboard.entries.entries import Entry, Run
+from mtbench.data.catalog import Parameter
+from mtbench.files.tables import lay_out
+from mtbench.names import METRICS
+
+Verdict: TypeAlias = Literal["within", "explained", "open", "not run"]
+VERDICTS: tuple[Verdict, ...] = ("within", "explained", "open", "not run")
+WIDE = 2.0
+"""Deviations of the paper that are no deviation from it; half a unit of the last digit is not, either."""
+HALF_DIGIT = 0.0005
+
+
+@dataclass(frozen=True)
+class Reason:
+    """Why figures differ: of which rows (all where none is named), and for runs of which hyper-parameters.
+
+    ``doubled`` is False for what holds only of runs that were not read with the slots of inverse relations.
+    """
+
+    key: str
+    text: str
+    models: tuple[str, ...] = ()
+    datasets: tuple[str, ...] = ()
+    protocols: tuple[str, ...] = ()
+    settings: Mapping[str, Parameter] = field(default_factory=dict)
+    doubled: bool = True
+
+    def holds(self, cell: Cell, ours: Ours) -> bool:
+        """Tell whether it is one for a cell and our runs."""
+        wanted = ((self.models, cell.model), (self.datasets, cell.dataset), (self.protocols, cell.protocol))
+        return (
+            all(not some or one in some for some, one in wanted)
+            and all(ours.settings.get(key) == value for key, value in self.settings.items())
+            and (self.doubled or ours.convention != cell.convention.name)
+        )
+
+
+ERRATUM = Reason("a", "the printed figure is wrong (errata in `published.md`)")
+MEMORY = Reason("b", "the paper's run was out of memory")
+REASONS = (
+    Reason(
+        "c", "our run searched the assignment of relations to tasks, the paper's did not", settings={"reassign": True}
+    ),
+    Reason("d", "our run has no inverse relations, the paper's had", settings={"inverses": False}),
+    Reason(
+        "e",
+        "our run was read before the slots of inverse relations were candidates",
+        models=("isdea", "mtdea-k2", "mtdea-k4", "mtdea-k6"),
+        protocols=("dual", "relation"),
+        settings={"inverses": True},
+        doubled=False,
+    ),
+    Reason("f", "the paper records no hyper-parameters", models=("ingram",), datasets=("metafam",)),
+    Reason(
+        "g",
+        "its random rank and its estimate of Hits@k are inferred from printed figures",
+        models=("nbfnet-homo",),
+        protocols=("dual",),
+    ),
+)
+"""In the order they are tried after the errata; `docs/models.md` and `docs/ties-and-conventions.md` tell more."""
+
+
+@dataclass(frozen=True)
+class Ours:
+    """Our runs of a row of the paper on a dataset: the convention they are read by, their settings and figures."""
+
+    convention: str | None
+    settings: Mapping[str, Parameter]
+    figures: Mapping[str, Figures]
+
+
+@dataclass(frozen=True)
+class Deviation:
+    """A cell of the paper beside ours, None where nobody ran it, with a verdict and for one explained the reason."""
+
+    cell: Cell
+    ours: Figure | None
+    verdict: Verdict
+    reason: Reason | None = None
+
+    def __str__(self) -> str:
+        """Return ours, ours less the paper's with the paper's deviation, and the verdict if it is not ``within``."""
+        if self.ours is None:
+            return ""
+        told = self.reason.key if self.reason else "open" if self.verdict == "open" else ""
+        if self.cell.mean is None:
+            return f"{self.ours.mean:.3f} {told}"
+        deviation = "-" if self.cell.std is None else f"{self.cell.std:.3f}"
+        return f"{self.ours.mean:.3f} {self.ours.mean - self.cell.mean:+.3f} ({deviation}) {told}".rstrip()
+
+
+def deviations(entries: Sequence[Entry]) -> list[Deviation]:
+    """Return every printed cell in the order of the tables, beside the entry of its row.
+
+    Of several entries of one row that is the one read by the row's own convention, then the one named like it.
+    """
+    rows = {(cell.dataset, cell.model): _ours(entries, cell) for cell in reported.cells()}
+    return [_judged(cell, rows[cell.dataset, cell.model]) for cell in reported.cells()]
+
+
+def _ours(entries: Sequence[Entry], cell: Cell) -> Ours | None:
+    found: list[tuple[bool, bool, Ours]] = []
+    for entry in entries:
+        runs = [run for run in entry.runs.get(cell.dataset, ()) if run.headline.run.status == "ok"]
+        if entry.card.model != cell.model or not runs:
+            continue
+        name, figures = by_convention(runs, cell.model)
+        if figures:
+            own = {protocol: some for (reading, protocol), some in figures.items() if reading == readings.PAPER}
+            found.append((name == cell.convention.name, entry.slug == cell.model, Ours(name, _settings(runs), own)))
+    return max(found, key=lambda one: one[:2])[2] if found else None
+
+
+def _settings(runs: Sequence[Run]) -> Mapping[str, Parameter]:
+    """Return the hyper-parameters that are the same in all runs."""
+    first, *others = (run.headline.run.hyperparameters for run in runs)
+    return {key: value for key, value in first.items() if all(other.get(key) == value for other in others)}
+
+
+def _judged(cell: Cell, ours: Ours | None) -> Deviation:
+    figure = ours.figures.get(cell.protocol, {}).get(cell.metric) if ours else None
+    if ours is None or figure is None:
+        return Deviation(cell, None, "not run")
+    if cell.mean is None:
+        return Deviation(cell, figure, "explained", MEMORY)
+    if abs(figure.mean - cell.mean) <= WIDE * (cell.std or 0) + HALF_DIGIT:
+        return Deviation(cell, figure, "within")
+    if cell.erratum:
+        return Deviation(cell, figure, "explained", ERRATUM)
+    reason = next((one for one in REASONS if one.holds(cell, ours)), None)
+    return Deviation(cell, figure, "explained" if reason else "open", reason)
+
+
+def markdown(entries: Sequence[Entry]) -> str:
+    """Return all deviations as Markdown: counts by row and dataset, reasons, what to run, and a table per dataset."""
+    found = deviations(entries)
+    counts = Counter(one.verdict for one in found)
+    total = f"{len(found)} figures: {', '.join(f'{counts[verdict]} {verdict}' for verdict in VERDICTS)}."
+    parts = [total, _summary(found), *_reasons(found), *_commands(found)]
+    for dataset in reported.datasets():
+        if some := [one for one in found if one.cell.dataset == dataset and one.ours is not None]:
+            parts += [f"### {dataset}", _table(some)]
+    return "\n\n".join(parts)
+
+
+def _summary(found: Sequence[Deviation]) -> str:
+    """Return how many figures of a row and dataset are within, explained and open."""
+    rows = []
+    for model in reported.models():
+        cells = []
+        for dataset in reported.datasets():
+            counts = Counter(one.verdict for one in found if (one.cell.model, one.cell.dataset) == (model, dataset))
+            judged = [str(counts[verdict]) for verdict in VERDICTS[:-1]]
+            cells.append("not run" if not any(map(int, judged)) else " / ".join(judged))
+        rows.append([model, *cells])
+    return lay_out(["within / explained / open", *map(short, reported.datasets())], rows, "markdown")
+
+
+def _reasons(found: Iterable[Deviation]) -> Iterator[str]:
+    counts = Counter(one.reason.key for one in found if one.reason)
+    known = [one for one in (ERRATUM, MEMORY, *REASONS) if counts[one.key]]
+    if known:
+        yield "\n".join(f"* **{one.key}** ({counts[one.key]}): {one.text}." for one in known)
+
+
+def _commands(found: Iterable[Deviation]) -> Iterator[str]:
+    missing: dict[str, set[str]] = {}
+    for one in found:
+        if one.verdict == "not run":
+            missing.setdefault(one.cell.model, set()).add(one.cell.dataset)
+    if not missing:
+        return
+    lines = []
+    for model, datasets in missing.items():
+        name, _, tasks = model.partition("-k")
+        chosen = f"{name}:tasks={tasks}" if tasks else name
+        where = " ".join(f"--dataset {one}" for one in reported.datasets() if one in datasets)
+        lines.append(f"* `mtbench grid {chosen} {where} --seeds 0-2 --protocol all --vocabulary all --paper`")
+    yield "What is not run, and how:\n\n" + "\n".join(lines)
+
+
+def _table(some: Sequence[Deviation]) -> str:
+    metrics = [metric for metric in METRICS if any(one.cell.metric == metric for one in some)]
+    rows: dict[tuple[str, str, str], dict[str, str]] = {}
+    for one in some:
+        key = (one.cell.model, one.cell.protocol, one.cell.table)
+        rows.setdefault(key, {})[one.cell.metric] = str(one)
+    table = [[*key, *(cells.get(metric, "") for metric in metrics)] for key, cells in rows.items()]
+    return lay_out(
+        [
+            "row",
+            "protocol",
+            "table",
+            *(metric.upper() if metric[0] == "m" else metric.capitalize() for metric in metrics),
+        ],
+        table,
+        "markdown",
+        left=3,
+    )

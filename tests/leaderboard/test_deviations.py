@@ -1,0 +1,111 @@
+"""Every figure of the paper beside ours: verdicts, which entry stands for a row, and what explains a difference."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+from forging import copy_entry
+
+from leaderboard.board import reported
+from leaderboard.board.board import Figure
+from leaderboard.board.deviations import ERRATUM, MEMORY, REASONS, Ours, _judged, deviations, markdown
+from leaderboard.entries import checks, entries
+
+CELL = reported.Cell("table", "appendix", "metafam", "dual", "isdea", "mrr", 0.3, 0.02, "ok")
+
+
+def judged(ours, cell=CELL, convention="isdea-doubled", **settings):
+    found = _judged(cell, Ours(convention, settings, {"dual": {"mrr": Figure(ours)}}))
+    return found.verdict, found.reason.key if found.reason else ""
+
+
+def test_two_deviations_of_the_paper_and_half_a_digit_are_within():
+    assert judged(0.34049) == judged(0.2596) == ("within", "")
+    assert judged(0.3406) == judged(0.2594) == ("open", "")
+    alone = replace(CELL, std=None)
+    assert (judged(0.3004, alone), judged(0.301, alone)) == (("within", ""), ("open", ""))
+
+
+def test_what_explains_a_figure_is_asked_only_of_those_that_are_not_within():
+    wrong = replace(CELL, erratum="printed twice")
+    assert judged(0.3, wrong, inverses=False) == ("within", "")
+    assert judged(0.4, wrong, inverses=False) == ("explained", ERRATUM.key)
+    assert judged(0.4, replace(CELL, mean=None, std=None, status="oom")) == ("explained", MEMORY.key)
+
+
+@pytest.mark.parametrize(
+    ("key", "cell", "convention", "settings"),
+    [
+        ("c", {"model": "mtdea-k2"}, "isdea", {"reassign": True, "inverses": False}),
+        ("d", {}, "isdea", {"reassign": False, "inverses": False}),
+        ("e", {}, "isdea", {"inverses": True}),
+        ("f", {"model": "ingram"}, "ingram", {}),
+        ("g", {"model": "nbfnet-homo"}, "nbfnet", {}),
+        ("", {}, "isdea-doubled", {"inverses": True}),
+        ("", {"model": "isdea-homo"}, "isdea", {"inverses": True}),
+        ("", {"model": "ingram", "dataset": "fbnell"}, "ingram", {}),
+    ],
+)
+def test_a_reason_holds_of_its_rows_and_settings(key, cell, convention, settings):
+    assert judged(0.4, replace(CELL, **cell), convention, **settings) == ("explained" if key else "open", key)
+
+
+def test_reasons_have_letters_of_their_own():
+    keys = [one.key for one in (ERRATUM, MEMORY, *REASONS)]
+    assert keys == sorted(set(keys))
+
+
+@pytest.fixture
+def folder(tmp_path):
+    copy_entry(tmp_path, "isdea", (0, 1))
+    return tmp_path
+
+
+def load(folder):
+    return [entries.load(one) for one in checks.folders(folder)]
+
+
+def test_every_printed_figure_has_one_verdict_in_the_order_of_the_tables(folder):
+    found = deviations(load(folder))
+    assert tuple(one.cell for one in found) == reported.cells()
+    assert {(one.cell.model, one.cell.dataset) for one in found if one.verdict != "not run"} == {("isdea", "metafam")}
+    text = markdown(load(folder))
+    counts = Counter(one.verdict for one in found)
+    assert text.startswith(f"560 figures: {counts['within']} within, {counts['explained']} explained, ")
+    assert [line for line in text.splitlines() if line.startswith("### ")] == ["### metafam"]
+    own = [one for one in found if one.cell.model == "isdea" and one.cell.dataset == "metafam"]
+    judged = Counter(one.verdict for one in own)
+    assert f"| isdea   {'':20}| {judged['within']} / {judged['explained']} / {judged['open']} |" in text
+    assert all(str(one) in text for one in own)
+    near = next(one for one in own if one.verdict == "within")
+    assert str(near) == f"{near.ours.mean:.3f} {near.ours.mean - near.cell.mean:+.3f} ({near.cell.std:.3f})"
+    assert "mtbench grid mtdea:tasks=6 --dataset metafam --dataset wikitopics-mt1/health " in text
+    assert "mtbench grid isdea --dataset wikitopics-mt1/health " in text
+
+
+def test_the_entry_of_a_row_is_the_one_read_as_the_paper_ranked_then_the_one_of_its_name(folder):
+    def ours():
+        found = deviations(load(folder))
+        return next(one.ours.mean for one in found if one.cell.table == "synth-dual-results" and one.ours is not None)
+
+    def edit(slug, name, mr):
+        for path in (folder / slug).glob("*/*/conventions.json"):
+            told = json.loads(path.read_text(encoding="utf-8"))
+            (of_slots,) = (one for one in told["protocols"]["dual"] if one["convention"] == "isdea")
+            if name == "isdea":
+                of_slots["metrics"]["mr"] = mr
+            else:
+                doubled = of_slots | {"convention": name, "metrics": of_slots["metrics"] | {"mr": mr}}
+                told["protocols"]["dual"].insert(2, doubled)
+            path.write_text(json.dumps(told), encoding="utf-8")
+
+    shutil.copytree(folder / "isdea", folder / "another")
+    edit("another", "isdea", 5.0)
+    edit("isdea", "isdea", 6.0)
+    assert ours() == 6
+    edit("another", "isdea-doubled", 7.0)
+    assert ours() == 7
