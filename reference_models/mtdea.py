@@ -10,7 +10,7 @@ from reference_models.equivariant.linear import SoftLinear, SoftPerceptron
 from reference_models.equivariant.network import Architecture, EquivariantNetwork
 from reference_models.equivariant.soft import Input, SoftGIN
 from reference_models.graphs.graph import Receivers, TypedGraph
-from reference_models.training.recipe import load
+from reference_models.training.recipe import Recipe, load, refuse
 
 
 class MTDEA(EquivariantNetwork):
@@ -48,7 +48,20 @@ class MTDEA(EquivariantNetwork):
 
 def build(context: Context) -> DoubleEquivariantModel:
     """Return MTDEA for a run, with the recipe of the run's dataset."""
-    recipe = load("mtdea", context.dataset, context.settings)
+    return _model("mtdea", context, load("mtdea", context.dataset, context.settings))
+
+
+def build_search(context: Context) -> DoubleEquivariantModel:
+    """Return MTDEA with a search of the assignment of relations to tasks, which is ours and not the paper's.
+
+    All else is MTDEA's recipe. Raises `UsageError` for the setting that would take the search away.
+    """
+    recipe = load("mtdea", context.dataset, {"reassign": "true", **context.settings})
+    refuse("mtdea-search", recipe, reassign=True)
+    return _model("mtdea-search", context, recipe)
+
+
+def _model(name: str, context: Context, recipe: Recipe) -> DoubleEquivariantModel:
     return DoubleEquivariantModel(
-        f"mtdea-k{recipe.tasks}", context, recipe, lambda sizes: MTDEA(sizes, learn_epsilon=recipe.learn_epsilon)
+        f"{name}-k{recipe.tasks}", context, recipe, lambda sizes: MTDEA(sizes, learn_epsilon=recipe.learn_epsilon)
     )

@@ -112,6 +112,7 @@ def test_the_entry_points_are_those_of_the_package():
         "isdea": "reference_models.isdea:build",
         "isdea-homo": "reference_models.isdea_homo:build",
         "mtdea": "reference_models.mtdea:build",
+        "mtdea-search": "reference_models.mtdea:build_search",
         "nbfnet-homo": "reference_models.nbfnet:build",
         "tally": "reference_models.tally:build",
         "tally-adapted": "reference_models.tally:build_adapted",

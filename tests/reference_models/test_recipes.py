@@ -42,6 +42,10 @@ def test_a_dataset_without_a_table_has_the_defaults():
     assert recipe.load("mtdea", "metafam", {}).learning_rate == 0.005
 
 
+def test_the_papers_model_does_not_search_its_assignment():
+    assert not any(recipe.load("mtdea", name, {}).reassign for name in catalog.names())
+
+
 @pytest.mark.parametrize(
     ("key", "text", "value"),
     [

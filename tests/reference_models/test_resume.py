@@ -35,8 +35,6 @@ QUICK = {
     "tasks": "3",
     "learning_rate": "0.001",
     "positives": "targets",
-    # MetaFam's recipe has the search, which takes longer than all the rest of so small a run.
-    "reassign": "false",
 }
 
 

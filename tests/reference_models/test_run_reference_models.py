@@ -10,7 +10,6 @@ import torch
 from mtbench.results.result import load, verify
 
 QUICK = ("--set", "epochs=2", "--set", "width=4")
-UNSEARCHED = "--set reassign=false"  # MetaFam's recipe has the search, which takes longer than the rest
 
 
 @pytest.fixture
@@ -24,15 +23,16 @@ def command(command, monkeypatch, tmp_path, small):
     [
         ("isdea", "isdea", "zero-shot"),
         ("mtdea", "mtdea-k2", "test-time-adaptation"),
-        (f"mtdea {UNSEARCHED} --set tasks=3 --set adaptation_epochs=0", "mtdea-k3", "zero-shot"),
-        (f"mtdea {UNSEARCHED} --set adjacency=tasks", "mtdea-k2", "test-time-adaptation"),
+        ("reference_models.mtdea:build_search --set tasks=2", "mtdea-search-k2", "test-time-adaptation"),
+        ("mtdea --set tasks=3 --set adaptation_epochs=0", "mtdea-k3", "zero-shot"),
+        ("mtdea --set adjacency=tasks", "mtdea-k2", "test-time-adaptation"),
         (
-            f"mtdea {UNSEARCHED} --set adjacency=pairwise --set assignment=straight-through",
+            "mtdea --set adjacency=pairwise --set assignment=straight-through",
             "mtdea-k2",
             "test-time-adaptation",
         ),
         (
-            f"mtdea {UNSEARCHED} --set positives=graph --set mask=pair --set inverses=false",
+            "mtdea --set positives=graph --set mask=pair --set inverses=false",
             "mtdea-k2",
             "test-time-adaptation",
         ),
@@ -46,6 +46,7 @@ def test_a_model_runs_and_records_what_it_did(command, tmp_path, model, name, re
     info = load(tmp_path / "kept").run
     assert (info.model, info.regime, info.device) == (name, regime, "cpu")
     assert info.hyperparameters["epochs"] == 2
+    assert info.hyperparameters["reassign"] is ("search" in name)
     assert info.environment["torch"] == torch.__version__
     assert verify(tmp_path / "kept").ok
 
@@ -65,6 +66,10 @@ def test_all_protocols_and_vocabularies_of_one_training_verify(command, tmp_path
         ("mtdea --set epochs=few", "error: epochs must be int, not 'few'"),
         ("mtdea --set mask=all", "error: mask must be one of none, pair, triple, not 'all'"),
         ("mtdea --set tasks=0", "error: tasks must be at least 1, not 0"),
+        (
+            "reference_models.mtdea:build_search --set reassign=false",
+            "error: mtdea-search has reassign=true only: for other values run mtdea",
+        ),
         ("isdea --device tpu", "error: --device must be auto, cpu or cuda, not 'tpu'"),
     ],
 )

@@ -26,7 +26,7 @@ from reference_models.training.negatives import Negatives
 
 BUILDERS = {"isdea": isdea.build, "mtdea": mtdea.build}
 # Without MetaFam's search for an assignment, which takes longer than the rest of a small training.
-QUICK = {"epochs": "3", "adaptation_epochs": "2", "width": "6", "reassign": "false"}
+QUICK = {"epochs": "3", "adaptation_epochs": "2", "width": "6"}
 
 
 @pytest.fixture(scope="module")
