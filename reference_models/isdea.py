@@ -74,7 +74,7 @@ def build(context: Context) -> DoubleEquivariantModel:
     recipe = load("isdea", context.dataset, context.settings)
     if recipe.tasks != 1:
         raise UsageError(f"isdea has one task, not {recipe.tasks}: run mtdea with --set tasks={recipe.tasks}")
-    refuse("isdea", recipe, adjacency="others", assignment="hard")
+    refuse("isdea", recipe, statistics="graph", adjacency="others", assignment="hard")
     return DoubleEquivariantModel(
         "isdea", context, recipe, lambda sizes: ISDEA(sizes, learn_epsilon=recipe.learn_epsilon)
     )

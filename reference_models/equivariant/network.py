@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import torch
 from torch import Tensor, nn
-from torch.utils.checkpoint import checkpoint
 
-from reference_models.equivariant.soft import Input
-from reference_models.graphs.graph import Receivers, TypedGraph
+from reference_models.graphs.graph import TypedGraph
 from reference_models.layers.basic import Linear, RowNorm, uniform_
 from reference_models.layers.readings import Reading
-from reference_models.layers.sums import expand
 
 
 @dataclass(frozen=True)
@@ -89,65 +86,6 @@ class TripleNetwork(nn.Module):
         if distances is not None:
             parts += [_pick(self.distances, distances[..., 0]), _pick(self.distances, distances[..., 1])]
         return self.head(torch.cat(parts, dim=-1)).squeeze(-1)  # type: ignore[no-any-return]
-
-
-class EquivariantNetwork(TripleNetwork):
-    """Double-equivariant GIN layers and two linear ones, each followed by batch norm."""
-
-    def __init__(self, architecture: Architecture) -> None:
-        super().__init__(architecture, norms=architecture.gin_layers + 2)
-
-    @abstractmethod
-    def first_layer(self, graph: TypedGraph, attention: Tensor | None) -> Tensor:
-        """Apply the first layer to the constant input: a row per kind of the graph ``(D, d)``, or all ``(N, R, d)``."""
-
-    @abstractmethod
-    def gin_layer(self, index: int, features: Tensor, onto: Receivers, attention: Tensor | None) -> Tensor:
-        """Apply GIN layer ``index`` without norm or activation: ``(N, R, d)`` to ``(M, R, d)`` for M receivers."""
-
-    @abstractmethod
-    def linear_layer(self, index: int, features: Input, attention: Tensor | None) -> Tensor:
-        """Apply linear layer ``index``, which stands after the GIN layers, without norm or activation."""
-
-    def represent(self, graph: TypedGraph, attention: Tensor | None, nodes: Tensor | None = None) -> Input:
-        """Return the representations ``(N, R, d)`` of every node under every relation slot, the last norm pending.
-
-        Batch norm follows every layer; ReLU stands between GIN layers and between linear layers only.
-        Norms and activations are applied where the next layer reads its input, and the first layer, fed
-        with a constant, is computed once per kind of node and slot: all of it only saves time and memory.
-        With ``nodes``, in increasing order, only theirs are returned; not in training, where the batch
-        statistics are those of all nodes.
-        """
-        if nodes is not None and self.training:
-            raise ValueError("batch statistics need all nodes: in training, leave out nodes")
-        layers = self.architecture.gin_layers
-        onto = graph.everyone if nodes is None else graph.onto(nodes)
-        rows = self.first_layer(graph, attention)
-        counts = graph.kinds.counts if rows.dim() == 2 else None
-        rows = self._normed(0, rows, rectified=layers > 1, counts=counts).whole()
-        features = Input(expand(rows, graph) if rows.dim() == 2 else rows)
-        for index in range(1, layers):
-            last = index == layers - 1
-            values = self._gin(index, features.whole(), onto if last else graph.everyone, attention)
-            features = self._normed(index, values, rectified=not last)
-        if layers == 1:
-            features = Input(onto.of(features.values))
-        for index in (layers, layers + 1):
-            values = self.linear_layer(index, features, attention)
-            features = self._normed(index, values, rectified=index == layers)
-        return replace(features, nodes=nodes)
-
-    def _gin(self, index: int, features: Tensor, onto: Receivers, attention: Tensor | None) -> Tensor:
-        if not (self.architecture.checkpointing and torch.is_grad_enabled()):
-            return self.gin_layer(index, features, onto, attention)
-        inputs = (index, features, onto, attention)
-        return checkpoint(self.gin_layer, *inputs, use_reentrant=False, preserve_rng_state=False)  # type: ignore[no-any-return]
-
-    def _normed(self, index: int, values: Tensor, *, rectified: bool, counts: Tensor | None = None) -> Input:
-        norm = self.norms[index]
-        assert isinstance(norm, RowNorm)
-        rows, scale, shift = norm.as_affine(values.view(-1, values.shape[-1]), counts)
-        return Input(rows.view(values.shape), scale, shift, rectified)
 
 
 def _pick(rows: Tensor, places: Tensor) -> Tensor:

@@ -9,20 +9,22 @@ c = R - 1, T_k = sum over r of alpha[r, k] X_r, S_rk = (T_k - a X_r) / c.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from reference_models.equivariant.second import soft_gin_of_kinds
 from reference_models.equivariant.weighted import join, soft_gin_by_task
 from reference_models.graphs.graph import Receivers, TypedGraph
+from reference_models.graphs.kinds import kinds
 from reference_models.layers.basic import Perceptron, uniform_
 from reference_models.layers.blocks import Block, Products, blockwise, node_blocks
 from reference_models.layers.readings import Reading, Shares, spread
 from reference_models.layers.rows import Rows, factor_of, fork, times
-from reference_models.layers.sums import aggregate, aggregate_pairs
+from reference_models.layers.sums import aggregate, aggregate_pairs, expand
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,6 +97,14 @@ class SoftGIN(nn.Module):
         maps = soft_maps(self, attention.shape[1])
         return soft_gin(features, onto, attention, maps, self.positions, self.epsilon, self.reading)
 
+    def of_kinds(self, rows: Tensor, graph: TypedGraph, onto: Receivers, attention: Tensor) -> Tensor:
+        """Map features that are a row per kind of the graph, ``(D, width_in)``, to ``(M, R, width)``."""
+        found = kinds(graph)
+        if self.reading.adjacency != "others" or self.epsilon is not None:
+            return self(expand(rows, found), onto, attention)  # type: ignore[no-any-return]
+        maps = soft_maps(self, attention.shape[1])
+        return soft_gin_of_kinds(rows, found, onto, attention, maps, self.positions, self.reading)
+
     def of_constant(self, graph: TypedGraph, attention: Tensor) -> Tensor:
         """Return the layer of the constant input 1 of width 1: ``(D, width)``, a row per kind of the graph.
 
@@ -158,18 +168,18 @@ def _soft_gin_by_union(
         reach = factor_of(near, 1) + degrees
         first, own_at = fork(times(near, 0, x), keys)
         rest, rest_at = fork(times(near, 1, x) + ax, keys)
-        hidden = rows.hidden(first, rest, reached, _apart(reach, positions), shares)
+        usual = rows(first, rest, reached, _apart(reach, positions), shares)
         if not len(keys):
-            return rows.products(hidden, shares)
+            return usual
         nodes = keys // len(attention)
-        special = rows.hidden(
+        special = rows(
             (own_at + own).unsqueeze(1),
             (rest_at - own).unsqueeze(1),
             reached.index_select(0, nodes) - own_sums,
             _apart(reach.index_select(0, nodes) - pair_degrees, positions),
             shares.at(slots),
         )
-        return rows.products(hidden, shares, keys, special)
+        return replace(usual, places=keys, apart=special)
 
     parts = [onto.of(features), everything, reached, own, own_sums, onto.degrees, pairs.degrees]
     return blockwise(block, blocks, parts, [attention, positions, near, *maps])
@@ -202,19 +212,19 @@ def _soft_gin_by_pair(
         rows, shares = Rows(maps), Shares.of(attention, reading)
         first, own_at = fork(times(near, 0, x), keys)
         rest, rest_at = fork(times(near, 1, x), keys)
-        hidden = rows.hidden(first, rest, reached, apart, shares)
+        usual = rows(first, rest, reached, apart, shares)
         if not len(keys):
-            return rows.products(hidden, shares)
+            return usual
         nodes, pair = keys // len(attention), shares.at(slots)
         share = pair.attention.transpose(1, 2)
-        special = rows.hidden(
+        special = rows(
             (own_at + own).unsqueeze(1),
             rest_at.unsqueeze(1),
             reached.index_select(0, nodes),
             apart.index_select(0, nodes) - share * (own.unsqueeze(1) + _apart(pair_degrees, positions)),
             pair,
         )
-        return rows.products(hidden, shares, keys, special)
+        return replace(usual, places=keys, apart=special)
 
     parts = [onto.of(features), reached, apart, own, pairs.degrees]
     return blockwise(block, blocks, parts, [attention, positions, near, *maps])
@@ -232,9 +242,9 @@ def soft_gin_of_constant(
 
     The contexts are summed over all other relations' edges; see `SoftGIN.of_constant`.
     """
-    kinds, chosen = graph.kinds, reading or Reading()
+    found, chosen = kinds(graph), reading or Reading()
     near = None if epsilon is None else 1 + epsilon
-    blocks = [(rows,) * 3 for rows in node_blocks(len(kinds.slots), maps[0].shape[0], kinds.slots.device)]
+    blocks = [(rows,) * 3 for rows in node_blocks(len(found.slots), maps[0].shape[0], found.slots.device)]
 
     def block(index: int, *tensors: Any) -> Products:
         own, degrees, slots, attention, positions, near, *maps = tensors
@@ -243,7 +253,7 @@ def soft_gin_of_constant(
         shares = Shares.of(attention, chosen).at(slots)
         return Rows(maps)((factor_of(near, 0) + own).view(-1, 1, 1), reach, reached, apart, shares)
 
-    parts = [kinds.own, kinds.degrees, kinds.slots]
+    parts = [found.own, found.degrees, found.slots]
     return blockwise(block, blocks, parts, [attention, positions, near, *maps]).squeeze(1)
 
 
@@ -253,11 +263,11 @@ def _apart(reach: Tensor, positions: Tensor) -> Tensor:
 
 
 def _pair_blocks(
-    onto: Receivers, slots: int, width: int, kinds: str
+    onto: Receivers, slots: int, width: int, letters: str
 ) -> tuple[list[Block], list[tuple[Tensor, Tensor]]]:
     """Return the slices of the parts per block, and its pairs: key within the block, and slot.
 
-    ``kinds`` has a letter for each part: ``n`` where it has a row per node, ``p`` where it has one per pair.
+    ``letters`` has one for each part: ``n`` where it has a row per node, ``p`` where it has one per pair.
     """
     keys = onto.pairs.keys
     nodes = node_blocks(onto.number, slots * width, keys.device)
@@ -265,7 +275,7 @@ def _pair_blocks(
     ends = torch.searchsorted(keys, borders).tolist()
     pairs = [slice(start, end) for start, end in pairwise(ends)]
     blocks: list[Block] = [
-        tuple(rows if kind == "n" else part for kind in kinds) for rows, part in zip(nodes, pairs, strict=True)
+        tuple(rows if letter == "n" else part for letter in letters) for rows, part in zip(nodes, pairs, strict=True)
     ]
     local = [(keys[part] - rows.start * slots, onto.pairs.slots[part]) for rows, part in zip(nodes, pairs, strict=True)]
     return blocks, local

@@ -64,26 +64,6 @@ class TypedGraph:
     def _reaching(self, nodes: Tensor | None, heads: Tensor, slots: Tensor, tails: Tensor) -> Receivers:
         return Receivers(nodes, heads, slots, tails, self.num_nodes, self.num_slots, self.dtype)
 
-    @cached_property
-    def kinds(self) -> Kinds:
-        """The kinds of a node and a slot that a first layer can tell apart."""
-        pairs = self.everyone.pairs
-        values, level = torch.unique(self.everyone.degrees, return_inverse=True)
-        places = level[pairs.nodes] * self.num_slots + pairs.slots
-        usual = torch.bincount(level, minlength=len(values)).repeat_interleave(self.num_slots)
-        usual = usual - torch.bincount(places, minlength=len(usual))
-        every_slot = torch.arange(self.num_slots, device=self.heads.device).repeat(len(values))
-        nodes = torch.arange(self.num_nodes, device=self.heads.device)
-        return Kinds(
-            level=level,
-            places=places,
-            slots=torch.cat([every_slot, pairs.slots]),
-            degrees=torch.cat([values.repeat_interleave(self.num_slots), self.everyone.degrees[pairs.nodes]]),
-            own=torch.cat([values.new_zeros(len(usual)), pairs.degrees]),
-            counts=torch.cat([usual.to(self.dtype), torch.ones_like(pairs.degrees)]),
-            of_level=Operator.from_edges(level, nodes, (len(values), self.num_nodes), self.dtype),
-        )
-
 
 @dataclass(frozen=True, eq=False)
 class Receivers:
@@ -159,26 +139,6 @@ class Pairs:
     sources: Tensor
     from_sources: Operator
     from_nodes: Operator
-
-
-@dataclass(frozen=True, eq=False)
-class Kinds:
-    """The D kinds of a node v and a slot r that a layer fed with constants can tell apart.
-
-    Such a layer sees how many edges reach v and how many of them have type r. The first L * R kinds,
-    one per level (a number of in-edges that occurs) and slot, are those without an in-edge of the slot;
-    then comes one per pair of the graph. ``level`` is ``(N,)``; ``places`` ``(P,)`` is the kind each pair
-    would have without its in-edges; ``slots``, ``degrees``, ``own`` (in-edges of the slot) and ``counts``
-    (how many pairs of a node and a slot are of the kind) are ``(D,)``; ``of_level`` ``(L, N)`` sums nodes.
-    """
-
-    level: Tensor
-    places: Tensor
-    slots: Tensor
-    degrees: Tensor
-    own: Tensor
-    counts: Tensor
-    of_level: Operator
 
 
 def typed_graph(split: Split, *, inverses: bool, device: torch.device) -> TypedGraph:

@@ -33,7 +33,7 @@ class Reached:
     num_slots: int
 
     @classmethod
-    def of(cls, keys: Tensor, num_nodes: int, num_slots: int, dtype: torch.dtype) -> Reached:
+    def index(cls, keys: Tensor, num_nodes: int, num_slots: int, dtype: torch.dtype) -> Reached:
         """Index pairs, which are in increasing order."""
         nodes = keys // num_slots
         pairs = torch.arange(len(keys), device=keys.device)
@@ -55,6 +55,14 @@ class Reached:
         """Return the sum of a table ``(N + P, d)`` over all slots of every node, ``(N, d)``."""
         usual, pairs = table.tensor_split([len(self.usual)])
         return self.usual[:, None] * usual + self.of_nodes @ pairs
+
+    def of(self, nodes: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the place of every node ``(i,)`` as often as it has pairs, and the numbers of those pairs."""
+        starts = torch.searchsorted(self.nodes, torch.arange(len(self.usual) + 1, device=nodes.device))
+        counts = starts.diff()[nodes]
+        place = torch.repeat_interleave(torch.arange(len(nodes), device=nodes.device), counts)
+        first = starts[nodes] - (counts.cumsum(0) - counts)
+        return place, first[place] + torch.arange(len(place), device=nodes.device)
 
     def rows(self, nodes: Tensor, slots: Tensor) -> Tensor:
         """Return the rows of nodes and slots ``(*,)``: N plus the number of the pair, or the node's default."""
@@ -114,13 +122,13 @@ class Patterns:
         nodes, slots, device = graph.num_nodes, graph.num_slots, graph.heads.device
         edges = torch.arange(len(graph.heads), device=device)
         first, places = torch.unique(graph.tails * slots + graph.slots, return_inverse=True)
-        reached = [Reached.of(first, nodes, slots, graph.dtype)]
+        reached = [Reached.index(first, nodes, slots, graph.dtype)]
         linked = []
         for _ in range(1, layers):
             before = reached[-1]
-            edge, pair = _pairs_of_heads(graph.heads, before, nodes)
+            edge, pair = before.of(graph.heads)
             keys = graph.tails[edge] * slots + before.keys[pair] % slots
-            after = Reached.of(torch.unique(torch.cat([before.keys, keys])), nodes, slots, graph.dtype)
+            after = Reached.index(torch.unique(torch.cat([before.keys, keys])), nodes, slots, graph.dtype)
             own = torch.searchsorted(after.keys, graph.tails * slots + graph.slots)
             linked.append(
                 (
@@ -147,15 +155,6 @@ class Patterns:
             for before, after, (rows, *patterns) in zip(self.layers, self.layers[1:], self.linked, strict=False)
         )
         return Reach(self.layers, degrees, own, tuple(links))
-
-
-def _pairs_of_heads(heads: Tensor, reached: Reached, nodes: int) -> tuple[Tensor, Tensor]:
-    """Return every edge ``(i,)`` as often as its head has pairs, and those pairs ``(i,)``."""
-    starts = torch.searchsorted(reached.nodes, torch.arange(nodes + 1, device=heads.device))
-    counts = starts.diff()[heads]
-    edge = torch.repeat_interleave(torch.arange(len(heads), device=heads.device), counts)
-    first = starts[heads] - (counts.cumsum(0) - counts)
-    return edge, first[edge] + torch.arange(len(edge), device=heads.device)
 
 
 def reach(graph: TypedGraph, layers: int) -> Reach:

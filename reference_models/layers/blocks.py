@@ -31,15 +31,15 @@ class Products:
     What a block ends with is kept as its factors, because their gradients do not need the result: the backward
     pass does not compute it again. With a weight per slot, ``(s, b, a)``, rows are ``(m, s, a)``. ``base`` is
     ``(b,)``, as the result, ``(*, b)``, or, with the task of every slot in ``tasks`` ``(s,)``, a row per task,
-    ``(m, K, b)``. At ``places``, counted over all axes but the last, ``apart`` has other rows ``(P, a)`` for each
-    factor; then ``base`` is ``(b,)`` and weights are for all slots.
+    ``(m, K, b)``. At ``places`` ``(P,)``, counted over all axes but the last, the result is that of ``apart`` instead,
+    ``(P, b)``.
     """
 
     base: Tensor
     factors: Sequence[tuple[Tensor, Tensor]] = ()
     tasks: Tensor | None = None
     places: Tensor | None = None
-    apart: Sequence[Tensor] = ()
+    apart: Products | None = None
 
     def shape(self) -> tuple[int, ...]:
         """Return the shape of the result."""
@@ -59,22 +59,25 @@ class Products:
                 out.transpose(0, 1).baddbmm_(rows.transpose(0, 1), weight.transpose(1, 2))
             else:
                 out.flatten(0, -2).addmm_(rows.flatten(0, -2), weight.T)
-        if self.places is not None:
-            weights = [weight for _, weight in self.factors]
-            found = sum(some @ weight.T for some, weight in zip(self.apart, weights, strict=True))
-            out.flatten(0, -2)[self.places] = self.base + found
+        if self.apart is not None:
+            found = out.new_empty(self.apart.shape())
+            self.apart.write(found)
+            out.flatten(0, -2)[self.places] = found.flatten(0, -2)
 
     def gradients(self, gradient: Tensor) -> list[tuple[Tensor, Tensor]]:
         """Return base, rows and weights, where they need one, with their gradient, given that of the result."""
-        found = [(self.base, self._of_base(gradient))] if self.base.requires_grad else []
-        there = None if self.places is None else gradient.flatten(0, -2)[self.places]
-        for index, (rows, weight) in enumerate(self.factors):
+        found = []
+        if self.apart is not None:
+            found = self.apart.gradients(gradient.flatten(0, -2)[self.places].view(self.apart.shape()))
+            gradient = gradient.clone()
+            gradient.flatten(0, -2)[self.places] = 0
+        if self.base.requires_grad:
+            found.append((self.base, self._of_base(gradient)))
+        for rows, weight in self.factors:
             if rows.requires_grad:
-                found.append((rows, self._of_rows(gradient, weight)))
+                found.append((rows, _of_rows(gradient, weight)))
             if weight.requires_grad:
-                found.append((weight, self._of_weight(gradient, there, index)))
-            if there is not None and self.apart[index].requires_grad:
-                found.append((self.apart[index], there @ weight))
+                found.append((weight, _of_weight(gradient, rows, weight)))
         return found
 
     def _of_base(self, gradient: Tensor) -> Tensor:
@@ -82,23 +85,17 @@ class Products:
             return gradient.sum_to_size(self.base.shape)
         return torch.zeros_like(self.base).index_add_(1, self.tasks, gradient)
 
-    def _of_rows(self, gradient: Tensor, weight: Tensor) -> Tensor:
-        if weight.dim() == 3:
-            return torch.bmm(gradient.transpose(0, 1), weight).transpose(0, 1)
-        found = gradient @ weight
-        if self.places is not None:
-            found.flatten(0, -2)[self.places] = 0
-        return found
 
-    def _of_weight(self, gradient: Tensor, there: Tensor | None, index: int) -> Tensor:
-        rows, weight = self.factors[index]
-        if weight.dim() == 3:
-            return torch.bmm(gradient.permute(1, 2, 0), rows.transpose(0, 1))
-        gradient, rows = gradient.flatten(0, -2), rows.flatten(0, -2)
-        found = gradient.T @ rows
-        if there is not None:
-            found.addmm_(there.T, self.apart[index] - rows[self.places])
-        return found
+def _of_rows(gradient: Tensor, weight: Tensor) -> Tensor:
+    if weight.dim() == 3:
+        return torch.bmm(gradient.transpose(0, 1), weight).transpose(0, 1)
+    return gradient @ weight
+
+
+def _of_weight(gradient: Tensor, rows: Tensor, weight: Tensor) -> Tensor:
+    if weight.dim() == 3:
+        return torch.bmm(gradient.permute(1, 2, 0), rows.transpose(0, 1))
+    return gradient.flatten(0, -2).T @ rows.flatten(0, -2)
 
 
 Function: TypeAlias = Callable[..., Products]

@@ -21,50 +21,63 @@ class Rows:
         self.other = other[0] if other else None
 
     def __call__(self, own: Tensor, rest: Tensor, reached: Tensor, apart: Tensor, shares: Shares) -> Products:
-        """Map own and rest ``(m, s, d)``, reached and apart ``(m, K, d)`` to ``(m, s, width)``; see `hidden`."""
-        return self.products(self.hidden(own, rest, reached, apart, shares), shares)
+        """Map own and rest ``(m, s, d)``, reached and apart ``(m, K, d)`` to ``(m, s, width)``.
 
-    def hidden(self, own: Tensor, rest: Tensor, reached: Tensor, apart: Tensor, shares: Shares) -> list[Tensor]:
-        """Return what the second maps of L1, L2 and, where there are other tasks, L3 take, each ``(m, s, width)``.
-
-        ``own`` is what L1 sees, the others make up what L2 and L3 see: ``apart`` plus the shares' factor
-        times (``reached`` - alpha ``rest``). In a GIN layer these are sums of p_k, T_k and X_r over a node
-        and the edges that reach it.
+        ``own`` is what L1 sees; see `hidden` for the others.
         """
+        return self.products([self.mine(own), *self.hidden(self.passed(rest), reached, apart, shares)], shares)
+
+    def mine(self, own: Tensor) -> Tensor:
+        """Return what the second map of L1 takes."""
         first, bias, _, _ = self.own
-        found, factor = [linear(own, first, bias).relu_()], shares.factor
+        return linear(own, first, bias).relu_()
+
+    def passed(self, rest: Tensor) -> list[Tensor]:
+        """Return ``rest`` through the first maps of L2 and, where there are other tasks, L3, without their biases."""
+        return [rest @ maps[0].T for maps in (self.same, self.other) if maps is not None]
+
+    def hidden(self, passed: Sequence[Tensor], reached: Tensor, apart: Tensor, shares: Shares) -> list[Tensor]:
+        """Return what the second maps of L2 and, where there are other tasks, L3 take, each ``(m, s, width)``.
+
+        L2 and L3 see ``apart`` plus the shares' factor times (``reached`` - alpha rest), of which ``passed`` is what
+        `passed` makes of the rest. In a GIN layer these are sums of p_k, T_k and X_r over a node and the edges that
+        reach it.
+        """
+        factor = shares.factor
         base, scaled, factors = apart, None, None
         if isinstance(factor, float):
             base = torch.add(apart, reached, alpha=factor)
         else:
             scaled, factors = reached, factor
         first, bias, _, _ = self.same
-        contexts, within, passed = base @ first.T + bias, _mapped(scaled, first), rest @ first.T
+        contexts, within = base @ first.T + bias, _mapped(scaled, first)
         if shares.same is None:
             contexts = _at(contexts, shares.assigned)
             if within is not None and factors is not None:
                 contexts = contexts + _at(within, shares.assigned) * factors.take_along_dim(shares.assigned, 2)
-            hidden = plus_share(contexts, passed, shares.own.take_along_dim(shares.assigned, 2)).relu_()
+            hidden = plus_share(contexts, passed[0], shares.own.take_along_dim(shares.assigned, 2)).relu_()
         else:
-            hidden = over_tasks(contexts, passed, shares.own, shares.same, within, factors)
-        found.append(hidden)
+            hidden = over_tasks(contexts, passed[0], shares.own, shares.same, within, factors)
+        found = [hidden]
         if self.other is not None:
             first, bias, _, _ = self.other
-            contexts, within, passed = base @ first.T + bias, _mapped(scaled, first), rest @ first.T
-            found.append(over_tasks(contexts, passed, shares.own, shares.others(), within, factors))
+            contexts, within = base @ first.T + bias, _mapped(scaled, first)
+            found.append(over_tasks(contexts, passed[1], shares.own, shares.others(), within, factors))
         return found
 
-    def products(
-        self, hidden: Sequence[Tensor], shares: Shares, places: Tensor | None = None, apart: Sequence[Tensor] = ()
-    ) -> Products:
-        """Return the second maps, with their biases, of what `hidden` found; of ``apart`` at ``places``, if any."""
-        total, weights = self.own[3] + self.same[3], [self.own[2], self.same[2]]
-        if self.other is not None:
-            total = total + (shares.attention.shape[2] - 1) * self.other[3]
-            weights.append(self.other[2])
-        return Products(
-            total, list(zip(hidden, weights, strict=True)), places=places, apart=[rows.squeeze(1) for rows in apart]
-        )
+    def products(self, hidden: Sequence[Tensor], shares: Shares) -> Products:
+        """Return the second maps, with their biases, of what `mine` and `hidden` found."""
+        return Products(self.biases(shares), self.factors(hidden))
+
+    def factors(self, hidden: Sequence[Tensor]) -> list[tuple[Tensor, Tensor]]:
+        """Return hidden rows, the last ones of L1, L2 and L3 at least, with the weights of their second maps."""
+        weights = [self.own[2], self.same[2], *([] if self.other is None else [self.other[2]])]
+        return list(zip(hidden, weights[-len(hidden) :], strict=True))
+
+    def biases(self, shares: Shares) -> Tensor:
+        """Return the biases of the second maps, added up."""
+        total: Tensor = self.own[3] + self.same[3]
+        return total if self.other is None else total + (shares.attention.shape[2] - 1) * self.other[3]
 
 
 def _mapped(scaled: Tensor | None, first: Tensor) -> Tensor | None:

@@ -7,7 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from reference_models.graphs.graph import Receivers, TypedGraph
+from reference_models.graphs.graph import Receivers
+from reference_models.graphs.kinds import Kinds
 from reference_models.layers.blocks import node_blocks
 from reference_models.layers.rows import take
 
@@ -77,28 +78,25 @@ class _TaskSums(torch.autograd.Function):
         return of_features, of_attention
 
 
-def expand(rows: Tensor, graph: TypedGraph) -> Tensor:
-    """Return features ``(N, R, d)`` for every node and slot from one row per kind of the graph, ``(D, d)``."""
-    return _Expand.apply(rows, graph)  # type: ignore[no-any-return, no-untyped-call]
+def expand(rows: Tensor, kinds: Kinds) -> Tensor:
+    """Return features ``(N, R, d)`` for every node and slot from one row per kind of a graph, ``(D, d)``."""
+    return _Expand.apply(rows, kinds)  # type: ignore[no-any-return, no-untyped-call]
 
 
 class _Expand(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, rows: Tensor, graph: TypedGraph) -> Tensor:
-        ctx.graph = graph
-        kinds = graph.kinds
+    def forward(ctx: Any, rows: Tensor, kinds: Kinds) -> Tensor:
+        ctx.kinds = kinds
         usual = len(rows) - len(kinds.places)
-        base = rows[:usual].reshape(usual // graph.num_slots, -1)
-        out = base.index_select(0, kinds.level).view(-1, rows.shape[1])
-        out[graph.everyone.pairs.keys] = rows[usual:]
-        return out.view(graph.num_nodes, graph.num_slots, -1)
+        out = rows[:usual].reshape(kinds.levels, -1).index_select(0, kinds.level).view(-1, rows.shape[1])
+        out[kinds.pairs.keys] = rows[usual:]
+        return out.view(*kinds.pairs.shape, -1)
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
-        graph, width = ctx.graph, gradient.shape[-1]
-        kinds = graph.kinds
-        base = kinds.of_level.matrix @ gradient.reshape(graph.num_nodes, -1)
-        apart = gradient.reshape(-1, width)[graph.everyone.pairs.keys]
+        kinds, width = ctx.kinds, gradient.shape[-1]
+        base = kinds.of_level.matrix @ gradient.reshape(len(gradient), -1)
+        apart = gradient.reshape(-1, width)[kinds.pairs.keys]
         usual = base.view(-1, width).index_add_(0, kinds.places, apart, alpha=-1)
         return torch.cat([usual, apart]), None
 

@@ -62,9 +62,9 @@ def prepare(stage: Stage, recipe: Recipe, numbers: IntArray, negatives: Negative
 def task_loss(network: TripleNetwork, logits: Tensor | None, batch: Batch, recipe: Recipe) -> Tensor:
     """Return the dual-sampling loss of a batch under the task logits w ``(R, K)``."""
     attention = None if logits is None else torch.softmax(logits, dim=1)
-    nodes = None if network.training else torch.unique(batch.triples[..., [HEAD, TAIL]])
-    if nodes is not None and 2 * len(nodes) > batch.graph.num_nodes:
-        nodes = None  # then leaving nodes out costs more than it saves
+    nodes = None
+    if not network.training or recipe.statistics == "batch":
+        nodes = torch.unique(batch.triples[..., [HEAD, TAIL]])
     scores = network.score(network.represent(batch.graph, attention, nodes), batch.triples, batch.distances)
     tails, relations = scores[:, 1 : 1 + recipe.tail_negatives], scores[:, 1 + recipe.tail_negatives :]
     return dual_sampling(scores[:, 0], tails, relations, recipe.loss)

@@ -17,6 +17,7 @@ from reference_models.layers.readings import ADJACENCIES, ASSIGNMENTS, MEANS, Re
 RECIPES = ("default", "fast")
 CHOICES = {
     "slots": ("all", "present"),
+    "statistics": ("graph", "batch"),
     "positives": ("graph", "targets"),
     "mask": ("none", "pair", "triple"),
     "loss": ("paper", "joint"),
@@ -91,7 +92,8 @@ class Recipe(Hyperparameters):
     """All hyper-parameters of a double-equivariant model.
 
     ``slots`` says which relation slots the network has (`graphs.slots`): ``all`` of the dictionary, or those that
-    are ``present`` and one for all empty ones.
+    are ``present`` and one for all empty ones. ``statistics`` says whose rows batch norm is over behind the first
+    layer: all nodes of the ``graph``, or those that are scored in a ``batch``, and then no others are computed.
     ``positives`` says which triples are trained on (`docs/models.md`, Positives): ``graph``, every observable
     triple, masked out of the graph while it is a positive; or ``targets``, the missing triples of the
     training graph, of which ``holdout`` (a share, whole connected components at a time) is kept for
@@ -110,6 +112,7 @@ class Recipe(Hyperparameters):
     hops: int
     inverses: bool
     slots: str
+    statistics: str
     learn_epsilon: bool
     adjacency: str
     mean: str

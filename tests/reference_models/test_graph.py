@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from mtbench.data.splits import Split
 from reference_models.graphs.graph import typed_graph
+from reference_models.graphs.kinds import kinds
 from reference_models.graphs.reach import reach
 from reference_models.layers.sums import expand
 
@@ -74,14 +75,14 @@ def test_where_edges_are_hidden_the_patterns_of_the_whole_graph_count_what_is_le
 def test_kinds_tell_apart_what_degrees_tell_apart(seed, nodes, slots, edges):
     graph = literal.random_graph(seed, nodes=nodes, slots=slots, edges=edges)
     typed = literal.dense(graph).sum(dim=2).T
-    kinds = graph.kinds
-    rows = torch.stack([kinds.slots.double(), kinds.degrees, kinds.own], dim=1)
+    found_kinds = kinds(graph)
+    rows = torch.stack([found_kinds.slots.double(), found_kinds.degrees, found_kinds.own], dim=1)
     places = torch.arange(len(rows), dtype=torch.float64).unsqueeze(1)
-    found = expand(torch.cat([rows, places], dim=1), graph)
+    found = expand(torch.cat([rows, places], dim=1), found_kinds)
     slot = torch.arange(slots, dtype=torch.float64).expand(nodes, slots)
     expected = torch.stack([slot, typed.sum(dim=1, keepdim=True).expand(nodes, slots), typed], dim=2)
     torch.testing.assert_close(found[..., :3], expected)
-    assert kinds.counts.tolist() == torch.bincount(found[..., 3].flatten().long(), minlength=len(rows)).tolist()
+    assert found_kinds.counts.tolist() == torch.bincount(found[..., 3].flatten().long(), minlength=len(rows)).tolist()
 
 
 def test_dropped_edges_are_gone_and_the_rest_keeps_its_order():

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from reference_models.equivariant.linear import SoftLinear, SoftPerceptron
 from reference_models.equivariant.mean import EquivariantGIN, EquivariantLinear, EquivariantPerceptron, Table
 from reference_models.equivariant.soft import Input, SoftGIN
+from reference_models.graphs.kinds import kinds
 from reference_models.graphs.reach import reach
 from reference_models.layers import blocks
 from reference_models.layers.basic import RowNorm
@@ -81,8 +82,8 @@ def test_the_equivariant_gin_is_its_formula(graph, width, seed, learn_epsilon, m
 
 @cases
 @given(graphs(), seeds, nodewise, st.sampled_from(MEANS))
-def test_an_equivariant_layer_without_neighbours_is_its_formula(graph, seed, kinds, mean):
-    layer, reached = scrambled(kinds[0](WIDTH, mean), seed), reach(graph, 1).layers[0]
+def test_an_equivariant_layer_without_neighbours_is_its_formula(graph, seed, types, mean):
+    layer, reached = scrambled(types[0](WIDTH, mean), seed), reach(graph, 1).layers[0]
     table = tables(reached, WIDTH, seed)
     found = Table(layer(table, reached), reached).whole()
     expected = literal.equivariant_nodewise(layer, Table(table, reached).whole())
@@ -118,8 +119,8 @@ def test_the_soft_gin_is_its_formula_with_an_epsilon_too(graph, width, tasks, se
 @pytest.mark.parametrize("mean", MEANS)
 @settings(max_examples=8, deadline=None, derandomize=True)
 @given(graphs(), st.integers(1, 4), seeds, nodewise)
-def test_a_soft_layer_without_neighbours_is_its_formula_in_every_reading(mean, assignment, graph, tasks, seed, kinds):
-    layer = scrambled(kinds[1](WIDTH, tasks, Reading(mean=mean, assignment=assignment)), seed)
+def test_a_soft_layer_without_neighbours_is_its_formula_in_every_reading(mean, assignment, graph, tasks, seed, types):
+    layer = scrambled(types[1](WIDTH, tasks, Reading(mean=mean, assignment=assignment)), seed)
     features, logits = inputs(graph, WIDTH, tasks, seed)
     attention = torch.softmax(logits, dim=1)
     expected = literal.soft_nodewise(layer, features, attention)
@@ -136,7 +137,7 @@ def test_of_a_constant_the_first_layer_needs_one_row_per_kind(graph, tasks, seed
     expected = literal.soft_gin(soft, ones, graph, attention)
     found = soft.of_constant(graph, attention)
     assert found.dim() == (2 if reading.adjacency == "others" else 3)
-    found = expand(found, graph) if found.dim() == 2 else found
+    found = expand(found, kinds(graph)) if found.dim() == 2 else found
     assert_equal_with_gradients(found, expected, [logits, *soft.parameters()])
     hard = scrambled(EquivariantGIN(1, WIDTH, learn_epsilon=True, mean=reading.mean), seed)
     expected, reached = literal.equivariant_gin(hard, ones, graph), reach(graph, 1)

@@ -178,14 +178,15 @@ def test_nothing_with_an_axis_for_tasks_and_one_for_relations_is_kept_for_the_ba
 
 
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
-def test_with_checkpointing_a_layer_is_computed_twice_and_the_gradients_are_the_same(adjacency):
+def test_with_checkpointing_a_layer_is_computed_twice_and_the_gradients_are_the_same(adjacency, monkeypatch):
     graph = literal.random_graph(4, nodes=7, slots=4, edges=25)
     sizes = Architecture(width=4, gin_layers=3, tasks=2, hops=0, reading=Reading(adjacency))
     found, calls = [], []
+    for name in ("forward", "of_kinds"):
+        apply = getattr(SoftGIN, name)
+        monkeypatch.setattr(SoftGIN, name, lambda *inputs, apply=apply: calls.append(1) or apply(*inputs))
     for checkpointing in (False, True):
         network = scrambled_network(MTDEA(replace(sizes, checkpointing=checkpointing))).train()
-        for layer in network.layers[1:3]:
-            layer.register_forward_pre_hook(lambda *_: calls.append(1))
         logits = logits_for(graph, 2)
         loss = scores_of(network, graph, logits, all_triples(graph)).square().sum()
         found.append(torch.autograd.grad(loss, [logits, *network.parameters()]))
