@@ -216,7 +216,7 @@ def test_settings_reach_the_layers():
     assert layers[0].reading == layers[-1].reading == Reading("tasks", "sum", "soft")
     assert layers[0].epsilon.requires_grad
     assert layers[-1].own.second.weight.shape == (32, 32)
-    assert isdea.build(context(mean="sum")).network.layers[-1].reading.mean == "sum"
+    assert isdea.build(context(mean="sum")).network.layers[-1].mean == "sum"
 
 
 @pytest.mark.parametrize("decayed", [True, False])
