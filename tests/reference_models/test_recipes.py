@@ -32,14 +32,26 @@ def test_every_recipe_loads_for_every_dataset_with_values_of_the_declared_types(
     loaded = recipe.read(kind, model, dataset, {})
     for declared in fields(kind):
         assert type(getattr(loaded, declared.name)) is KINDS[declared.type], declared.name
-    assert loaded.as_parameters() == asdict(loaded)
+    assert loaded.as_parameters() == {key: value for key, value in asdict(loaded).items() if key != "recipe"}
     assert recipe.read(kind, model, f"{dataset}[seed=3]", {}) == loaded
+
+
+def test_a_recipe_of_another_name_is_laid_over_the_default_one_and_is_named():
+    plain, fast = recipe.load("mtdea", "fbnell", {}), recipe.load("mtdea", "fbnell", {"recipe": "fast"})
+    assert (plain.recipe, fast.recipe) == ("default", "fast")
+    assert (fast.slots, fast.statistics, fast.width) == ("present", "batch", plain.width)
+    assert fast.epochs != recipe.load("mtdea", "wikitopics-mt1/health", {"recipe": "fast"}).epochs
+    assert fast.as_parameters()["recipe"] == "fast"
+    assert recipe.load("mtdea", "fbnell", {"recipe": "fast", "epochs": "5"}).epochs == 5
+    for model, name in (("mtdea", "quick"), ("tally", "fast")):
+        with pytest.raises(UnknownNameError, match=f"unknown recipe '{name}'"):
+            recipe.read(RECIPES.get(model, Recipe), model, "fbnell", {"recipe": name})
 
 
 def test_a_dataset_without_a_table_has_the_defaults():
     assert recipe.load("mtdea", "somebody's own", {}).epochs == 10
     assert recipe.load("mtdea", "somebody's own", {}).learning_rate == 0.001
-    assert recipe.load("mtdea", "metafam", {}).learning_rate == 0.005
+    assert recipe.load("mtdea", "metafam", {}).epochs == 50
 
 
 def test_the_papers_model_does_not_search_its_assignment():

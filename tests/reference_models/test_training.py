@@ -258,7 +258,7 @@ def test_held_out_targets_are_never_trained_on_and_all_others_are(data, monkeypa
         return score(network, features, triples, distances)
 
     monkeypatch.setattr(TripleNetwork, "score", record)
-    trained(data, name, positives="targets", holdout="0.3", epochs="1", seed=1)
+    trained(data, name, positives="targets", holdout="0.3", epochs="1", inverses="false", seed=1)
     expected = data.valid.targets[~hold_out(data.valid, 0.3, 1)]
     assert 0 < len(expected) < len(data.valid.targets)
     assert sorted(np.concatenate(seen).tolist()) == sorted(expected.tolist())
