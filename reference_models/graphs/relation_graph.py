@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import accumulate
 
 import numpy as np
 import torch
@@ -14,31 +15,84 @@ from reference_models.graphs.graph import inverted
 
 
 @dataclass(frozen=True, eq=False)
+class Ends:
+    """One end of every edge: ``places`` ``(e,)`` are rows of a table, and edges ``order[starts[i]:starts[i + 1]]`` at i."""
+
+    places: Tensor
+    order: Tensor
+    starts: Tensor
+
+    @classmethod
+    def of(cls, places: Tensor, rows: int) -> Ends:
+        """Group edges by their places below ``rows``."""
+        ordered, order = torch.sort(places, stable=True)
+        return cls(places, order, torch.searchsorted(ordered, torch.arange(rows + 1, device=places.device)))
+
+    @property
+    def rows(self) -> int:
+        """How many rows the table has, those at no edge's end included."""
+        return len(self.starts) - 1
+
+
+@dataclass(frozen=True, eq=False)
+class Edges:
+    """Edges in the order of their receivers, ``ends[0]``; ``joined`` ``(e, ends)`` are places in all tables as one."""
+
+    ends: tuple[Ends, ...]
+    joined: Tensor
+
+    @classmethod
+    def of(cls, *ends: tuple[Tensor, int]) -> Edges:
+        """Sort edges by receiver, each end given by its places and the number of rows there are."""
+        order = torch.argsort(ends[0][0], stable=True)
+        found = tuple(Ends.of(places[order], rows) for places, rows in ends)
+        below = [0, *accumulate(end.rows for end in found[:-1])]
+        return cls(found, torch.stack([end.places + rows for end, rows in zip(found, below, strict=True)], dim=1))
+
+
+@dataclass(frozen=True, eq=False)
 class Messages:
     """Triples with their inverses as edges between entities, and the weighted graph of their relations.
 
-    ``heads``, ``slots`` and ``tails`` ``(e,)`` run from head to tail. The relation ``receivers[i]`` attends to
-    ``senders[i]`` with an affinity that falls into bin ``bins[i]``, 0 the strongest; all int64.
+    ``relations`` are edges into the tails, and their relations. ``entities`` are those edges with the heads as senders,
+    and one of every entity to itself, whose relation is the entity's own, counted after the slots. In ``near`` relations
+    attend to relations, with an affinity that falls into bin ``bins[i]`` ``(e,)``, 0 the strongest.
     """
 
-    heads: Tensor
-    slots: Tensor
-    tails: Tensor
-    receivers: Tensor
-    senders: Tensor
+    relations: Edges
+    entities: Edges
+    near: Edges
     bins: Tensor
     num_nodes: int
     num_slots: int
+
+    @classmethod
+    def of(cls, triples: Tensor, near: tuple[Tensor, Tensor, Tensor], num_nodes: int, num_slots: int) -> Messages:
+        """Index edges ``(e, 3)`` of entities and, in the order of their receivers, those of relations and their bins."""
+        heads, slots, tails = triples.unbind(dim=1)
+        everyone = torch.arange(num_nodes, device=triples.device)
+        entities = Edges.of(
+            (torch.cat([tails, everyone]), num_nodes),
+            (torch.cat([heads, everyone]), num_nodes),
+            (torch.cat([slots, num_slots + everyone]), num_slots + num_nodes),
+        )
+        receivers, senders, bins = near
+        return cls(
+            Edges.of((tails, num_nodes), (slots, num_slots)),
+            entities,
+            Edges.of((receivers, num_slots), (senders, num_slots)),
+            bins,
+            num_nodes,
+            num_slots,
+        )
 
 
 def messages_of(triples: IntArray, num_nodes: int, slots: int, bins: int, device: torch.device) -> Messages:
     """Return the messages of triples ``(m, 3)`` over ``slots`` relations; inverses are slots of their own."""
     doubled = np.concatenate([triples, inverted(triples, slots)])
-    rows, columns, found = binned(affinities(doubled, num_nodes, 2 * slots), bins)
-    heads, relations, tails, receivers, senders, binned_as = (
-        torch.from_numpy(np.ascontiguousarray(part)).to(device) for part in (*doubled.T, rows, columns, found)
-    )
-    return Messages(heads, relations, tails, receivers, senders, binned_as, num_nodes, 2 * slots)
+    near = binned(affinities(doubled, num_nodes, 2 * slots), bins)
+    receivers, senders, found = (torch.from_numpy(part).to(device) for part in near)
+    return Messages.of(torch.from_numpy(doubled).to(device), (receivers, senders, found), num_nodes, 2 * slots)
 
 
 def affinities(triples: IntArray, num_nodes: int, slots: int) -> sparse.csr_array:
@@ -57,7 +111,7 @@ def affinities(triples: IntArray, num_nodes: int, slots: int) -> sparse.csr_arra
 
 
 def binned(weights: sparse.csr_array, bins: int) -> tuple[IntArray, IntArray, IntArray]:
-    """Return rows, columns and bins ``(nnz,)`` of the positive weights, ``bins`` bins of about equal size.
+    """Return rows, increasing, columns and bins ``(nnz,)`` of the positive weights, ``bins`` bins of about equal size.
 
     With ranks from 1 for the largest, the bin is ceil(rank * bins / nnz) - 1. Equal weights share the
     rank of their first, so that no bin depends on the order in which relations are numbered; they are

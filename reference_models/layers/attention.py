@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import leaky_relu
+from torch.nn.functional import leaky_relu, linear
+
+from reference_models.graphs.relation_graph import Edges, Messages
+from reference_models.layers.threads import in_threads
 
 SLOPE = 0.2
+BLOCK = {"cpu": 1 << 12, "cuda": 1 << 22}
+"""Edges whose vectors are held at once, by the kind of device: on a processor they stay in its cache."""
 
 
 class XavierLinear(nn.Linear):
@@ -18,24 +25,6 @@ class XavierLinear(nn.Linear):
         """Draw the weights anew and set the biases to zero."""
         nn.init.xavier_normal_(self.weight, gain=math.sqrt(2))
         nn.init.zeros_(self.bias)
-
-
-def attention(logits: Tensor, receivers: Tensor, rows: int) -> Tensor:
-    """Return the softmax of ``logits`` ``(e, heads)`` over the edges of each of ``rows`` receivers ``(e,)``."""
-    places = receivers.unsqueeze(1).expand_as(logits)
-    lowest = torch.full((rows, logits.shape[1]), -math.inf, dtype=logits.dtype, device=logits.device)
-    largest = lowest.scatter_reduce(0, places, logits.detach(), "amax")
-    exponentials = (logits - largest.index_select(0, receivers)).exp()
-    sums = torch.zeros_like(lowest).index_add(0, receivers, exponentials)
-    return exponentials / sums.index_select(0, receivers)
-
-
-def weighted_sums(weights: Tensor, values: Tensor, receivers: Tensor, rows: int) -> Tensor:
-    """Return per receiver the sums of values ``(e, width)``, each head's part under its weight ``(e, heads)``."""
-    edges, heads = weights.shape
-    parts = weights.unsqueeze(2) * values.view(edges, heads, values.shape[1] // heads)
-    out = torch.zeros(rows, values.shape[1], dtype=values.dtype, device=values.device)
-    return out.index_add(0, receivers, parts.view(edges, values.shape[1]))
 
 
 class _Attention(nn.Module):
@@ -48,10 +37,12 @@ class _Attention(nn.Module):
         self.values = XavierLinear(valued, width)
         self.residual = XavierLinear(width, width)
 
-    def _logits(self, before: Tensor) -> Tensor:
-        """Return y . LeakyReLU(P ...) per head, ``(e, width) -> (e, heads)``."""
-        heads, width = self.vectors.shape[1:]
-        return (leaky_relu(before, SLOPE).view(-1, heads, width) * self.vectors).sum(dim=2)
+    def _maps(self, width: int) -> tuple[Tensor, Tensor]:
+        """Return all that is taken of rows ``(*, width)`` as one map: P's two parts, W's part and Res."""
+        to, of = self.before.weight[:, :width], self.before.weight[:, width : 2 * width]
+        weight = torch.cat([to, of, self.values.weight[:, :width], self.residual.weight])
+        bias = torch.cat([self.before.bias, torch.zeros_like(self.before.bias), self.values.bias, self.residual.bias])
+        return weight, bias
 
 
 class RelationAttention(_Attention):
@@ -65,14 +56,11 @@ class RelationAttention(_Attention):
         super().__init__(width, heads, attended=2 * width, valued=width)
         self.offsets = nn.Parameter(torch.zeros(bins, heads))
 
-    def forward(self, relations: Tensor, receivers: Tensor, senders: Tensor, bins: Tensor) -> Tensor:
-        """Map ``(slots, width)`` to the same shape."""
-        rows, width = relations.shape
-        to, of = (relations @ part.T for part in self.before.weight.tensor_split([width], dim=1))
-        before = to.index_select(0, receivers) + of.index_select(0, senders) + self.before.bias
-        weights = attention(self._logits(before) + self.offsets.index_select(0, bins), receivers, rows)
-        values = self.values(relations).index_select(0, senders)
-        return torch.relu(weighted_sums(weights, values, receivers, rows) + self.residual(relations))
+    def forward(self, relations: Tensor, edges: Edges, bins: Tensor) -> Tensor:
+        """Map ``(slots, width)`` to the same shape, along edges ``(e,)`` in bins ``(e,)``."""
+        to, of, values, residual = linear(relations, *self._maps(relations.shape[1])).chunk(4, dim=1)
+        offsets = self.offsets.index_select(0, bins)
+        return torch.relu(attend(edges, self.vectors[0], [to, of], [values], offsets) + residual)
 
 
 class EntityAttention(_Attention):
@@ -85,25 +73,132 @@ class EntityAttention(_Attention):
     def __init__(self, width: int, relation_width: int, heads: int) -> None:
         super().__init__(width, heads, attended=2 * width + relation_width, valued=width + relation_width)
 
-    def forward(self, entities: Tensor, relations: Tensor, heads: Tensor, slots: Tensor, tails: Tensor) -> Tensor:
-        """Map ``(N, width)`` to the same shape, given relations ``(slots, relation_width)`` and edges ``(e,)``."""
-        rows, width = entities.shape
-        everyone = torch.arange(rows, device=entities.device)
-        receivers, senders = torch.cat([tails, everyone]), torch.cat([heads, everyone])
-        to, of, by = self.before.weight.tensor_split([width, 2 * width], dim=1)
-        kinds = _with_means(relations @ by.T, slots, tails, rows)
-        before = (entities @ to.T + self.before.bias).index_select(0, receivers)
-        before = before + (entities @ of.T).index_select(0, senders) + kinds
-        weights = attention(self._logits(before), receivers, rows)
-        of, by = self.values.weight.tensor_split([width], dim=1)
-        values = (entities @ of.T + self.values.bias).index_select(0, senders)
-        values = values + _with_means(relations @ by.T, slots, tails, rows)
-        return torch.relu(weighted_sums(weights, values, receivers, rows) + self.residual(entities))
+    def forward(
+        self, entities: Tensor, relations: Tensor, messages: Messages, first: nn.Linear | None = None
+    ) -> Tensor:
+        """Map entities ``(N, width)`` to the same shape, given relations ``(slots, relation_width)``.
+
+        ``entities`` may be what a map ``first`` makes entities of: the maps that follow it are then taken with it.
+        """
+        weight, bias = self._maps(self.residual.in_features)
+        if first is not None:
+            weight, bias = weight @ first.weight, weight @ first.bias + bias
+        to, of, values, residual = linear(entities, weight, bias).chunk(4, dim=1)
+        width = self.residual.in_features
+        kinds = relations @ torch.cat([self.before.weight[:, 2 * width :], self.values.weight[:, width:]]).T
+        by, by_values = _WithMeans.apply(kinds, messages.relations).chunk(2, dim=1)  # type: ignore[no-untyped-call]
+        found = attend(messages.entities, self.vectors[0], [to, of, by], [values, by_values])
+        return torch.relu(found + residual)
 
 
-def _with_means(relations: Tensor, slots: Tensor, tails: Tensor, rows: int) -> Tensor:
-    """Return the relation of every edge, followed by the mean over the in-edges of every entity, ``(e + N, *)``."""
-    edges = relations.index_select(0, slots)
-    sums = torch.zeros(rows, relations.shape[1], dtype=relations.dtype, device=relations.device)
-    counts = torch.bincount(tails, minlength=rows).clamp(min=1).unsqueeze(1)
-    return torch.cat([edges, sums.index_add(0, tails, edges) / counts])
+def attend(
+    edges: Edges, vectors: Tensor, before: Sequence[Tensor], values: Sequence[Tensor], offsets: Tensor | None = None
+) -> Tensor:
+    """Return per receiver and head the mean of its edges' values under the softmax of their logits, ``(N, H d)``.
+
+    Every end of an edge (`Edges.ends`) has a row ``(*, H d)`` in its table of ``before``, and each but the receiver
+    one in ``values``; an edge's are the sums of theirs. With ``vectors`` y ``(H, d)`` a logit is
+    y . LeakyReLU(before), plus the edge's ``offsets`` ``(e, H)``. A head is computed at a time, and again in the
+    backward pass, so that no array has a vector per edge and head. A receiver without edges gets zero.
+    """
+    return _Attend.apply(edges, vectors, offsets, len(before), *before, *values)  # type: ignore[no-any-return, no-untyped-call]
+
+
+class _Attend(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, edges: Edges, vectors: Tensor, offsets: Tensor | None, count: int, *tables: Tensor) -> Tensor:
+        heads, width = vectors.shape
+        receivers = edges.ends[0]
+        out = torch.empty(receivers.rows, heads * width, dtype=vectors.dtype, device=vectors.device)
+        weights = torch.empty(heads, len(receivers.places), dtype=vectors.dtype, device=vectors.device)
+
+        def one(head: int) -> None:
+            part = slice(head * width, (head + 1) * width)
+            logits, table = weights[head], torch.cat([rows[:, part] for rows in tables[:count]])
+            for block in _blocks(logits):
+                logits[block] = leaky_relu(_sums(edges.joined[block], table), SLOPE, inplace=True) @ vectors[head]
+            if offsets is not None:
+                logits += offsets[:, head]
+            logits -= torch.segment_reduce(logits, "max", offsets=receivers.starts, axis=0)[receivers.places]
+            logits.exp_()
+            logits /= torch.segment_reduce(logits, "sum", offsets=receivers.starts, axis=0)[receivers.places]
+            out[:, part] = sum(
+                _weighted(end.places, rows[:, part], receivers.starts, logits)
+                for end, rows in zip(edges.ends[1:], tables[count:], strict=True)
+            )
+
+        for _ in in_threads(one, heads, vectors.device):
+            pass
+        ctx.edges, ctx.count = edges, count
+        ctx.save_for_backward(vectors, offsets, weights, out, *tables)
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
+        vectors, offsets, weights, out, *tables = ctx.saved_tensors
+        edges, count = ctx.edges, ctx.count
+        heads, width = vectors.shape
+        receivers = edges.ends[0]
+        of_vectors, found = torch.empty_like(vectors), [torch.empty_like(table) for table in tables]
+        of_offsets = None if offsets is None else torch.empty_like(offsets)
+
+        def one(head: int) -> None:
+            part = slice(head * width, (head + 1) * width)
+            own, share = gradient[:, part].contiguous(), weights[head]
+            for end, result in zip(edges.ends[1:], found[count:], strict=True):
+                result[:, part] = _weighted(receivers.places[end.order], own, end.starts, share[end.order])
+            before, values = (torch.cat([rows[:, part] for rows in some]) for some in (tables[:count], tables[count:]))
+            of_logits, passed = torch.empty_like(share), before.new_empty(len(share), width)
+            for block in _blocks(share):
+                products = _sums(edges.joined[block, 1:] - receivers.rows, values)
+                of_logits[block] = products.mul_(own[receivers.places[block]]).sum(dim=1)
+                torch.gt(_sums(edges.joined[block], before), 0, out=passed[block])
+            of_logits -= (own * out[:, part]).sum(dim=1)[receivers.places]
+            of_logits *= share
+            if of_offsets is not None:
+                of_offsets[:, head] = of_logits
+            of_vector = torch.zeros_like(vectors[head])
+            for end, rows, result in zip(edges.ends, tables[:count], found[:count], strict=True):
+                ordered = of_logits[end.order]
+                slopes = _weighted(end.order, passed, end.starts, ordered).mul_(1 - SLOPE)
+                slopes += SLOPE * torch.segment_reduce(ordered, "sum", offsets=end.starts, axis=0).unsqueeze(1)
+                of_vector += (slopes * rows[:, part]).sum(dim=0)
+                torch.mul(slopes, vectors[head], out=result[:, part])
+            of_vectors[head] = of_vector
+
+        for _ in in_threads(one, heads, vectors.device):
+            pass
+        return (None, of_vectors, of_offsets, None, *found)
+
+
+class _WithMeans(torch.autograd.Function):
+    """Rows of the senders, followed by the mean over every receiver's edges of their senders' rows, zero without any."""
+
+    @staticmethod
+    def forward(ctx: Any, rows: Tensor, edges: Edges) -> Tensor:
+        receivers, senders = edges.ends
+        ctx.edges, ctx.shares = edges, (1 / receivers.starts.diff().to(rows.dtype))[receivers.places]
+        return torch.cat([rows, _weighted(senders.places, rows, receivers.starts, ctx.shares)])
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+        receivers, senders = ctx.edges.ends
+        passed = _weighted(receivers.places[senders.order], gradient[senders.rows :], senders.starts, ctx.shares[senders.order])
+        return gradient[: senders.rows] + passed, None
+
+
+def _blocks(edges: Tensor) -> list[slice]:
+    size = BLOCK[edges.device.type]
+    return [slice(start, start + size) for start in range(0, len(edges), size)]
+
+
+def _sums(places: Tensor, table: Tensor) -> Tensor:
+    """Return the sums of the rows at ``places`` ``(m, k)``, over k."""
+    return torch.nn.functional.embedding_bag(places, table, mode="sum")
+
+
+def _weighted(places: Tensor, rows: Tensor, starts: Tensor, weights: Tensor) -> Tensor:
+    """Return per group, which begins at ``starts``, the sum of the rows at ``places`` times their weights."""
+    return torch.nn.functional.embedding_bag(
+        places, rows.contiguous(), starts, mode="sum", per_sample_weights=weights, include_last_offset=True
+    )

@@ -13,8 +13,9 @@ import mtbench
 from mtbench.errors import DatasetError, UsageError
 from mtbench.experiments.models import Context
 from reference_models import ingram
-from reference_models.graphs.relation_graph import affinities, binned, messages_of
+from reference_models.graphs.relation_graph import Edges, Messages, affinities, binned, messages_of
 from reference_models.ingram import InGram, mean_score, score
+from reference_models.layers import attention
 from reference_models.layers.attention import EntityAttention, RelationAttention
 from reference_models.training import recipe
 from reference_models.training.ingram import Splitter, always_shown, corrupted, features, margin_loss
@@ -80,13 +81,14 @@ def test_relation_attention_is_a_softmax_over_neighbours_with_an_offset_per_bin(
         values = [affine(layer.values, z[j]) for j in neighbours]
         found = heads_of(layer, before, values, [layer.offsets[bins[edge]] for edge in edges])
         expected.append(torch.relu(found + affine(layer.residual, z[i])))
-    torch.testing.assert_close(layer(z, receivers, senders, bins), torch.stack(expected), rtol=1e-10, atol=1e-10)
+    torch.testing.assert_close(layer(z, Edges.of((receivers, 5), (senders, 5)), bins), torch.stack(expected), rtol=1e-10, atol=1e-10)
 
 
 def test_entity_attention_is_a_softmax_over_in_edges_and_oneself():
     layer, e, z = scrambled(EntityAttention(6, 4, 2)), random(5, 6), random(3, 4, seed=1)
     edges = [(0, 0, 1), (2, 1, 1), (2, 2, 1), (1, 2, 0), (3, 0, 3), (2, 1, 1)]
-    heads, slots, tails = torch.tensor(edges).unbind(dim=1)
+    nothing = torch.empty(0, dtype=torch.int64)
+    messages = Messages.of(torch.tensor(edges), (nothing, nothing, nothing), 5, 3)
     expected = []
     for i in range(5):
         into = [(j, z[r]) for j, r, tail in edges if tail == i]
@@ -95,13 +97,36 @@ def test_entity_attention_is_a_softmax_over_in_edges_and_oneself():
         before = [affine(layer.before, torch.cat([e[i], e[j], row])) for j, row in into]
         values = [affine(layer.values, torch.cat([e[j], row])) for j, row in into]
         expected.append(torch.relu(heads_of(layer, before, values) + affine(layer.residual, e[i])))
-    torch.testing.assert_close(layer(e, z, heads, slots, tails), torch.stack(expected), rtol=1e-10, atol=1e-10)
+    torch.testing.assert_close(layer(e, z, messages), torch.stack(expected), rtol=1e-10, atol=1e-10)
+
+
+def gradients_agree(layer, call, *inputs):
+    """Compare the gradients of inputs and parameters with differences."""
+    names, parameters = zip(*layer.named_parameters(), strict=True)
+
+    def out(*tensors):
+        given = dict(zip(names, tensors[: len(names)], strict=True))
+        return torch.func.functional_call(layer, given, call(*tensors[len(names) :]))
+
+    leaves = [tensor.detach().requires_grad_() for tensor in (*parameters, *inputs)]
+    return torch.autograd.gradcheck(out, leaves)
+
+
+@pytest.mark.parametrize("block", [2, 4096])
+def test_gradients_are_those_of_the_definition(block, monkeypatch):
+    monkeypatch.setitem(attention.BLOCK, "cpu", block)
+    messages = messages_of(graph(), 9, 4, 3, CPU)
+    e, z, first = random(9, 6), random(8, 4, seed=1), scrambled(torch.nn.Linear(3, 6))
+    entities, relations = scrambled(EntityAttention(6, 4, 2)), scrambled(RelationAttention(4, 2, 3))
+    assert gradients_agree(entities, lambda e, z: (e, z, messages), e, z)
+    assert gradients_agree(entities, lambda f, z: (f, z, messages, first), random(9, 3, seed=2), z)
+    assert gradients_agree(relations, lambda z: (z, messages.near, messages.bins), z)
 
 
 def test_large_logits_do_not_overflow():
     layer, z = RelationAttention(4, 2, 1).double(), 1e4 * random(3, 4)
     pairs = torch.cartesian_prod(torch.arange(3), torch.arange(3))
-    found = layer(z, pairs[:, 0], pairs[:, 1], torch.zeros(9, dtype=torch.int64))
+    found = layer(z, Edges.of((pairs[:, 0], 3), (pairs[:, 1], 3)), torch.zeros(9, dtype=torch.int64))
     assert torch.isfinite(found).all()
 
 
@@ -177,9 +202,9 @@ def test_a_score_is_the_sum_of_elementwise_products_of_what_the_network_returns(
     messages = messages_of(graph(), 9, 4, 10, CPU)
     entities, relations = affine(network.entities_in, e), affine(network.relations_in, z)
     for layer in network.relation_layers:
-        relations = layer(relations, messages.receivers, messages.senders, messages.bins)
+        relations = layer(relations, messages.near, messages.bins)
     for layer in network.entity_layers:
-        entities = layer(entities, relations, messages.heads, messages.slots, messages.tails)
+        entities = layer(entities, relations, messages)
     entities = affine(network.entities_out, entities)
     weights = affine(network.weighting, affine(network.relations_out, relations))
     found = score(*network(messages, e, z), torch.tensor([[[2, 1, 5]], [[0, 3, 0]]]))
@@ -189,8 +214,12 @@ def test_a_score_is_the_sum_of_elementwise_products_of_what_the_network_returns(
 
 def test_inverses_are_edges_with_slots_of_their_own():
     messages = messages_of(np.array([[0, 1, 2], [3, 0, 3]]), 5, 2, 10, CPU)
-    rows = torch.stack([messages.heads, messages.slots, messages.tails], dim=1).tolist()
-    assert rows == [[0, 1, 2], [3, 0, 3], [2, 3, 0], [3, 2, 3]]
+    tails, heads, slots = (end.places.tolist() for end in messages.entities.ends)
+    triples = sorted(zip(heads, slots, tails, strict=True))
+    assert triples == sorted([(0, 1, 2), (3, 0, 3), (2, 3, 0), (3, 2, 3)] + [(node, 4 + node, node) for node in range(5)])
+    assert sorted(zip(*(end.places.tolist() for end in messages.relations.ends), strict=True)) == [
+        (0, 3), (2, 1), (3, 0), (3, 2)
+    ]  # fmt: skip
     assert (messages.num_nodes, messages.num_slots) == (5, 4)
 
 
