@@ -82,11 +82,11 @@ class InGram(nn.Module):
 
     def forward(self, messages: Messages, entities: Tensor, relations: Tensor) -> tuple[Tensor, Tensor]:
         """Return entities ``(N, d)`` and relations as weights ``(slots, d)``, from initial features of these shapes."""
-        z, e, first = self.relations_in(relations), entities, self.entities_in
+        z, e = self.relations_in(relations), entities
         for layer in self.relation_layers:
             z = layer(z, messages.near, messages.bins)
-        for layer in self.entity_layers:
-            e, first = layer(e, z, messages, first), None
+        for number, layer in enumerate(self.entity_layers):
+            e = layer(e, z, messages, None if number else self.entities_in)
         return self.entities_out(e), self.weighting(self.relations_out(z))
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import accumulate
 
 import numpy as np
 import torch
@@ -16,17 +15,15 @@ from reference_models.graphs.graph import inverted
 
 @dataclass(frozen=True, eq=False)
 class Ends:
-    """One end of every edge: ``places`` ``(e,)`` are rows of a table, and edges ``order[starts[i]:starts[i + 1]]`` at i."""
+    """One end of every edge: ``places`` ``(e,)`` are rows of a table.
+
+    Edges ``order[starts[i] : starts[i + 1]]`` have row i there; ``receivers`` are those of the edges in that order.
+    """
 
     places: Tensor
     order: Tensor
     starts: Tensor
-
-    @classmethod
-    def of(cls, places: Tensor, rows: int) -> Ends:
-        """Group edges by their places below ``rows``."""
-        ordered, order = torch.sort(places, stable=True)
-        return cls(places, order, torch.searchsorted(ordered, torch.arange(rows + 1, device=places.device)))
+    receivers: Tensor
 
     @property
     def rows(self) -> int:
@@ -44,19 +41,25 @@ class Edges:
     @classmethod
     def of(cls, *ends: tuple[Tensor, int]) -> Edges:
         """Sort edges by receiver, each end given by its places and the number of rows there are."""
-        order = torch.argsort(ends[0][0], stable=True)
-        found = tuple(Ends.of(places[order], rows) for places, rows in ends)
-        below = [0, *accumulate(end.rows for end in found[:-1])]
-        return cls(found, torch.stack([end.places + rows for end, rows in zip(found, below, strict=True)], dim=1))
+        receivers, sort = torch.sort(ends[0][0], stable=True)
+        found, joined, below = [], [], 0
+        for given, rows in ends:
+            places = given.index_select(0, sort)
+            ordered, order = torch.sort(places, stable=True)
+            starts = torch.searchsorted(ordered, torch.arange(rows + 1, device=places.device))
+            found.append(Ends(places, order, starts, receivers.index_select(0, order)))
+            joined.append(places + below)
+            below += rows
+        return cls(tuple(found), torch.stack(joined, dim=1))
 
 
 @dataclass(frozen=True, eq=False)
 class Messages:
     """Triples with their inverses as edges between entities, and the weighted graph of their relations.
 
-    ``relations`` are edges into the tails, and their relations. ``entities`` are those edges with the heads as senders,
-    and one of every entity to itself, whose relation is the entity's own, counted after the slots. In ``near`` relations
-    attend to relations, with an affinity that falls into bin ``bins[i]`` ``(e,)``, 0 the strongest.
+    ``relations`` join tails and relations. ``entities`` join tails, heads and relations, and every entity with itself
+    and with a relation of its own, counted after the slots. In ``near`` relations attend to relations, with an affinity
+    that falls into bin ``bins[i]``, 0 the strongest.
     """
 
     relations: Edges
@@ -68,7 +71,7 @@ class Messages:
 
     @classmethod
     def of(cls, triples: Tensor, near: tuple[Tensor, Tensor, Tensor], num_nodes: int, num_slots: int) -> Messages:
-        """Index edges ``(e, 3)`` of entities and, in the order of their receivers, those of relations and their bins."""
+        """Index triples ``(e, 3)``, and receivers (in increasing order), senders and bins of the relations' edges."""
         heads, slots, tails = triples.unbind(dim=1)
         everyone = torch.arange(num_nodes, device=triples.device)
         entities = Edges.of(

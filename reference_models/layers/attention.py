@@ -119,9 +119,13 @@ class _Attend(torch.autograd.Function):
                 logits[block] = leaky_relu(_sums(edges.joined[block], table), SLOPE, inplace=True) @ vectors[head]
             if offsets is not None:
                 logits += offsets[:, head]
-            logits -= torch.segment_reduce(logits, "max", offsets=receivers.starts, axis=0)[receivers.places]
+            logits -= torch.segment_reduce(logits, "max", offsets=receivers.starts, axis=0).index_select(
+                0, receivers.places
+            )
             logits.exp_()
-            logits /= torch.segment_reduce(logits, "sum", offsets=receivers.starts, axis=0)[receivers.places]
+            logits /= torch.segment_reduce(logits, "sum", offsets=receivers.starts, axis=0).index_select(
+                0, receivers.places
+            )
             out[:, part] = sum(
                 _weighted(end.places, rows[:, part], receivers.starts, logits)
                 for end, rows in zip(edges.ends[1:], tables[count:], strict=True)
@@ -146,20 +150,20 @@ class _Attend(torch.autograd.Function):
             part = slice(head * width, (head + 1) * width)
             own, share = gradient[:, part].contiguous(), weights[head]
             for end, result in zip(edges.ends[1:], found[count:], strict=True):
-                result[:, part] = _weighted(receivers.places[end.order], own, end.starts, share[end.order])
+                result[:, part] = _weighted(end.receivers, own, end.starts, share.index_select(0, end.order))
             before, values = (torch.cat([rows[:, part] for rows in some]) for some in (tables[:count], tables[count:]))
             of_logits, passed = torch.empty_like(share), before.new_empty(len(share), width)
             for block in _blocks(share):
                 products = _sums(edges.joined[block, 1:] - receivers.rows, values)
-                of_logits[block] = products.mul_(own[receivers.places[block]]).sum(dim=1)
+                of_logits[block] = products.mul_(own.index_select(0, receivers.places[block])).sum(dim=1)
                 torch.gt(_sums(edges.joined[block], before), 0, out=passed[block])
-            of_logits -= (own * out[:, part]).sum(dim=1)[receivers.places]
+            of_logits -= (own * out[:, part]).sum(dim=1).index_select(0, receivers.places)
             of_logits *= share
             if of_offsets is not None:
                 of_offsets[:, head] = of_logits
             of_vector = torch.zeros_like(vectors[head])
             for end, rows, result in zip(edges.ends, tables[:count], found[:count], strict=True):
-                ordered = of_logits[end.order]
+                ordered = of_logits.index_select(0, end.order)
                 slopes = _weighted(end.order, passed, end.starts, ordered).mul_(1 - SLOPE)
                 slopes += SLOPE * torch.segment_reduce(ordered, "sum", offsets=end.starts, axis=0).unsqueeze(1)
                 of_vector += (slopes * rows[:, part]).sum(dim=0)
@@ -172,18 +176,19 @@ class _Attend(torch.autograd.Function):
 
 
 class _WithMeans(torch.autograd.Function):
-    """Rows of the senders, followed by the mean over every receiver's edges of their senders' rows, zero without any."""
+    """The senders' rows, followed by the mean of them over the edges of every receiver, zero without any."""
 
     @staticmethod
     def forward(ctx: Any, rows: Tensor, edges: Edges) -> Tensor:
         receivers, senders = edges.ends
-        ctx.edges, ctx.shares = edges, (1 / receivers.starts.diff().to(rows.dtype))[receivers.places]
+        ctx.edges, ctx.shares = edges, (1 / receivers.starts.diff().to(rows.dtype)).index_select(0, receivers.places)
         return torch.cat([rows, _weighted(senders.places, rows, receivers.starts, ctx.shares)])
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
-        receivers, senders = ctx.edges.ends
-        passed = _weighted(receivers.places[senders.order], gradient[senders.rows :], senders.starts, ctx.shares[senders.order])
+        _, senders = ctx.edges.ends
+        shares = ctx.shares.index_select(0, senders.order)
+        passed = _weighted(senders.receivers, gradient[senders.rows :], senders.starts, shares)
         return gradient[: senders.rows] + passed, None
 
 

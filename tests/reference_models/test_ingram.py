@@ -81,7 +81,9 @@ def test_relation_attention_is_a_softmax_over_neighbours_with_an_offset_per_bin(
         values = [affine(layer.values, z[j]) for j in neighbours]
         found = heads_of(layer, before, values, [layer.offsets[bins[edge]] for edge in edges])
         expected.append(torch.relu(found + affine(layer.residual, z[i])))
-    torch.testing.assert_close(layer(z, Edges.of((receivers, 5), (senders, 5)), bins), torch.stack(expected), rtol=1e-10, atol=1e-10)
+    torch.testing.assert_close(
+        layer(z, Edges.of((receivers, 5), (senders, 5)), bins), torch.stack(expected), rtol=1e-10, atol=1e-10
+    )
 
 
 def test_entity_attention_is_a_softmax_over_in_edges_and_oneself():
@@ -216,7 +218,9 @@ def test_inverses_are_edges_with_slots_of_their_own():
     messages = messages_of(np.array([[0, 1, 2], [3, 0, 3]]), 5, 2, 10, CPU)
     tails, heads, slots = (end.places.tolist() for end in messages.entities.ends)
     triples = sorted(zip(heads, slots, tails, strict=True))
-    assert triples == sorted([(0, 1, 2), (3, 0, 3), (2, 3, 0), (3, 2, 3)] + [(node, 4 + node, node) for node in range(5)])
+    assert triples == sorted(
+        [(0, 1, 2), (3, 0, 3), (2, 3, 0), (3, 2, 3)] + [(node, 4 + node, node) for node in range(5)]
+    )
     assert sorted(zip(*(end.places.tolist() for end in messages.relations.ends), strict=True)) == [
         (0, 3), (2, 1), (3, 0), (3, 2)
     ]  # fmt: skip
