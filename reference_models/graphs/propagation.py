@@ -3,8 +3,10 @@
 A propagation of T layers from a head gives every node one row per head, N x B x T rows in all. Few of them are
 needed. What is scored are some nodes per head, and only their neighbours of T - t steps enter at layer t; and a
 node that is more than t steps from the head has not heard of it by layer t: its row is that of a graph with
-no head at all, the same for all heads. A plan therefore holds the rows of that *background* once, and of every head
-the rows that are both near enough to the head to differ from it and near enough to a scored node to be read.
+no head at all, the same for all heads. A plan therefore holds the rows of that *background* that are read once, and of
+every head the rows that are both near enough to the head to differ from it and near enough to a scored node to be read.
+Below the first layer the background is zero, as is the boundary that is counted as a message anyway: there, messages
+from it are left out, and the background's rows after it differ by degree alone: one for every degree.
 No row holds statistics of others, so the result is exactly that of the whole propagation.
 """
 
@@ -96,28 +98,44 @@ def plan(neighbours: Neighbours, heads: Tensor, wanted: Tensor, layers: int) -> 
         rows, senders = neighbours.into(reached[-1] % total)
         reached.append(torch.unique(torch.cat([reached[-1], reached[-1][rows] // total * total + senders])))
     steps, needed = [], wanted
-    everything = torch.arange(total, device=heads.device)
+    background = heads.new_empty(0)
     for layer in reversed(range(layers)):
         rows, senders = neighbours.into(needed % total)
-        sending = needed[rows] // total * total + senders
+        sending, is_head = needed[rows] // total * total + senders, _found(needed, start)
+        if layer == 0:
+            kept = _found(sending, start) | is_head[rows]
+            rows, sending = rows[kept], sending[kept]
         below = _both(torch.unique(torch.cat([needed, sending])), reached[layer])
-        step = Step(
-            needed % total, _found(needed, start), _place(needed, below, total), _place(sending, below, total), rows
+        around, by_background = neighbours.into(background[: None if layer else 0])
+        apart = torch.cat([needed, sending])
+        apart = apart[~_found(apart, below)] % total
+        read, place = _background(neighbours, torch.cat([background, by_background, apart]), layer)
+        steps.append(
+            Step(
+                torch.cat([background, needed % total]),
+                torch.cat([torch.zeros_like(background, dtype=torch.bool), is_head]),
+                torch.cat([place[background], _place(needed, below, len(read), place)]),
+                torch.cat([place[by_background], _place(sending, below, len(read), place)]),
+                torch.cat([around, rows + len(background)]),
+            )
         )
-        steps.append(step if layer == layers - 1 else _with_background(step, neighbours, everything))
-        needed = below
-    is_head = torch.cat([torch.zeros_like(everything, dtype=torch.bool), torch.ones_like(needed, dtype=torch.bool)])
+        needed, background = below, read
+    is_head = torch.arange(len(background) + len(needed), device=heads.device) >= len(background)
     return Plan(is_head, tuple(reversed(steps)))
 
 
-def _with_background(step: Step, neighbours: Neighbours, everything: Tensor) -> Step:
-    return Step(
-        torch.cat([everything, step.nodes]),
-        torch.cat([torch.zeros_like(everything, dtype=torch.bool), step.is_head]),
-        torch.cat([everything, step.own]),
-        torch.cat([neighbours.senders, step.senders]),
-        torch.cat([neighbours.receivers, step.receivers + len(everything)]),
-    )
+def _background(neighbours: Neighbours, nodes: Tensor, layer: int) -> tuple[Tensor, Tensor]:
+    """Return the nodes whose background rows are held below a layer that reads those of ``nodes``, and each node's row."""
+    total = neighbours.num_nodes
+    if layer == 0:
+        return nodes.new_zeros(1), nodes.new_zeros(total)
+    if layer == 1:
+        ordered, order = torch.sort(neighbours.degrees, stable=True)
+        levels = torch.unique_consecutive(ordered)
+        return order[torch.searchsorted(ordered, levels)], torch.searchsorted(levels, neighbours.degrees)
+    read = torch.zeros(total, dtype=torch.bool, device=nodes.device)
+    read[nodes] = True
+    return read.nonzero().squeeze(1), read.cumsum(0) - 1
 
 
 def _found(keys: Tensor, known: Tensor) -> Tensor:
@@ -131,6 +149,7 @@ def _both(keys: Tensor, known: Tensor) -> Tensor:
     return keys[_found(keys, known)]
 
 
-def _place(keys: Tensor, below: Tensor, total: int) -> Tensor:
-    """Return the rows of keys in the layer below: after the background if they are there, else the background's."""
-    return torch.where(_found(keys, below), total + torch.searchsorted(below, keys), keys % total)
+def _place(keys: Tensor, below: Tensor, background: int, place: Tensor) -> Tensor:
+    """Return the rows of keys in the layer below: after the background if they are there, else their background's."""
+    found = background + torch.searchsorted(below, keys)
+    return torch.where(_found(keys, below), found, place[keys % len(place)])

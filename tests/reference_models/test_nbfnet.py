@@ -107,13 +107,14 @@ def test_the_planned_rows_give_the_scores_and_gradients_of_the_whole_propagation
 def test_a_plan_leaves_out_what_cannot_matter():
     """On a long path only the nodes between a head and a scored node three steps on have rows of their own."""
     neighbours = Neighbours.of(path_graph(50))
-    planned = plan(neighbours, torch.tensor([10]), torch.tensor([13]), 3)
-    rows = [len(planned.is_head), *(len(step.nodes) for step in planned.steps)]
-    assert rows == [51, 51, 51, 1]
-    assert planned.steps[0].nodes[-1] == 11
-    assert planned.steps[1].nodes[-1] == 12
-    far = plan(neighbours, torch.tensor([10]), torch.tensor([20]), 3)
-    assert [len(far.is_head), *(len(step.nodes) for step in far.steps)] == [50, 50, 50, 1]
+
+    def nodes(tail):
+        planned = plan(neighbours, torch.tensor([10]), torch.tensor([tail]), 3)
+        return planned.is_head.tolist(), [step.nodes.tolist() for step in planned.steps]
+
+    # The background's rows come first: below, a zero; after the first layer, one for each of the degrees 0, 1 and 2.
+    assert nodes(13) == ([False, True], [[49, 0, 1, 11], [13, 14, 12], [13]])
+    assert nodes(20) == ([False], [[49, 0, 1], [19, 20, 21], [20]])
 
 
 def test_on_an_isolated_node_the_aggregate_is_the_boundary_alone():
