@@ -125,7 +125,7 @@ def plan(neighbours: Neighbours, heads: Tensor, wanted: Tensor, layers: int) -> 
 
 
 def _background(neighbours: Neighbours, nodes: Tensor, layer: int) -> tuple[Tensor, Tensor]:
-    """Return the nodes whose background rows are held below a layer that reads those of ``nodes``, and each node's row."""
+    """Return the nodes whose background rows are held below a layer that reads ``nodes``, and every node's row."""
     total = neighbours.num_nodes
     if layer == 0:
         return nodes.new_zeros(1), nodes.new_zeros(total)

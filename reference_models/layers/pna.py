@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
@@ -43,13 +45,33 @@ class BoundaryPNA(nn.Module):
 def aggregate(messages: Tensor, step: Step, query: Tensor, degrees: Tensor) -> Tensor:
     """Return mean, maximum, minimum and deviation ``(m, 4 d)`` over the messages ``(e, d)`` and each row's boundary."""
     boundary = step.is_head.unsqueeze(1) * query
-    places = step.receivers.unsqueeze(1).expand_as(messages)
     count = degrees[step.nodes].unsqueeze(1) + 1
     mean = boundary.index_add(0, step.receivers, messages) / count
     squares = (boundary * boundary).index_add(0, step.receivers, messages * messages) / count
-    largest = boundary.scatter_reduce(0, places, messages, "amax")
-    smallest = boundary.scatter_reduce(0, places, messages, "amin")
+    largest, smallest = (_Extreme.apply(boundary, messages, step.receivers, which) for which in ("amax", "amin"))  # type: ignore[no-untyped-call]
     return torch.cat([mean, largest, smallest, (squares - mean * mean).clamp(min=VARIANCE_FLOOR).sqrt()], dim=1)
+
+
+class _Extreme(torch.autograd.Function):
+    """The largest or smallest of each row's boundary and messages; those that are equally so share its gradient.
+
+    The gradient is the library's, which takes three times as long.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, boundary: Tensor, messages: Tensor, receivers: Tensor, which: str) -> Tensor:
+        out = boundary.scatter_reduce(0, receivers.unsqueeze(1).expand_as(messages), messages, which)
+        ctx.save_for_backward(boundary, messages, receivers, out)
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        boundary, messages, receivers, out = ctx.saved_tensors
+        of_messages = out.index_select(0, receivers)
+        torch.eq(messages, of_messages, out=of_messages)
+        of_boundary = (boundary == out).to(out.dtype)
+        shares = gradient / of_boundary.index_add(0, receivers, of_messages)
+        return of_boundary.mul_(shares), of_messages.mul_(shares.index_select(0, receivers)), None, None
 
 
 def degree_scales(degrees: Tensor) -> Tensor:
