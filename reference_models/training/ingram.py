@@ -80,5 +80,8 @@ def corrupted(targets: IntArray, count: int, num_nodes: int, rng: np.random.Gene
 
 
 def margin_loss(scores: Tensor, margin: float) -> Tensor:
-    """Return the mean of max(0, margin - positive + negative) over scores ``(b, 1 + n)``, the positive first."""
-    return relu(margin - scores[:, :1] + scores[:, 1:]).mean()
+    """Return the mean of max(0, margin - positive + negative) over scores ``(b, 1 + n)``, the positive first.
+
+    It is taken in two steps: a sum of very many numbers is split among threads, and rounded by how many there are.
+    """
+    return relu(margin - scores[:, :1] + scores[:, 1:]).mean(dim=1).mean()

@@ -186,6 +186,19 @@ def test_a_positive_is_scored_as_if_its_edge_had_never_been_there(place):
     assert (logits_of(network, whole, nothing, asked) - expected).abs().min() > 1e-6
 
 
+def test_a_loss_and_its_gradients_are_the_same_bits_with_one_thread_and_with_two():
+    graph = doubled(literal.random_graph(4, nodes=900, slots=3, edges=4000, dtype=torch.float32))
+    network = network_of(width=16).float()
+    pairs = torch.from_numpy(np.random.default_rng(0).integers(0, 900, size=(600, 2)))
+    before, found = torch.get_num_threads(), []
+    for threads in (1, 2):
+        torch.set_num_threads(threads)
+        loss = query_loss(network(Neighbours.of(graph), *pairs.unbind(dim=1)).view(200, 3), 1.0)
+        found.append([loss, *torch.autograd.grad(loss, list(network.parameters()))])
+    torch.set_num_threads(before)
+    assert all(torch.equal(one, two) for one, two in zip(*found, strict=True))
+
+
 def test_half_of_a_batch_asks_for_tails_and_half_for_heads():
     positives = np.arange(15).reshape(5, 3)
     expected = [[0, 1, 2], [3, 4, 5], [6, 7, 8], [11, 110, 9], [14, 113, 12]]
