@@ -165,8 +165,7 @@ def epoch_of(state: State[NBFNetHomo], graph: TypedGraph, positives: IntArray, r
             queries = queries_of(chosen, graph.num_slots // 2)
             triples = np.concatenate([queries[:, None], negatives.draw(queries, recipe.negatives, 0, rng)], axis=1)
             loss = query_loss(logits_of(state.network, graph, chosen, triples), recipe.temperature)
-            state.descend({"task loss": loss}, None)
-            return float(loss.detach())
+            return state.descend({"task loss": loss}, None)["task loss"]
 
         return {"epoch": epoch, "loss": mean_loss(batches(rng), step, tell)}
 

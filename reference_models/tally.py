@@ -191,8 +191,7 @@ def epoch_of(state: State[Ranker], lists: Lists, recipe: Recipe, epochs: int) ->
                 shown = (torch.rand(len(chosen), len(FAMILIES)) >= recipe.family_dropout)[:, FAMILY].to(device)
             logits = state.network(features[lists.rows[chosen].to(device)], shown)
             loss = list_loss(logits, lists, chosen)
-            state.descend({"list loss": loss}, None)
-            return float(loss.detach())
+            return state.descend({"list loss": loss}, None)["list loss"]
 
         return {"epoch": epoch, "loss": mean_loss(batches_of(len(lists), recipe.batch, rng), step, tell)}
 

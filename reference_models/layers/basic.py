@@ -57,9 +57,9 @@ class RowNorm(nn.BatchNorm1d):
         mean, variance = self.running_mean, self.running_var
         if self.training:
             rows, mean, variance = moments(rows, counts)
-            total = float(len(rows) if counts is None else counts.sum())
+            total = (torch.tensor(len(rows)) if counts is None else counts).sum(dtype=torch.float64)
             with torch.no_grad():
                 self.running_mean.lerp_(mean, self.momentum or 0.0)
-                self.running_var.lerp_(variance * (total / max(total - 1, 1)), self.momentum or 0.0)
+                self.running_var.lerp_(variance * (total / (total - 1).clamp(min=1)), self.momentum or 0.0)
         scale = self.weight * (variance + self.eps).rsqrt()
         return rows, scale, self.bias - mean * scale

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 
 import torch
@@ -19,19 +20,21 @@ def expect_finite(
     optimizer: torch.optim.Adam,
     epoch: int,
     learning_rate: float,
-) -> None:
+) -> dict[str, float]:
     """Raise `DivergenceError` for an objective or a gradient that is not finite; call it before the step.
 
     ``terms`` are the parts of the objective by name, ``norm`` the length of the whole gradient before it was
-    clipped. They are looked at together, so that a device is waited for once. What is named is the first
-    term that is not finite, or else the first parameter whose gradient is not.
+    clipped. They are fetched together, so that a device is waited for once, and the terms returned as numbers. What is
+    named is the first term that is not finite, or else the first parameter whose gradient is not.
     """
-    if bool(torch.isfinite(torch.stack([*(term.detach() for term in terms.values()), norm])).all()):
-        return
+    *values, length = torch.stack([*(term.detach() for term in terms.values()), norm]).tolist()
+    found = dict(zip(terms, values, strict=True))
+    if all(map(math.isfinite, (*values, length))):
+        return found
     step = 1 + max((int(found["step"]) for found in optimizer.state.values()), default=0)
-    for name, term in terms.items():
-        if not bool(torch.isfinite(term)):
-            raise _diverged(f"in step {step}, epoch {epoch}, the {name} is {float(term.detach())}", learning_rate)
+    for name, value in found.items():
+        if not math.isfinite(value):
+            raise _diverged(f"in step {step}, epoch {epoch}, the {name} is {value}", learning_rate)
     for name, parameter in parameters:
         if parameter.grad is not None and not bool(torch.isfinite(parameter.grad).all()):
             raise _diverged(f"in step {step}, epoch {epoch}, the gradient of {name} is not finite", learning_rate)

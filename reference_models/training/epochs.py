@@ -46,14 +46,12 @@ def batches_of(count: int, size: int, rng: np.random.Generator) -> Iterator[IntA
 
 def step(state: State[TripleNetwork], batch: Batch, recipe: Recipe, epoch: int) -> float:
     """Take one optimiser step on a batch and return its task loss."""
-    loss = task_loss(state.network, state.attention, batch, recipe)
-    terms = {"task loss": loss}
+    terms = {"task loss": task_loss(state.network, state.attention, batch, recipe)}
     if state.attention is not None:
         scale = recipe.penalty_scale(epoch)
         terms["one_hot penalty"] = scale * recipe.one_hot * one_hot_penalty(state.attention)
         terms["concentration penalty"] = scale * recipe.concentration * concentration_penalty(state.attention)
-    state.descend(terms, recipe.clip)
-    return float(loss.detach())
+    return state.descend(terms, recipe.clip)["task loss"]
 
 
 def reassign(network: TripleNetwork, logits: nn.Parameter, batch: Batch, recipe: Recipe) -> int:

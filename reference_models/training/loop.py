@@ -56,20 +56,22 @@ class State(Generic[Network]):
         if self.attention is not None:
             yield "the task logits", self.attention
 
-    def descend(self, terms: Mapping[str, Tensor], clip: float | None) -> None:
+    def descend(self, terms: Mapping[str, Tensor], clip: float | None) -> dict[str, float]:
         """Take one optimiser step down the sum of named terms, its gradient cut to the norm ``clip`` if there is one.
 
-        Raises `DivergenceError`, the weights being what they were, for a term or a gradient that is not finite.
+        Returns the terms as numbers. Raises `DivergenceError`, the weights being what they were, for a term or a
+        gradient that is not finite.
         """
         self.optimizer.zero_grad()
         torch.stack(list(terms.values())).sum().backward()  # type: ignore[no-untyped-call]
         parameters = [parameter for group in self.optimizer.param_groups for parameter in group["params"]]
         norm = nn.utils.get_total_norm([parameter.grad for parameter in parameters if parameter.grad is not None])
         rate = self.optimizer.param_groups[0]["lr"]
-        expect_finite(terms, norm, self.parameters(), self.optimizer, self.epoch + 1, rate)
+        found = expect_finite(terms, norm, self.parameters(), self.optimizer, self.epoch + 1, rate)
         if clip is not None:
             nn.utils.clip_grads_with_norm_(parameters, clip, norm)
         self.optimizer.step()
+        return found
 
 
 def train(
