@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from reference_models.graphs.graph import Receivers
-from reference_models.graphs.operators import Operator
+from reference_models.graphs.operators import Operator, product
 from reference_models.layers.blocks import Block, Products, blockwise, node_blocks
 from reference_models.layers.readings import Reading, Shares, spread
 from reference_models.layers.rows import factor_of, take, times
@@ -118,7 +118,7 @@ class _JoinRows(torch.autograd.Function):
         ctx.save_for_backward(weights, rows)
         out = rows.new_empty(onto.number, weights.shape[1], rows.shape[1])
         for task in range(weights.shape[1]):
-            out[:, task] = _weighted(onto.of_pairs, weights[:, task]) @ rows
+            out[:, task] = product(_weighted(onto.of_pairs, weights[:, task]), rows)
         return out
 
     @staticmethod

@@ -16,11 +16,11 @@ class _Multiply(torch.autograd.Function):
     @staticmethod
     def forward(ctx: FunctionCtx, dense: Tensor, matrix: Tensor, transposed: Tensor) -> Tensor:
         ctx.transposed = transposed  # type: ignore[attr-defined]
-        return matrix @ dense
+        return product(matrix, dense)
 
     @staticmethod
     def backward(ctx: FunctionCtx, gradient: Tensor) -> tuple[Tensor, None, None]:
-        return ctx.transposed @ gradient.contiguous(), None, None  # type: ignore[attr-defined]
+        return product(ctx.transposed, gradient.contiguous()), None, None  # type: ignore[attr-defined]
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,5 +94,18 @@ def _starts(rows: Tensor, number: int) -> Tensor:
 
 def _matrix(starts: Tensor, columns: Tensor, values: Tensor, shape: tuple[int, int]) -> Tensor:
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")
+        warnings.filterwarnings("ignore", message="Sparse (CSR tensor support|invariant checks)")
         return torch.sparse_csr_tensor(starts, columns, values, size=shape, check_invariants=False)
+
+
+def product(matrix: Tensor, dense: Tensor) -> Tensor:
+    """Return ``matrix @ dense``, by halves of the columns where a device's library cannot take them all at once."""
+    try:
+        return matrix @ dense
+    except torch.OutOfMemoryError:
+        raise
+    except RuntimeError:
+        if dense.device.type == "cpu" or dense.shape[1] < 2:
+            raise
+        halves = dense.tensor_split(2, dim=1)
+        return torch.cat([product(matrix, half.contiguous()) for half in halves], dim=1)

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from reference_models.graphs.graph import Receivers
 from reference_models.graphs.kinds import Kinds
+from reference_models.graphs.operators import product
 from reference_models.layers.blocks import node_blocks
 from reference_models.layers.rows import take
 
@@ -29,8 +30,8 @@ class _Aggregate(torch.autograd.Function):
     def forward(ctx: Any, features: Tensor, attention: Tensor, onto: Receivers) -> tuple[Tensor, Tensor, Tensor]:
         ctx.onto = onto
         ctx.save_for_backward(features, attention)
-        everything = (onto.union.matrix @ features.flatten(1)).view(onto.number, *features.shape[1:])
-        own = onto.pairs.from_sources.matrix @ features.flatten(0, 1)[onto.pairs.sources]
+        everything = product(onto.union.matrix, features.flatten(1)).view(onto.number, *features.shape[1:])
+        own = product(onto.pairs.from_sources.matrix, features.flatten(0, 1)[onto.pairs.sources])
         return everything, own, task_sums(features, attention)
 
     @staticmethod
@@ -39,10 +40,10 @@ class _Aggregate(torch.autograd.Function):
         onto = ctx.onto
         gradient, shares = None, None
         if ctx.needs_input_grad[0]:
-            gradient = (onto.union.transposed @ everything.flatten(1)).view(features.shape)
+            gradient = product(onto.union.transposed, everything.flatten(1)).view(features.shape)
             gradient.baddbmm_(attention.expand(len(features), *attention.shape), sums)
             rows, sources = gradient.flatten(0, 1), onto.pairs.sources
-            rows[sources] = rows[sources] + onto.pairs.from_sources.transposed @ own
+            rows[sources] = rows[sources] + product(onto.pairs.from_sources.transposed, own)
         if ctx.needs_input_grad[1]:
             shares = torch.bmm(features, sums.transpose(1, 2)).sum(dim=0)
         return gradient, shares, None
@@ -95,7 +96,7 @@ class _Expand(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
         kinds, width = ctx.kinds, gradient.shape[-1]
-        base = kinds.of_level.matrix @ gradient.reshape(len(gradient), -1)
+        base = product(kinds.of_level.matrix, gradient.reshape(len(gradient), -1))
         apart = gradient.reshape(-1, width)[kinds.pairs.keys]
         usual = base.view(-1, width).index_add_(0, kinds.places, apart, alpha=-1)
         return torch.cat([usual, apart]), None
@@ -113,7 +114,7 @@ def moments(rows: Tensor, counts: Tensor | None = None) -> tuple[Tensor, Tensor,
 class _Moments(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, rows: Tensor, counts: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
-        total = float(len(rows) if counts is None else counts.sum())
+        total = len(rows) if counts is None else counts.sum(dtype=torch.float64)
         pivot = rows[: min(len(rows), 256)].mean(dim=0)
         first, second = (torch.zeros(rows.shape[1], dtype=torch.float64, device=rows.device) for _ in range(2))
         for part in _parts(rows):

@@ -46,7 +46,10 @@ class ReferenceModel(Generic[Kind]):
         self.hyperparameters: Mapping[str, Parameter] = recipe.as_parameters()
         self._histories: dict[str, list[dict[str, float]]] = {}
         self._device = torch_device(context.device)
-        self.device = torch.cuda.get_device_name(self._device) if self._device.type == "cuda" else "cpu"
+        self.device = "cpu"
+        if self._device.type == "cuda":
+            self.device = torch.cuda.get_device_name(self._device)
+            torch.cuda.reset_peak_memory_stats(self._device)  # or a model before this one would count
 
     def _train(
         self,
@@ -96,7 +99,7 @@ class ReferenceModel(Generic[Kind]):
         return self._histories
 
     def peak_memory(self) -> int | None:
-        """Return the most bytes PyTorch held on a CUDA device, None on the CPU."""
+        """Return the most bytes PyTorch held on a CUDA device since the model was made, None on the CPU."""
         return torch.cuda.max_memory_allocated(self._device) if self._device.type == "cuda" else None
 
 
