@@ -173,8 +173,7 @@ class InGramModel(ReferenceModel[Recipe]):
             entities, relations = self.network(messages, *self._drawn(messages, rng))
             scores = score(entities, relations, triples)
             loss = margin_loss(scores, recipe.margin)
-            state.descend({"task loss": loss}, recipe.clip)
-            return float(loss.detach())
+            return state.descend({"task loss": loss}, recipe.clip)["task loss"]
 
         def work(epoch: int, rng: np.random.Generator, tell: Tell) -> dict[str, float]:
             self.network.train()

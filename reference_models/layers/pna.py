@@ -14,6 +14,14 @@ VARIANCE_FLOOR = 1e-6
 SCALE_FLOOR = 0.01
 
 
+class LayerNorm(nn.LayerNorm):
+    """Layer norm; the gradients of its weights are added up in one order, whatever the number of threads."""
+
+    def forward(self, rows: Tensor) -> Tensor:
+        """Map ``(m, d)`` to the same shape."""
+        return layer_norm(rows, self.normalized_shape, eps=self.eps) * self.weight + self.bias
+
+
 class BoundaryPNA(nn.Module):
     """x' = ReLU(LayerNorm(W [x, aggregate])) + x, the aggregate taken over messages and the boundary alike.
 
@@ -28,7 +36,7 @@ class BoundaryPNA(nn.Module):
         super().__init__()
         self.relation = nn.Parameter(torch.randn(width))
         self.linear = nn.Linear(13 * width, width)
-        self.norm = nn.LayerNorm(width)
+        self.norm = LayerNorm(width)
 
     def forward(self, below: Tensor, step: Step, query: Tensor, degrees: Tensor, scales: Tensor) -> Tensor:
         """Map the rows below ``(m', d)`` to the step's ``(m, d)``; ``degrees`` and ``scales`` are per node ``(N,)``."""

@@ -36,6 +36,15 @@ def drawn(monkeypatch, undrawn):
     return found
 
 
+@pytest.fixture
+def two_threads(torch):
+    """Let the library use two threads."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    yield
+    torch.set_num_threads(before)
+
+
 @pytest.fixture(scope="session")
 def small(tmp_path_factory):
     """Return the directory of a small MetaFam, built once."""

@@ -53,11 +53,15 @@ def uninterrupted(small, tmp_path_factory):
 
 
 @pytest.mark.parametrize("model", QUICK)
-def test_a_run_records_what_it_did_and_is_the_same_again(small, tmp_path, uninterrupted, model):
+def test_a_run_records_what_it_did_and_is_the_same_again_with_two_threads(
+    small, tmp_path, torch, uninterrupted, two_threads, model
+):
+    torch.set_num_threads(1)
     info = load(uninterrupted(model)).run
     regime = "test-time-adaptation" if model == "tally-adapted" else "zero-shot"
     assert (info.model, info.regime, info.device) == (model, regime, "cpu")
     assert {key: str(info.hyperparameters[key]) for key in QUICK[model]} == QUICK[model]
+    torch.set_num_threads(2)
     run(plan_for(small, tmp_path / "again", model))
     assert_same_run(tmp_path / "again", uninterrupted(model))
 

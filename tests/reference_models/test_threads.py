@@ -7,21 +7,19 @@ import threading
 import literal
 import pytest
 import torch
+from resumed import assert_same_run
+from test_baselines import QUICK
 
+from mtbench.experiments.models import names
+from mtbench.experiments.run import Plan, run
 from reference_models.equivariant.linear import SoftLinear
 from reference_models.equivariant.soft import Input, SoftGIN
 from reference_models.layers import blocks
+from reference_models.layers.pna import LayerNorm
 from reference_models.layers.threads import in_threads
+from reference_models.training.ingram import margin_loss
 
 CPU = torch.device("cpu")
-
-
-@pytest.fixture
-def two_threads():
-    before = torch.get_num_threads()
-    torch.set_num_threads(2)
-    yield
-    torch.set_num_threads(before)
 
 
 def test_results_come_in_order_from_workers_with_one_thread_each(two_threads):
@@ -82,4 +80,32 @@ def test_layers_give_the_same_bits_with_one_thread_and_with_two(two_threads, mon
         out = linear(Input(gin(features, graph.everyone, attention), rectified=True), attention)
         trained = [features, logits, *gin.parameters(), *linear.parameters()]
         found.append([out, *torch.autograd.grad((out * out).sum(), trained)])
+    assert all(torch.equal(one, two) for one, two in zip(*found, strict=True))
+
+
+@pytest.mark.parametrize("model", ["isdea", "mtdea"])
+def test_a_whole_run_gives_the_same_bits_with_one_thread_and_with_two(two_threads, monkeypatch, small, tmp_path, model):
+    """That of the others is in `test_baselines`."""
+    monkeypatch.setitem(blocks.CELLS, "cpu", 1 << 12)
+    settings = {"epochs": "2", "adaptation_epochs": "1", "width": "8", "batch": "500", "reassign": "false"}
+    for threads in (1, 2):
+        torch.set_num_threads(threads)
+        run(Plan(model, str(small), device="cpu", settings=settings | {"gin_layers": "2"}, out=tmp_path / str(threads)))
+    assert_same_run(tmp_path / "1", tmp_path / "2")
+
+
+def test_every_model_is_run_with_both():
+    assert {*QUICK, "isdea", "mtdea"} == {*names()} - {"tally-foundation"}  # which is not trained
+
+
+@pytest.mark.parametrize("made", ["norm", "loss"])
+def test_sums_over_many_rows_are_the_same_with_both(two_threads, made):
+    torch.manual_seed(0)
+    rows, found = torch.randn(20_000, 11), []
+    for threads in (1, 2):
+        torch.set_num_threads(threads)
+        norm, leaf = LayerNorm(11), rows.clone().requires_grad_()
+        loss = margin_loss(leaf, 1.0) if made == "loss" else (norm(leaf) * rows).square().sum(dim=0).sum()
+        loss.backward()
+        found.append([loss, leaf.grad, *(one.grad for one in norm.parameters() if made == "norm")])
     assert all(torch.equal(one, two) for one, two in zip(*found, strict=True))
