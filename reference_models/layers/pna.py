@@ -48,9 +48,7 @@ class BoundaryPNA(nn.Module):
             for place in range(width, 13 * width, 4 * width)
         )
         mixed = own @ self.linear.weight[:, :width].T + plain + scale * scaled + damped / scale.clamp(min=SCALE_FLOOR)
-        # The library's gradients of a norm's weight and bias depend on the number of threads, those of products do not.
-        normed = layer_norm(mixed + self.linear.bias, self.norm.normalized_shape, eps=self.norm.eps)
-        return torch.relu(normed * self.norm.weight + self.norm.bias) + own
+        return torch.relu(self.norm(mixed + self.linear.bias)) + own
 
 
 def aggregate(messages: Tensor, step: Step, query: Tensor, degrees: Tensor) -> Tensor:

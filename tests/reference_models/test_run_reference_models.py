@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from importlib import metadata
 
 import pytest
 import torch
@@ -47,7 +48,7 @@ def test_a_model_runs_and_records_what_it_did(command, tmp_path, model, name, re
     assert (info.model, info.regime, info.device) == (name, regime, "cpu")
     assert info.hyperparameters["epochs"] == 2
     assert info.hyperparameters["reassign"] is ("search" in name)
-    assert info.environment["torch"] == torch.__version__
+    assert info.environment["torch"] == metadata.version("torch")
     assert verify(tmp_path / "kept").ok
 
 
