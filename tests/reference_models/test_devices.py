@@ -1,0 +1,170 @@
+"""Every model on a CUDA device that is only pretended, as it is on the processor: placed right, and the same."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import gpu
+import numpy as np
+import pytest
+import torch
+from pretend import Counting, pretended
+from resumed import Stop, weights
+
+import mtbench
+from mtbench.experiments.models import Context
+from mtbench.experiments.run import Plan, run
+from mtbench.results.result import load, verify
+from reference_models import isdea
+from reference_models.graphs.graph import Operator, product
+from reference_models.layers.blocks import CELLS, node_blocks
+
+pytestmark = pytest.mark.filterwarnings("ignore::mtbench.results.result.MtbenchWarning")
+CUDA, CPU = torch.device("cuda"), torch.device("cpu")
+DOUBLE = {"epochs": "2", "adaptation_epochs": "1", "width": "4", "batch": "1200", "reassign": "false"}
+RUNS = {
+    "mtdea": DOUBLE | {"tasks": "3", "reassign": "true", "gin_layers": "2"},
+    "mtdea tasks": DOUBLE | {"adjacency": "tasks", "checkpointing": "true", "positives": "graph", "inverses": "true"},
+    "mtdea pairwise": DOUBLE
+    | {"adjacency": "pairwise", "assignment": "straight-through", "mean": "normalised", "linear_layers": "perceptron"},
+    "isdea": DOUBLE | {"hops": "0"},
+    "isdea-homo": DOUBLE,
+    "nbfnet-homo": {"epochs": "2", "width": "4", "batch": "1200"},
+    "ingram": {"steps": "2", "every": "1", "width": "8"},
+    "deq-ingram": {"steps": "2", "every": "1", "width": "8", "draws": "2"},
+    "tally": {"epochs": "2", "lists": "40", "masks": "2"},
+    "tally-adapted": {"epochs": "2", "adaptation_epochs": "1", "lists": "40", "masks": "2"},
+}
+
+
+@pytest.fixture
+def device():
+    with pretended() as found:
+        yield found
+
+
+@pytest.mark.parametrize("model", RUNS)
+def test_a_run_that_is_stopped_on_one_device_goes_on_on_the_other(small, tmp_path, device, model):
+    for first, then in (("cuda", "cpu"), ("cpu", "cuda")):
+        plan = Plan(gpu.MODELS[model.split()[0]], str(small), settings=RUNS[model], out=tmp_path / then)
+        with pytest.raises(KeyboardInterrupt):
+            run(replace(plan, device=first), Stop("train", 2, 0))
+        run(replace(plan, device=then))
+        assert verify(plan.out).ok
+    found, expected = weights(tmp_path / "cuda"), weights(tmp_path / "cpu")
+    assert found.keys() == expected.keys()
+    for name, value in expected.items():
+        torch.testing.assert_close(found[name], value, rtol=1e-3, atol=1e-5)
+    there = load(tmp_path / "cuda").run
+    assert there.device == "a pretended device"
+    assert 0 < there.peak_memory_bytes <= device.peak
+
+
+def test_what_a_lent_gpu_is_for_is_done_on_the_pretended_one(small, capsys):
+    assert gpu.self_test(small)
+    said = capsys.readouterr().out.splitlines()
+    checked = [line.partition(":")[0] for line in said if "gradients differ" in line]
+    assert len(checked) == len({*checked})  # what is done is not done again
+    assert {name.split()[0] for name in checked} == {*gpu.MODELS}
+    assert said[-1] == "1 of 1 cells that are missing are done"
+
+
+def test_a_model_that_computes_something_else_there_is_named(small, tmp_path, device, monkeypatch):
+    monkeypatch.setattr(gpu, "MODELS", {"isdea": gpu.MODELS["isdea"]})
+    right = gpu.first_step
+    monkeypatch.setattr(gpu, "first_step", lambda *asked: [part * (1 + (asked[3] == "cuda")) for part in right(*asked)])
+    assert gpu.checks(gpu.Work(tmp_path, 1, str(small))) == {"isdea"}
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        lambda there: there + torch.ones(4),
+        lambda there: there @ torch.ones(4),
+        lambda there: there.index_select(0, torch.tensor([1])),
+        lambda there: torch.ones(4)[there.long()],
+        lambda there: there[0] * torch.ones(4),
+        lambda there: torch.ones(4).add_(there),
+        lambda there: (
+            Operator.from_edges(torch.tensor([0]), torch.tensor([0]), (1, 1), torch.float32) @ there[:1, None]
+        ),
+    ],
+)
+def test_tensors_of_two_devices_do_not_go_together(device, fault):
+    there = torch.zeros(4, device=CUDA, requires_grad=True)
+    with pytest.raises(RuntimeError, match="found at least two devices, cuda:0 and cpu"):
+        fault(there)
+
+
+def test_a_device_is_where_it_was_asked_for_and_what_is_made_of_its_tensors(device):
+    there = torch.arange(4.0, device=CUDA, requires_grad=True)
+    (there * torch.tensor(2.0)).sum().backward()  # single numbers may stay
+    found = [there.grad, there.new_zeros(2), there.detach().double(), there[torch.tensor([1])], torch.ones(2).to(there)]
+    assert {tensor.device.type for tensor in found} == {"cuda"}
+    assert {tensor.device.type for tensor in (there.cpu(), torch.ones(2), found[0].to("cpu"))} == {"cpu"}
+    for numbers in (lambda: np.asarray(found[0]), lambda: found[0].numpy()):
+        with pytest.raises(TypeError, match="can't convert cuda:0 device type tensor to numpy"):
+            numbers()
+
+
+def test_what_is_counted(device):
+    there = torch.ones(1000, 4, device=CUDA)
+    device.operations = device.bytes = device.flops = 0
+    device.waits.clear()
+    there @ torch.ones(4, 8, device=CUDA)
+    assert (device.operations, device.flops) == (2, 2 * 1000 * 4 * 8)
+    assert device.bytes == 4 * (4 * 8 + 1000 * 4 + 4 * 8 + 1000 * 8)
+    bool(there.sum() > 0), there[there[:, 0] > 0], torch.bincount(there[:, 0].long()), there.tolist(), there.view(-1)
+    assert device.waits.total() == 1 + 1 + 2 + 1
+    held, device.peak = device.held, 0
+    more = there * 2
+    del more
+    assert (device.held, device.peak) == (held, held + 4 * 1000 * 4)
+    with Counting() as counting:
+        torch.ones(3) + 1
+        there.sum()
+    assert counting.operations == 1
+
+
+def test_blocks_are_as_large_as_the_device_takes(device):
+    cells = CELLS["cpu"] // 4
+    assert len(node_blocks(8, cells, torch.zeros(1).device)) == 2
+    assert len(node_blocks(8, cells, torch.zeros(1, device=CUDA).device)) == 1
+
+
+def test_the_peak_of_memory_is_that_of_the_model_alone(small, device):
+    data = mtbench.load(small)
+
+    def peak(width):
+        model = isdea.build(Context(data.name, device="cuda", settings=DOUBLE | {"width": str(width)}))
+        model.fit(data.train, data.valid)
+        return model.peak_memory()
+
+    first, large = peak(4), peak(16)
+    assert large > 2 * first
+    assert peak(4) < 1.1 * first
+
+
+def test_a_product_that_the_device_cannot_do_at_once_is_done_by_columns(device, monkeypatch):
+    edges = torch.tensor([[0, 1, 1, 2], [3, 0, 2, 2]])
+    here = Operator.from_edges(*edges, (3, 4), torch.float32)
+    there = Operator.from_edges(*edges.to(CUDA), (3, 4), torch.float32)
+    assert (here.matrix.col_indices().dtype, there.matrix.col_indices().dtype) == (torch.int64, torch.int32)
+    dense, multiply, widths = torch.randn(4, 7), torch.Tensor.__matmul__, []
+
+    def limited(matrix, dense):
+        widths.append(dense.shape[1])
+        if dense.shape[1] > 2:
+            raise RuntimeError("CUSPARSE_STATUS_INSUFFICIENT_RESOURCES")
+        return multiply(matrix, dense)
+
+    monkeypatch.setattr(torch.Tensor, "__matmul__", limited)
+    assert torch.equal(product(there.matrix, dense.to(CUDA)).cpu(), multiply(here.matrix, dense))
+    assert widths == [7, 4, 2, 2, 3, 2, 1]
+    with pytest.raises(RuntimeError, match="INSUFFICIENT"):
+        product(here.matrix, dense)
+
+
+def test_a_step_waits_for_the_device_no_more_often_than_it_did(small, device):
+    settings = DOUBLE | {"tasks": "2", "positives": "graph", "batch": "100", "inverses": "true", "hops": "0"}
+    assert gpu.Measure().of("mtdea", settings | {"gin_layers": "2"}, mtbench.load(small))["waits"] <= 33
