@@ -215,6 +215,7 @@ def pretended() -> Iterator[Pretend]:
     of_cuda = {
         "_lazy_init": lambda: None,
         "is_available": lambda: True,
+        "is_current_stream_capturing": lambda: False,
         "current_device": lambda: 0,
         "device_count": lambda: 1,
         "get_device_name": lambda device=None: "a pretended device",
