@@ -16,6 +16,9 @@ from reference_models.graphs.reach import Links, Reach, Reached
 from reference_models.layers.basic import Linear, Perceptron
 from reference_models.layers.blocks import Products, blockwise, node_blocks
 
+COLUMNS = 256
+"""In how many parts a gradient over all rows is added up."""
+
 
 class EquivariantGIN(nn.Module):
     """Out_r = GIN1(X_r; A_r) + GIN2(S_r; A - A_r) with S_r the mean of the other slots' features.
@@ -37,7 +40,7 @@ class EquivariantGIN(nn.Module):
         With T the sum of X over all slots, a default sees T - X at its node and the neighbours; a pair sees its own
         X instead, without what its slot's edges bring.
         """
-        near, before, after = 1 + self.epsilon, links.before, links.after
+        near, before, after = self._near(table.shape[1]), links.before, links.after
         usual, pairs = table.tensor_split([len(before.usual)])
         mine, total = table.index_select(0, links.rows), before.sums(table)
         others = total - usual
@@ -52,10 +55,18 @@ class EquivariantGIN(nn.Module):
             [*self.own.weights(), *self.others.weights()],
         )
 
+    def _near(self, width: int) -> Tensor:
+        """Return 1 + epsilon of both maps, ``(2, width)``: a gradient is then added up by columns.
+
+        One sum over everything would depend on the number of threads.
+        """
+        return (1 + self.epsilon).unsqueeze(1).expand(2, width)
+
     def of_constant(self, reach: Reach) -> Tensor:
         """Return the layer of the constant input 1 of width 1: ``(N + P, width)``, P the first layer's pairs."""
-        near, first = 1 + self.epsilon, reach.layers[0]
+        first = reach.layers[0]
         own = torch.cat([torch.zeros_like(reach.degrees), reach.own_degrees])
+        near = self._near(COLUMNS).repeat(1, len(own) // COLUMNS + 1)[:, : len(own)]
         degrees = torch.cat([reach.degrees, reach.degrees.index_select(0, first.nodes)])
         number = first.num_slots - 1
         others = number * factor_of(self.mean, first.num_slots) * (near[1] + degrees - own)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -12,6 +14,8 @@ from torch import Tensor
 from mtbench.data.splits import Split
 from mtbench.names import HEAD, RELATION, TAIL, IntArray
 from reference_models.graphs.operators import Operator, Pattern
+
+Found = TypeVar("Found")
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,12 +35,20 @@ class TypedGraph:
     dtype: torch.dtype = torch.float32
     part: tuple[TypedGraph, Tensor] | None = None
     """The graph this one was before edges were hidden, and which of its edges are left, bool."""
+    found: dict[object, Any] = field(default_factory=dict, repr=False)
+    """What was found out about the graph and is asked for again: see `remembered`."""
 
     def without(self, dropped: Tensor) -> TypedGraph:
         """Return the graph without the edges marked in ``dropped``, bool of shape ``(E,)``."""
         kept = ~dropped
         edges = (self.heads[kept], self.slots[kept], self.tails[kept])
         return TypedGraph(*edges, self.num_nodes, self.num_slots, self.dtype, (self, kept))
+
+    def remembered(self, key: object, make: Callable[[], Found]) -> Found:
+        """Return ``make()``, called once in the life of the graph for each key."""
+        if key not in self.found:
+            self.found[key] = make()
+        return self.found[key]  # type: ignore[no-any-return]
 
     @cached_property
     def union(self) -> Operator:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -78,10 +78,9 @@ class Kinds:
         return torch.where(rows < len(self.level), usual, rows - len(self.level) + len(self.slots) - len(self.places))
 
 
-@lru_cache(maxsize=2)
 def kinds(graph: TypedGraph) -> Kinds:
-    """Return the kinds of a graph, found once for all layers of a step."""
-    return Kinds.of(graph)
+    """Return the kinds of a graph, found once for all layers."""
+    return graph.remembered(Kinds, lambda: Kinds.of(graph))
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,7 +9,6 @@ hidden from it; a batch that hides edges only changes how often what is counted,
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 
 import torch
 from torch import Tensor
@@ -160,9 +159,5 @@ class Patterns:
 def reach(graph: TypedGraph, layers: int) -> Reach:
     """Return the reach of a graph for a number of layers, by the patterns of the graph before edges were hidden."""
     whole, kept = graph.part or (graph, None)
-    return _patterns(whole, layers).reach(graph.union, kept)
-
-
-@lru_cache(maxsize=4)
-def _patterns(graph: TypedGraph, layers: int) -> Patterns:
-    return Patterns.of(graph, layers)
+    patterns = whole.remembered((Patterns, layers), lambda: Patterns.of(whole, layers))
+    return patterns.reach(graph.union, kept)
