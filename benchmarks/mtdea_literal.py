@@ -15,7 +15,8 @@ from torch.utils.checkpoint import checkpoint
 
 from reference_models.equivariant.network import EquivariantNetwork
 from reference_models.equivariant.soft import Input
-from reference_models.graphs.graph import Operator, TypedGraph
+from reference_models.graphs.graph import TypedGraph
+from reference_models.graphs.operators import Operator
 
 Relation = Callable[[int, Tensor, Tensor], Tensor]
 

@@ -136,6 +136,27 @@ def test_a_network_is_its_layers_with_an_activation_between_but_never_after_the_
 
 
 @pytest.mark.parametrize("gin_layers", [1, 2, 3])
+def test_in_training_batch_norm_behind_the_first_layer_is_over_the_nodes_that_are_asked_for(gin_layers):
+    network = scrambled(MTDEA(Architecture(width=3, gin_layers=gin_layers, tasks=2, hops=0))).train()
+    graph, nodes = literal.random_graph(6, nodes=8, slots=4, edges=25), torch.tensor([1, 4, 6])
+    attention = torch.softmax(logits_for(graph, 2), dim=1)
+    X = torch.ones(graph.num_nodes, graph.num_slots, 1, dtype=torch.float64)
+    for index, (layer, norm) in enumerate(zip(network.layers, network.norms, strict=True)):
+        if index < gin_layers:
+            X = literal.soft_gin(layer, X, graph, attention)
+            if index == gin_layers - 1 > 0:
+                X = X[nodes]
+        else:
+            X = literal.soft_nodewise(layer, X, attention)
+        X = normalised(norm, X, training=True)
+        if index == gin_layers - 1 == 0:
+            X = X[nodes]
+        if index + 1 not in (gin_layers, gin_layers + 2):
+            X = torch.relu(X)
+    torch.testing.assert_close(network.represent(graph, attention, nodes).whole(), X, rtol=1e-8, atol=1e-8)
+
+
+@pytest.mark.parametrize("gin_layers", [1, 2, 3])
 def test_outside_training_some_nodes_can_be_had_without_the_others(gin_layers):
     network = scrambled(MTDEA(Architecture(width=3, gin_layers=gin_layers, tasks=2, hops=0))).eval()
     graph = literal.random_graph(8, nodes=8, slots=4, edges=25)
