@@ -145,6 +145,21 @@ def test_of_a_constant_the_first_layer_needs_one_row_per_kind(graph, tasks, seed
     assert_equal_with_gradients(found, expected, trainable(hard))
 
 
+@cases
+@given(graphs(), st.integers(1, 4), seeds, st.sampled_from(MEANS), st.sampled_from(ASSIGNMENTS), st.data())
+def test_of_a_row_per_kind_the_second_layer_is_its_formula(graph, tasks, seed, mean, assignment, data):
+    layer = scrambled(SoftGIN(WIDTH, WIDTH, tasks, Reading(mean=mean, assignment=assignment)), seed)
+    _, logits = inputs(graph, WIDTH, tasks, seed)
+    attention, found = torch.softmax(logits, dim=1), kinds(graph)
+    rows = torch.randn(len(found.slots), WIDTH, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    rows.requires_grad_()
+    expected = literal.soft_gin(layer, expand(rows, found), graph, attention)
+    chosen = torch.tensor(sorted(data.draw(st.sets(st.integers(0, graph.num_nodes - 1), min_size=1))))
+    for onto, part in ((graph.everyone, expected), (graph.onto(chosen), expected[chosen])):
+        ours = layer.of_kinds(rows, graph, onto, attention)
+        assert_equal_with_gradients(ours, part, [rows, logits, *layer.parameters()])
+
+
 @pytest.mark.parametrize("cells", [1, 50, 10_000])
 def test_the_size_of_a_block_changes_nothing(cells, monkeypatch):
     monkeypatch.setitem(blocks.CELLS, "cpu", cells)
@@ -157,6 +172,12 @@ def test_the_size_of_a_block_changes_nothing(cells, monkeypatch):
         gin(features, graph.everyone, attention),
         literal.soft_gin(gin, features, graph, attention),
         [features, logits, *gin.parameters()],
+    )
+    rows = torch.randn(len(kinds(graph).slots), WIDTH, dtype=torch.float64, requires_grad=True)
+    assert_equal_with_gradients(
+        gin.of_kinds(rows, graph, graph.everyone, attention),
+        literal.soft_gin(gin, expand(rows, kinds(graph)), graph, attention),
+        [rows, logits, *gin.parameters()],
     )
     assert_equal_with_gradients(
         linear(Input(features, scale, shift, rectified=True), attention),
