@@ -13,7 +13,7 @@ from mtbench.errors import DatasetError, MtbenchError
 from mtbench.evaluation.tasks import task
 from mtbench.experiments.models import Context
 from mtbench.names import HEAD, TAIL
-from reference_models import isdea, mtdea
+from reference_models import double_equivariant, isdea, mtdea
 from reference_models.equivariant.network import Architecture, TripleNetwork, attention_logits
 from reference_models.graphs.graph import typed_graph
 from reference_models.mtdea import MTDEA
@@ -262,6 +262,21 @@ def test_held_out_targets_are_never_trained_on_and_all_others_are(data, monkeypa
     expected = data.valid.targets[~hold_out(data.valid, 0.3, 1)]
     assert 0 < len(expected) < len(data.valid.targets)
     assert sorted(np.concatenate(seen).tolist()) == sorted(expected.tolist())
+
+
+@pytest.mark.parametrize("inverses", [True, False])
+@pytest.mark.parametrize("name", ["isdea", "mtdea"])
+def test_with_inverses_an_epoch_is_judged_by_targets_both_ways_over_twice_the_slots(data, monkeypatch, name, inverses):
+    asked = []
+    monkeypatch.setattr(double_equivariant, "validation", lambda *given: asked.append(given) or (lambda: 0.5))
+    trained(data, name, positives="targets", holdout="0.3", epochs="1", inverses=str(inverses).lower(), seed=1)
+    ((dual, held_out, score, _),) = asked
+    targets, slots = data.valid.targets, data.valid.relation_slots
+    turned = np.stack([targets[:, 2], targets[:, 1] + slots, targets[:, 0]], axis=1)
+    assert np.array_equal(dual.split.targets, np.concatenate([targets, turned]) if inverses else targets)
+    assert np.array_equal(held_out, np.tile(hold_out(data.valid, 0.3, 1), 2 if inverses else 1))
+    assert {*dual.triples[:, 1]} == {*range(2 * slots if inverses else slots)}
+    assert score(dual.triples).shape == (len(dual.triples),)
 
 
 def test_an_epoch_is_judged_by_the_held_out_targets_alone(data):
