@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from mtbench.data.splits import unique
 from mtbench.names import HEAD, TAIL, IntArray
 from reference_models.graphs.graph import inverted
 
@@ -25,19 +26,21 @@ class PairScores:
         self._num_nodes = num_nodes
         self._compute = compute
         self._keys = np.empty(0, dtype=np.int64)
-        self._scores = torch.empty(0)
+        self._scores = np.empty(0, dtype=np.float32)
 
     def __call__(self, triples: IntArray) -> Tensor:
         """Return the scores ``(m,)`` of triples ``(m, 3)``."""
         keys = triples[:, HEAD] * self._num_nodes + triples[:, TAIL]
-        new = np.setdiff1d(keys, self._keys)
-        if len(new):
-            found = self._compute(np.stack(np.divmod(new, self._num_nodes), axis=1))
-            joined = np.concatenate([self._keys, new])
-            order = np.argsort(joined)
-            self._keys = joined[order]
-            self._scores = torch.cat([self._scores.to(found.dtype), found])[torch.from_numpy(order)]
-        return self._scores[torch.from_numpy(np.searchsorted(self._keys, keys))]
+        asked = unique(keys)
+        places = np.searchsorted(self._keys, asked)
+        known = places < len(self._keys)
+        known[known] = self._keys[places[known]] == asked[known]
+        if not known.all():
+            new, places = asked[~known], places[~known]
+            found = self._compute(np.stack(np.divmod(new, self._num_nodes), axis=1)).numpy()
+            self._keys = np.insert(self._keys, places, new)
+            self._scores = np.insert(self._scores.astype(found.dtype, copy=False), places, found)
+        return torch.from_numpy(self._scores[np.searchsorted(self._keys, keys)])
 
 
 class BothWays:
