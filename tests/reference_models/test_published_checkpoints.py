@@ -28,8 +28,7 @@ def test_a_published_checkpoint_scores_as_published(trained, datasets, tmp_path,
     if expected.dataset != "metafam":
         monkeypatch.setenv("MTBENCH_MIRROR", str(request.getfixturevalue("mirror")))
     model = expected.run.model.partition("-k")[0]
-    # MTDEA's recipe for MetaFam had the search when these were trained.
-    settings = {"reassign": "true"} if expected.run.hyperparameters.get("reassign") else {}
+    settings = {key: str(value) for key, value in expected.run.hyperparameters.items()}
     plan = Plan(model, expected.dataset, (expected.protocol,), seed=expected.run.seed, device="cpu", settings=settings)
     _, (found,) = run(replace(plan, out=tmp_path / "run", start=trained), seen.append)
     assert seen == []
