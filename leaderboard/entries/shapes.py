@@ -26,7 +26,7 @@ from mtbench.results.result import TOLERANCE
 from mtbench.results.saved import Hash, Saved, Whole, expected
 
 Kind = TypeVar("Kind")
-EMPTY_SLOT = re.compile(r"<empty slot [0-9]+>")
+EMPTY_SLOT = re.compile(r"<empty slot [0-9]+>( \(inverse\))?")
 """What the package calls a relation that has no name; the one text with angle brackets that is its own."""
 
 BOUNDS = f"{', '.join(METRICS)}, MR from 1 and the others from 0 to 1"
