@@ -266,7 +266,7 @@ class TestRefused:
         )
 
     def test_runs_that_ranked_tails_alone(self, to):
-        self.refused([PUBLISHED / "isdea" / "metafam"], to, "dual-tail-present, .* run the model again for both")
+        self.refused([PUBLISHED / "ingram" / "metafam"], to, "dual-tail-present, .* run the model again for both")
 
     def test_scores_that_were_not_asked_for_again(self, runs, to):
         edit(runs / "isdea-metafam-1" / "result.json", asked_again=NOT_ASKED)
