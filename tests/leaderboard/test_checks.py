@@ -886,7 +886,8 @@ class TestCommand:
         code, out, err = command("leaderboard", "check", entry)
         assert code == 1
         assert err == (
-            "error: isdea/metafam/seed0: tie_rate is 0.0, the counts give 0.6684782608695652; evaluate again and submit that\n"
+            "error: isdea/metafam/seed0: tie_rate is 0.0, the counts give 0.6684782608695652; evaluate again "
+            "and submit that\n"
         )
         assert "holds" not in out
 
