@@ -20,6 +20,7 @@ from reference_models.layers.threads import in_threads
 from reference_models.training.ingram import margin_loss
 
 CPU = torch.device("cpu")
+EQUIVARIANT = ("isdea", "mtdea", "mtdea-search")
 
 
 def test_results_come_in_order_from_workers_with_one_thread_each(two_threads):
@@ -83,11 +84,11 @@ def test_layers_give_the_same_bits_with_one_thread_and_with_two(two_threads, mon
     assert all(torch.equal(one, two) for one, two in zip(*found, strict=True))
 
 
-@pytest.mark.parametrize("model", ["isdea", "mtdea"])
+@pytest.mark.parametrize("model", EQUIVARIANT)
 def test_a_whole_run_gives_the_same_bits_with_one_thread_and_with_two(two_threads, monkeypatch, small, tmp_path, model):
     """That of the others is in `test_baselines`."""
     monkeypatch.setitem(blocks.CELLS, "cpu", 1 << 12)
-    settings = {"epochs": "2", "adaptation_epochs": "1", "width": "8", "batch": "500", "reassign": "false"}
+    settings = {"epochs": "2", "adaptation_epochs": "1", "width": "8", "batch": "500"}
     for threads in (1, 2):
         torch.set_num_threads(threads)
         run(Plan(model, str(small), device="cpu", settings=settings | {"gin_layers": "2"}, out=tmp_path / str(threads)))
@@ -95,7 +96,7 @@ def test_a_whole_run_gives_the_same_bits_with_one_thread_and_with_two(two_thread
 
 
 def test_every_model_is_run_with_both():
-    assert {*QUICK, "isdea", "mtdea"} == {*names()} - {"tally-foundation"}  # which is not trained
+    assert {*QUICK, *EQUIVARIANT} == {*names()} - {"tally-foundation"}  # which is not trained
 
 
 @pytest.mark.parametrize("made", ["norm", "loss"])
