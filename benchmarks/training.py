@@ -23,13 +23,7 @@ import mtbench
 from mtbench.cli.app import restart_with_settings
 from mtbench.experiments.models import Context, Progress, factory
 
-MODELS = {
-    "isdea": "reference_models.isdea:build",
-    "mtdea": "reference_models.mtdea:build",
-    "isdea-homo": "reference_models.isdea_homo:build",
-    "nbfnet-homo": "reference_models.nbfnet:build",
-    "ingram": "reference_models.ingram:build",
-}
+MODELS = ("isdea", "mtdea", "isdea-homo", "nbfnet-homo", "ingram")
 DATASETS = ("metafam", "fbnell", *(f"wikitopics-mt{name}" for name in ("1/health", "2/science", "3/art", "4/health")))
 
 
@@ -49,7 +43,7 @@ def measure(model: str, dataset: str, steps: int, settings: dict[str, str]) -> d
         if len(marks) > steps:
             raise EnoughError
 
-    made = factory(MODELS[model])(Context(dataset, device="cpu", settings=settings, report=report))
+    made = factory(model)(Context(dataset, device="cpu", settings=settings, report=report))
     data = mtbench.load(dataset)
     with suppress(EnoughError):
         made.fit(data.train, data.valid)

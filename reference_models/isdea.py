@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor, nn
-from torch.utils.checkpoint import checkpoint
 
 from mtbench.errors import UsageError
 from mtbench.experiments.models import Context
@@ -13,7 +11,7 @@ from reference_models.equivariant.mean import EquivariantGIN, EquivariantLinear,
 from reference_models.equivariant.network import Architecture, TripleNetwork
 from reference_models.equivariant.soft import finish
 from reference_models.graphs.graph import TypedGraph
-from reference_models.graphs.reach import Links, Reached, reach
+from reference_models.graphs.reach import Reached, reach
 from reference_models.layers.basic import RowNorm
 from reference_models.training.recipe import load, refuse
 
@@ -49,18 +47,12 @@ class ISDEA(TripleNetwork):
         first = self.layers[0].of_constant(reached)  # type: ignore[operator]
         table = self._normed(0, first, reached.layers[0], rectified=layers > 1)
         for index, links in enumerate(reached.links, 1):
-            values = self._gin(index, table, links)
+            values = self.through(self.layers[index], table, links)
             table = self._normed(index, values, links.after, rectified=index < layers - 1)
         last = reached.layers[-1]
         for index in (layers, layers + 1):
             table = self._normed(index, self.layers[index](table, last), last, rectified=index == layers)
         return Table(table, last)
-
-    def _gin(self, index: int, table: Tensor, links: Links) -> Tensor:
-        layer = self.layers[index]
-        if not (self.architecture.checkpointing and torch.is_grad_enabled()):
-            return layer(table, links)  # type: ignore[no-any-return]
-        return checkpoint(layer, table, links, use_reentrant=False, preserve_rng_state=False)  # type: ignore[no-any-return]
 
     def _normed(self, index: int, values: Tensor, reached: Reached, *, rectified: bool) -> Tensor:
         norm = self.norms[index]

@@ -5,9 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-import torch
 from torch import Tensor, nn
-from torch.utils.checkpoint import checkpoint
 
 from mtbench.experiments.models import Context
 from reference_models.double_equivariant import DoubleEquivariantModel
@@ -68,12 +66,9 @@ class MTDEA(TripleNetwork):
     def _gin(self, index: int, rows: Tensor, graph: TypedGraph, onto: Receivers, attention: Tensor | None) -> Tensor:
         """Apply GIN layer ``index`` without norm or activation: to rows per kind ``(D, d)``, or to ``(N, R, d)``."""
         layer: Any = self.layers[index]
-        apply, inputs = (
-            (layer.of_kinds, (rows, graph, onto, attention)) if rows.dim() == 2 else (layer, (rows, onto, attention))
-        )
-        if not (self.architecture.checkpointing and torch.is_grad_enabled()):
-            return apply(*inputs)  # type: ignore[no-any-return]
-        return checkpoint(apply, *inputs, use_reentrant=False, preserve_rng_state=False)  # type: ignore[no-any-return]
+        if rows.dim() == 2:
+            return self.through(layer.of_kinds, rows, graph, onto, attention)
+        return self.through(layer, rows, onto, attention)
 
     def _normed(self, index: int, values: Tensor, *, rectified: bool, counts: Tensor | None = None) -> Input:
         norm = self.norms[index]

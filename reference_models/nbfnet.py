@@ -10,11 +10,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import softplus
 
-from mtbench.data.splits import Split
+from mtbench.data.splits import Split, inverted
 from mtbench.evaluation.tasks import task
 from mtbench.experiments.models import Context
 from mtbench.names import HEAD, TAIL, IntArray
-from reference_models.graphs.graph import TypedGraph, inverted, typed_graph
+from reference_models.graphs.graph import TypedGraph, typed_graph
 from reference_models.graphs.pairs import BothWays, PairScores
 from reference_models.graphs.propagation import Neighbours, plan
 from reference_models.layers.pna import BoundaryPNA, degree_scales

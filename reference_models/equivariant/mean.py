@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from reference_models.graphs.reach import Links, Reach, Reached
 from reference_models.layers.basic import Linear, Perceptron
 from reference_models.layers.blocks import Products, blockwise, node_blocks
+from reference_models.layers.readings import share_of_others
 
 COLUMNS = 256
 """In how many parts a gradient over all rows is added up."""
@@ -48,7 +49,7 @@ class EquivariantGIN(nn.Module):
         own = links.own @ table
         apart = near[1] * (usual.index_select(0, after.nodes) - mine) + own - links.own_nodes @ total
         apart = apart - links.others @ (pairs - usual.index_select(0, before.nodes))
-        factor = factor_of(self.mean, before.num_slots)
+        factor = share_of_others(self.mean, before.num_slots)
         return row_maps(
             torch.cat([near[0] * usual, near[0] * mine + own]),
             factor * torch.cat([seen, seen.index_select(0, after.nodes) + apart]),
@@ -69,7 +70,7 @@ class EquivariantGIN(nn.Module):
         near = self._near(COLUMNS).repeat(1, len(own) // COLUMNS + 1)[:, : len(own)]
         degrees = torch.cat([reach.degrees, reach.degrees.index_select(0, first.nodes)])
         number = first.num_slots - 1
-        others = number * factor_of(self.mean, first.num_slots) * (near[1] + degrees - own)
+        others = number * share_of_others(self.mean, first.num_slots) * (near[1] + degrees - own)
         return row_maps((near[0] + own)[:, None], others[:, None], [*self.own.weights(), *self.others.weights()])
 
 
@@ -120,15 +121,10 @@ class Table:
         return self.at(*torch.meshgrid(nodes, slots, indexing="ij"))
 
 
-def factor_of(mean: str, slots: int) -> float:
-    """Return what the sum over the other slots is multiplied by."""
-    return 1.0 if mean == "sum" else 1.0 / max(slots - 1, 1)
-
-
 def _others(table: Tensor, reached: Reached, mean: str) -> Tensor:
     """Return S_r for every row of a table."""
     total = reached.sums(table)
-    return factor_of(mean, reached.num_slots) * (torch.cat([total, total.index_select(0, reached.nodes)]) - table)
+    return share_of_others(mean, reached.num_slots) * (torch.cat([total, total.index_select(0, reached.nodes)]) - table)
 
 
 def row_maps(own: Tensor, others: Tensor, maps: Sequence[Tensor]) -> Tensor:

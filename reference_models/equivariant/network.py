@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 from reference_models.graphs.graph import TypedGraph
 from reference_models.layers.basic import Linear, RowNorm, uniform_
@@ -76,6 +78,12 @@ class TripleNetwork(nn.Module):
         A network that does not tell relations apart returns ``(N, 1, d)``. With ``nodes``, in increasing
         order, only theirs need be returned.
         """
+
+    def through(self, layer: Callable[..., Tensor], *inputs: Any) -> Tensor:
+        """Return ``layer(*inputs)``, computed again in the backward pass where the architecture asks for it."""
+        if not (self.architecture.checkpointing and torch.is_grad_enabled()):
+            return layer(*inputs)
+        return checkpoint(layer, *inputs, use_reentrant=False, preserve_rng_state=False)  # type: ignore[no-any-return]
 
     def score(self, features: Features, triples: Tensor, distances: Tensor | None) -> Tensor:
         """Return logits of shape ``(*,)`` for triples ``(*, 3)`` and distances ``(*, 2)``, both ways."""

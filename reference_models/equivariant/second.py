@@ -38,29 +38,29 @@ def soft_gin_of_kinds(
     Contexts are summed over all other relations' edges; see `soft.SoftGIN`.
     """
     slots, width = len(attention), maps[0].shape[0]
-    met = Met.by(onto, kinds)
+    met, pairs = Met.by(onto, kinds), onto.pairs
     base, apart = kinds.split(rows)
     sums = _task_sums(base, apart, kinds, attention)
-    own = met.own @ rows
+    own = pairs.from_sources @ rows.index_select(0, met.sources)
     parts = [
         (onto.of(sums) + onto.union @ sums).view(onto.number, *positions.shape),
         onto.degrees,
         met.extras @ apart,
-        rows.index_select(0, met.own_kinds) + own,
+        rows.index_select(0, met.kinds) + own,
         own,
-        (met.own_nodes @ sums).view(-1, *positions.shape),
-        met.own_degrees,
+        (pairs.from_nodes @ sums).view(-1, *positions.shape),
+        pairs.degrees,
     ]
     nodes = node_blocks(onto.number, slots * width, rows.device)
     borders = torch.tensor([part.start for part in nodes] + [onto.number], device=rows.device)
     reached, special = (
         [slice(*ends) for ends in pairwise(torch.searchsorted(keys, borders * slots).tolist())]
-        for keys in (met.keys, met.own_keys)
+        for keys in (met.keys, pairs.keys)
     )
     levels = kinds.level if onto.nodes is None else kinds.level[onto.nodes]
     meets = _meets(met, nodes, borders, kinds.levels)
     keys = [met.keys[part] - node.start * slots for node, part in zip(nodes, reached, strict=True)]
-    own_keys = [met.own_keys[part] - node.start * slots for node, part in zip(nodes, special, strict=True)]
+    own_keys = [pairs.keys[part] - node.start * slots for node, part in zip(nodes, special, strict=True)]
     count = 2 if len(maps) > 8 else 1
 
     def block(index: int, *tensors: Any) -> Products:

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, TypeVar
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -160,12 +159,6 @@ def typed_graph(split: Split, *, inverses: bool, device: torch.device) -> TypedG
         num_nodes=split.num_entities,
         num_slots=split.relation_slots * (2 if inverses else 1),
     )
-
-
-def inverted(triples: IntArray, slots: int) -> IntArray:
-    """Return the inverses of triples ``(m, 3)``: tail first, under the slots that follow the relations' own."""
-    found: IntArray = triples[:, [TAIL, RELATION, HEAD]] + np.array([0, slots, 0])
-    return found
 
 
 def doubled(triples: IntArray, slots: int, *, inverses: bool, device: torch.device) -> tuple[Tensor, Tensor, Tensor]:

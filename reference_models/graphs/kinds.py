@@ -89,41 +89,31 @@ class Met:
 
     ``levels`` ``(e,)`` is the level each edge into ``tails`` comes from, every receiver's own among them. ``keys``
     ``(Q,)`` are the pairs j * R + r of a receiver j that a pair of the graph reaches, by an edge of any type or being
-    the receiver's own, and ``extras`` ``(Q, P)`` sums those. ``own_keys`` ``(O,)`` are the receivers' pairs that an
-    edge of the slot reaches: ``own`` ``(O, D)`` sums kinds over such edges and ``own_nodes`` ``(O, N)`` nodes,
-    ``own_kinds`` ``(O,)`` are their own kinds and ``own_degrees`` ``(O,)`` count the edges.
+    the receiver's own, and ``extras`` ``(Q, P)`` sums those. Of the receivers' own pairs, which an edge of the slot
+    reaches, ``kinds`` are the kinds ``(O,)`` and ``sources`` ``(S,)`` those of what the edges start from.
     """
 
     tails: Tensor
     levels: Tensor
     keys: Tensor
     extras: Operator
-    own_keys: Tensor
-    own: Operator
-    own_nodes: Operator
-    own_kinds: Tensor
-    own_degrees: Tensor
+    kinds: Tensor
+    sources: Tensor
 
     @classmethod
     def by(cls, onto: Receivers, kinds: Kinds) -> Met:
         """Find how receivers of a graph meet its kinds."""
-        slots, device, pairs = onto.num_slots, onto.heads.device, kinds.pairs
+        slots, device, pairs, own = onto.num_slots, onto.heads.device, kinds.pairs, onto.pairs
         themselves = torch.arange(onto.num_nodes, device=device) if onto.nodes is None else onto.nodes
         receivers = torch.arange(len(themselves), device=device)
         heads, tails = torch.cat([onto.heads, themselves]), torch.cat([onto.tails, receivers])
         edge, pair = pairs.of(heads)
         keys, row = torch.unique(tails[edge] * slots + pairs.keys[pair] % slots, return_inverse=True)
-        own_keys, own_row = torch.unique(onto.tails * slots + onto.slots, return_inverse=True)
         return cls(
             tails=tails,
             levels=kinds.level[heads],
             keys=keys,
             extras=Operator.from_edges(row, pair, (len(keys), len(pairs.keys)), onto.dtype),
-            own_keys=own_keys,
-            own=Operator.from_edges(
-                own_row, kinds.find(onto.heads, onto.slots), (len(own_keys), len(kinds.slots)), onto.dtype
-            ),
-            own_nodes=Operator.from_edges(own_row, onto.heads, (len(own_keys), onto.num_nodes), onto.dtype),
-            own_kinds=kinds.find(themselves[own_keys // slots], own_keys % slots),
-            own_degrees=torch.bincount(own_row, minlength=len(own_keys)).to(onto.dtype),
+            kinds=kinds.find(themselves[own.nodes], own.slots),
+            sources=kinds.find(own.sources // slots, own.sources % slots),
         )

@@ -8,9 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from mtbench.data.splits import unique
+from mtbench.data.splits import inverted, unique
 from mtbench.names import HEAD, TAIL, IntArray
-from reference_models.graphs.graph import inverted
 
 
 class PairScores:

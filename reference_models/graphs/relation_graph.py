@@ -9,8 +9,8 @@ import torch
 from scipy import sparse
 from torch import Tensor
 
+from mtbench.data.splits import inverted
 from mtbench.names import HEAD, RELATION, TAIL, FloatArray, IntArray
-from reference_models.graphs.graph import inverted
 
 
 @dataclass(frozen=True, eq=False)

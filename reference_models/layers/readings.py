@@ -45,7 +45,7 @@ class Shares:
     def of(cls, attention: Tensor, reading: Reading) -> Shares:
         """Return the shares of all slots, given the attention ``(R, K)``."""
         assigned = attention.argmax(dim=1, keepdim=True)
-        factor: float | Tensor = 1.0 if reading.mean == "sum" else 1.0 / max(len(attention) - 1, 1)
+        factor: float | Tensor = share_of_others(reading.mean, len(attention))
         if reading.mean == "normalised" and len(attention) == 1:
             factor = 0.0  # there are no others: a rounding error must not be divided by next to nothing
         elif reading.mean == "normalised":
@@ -74,6 +74,11 @@ class Shares:
         if self.same is not None:
             return 1 - self.same
         return torch.ones_like(self.attention).scatter(2, self.assigned, 0.0)
+
+
+def share_of_others(mean: str, slots: int) -> float:
+    """Return what a sum over the other slots is multiplied by."""
+    return 1.0 if mean == "sum" else 1.0 / max(slots - 1, 1)
 
 
 def spread(attention: Tensor, slots: Tensor) -> Tensor:

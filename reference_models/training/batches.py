@@ -8,8 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from mtbench.data.splits import unique
-from mtbench.names import HEAD, RELATION, TAIL, IntArray
+from mtbench.data.splits import inverted, unique
+from mtbench.names import HEAD, TAIL, IntArray
 from reference_models.equivariant.network import TripleNetwork
 from reference_models.graphs.distances import adjacency, pair_distances
 from reference_models.graphs.graph import TypedGraph
@@ -62,9 +62,8 @@ def prepare(stage: Stage, recipe: Recipe, numbers: IntArray, negatives: Negative
 def task_loss(network: TripleNetwork, logits: Tensor | None, batch: Batch, recipe: Recipe) -> Tensor:
     """Return the dual-sampling loss of a batch under the task logits w ``(R, K)``."""
     attention = None if logits is None else torch.softmax(logits, dim=1)
-    nodes = None
-    if not network.training or recipe.statistics == "batch":
-        nodes = torch.unique(batch.triples[..., [HEAD, TAIL]])
+    everywhere = network.training and recipe.statistics == "graph"
+    nodes = None if everywhere else torch.unique(batch.triples[..., [HEAD, TAIL]])
     scores = network.score(network.represent(batch.graph, attention, nodes), batch.triples, batch.distances)
     tails, relations = scores[:, 1 : 1 + recipe.tail_negatives], scores[:, 1 + recipe.tail_negatives :]
     return dual_sampling(scores[:, 0], tails, relations, recipe.loss)
@@ -90,11 +89,9 @@ def _hidden(graph: TypedGraph, triples: IntArray, recipe: Recipe) -> Tensor:
 
 def edges_of(graph: TypedGraph, triples: IntArray, *, inverses: bool) -> Tensor:
     """Return which edges of a graph are among triples ``(m, 3)``, or among their inverses too: bool ``(E,)``."""
-    nodes, slots = graph.num_nodes, triples[:, RELATION]
-    heads, tails = triples[:, HEAD], triples[:, TAIL]
-    keys = (heads * nodes + tails) * graph.num_slots + slots
     if inverses:
-        inverse = (slots + graph.num_slots // 2) % graph.num_slots
-        keys = np.concatenate([keys, (tails * nodes + heads) * graph.num_slots + inverse])
-    edges = (graph.heads * nodes + graph.tails) * graph.num_slots + graph.slots
+        triples = np.concatenate([triples, inverted(triples, graph.num_slots // 2)])
+    heads, slots, tails = triples.T
+    keys = (heads * graph.num_nodes + tails) * graph.num_slots + slots
+    edges = (graph.heads * graph.num_nodes + graph.tails) * graph.num_slots + graph.slots
     return torch.isin(edges, torch.from_numpy(keys).to(edges.device))

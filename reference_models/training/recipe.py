@@ -178,8 +178,10 @@ def read(kind: type[Kind], model: str, dataset: str, settings: Mapping[str, str]
     known = [name for name in RECIPES if name in tables]
     if recipe not in known:
         raise UnknownNameError("recipe", recipe, known)
-    names = ["default", dataset] if recipe == "default" else ["default", dataset, recipe, f"{recipe}:{dataset}"]
-    laid = [tables.get(name, {}) for name in names]
+    of_dataset = {} if dataset in RECIPES else tables.get(dataset, {})
+    laid = [tables["default"], of_dataset]
+    if recipe != "default":
+        laid += [tables[recipe], tables.get(f"{recipe}:{dataset}", {})]
     values: dict[str, Parameter] = {key: value for table in laid for key, value in table.items()}
     values |= {key: _parse(kind, key, text) for key, text in settings.items()}
     return kind(**values)  # type: ignore[arg-type]
