@@ -97,12 +97,13 @@ def score(
     ] = None,
     split: Annotated[str | None, typer.Option(help="train, valid or test.  [default: test]")] = None,
     protocol: Annotated[
-        str | None,
-        typer.Option(autocompletion=options.protocols, help="Any of those of mtbench run.  [default: dual]"),
+        list[str] | None,
+        typer.Option(
+            autocompletion=options.protocols,
+            help="Any of those of mtbench run, or all; may be repeated.  [default: dual]",
+        ),
     ] = None,
-    vocabulary: Annotated[
-        str | None, typer.Option(autocompletion=options.vocabularies, help="present or slots.  [default: present]")
-    ] = None,
+    vocabulary: options.Vocabularies = None,
     candidate_seed: Annotated[int | None, typer.Option(min=0, help="Which frozen candidates.  [default: 0]")] = None,
     out: Annotated[Path | None, typer.Option(metavar="DIR", help="Save the result as a run directory.")] = None,
     model: Annotated[str | None, typer.Option(metavar="NAME", help="The model.  [default: the file's name]")] = None,
@@ -128,8 +129,14 @@ def score(
     Example: mtbench score --template triples.parquet --task metafam
 
     Example: mtbench score scores.parquet --task metafam/dual/present/0 --out runs/mine --model mine
+
+    Example: mtbench score --template triples.parquet --task metafam --protocol all --vocabulary all
     """
+    from mtbench.evaluation import scorefiles
     from mtbench.evaluation.named import named
+    from mtbench.evaluation.questions import Questions
+    from mtbench.experiments.run import ALL, GROUPS, expand, keep_together
+    from mtbench.ranking.candidates import PROTOCOLS, VOCABULARIES
     from mtbench.results.result import MtbenchWarning
     from mtbench.results.runs import RunInfo
 
@@ -144,42 +151,58 @@ def score(
         commit=commit,
         device=device,
     )
-    chosen = named(
-        task,
-        split=split,
-        protocol=protocol,
-        vocabulary=vocabulary,
-        candidate_seed=None if candidate_seed is None else str(candidate_seed),
-    )
+    protocols: list[str | None] = [*expand("protocol", protocol or [], PROTOCOLS, GROUPS)]
+    vocabularies: list[str | None] = [*expand("vocabulary", vocabulary or [], VOCABULARIES, {ALL: tuple(VOCABULARIES)})]
+    tasks = [
+        named(
+            task,
+            split=split,
+            protocol=one,
+            vocabulary=other,
+            candidate_seed=None if candidate_seed is None else str(candidate_seed),
+        )
+        for one, other in product(protocols or [None], vocabularies or [None])
+    ]
+    asked = Questions.together([one.questions for one in tasks])
     if template is not None:
-        _write_template(chosen, template, by_direction, force, as_json)
+        scorefiles.write_triples(asked, template, by_direction=by_direction, force=force)
+        triples = sum(map(len, asked.rows.values())) if by_direction else len(asked.triples)
+        _tell_template(asked.name, template, triples, as_json)
     elif file is not None:
+        found = scorefiles.read(asked, file)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", MtbenchWarning)
-            result = replace(chosen.evaluate_file(file), run=info)
-        directory = result.save(out, force=force) if out else None
-        _show(chosen.name, result, directory, as_json)
+            results = [replace(one.of_rows(scorefiles.part(found, asked, one.questions)), run=info) for one in tasks]
+        if out:
+            keep_together(results, out, force=force)
+        _show([one.name for one in tasks], results, out, as_json)
 
 
-def _write_template(task: Task, path: Path, by_direction: bool, force: bool, as_json: bool) -> None:
-    triples = sum(len(task.rows(way)) for way in task.directions) if by_direction else len(task.triples)
-    task.write_triples(path, by_direction=by_direction, force=force)
+def _tell_template(name: str, path: Path, triples: int, as_json: bool) -> None:
     if as_json:
-        say_json({"task": task.name, "file": str(path), "triples": triples})
+        say_json({"task": name, "file": str(path), "triples": triples})
         return
     say(
-        f"{path} holds the {triples} triples of {task.name}, by name and by id: add a column score, higher meaning "
-        f"more plausible, then\nmtbench score {path} --task {task.name}"
+        f"{path} holds the {triples} triples of {name}, by name and by id: add a column score, higher meaning "
+        f"more plausible, then\nmtbench score {path} --task {name}"
     )
 
 
-def _show(name: str, result: Result, directory: Path | None, as_json: bool) -> None:
+def _show(names: list[str], results: list[Result], directory: Path | None, as_json: bool) -> None:
     if as_json:
         fields = ("metrics", "optimistic", "pessimistic", "tie_rate", "chance", "warnings")
-        about = {"task": name, "model": result.run.model, "directory": None if directory is None else str(directory)}
-        say_json(about | {field: getattr(result, field) for field in fields} | {"floors": dict(result.floors)})
+        about = {"model": results[0].run.model, "directory": None if directory is None else str(directory)}
+        shown = [
+            {"task": name}
+            | about
+            | {field: getattr(result, field) for field in fields}
+            | {"floors": dict(result.floors)}
+            for name, result in zip(names, results, strict=True)
+        ]
+        say_json(shown[0] if len(shown) == 1 else shown)
         return
-    say(f"{result}\n")
+    for result in results:
+        say(f"{result}\n")
     if directory is None:
         say("not saved: --out DIR keeps the result as a run directory")
     else:

@@ -170,15 +170,16 @@ class Task:
         """
         from mtbench.evaluation import scorefiles
 
-        return self._of_rows(scorefiles.read(self.questions, Path(path)))
+        return self.of_rows(scorefiles.read(self.questions, Path(path)))
 
     def evaluate_frame(self, frame: pd.DataFrame) -> Result:
         """Rank the scores of a pandas frame with the columns of `evaluate_file`, its rows in any order."""
         from mtbench.evaluation import scorefiles
 
-        return self._of_rows(scorefiles.from_frame(self.questions, frame))
+        return self.of_rows(scorefiles.from_frame(self.questions, frame))
 
-    def _of_rows(self, found: Scores) -> Result:
+    def of_rows(self, found: Scores) -> Result:
+        """Rank scores that `mtbench.evaluation.scorefiles` has read."""
         if found.directed:
             return self._directed(found.directed, found.notes)
         return self._result(found.values, found.kind, found.notes)

@@ -193,8 +193,7 @@ def _results(
 
     def keep(result: Result) -> None:
         described = trainee.describe(result)
-        place = partial / ("-".join(pairs[len(results)]) if results else ".")
-        described.save(place, force=True, with_names=plan.with_names)
+        described.save(_place(partial, pairs, len(results)), force=True, with_names=plan.with_names)
         results.append(described)
 
     def work() -> None:
@@ -212,6 +211,26 @@ def _results(
             keep(unscored(task_of(pair), failure))
         replace_file(partial / FAILURE_FILE, failure.trace.encode())
     return results
+
+
+def keep_together(results: Sequence[Result], directory: Path, *, force: bool = False) -> None:
+    """Keep results of one model on several tasks as ``mtbench run`` does, all of them or none.
+
+    Raises `UsageError` as `run` does where the directory exists.
+    """
+    with alone(directory):
+        _expect_replaceable(directory, force=force)
+        partial = directory.parent / f".{directory.name}.partial"
+        _clear(partial, restart=True)
+        pairs = [(result.protocol, result.vocabulary) for result in results]
+        for number, result in enumerate(results):
+            result.save(_place(partial, pairs, number), force=True)
+        _put_in_place(partial, directory)
+
+
+def _place(directory: Path, tasks: Sequence[tuple[str, str]], number: int) -> Path:
+    """Return where a task's result lies: the headline's in the run directory itself, all others' below it."""
+    return directory / "-".join(tasks[number]) if number else directory
 
 
 def _conventions(plan: Plan, model: str, score: Scorer, data: Dataset) -> dict[str, object]:
