@@ -6,6 +6,8 @@ import difflib
 from collections.abc import Iterable, Sequence
 
 SHOWN = 5
+FEW = 12
+"""So many names are listed in full."""
 
 
 class MtbenchError(Exception):
@@ -21,12 +23,13 @@ class UsageError(MtbenchError):
 
 
 class UnknownNameError(UsageError):
-    """A dataset, model, relation or option that does not exist, reported with the nearest names."""
+    """A dataset, model, relation or option that does not exist, reported with the nearest names, or with a few."""
 
     def __init__(self, kind: str, name: str, choices: Iterable[str]) -> None:
         known = sorted(set(choices))
         near = nearest(name, known)
-        hint = f"did you mean {' or '.join(near)}?" if near else f"known: {', '.join(known) or 'none'}"
+        some = shown(known) if len(known) > FEW else ", ".join(known)
+        hint = f"did you mean {' or '.join(near)}?" if near else f"known: {some or 'none'}"
         super().__init__(f"unknown {kind} {name!r}: {hint}")
 
 
@@ -80,10 +83,11 @@ class ResultError(MtbenchError):
 
 
 def nearest(name: str, choices: Iterable[str]) -> list[str]:
-    """Return up to three of ``choices`` that look like ``name``, most alike first, ignoring case."""
+    """Return up to three of ``choices``: those that begin with ``name``, then those most like it, ignoring case."""
     by_folded = {choice.casefold(): choice for choice in choices}
-    found = difflib.get_close_matches(name.casefold(), by_folded, n=3, cutoff=0.5)
-    return [by_folded[folded] for folded in found]
+    begun = [folded for folded in sorted(by_folded) if name and folded.startswith(name.casefold())]
+    found = [*begun, *difflib.get_close_matches(name.casefold(), by_folded, n=3, cutoff=0.5)]
+    return [by_folded[folded] for folded in dict.fromkeys(found)][:3]
 
 
 def shown(names: Sequence[str]) -> str:

@@ -6,7 +6,8 @@ import io
 import json
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Annotated, TypeAlias
 
 import typer
@@ -62,6 +63,19 @@ def records(headings: Sequence[str], rows: Sequence[Sequence[Cell]]) -> list[Map
     """Return the rows of a table as JSON objects, their keys the headings in snake case."""
     keys = [heading.lower().replace(" ", "_") for heading in headings]
     return [dict(zip(keys, row, strict=True)) for row in rows]
+
+
+@contextmanager
+def doing(what: str) -> Iterator[Callable[[str], None]]:
+    """Show on stderr what is being done, step by step, until it is done; nothing where it is no terminal."""
+    if not sys.stderr.isatty():
+        yield lambda step: None
+        return
+    from rich.console import Console
+    from rich.markup import escape
+
+    with Console(stderr=True).status(what) as status:
+        yield lambda step: status.update(f"{what}: {escape(step)}")
 
 
 def fail(message: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -14,7 +15,7 @@ import typer
 
 from mtbench.cli import options
 from mtbench.cli.options import All
-from mtbench.cli.output import AsJson, records, say, say_json, say_table
+from mtbench.cli.output import AsJson, doing, records, say, say_json, say_table
 from mtbench.errors import UsageError
 
 if TYPE_CHECKING:
@@ -46,6 +47,10 @@ def check(
             help="A dataset to check on.  [default: a small graph made for it]",
         ),
     ] = None,
+    seconds: Annotated[
+        float,
+        typer.Option(min=0, help="How long it may take: of a slow scorer fewer targets are asked; 0: no limit."),
+    ] = 120,
     as_json: AsJson = False,
 ) -> None:
     """Check a scorer before its figures are believed.
@@ -63,15 +68,25 @@ def check(
     options.look_here_for_modules()
     expected = "expected package.module:name, importable from here"
     found = models.attribute(scorer, "scorer", expected)
-    report = check(found, load(dataset).test if dataset else None)
+    split = load(dataset).test if dataset else None
+    with doing("checking") as tell:
+        report = check(found, split, seconds=seconds or math.inf, report=tell)
     rows = [(finding.name, finding.verdict, finding.message) for finding in report.findings]
     if as_json:
-        say_json({"scorer": scorer, "dataset": report.dataset, "ok": report.ok, "checks": records(HEADINGS, rows)})
+        say_json(
+            {
+                "scorer": scorer,
+                "dataset": report.dataset,
+                "targets": report.targets,
+                "ok": report.ok,
+                "checks": records(HEADINGS, rows),
+            }
+        )
     else:
         say_table(HEADINGS, rows)
         counts = Counter(finding.verdict for finding in report.findings)
         numbers = ", ".join(f"{counts[verdict]} {verdict}" for verdict in ("pass", "fail", "not applicable"))
-        say(f"\n{scorer} on {report.dataset}: {numbers}")
+        say(f"\n{scorer} on {report.dataset}, {report.targets} targets: {numbers}")
     if not report.ok:
         raise typer.Exit(1)
 

@@ -6,6 +6,8 @@ another order and under other names, and see whether the answers stay the same.
 
 from __future__ import annotations
 
+import math
+import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -29,6 +31,9 @@ Verdict: TypeAlias = Literal["pass", "fail", "not applicable"]
 TARGETS = 100
 """Targets of a dataset that are scored: enough to see a rank move, few enough for seconds."""
 
+TRIAL, SCORINGS = 5, 12
+"""Targets that are scored first to see what scoring takes, and how often all are scored until every check is done."""
+
 ALONE, BATCH = 50, 97
 """Triples that are scored one by one, and the size of the batches that all are scored in again."""
 
@@ -37,6 +42,8 @@ BUILDS, LEVEL = 16, 0.01
 
 REMEDY = "; return "
 """What the evaluator's warnings say of ties that the scorer need not have."""
+
+MORE = "allow more (--seconds; 0: no limit)"
 
 NO_FACTORY = "name a function of the split that returns the scorer, so that it can be built on another split"
 
@@ -52,15 +59,20 @@ class Finding:
 
 @dataclass(frozen=True)
 class Report:
-    """All findings about one scorer on one split."""
+    """All findings about one scorer on one split, by its answers about so many ``targets``."""
 
     dataset: str
+    targets: int
     findings: tuple[Finding, ...]
 
     @property
     def ok(self) -> bool:
         """Whether no check failed."""
         return not any(finding.verdict == "fail" for finding in self.findings)
+
+
+class _TimeIsUpError(Exception):
+    """There is no time for another question."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,8 +82,11 @@ class _Subject:
     task: Task
     score: ScoreFunction
     build: Factory | None
+    until: float = math.inf
 
     def read(self, score: ScoreFunction, triples: IntArray) -> ScoreArray:
+        if time.monotonic() > self.until:
+            raise _TimeIsUpError
         return accept(score(triples.copy()), triples, self.task.split, len(triples))[0]
 
     @cached_property
@@ -80,7 +95,7 @@ class _Subject:
 
     @cached_property
     def scores(self) -> ScoreArray:
-        return self.read(self.score, self.triples)
+        return accept(self.score(self.triples.copy()), self.triples, self.task.split, len(self.triples))[0]
 
     def moved(self, scores: ScoreArray) -> int:
         """Return how many ranks other scores change, two of every target."""
@@ -96,41 +111,72 @@ class _Subject:
 _Other: TypeAlias = Callable[[_Subject, Factory, int], ScoreArray]
 
 
-def check(scorer: object, split: Split | None = None) -> Report:
+def check(
+    scorer: object,
+    split: Split | None = None,
+    *,
+    seconds: float = math.inf,
+    report: Callable[[str], None] = lambda name: None,
+) -> Report:
     """Ask a scorer the same in different ways and return what changed.
 
     ``scorer`` is one of three things: an object with a method ``score``; a function whose parameter is
     called ``triples``; or a factory, any other function, which is handed the observable split (and a
     ``seed``, if it has a parameter of that name) and returns a scorer. Only a factory can be checked for
     equivariance and for reading the targets. ``split`` is any split with targets, of which the first
-    100 are used; without it a small graph is made on the fly. Raises `UsageError` for something that
+    100 are used, fewer where all checks of those would take longer than ``seconds``; without it a small graph is
+    made on the fly. Checks that are not begun, or not done, when the seconds are over are left out, and say so.
+    ``report`` is called with the name of each check before it begins. Raises `UsageError` for something that
     cannot score; an exception from a factory, or from the first scores, is not caught.
     """
     few = synthetic() if split is None else replace(split, targets=split.targets[:TARGETS])
-    chosen = task(few, "dual", "present")
-    build = factory(scorer)
-    score = build(chosen.split.observable(), 0) if build else function(scorer)
-    return Report(chosen.split.dataset, tuple(_findings(_Subject(chosen, score, build))))
+    build, until = factory(scorer), time.monotonic() + seconds
+    score = build(few.observable(), 0) if build else function(scorer)
+    if seconds < math.inf:
+        few = _fewer(few, score, seconds)
+    subject = _Subject(task(few, "dual", "present"), score, build, until)
+    return Report(few.dataset, len(few.targets), tuple(_findings(subject, seconds, report)))
 
 
-def _findings(subject: _Subject) -> Iterator[Finding]:
+def _fewer(split: Split, score: ScoreFunction, seconds: float) -> Split:
+    """Return a split with as many of its targets as can be scored `SCORINGS` times, `TRIAL` at least."""
+    first = task(replace(split, targets=split.targets[:TRIAL]), "dual", "present").triples
+    started = time.monotonic()
+    try:
+        score(first)
+    except Exception:  # noqa: BLE001 - what a scorer raises is told by the check that asks for all scores
+        return split
+    each = (time.monotonic() - started) / TRIAL
+    return replace(split, targets=split.targets[: max(TRIAL, int(seconds / SCORINGS / max(each, 1e-9)))])
+
+
+def _findings(subject: _Subject, seconds: float, report: Callable[[str], None]) -> Iterator[Finding]:
+    report("shape and type")
     shape, finite = _accepted(subject)
     yield shape
     yield finite
-    if "fail" in (shape.verdict, finite.verdict):
-        for name in ("determinism", *REPEATED, *REBUILT, "ties"):
-            yield Finding(name, "not applicable", "nothing can be compared before the scores are accepted")
-        return
-    steady = _repeated("determinism", _again, subject)
-    yield steady
-    for name, ask in REPEATED.items():
-        if steady.verdict == "fail":
-            yield Finding(name, "not applicable", "the same question twice has two answers already")
-        else:
-            yield _repeated(name, ask, subject)
-    for name, other in REBUILT.items():
-        yield _rebuilt(name, other, subject)
-    yield _ties(subject)
+    rest: dict[str, Callable[[], Finding]] = {
+        "determinism": partial(_repeated, "determinism", _again, subject),
+        **{name: partial(_repeated, name, ask, subject) for name, ask in REPEATED.items()},
+        **{name: partial(_rebuilt, name, other, subject) for name, other in REBUILT.items()},
+        "ties": partial(_ties, subject),
+    }
+    pointless = dict.fromkeys(
+        rest if "fail" in (shape.verdict, finite.verdict) else (),
+        "nothing can be compared before the scores are accepted",
+    )
+    for name, look in rest.items():
+        if name in pointless:
+            yield Finding(name, "not applicable", pointless[name])
+            continue
+        report(name)
+        try:
+            finding = look()
+        except _TimeIsUpError:
+            finding = Finding(name, "not applicable", f"left out: the {seconds:g} seconds are over, {MORE}")
+        if (name, finding.verdict) == ("determinism", "fail"):
+            pointless |= dict.fromkeys(REPEATED, "the same question twice has two answers already")
+        yield finding
 
 
 def _accepted(subject: _Subject) -> tuple[Finding, Finding]:
@@ -194,6 +240,8 @@ ADVICE = {
 def _repeated(name: str, ask: Callable[[_Subject], ScoreArray], subject: _Subject) -> Finding:
     try:
         found = ask(subject)
+    except _TimeIsUpError:
+        raise
     except Exception as error:  # noqa: BLE001 - whatever a scorer raises at a question it has to answer is the finding
         return Finding(name, "fail", f"raised {type(error).__name__}: {error}; {ADVICE[name]}")
     same, words = _compared(subject, found)
@@ -224,6 +272,8 @@ def _rebuilt(name: str, other: _Other, subject: _Subject) -> Finding:
         if all(np.array_equal(scores, ours[0]) for scores in ours):
             return Finding(name, "fail", f"{words}: {ADVICE[name]}")
         theirs = [other(subject, build, seed) for seed in range(BUILDS)]
+    except _TimeIsUpError:
+        raise
     except Exception as error:  # noqa: BLE001 - as above
         return Finding(name, "fail", f"raised {type(error).__name__}: {error}; {ADVICE[name]}")
     return _distributed(name, *(np.stack([subject.reciprocal(one) for one in side]) for side in (ours, theirs)))
@@ -277,6 +327,8 @@ REBUILT: Mapping[str, _Other] = {
 
 
 def _ties(subject: _Subject) -> Finding:
+    if time.monotonic() > subject.until:
+        raise _TimeIsUpError
     if len(np.unique(subject.scores)) == 1:
         return Finding("ties", "fail", "every triple has the same score: the figures are those of chance")
     with warnings.catch_warnings():

@@ -151,6 +151,13 @@ def test_a_misspelt_name_is_answered_with_the_nearest(typed, proposed):
         catalog.record(typed)
 
 
+def test_names_that_begin_as_typed_come_first_and_a_long_list_is_not_printed():
+    with pytest.raises(UnknownNameError, match="did you mean wikitopics-mt1/health or wikitopics-mt1/taxonomy or "):
+        catalog.record("wikitopics-mt1")
+    with pytest.raises(UnknownNameError, match=r"known: fbnell, .* and \d+ more$"):
+        catalog.record("zzz")
+
+
 def text_of(name: str) -> str:
     return (Path(catalog.__file__).parent / "records" / f"{name}.toml").read_text(encoding="utf-8")
 

@@ -9,7 +9,8 @@ import pytest
 from ranking_toys import FakeTensor, random_split, scorer, small
 
 from mtbench.errors import UsageError
-from mtbench.evaluation.check import TARGETS, check
+from mtbench.evaluation import check as check_module
+from mtbench.evaluation.check import TARGETS, TRIAL, check
 from mtbench.evaluation.subjects import synthetic
 
 NAMES = (
@@ -325,3 +326,49 @@ def test_an_error_of_a_factory_is_left_alone_with_a_note_on_the_rule():
     with pytest.raises(TypeError) as caught:
         check(score)
     assert "a function that scores triples calls its parameter 'triples'" in caught.value.__notes__[0]
+
+
+class Clock:
+    """A scorer that takes a second for every target it is asked about, and the clock that says so."""
+
+    def __init__(self, triples_of_a_target: float) -> None:
+        self.now, self.length = 0.0, triples_of_a_target
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def build(self, split):
+        score = sound(split)
+
+        def slow(triples):
+            self.now += len(triples) / self.length
+            return score(triples)
+
+        return slow
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    split = synthetic()
+    made = Clock(len(check_module.task(split).triples) / len(split.targets))
+    monkeypatch.setattr(check_module.time, "monotonic", made.monotonic)
+    return made
+
+
+def test_of_a_slow_scorer_fewer_targets_are_asked_and_every_check_is_done(clock):
+    steps = []
+    found = check(clock.build, seconds=240, report=steps.append)
+    assert 10 <= found.targets < (every := min(TARGETS, len(synthetic().targets)))
+    assert found.ok
+    assert {finding.verdict for finding in found.findings} == {"pass"}
+    assert steps == [name for name in NAMES if name != "finiteness"]
+    assert clock.now <= 300
+    assert check(clock.build).targets == every
+
+
+def test_what_there_is_no_time_for_is_left_out_and_says_so(clock):
+    found = check(clock.build, seconds=8)
+    assert (found.targets, found.ok) == (TRIAL, True)
+    verdicts = {finding.name: finding.verdict for finding in found.findings}
+    assert [verdicts[name] for name in ("shape and type", "finiteness", "ties")] == ["pass", "pass", "not applicable"]
+    assert "the 8 seconds are over, allow more (--seconds" in found.findings[-1].message
