@@ -9,9 +9,10 @@ import platform
 import sys
 from collections.abc import Mapping, Sequence
 from importlib.metadata import entry_points
-from typing import Annotated, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
+from typer.core import TyperGroup
 
 from mtbench.cli import output
 from mtbench.errors import MtbenchError
@@ -62,12 +63,34 @@ VERBS: Mapping[str, str] = {
     "compare": "mtbench.cli.results:compare",
     "verify": "mtbench.cli.results:verify",
 }
-"""The verbs in the order of the help, each with the function that it calls."""
+"""The verbs, each with the function that it calls."""
+
+SECTIONS: Mapping[str, Sequence[str]] = {
+    "Data": ("list", "info", "cite", "fetch", "urls", "build", "audit", "contamination", "export"),
+    "Evaluate": ("floors", "conventions", "check", "score", "show", "compare", "verify"),
+    "Train": ("run", "transfer", "score-with", "grid"),
+    "Leaderboard": ("submit", "leaderboard"),
+}
+"""What the verbs are for, as the help shows them; one that is in none comes last."""
 
 VERBS_GROUP = "mtbench.verbs"
 """The entry points of verbs that other packages bring, as the leaderboard of this one does: functions, or apps."""
 
 INTERRUPTED = 130
+
+
+class Verbs(TyperGroup):
+    """The verbs, in the sections of the help."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        verbs = {name: self.get_command(ctx, name) for name in self.list_commands(ctx)}
+        width = formatter.width - 6 - max(map(len, verbs))
+        known = {name for section in SECTIONS.values() for name in section}
+        for title, names in {**SECTIONS, "Other": [name for name in verbs if name not in known]}.items():
+            rows = [(name, verb.get_short_help_str(width)) for name in names if (verb := verbs.get(name)) is not None]
+            if rows:
+                with formatter.section(title):
+                    formatter.write_dl(rows)
 
 
 def _print_version(asked: bool) -> None:
@@ -90,6 +113,7 @@ def options(
 def make_app() -> typer.Typer:
     """Return the application: the verbs of the core, then those of entry points, in the order of their names."""
     app = typer.Typer(
+        cls=Verbs,
         add_completion=True,
         context_settings={"help_option_names": ["-h", "--help"]},
         no_args_is_help=True,

@@ -15,6 +15,7 @@ from mtbench.cli.output import AsJson, Cell, fail, records, say, say_json, say_t
 from mtbench.errors import MtbenchError, UnknownNameError, UsageError
 
 if TYPE_CHECKING:
+    from mtbench.comparison.findings import Comparison
     from mtbench.results.result import Result
     from mtbench.results.strata import Strata
 
@@ -158,7 +159,18 @@ def _text(results: Sequence[Result], strata: Sequence[Strata], format: str, metr
         return str(strata[0]) if format == "text" else strata[0].table(format)
     if len(results) > 1:
         return overview.table(overview.overview(results), format)
-    return str(results[0]) if format == "text" else results[0].table(format)
+    return results[0].text("all") if format == "text" else results[0].table(format=format)
+
+
+def told_of(results: Sequence[Result]) -> str:
+    """Return what is said of the results of one run: of one task the short form, of several a line for each."""
+    from mtbench.results import overview
+
+    if len(results) == 1:
+        return str(results[0])
+    first = results[0]
+    about = f"{first.run.model} on {first.dataset} {first.split}, candidate seed {first.candidate_seed}"
+    return f"{about}\n\n{overview.by_task(results)}"
 
 
 def compare(
@@ -185,13 +197,13 @@ def compare(
     plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw the intervals: FILE.png or FILE.svg.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Compare runs of one task: which differences are real.
+    """Compare runs, task by task: which differences are real.
 
     Example: mtbench compare runs/*
 
     Example: mtbench compare runs/isdea-* runs/mtdea-* --metric hits@10 --plot intervals.png
     """
-    from mtbench.comparison.comparing import compare
+    from mtbench.comparison.comparing import by_task, compare
     from mtbench.comparison.plot import draw
 
     options.check_output(format, alone=as_json, plot=plot)
@@ -201,21 +213,30 @@ def compare(
         from mtbench.results import result as results
 
         split = load(data).split(results.load(runs[0]).split)
-    found = compare(runs, metric, draws=draws, seed=seed, level=level, cluster=cluster, split=split)
+    tasks = by_task(runs)
+    if len(tasks) > 1 and (plot is not None or format == "csv" or split is not None):
+        what = "--plot" if plot is not None else "--data" if split is not None else "--format csv"
+        raise UsageError(f"{what} is for runs of one task, and these are of {len(tasks)}: {', '.join(tasks)}")
+    found = [
+        compare(some, metric, draws=draws, seed=seed, level=level, cluster=cluster, split=split)
+        for some in tasks.values()
+    ]
     if plot is not None:
-        draw(found, plot)
+        draw(found[0], plot)
     if as_json:
-        say_json(found.to_dict())
+        say_json(found[0].to_dict() if len(found) == 1 else [one.to_dict() for one in found])
         return
-    if format == "text":
-        say(str(found))
-    else:
-        say(found.table(format))
-        # A reader of CSV expects one table.
-        if found.pairs and format != "csv":
-            say(f"\n{found.pair_table(format)}")
+    say("\n\n\n".join(_compared(one, format, named=len(found) > 1) for one in found))
     if plot is not None and format != "csv":
         say(f"\n{plot} shows the intervals")
+
+
+def _compared(found: Comparison, format: str, *, named: bool) -> str:  # noqa: A002
+    if format == "text":
+        return str(found)
+    # A reader of CSV expects one table.
+    pairs = [found.pair_table(format)] if found.pairs and format != "csv" else []
+    return "\n\n".join([*([found.task] if named else []), found.table(format), *pairs])
 
 
 HEADINGS = ("Part", "Triples", "Content SHA-256", "Same")

@@ -13,6 +13,7 @@ import typer
 
 from mtbench.cli import options
 from mtbench.cli.output import AsJson, say, say_json
+from mtbench.cli.results import told_of
 from mtbench.errors import MtbenchError, RunInterrupted, UsageError
 
 if TYPE_CHECKING:
@@ -131,8 +132,7 @@ def _show(directory: Path, results: Sequence[Result], *, paper: bool, task_label
     from mtbench.experiments.run import CONVENTIONS_FILE
     from mtbench.files import pictures
 
-    for result in results:
-        say(f"{result}\n")
+    say(f"{told_of(results)}\n")
     if any(result.run.status != "ok" for result in results):
         return
     lines = told.summarise(directory)

@@ -16,6 +16,7 @@ import typer
 from mtbench.cli import options
 from mtbench.cli.options import All
 from mtbench.cli.output import AsJson, doing, records, say, say_json, say_table
+from mtbench.cli.results import told_of
 from mtbench.errors import UsageError
 
 if TYPE_CHECKING:
@@ -216,8 +217,7 @@ def _show(names: list[str], results: list[Result], directory: Path | None, as_js
         ]
         say_json(shown[0] if len(shown) == 1 else shown)
         return
-    for result in results:
-        say(f"{result}\n")
+    say(f"{told_of(results)}\n")
     if directory is None:
         say("not saved: --out DIR keeps the result as a run directory")
     else:

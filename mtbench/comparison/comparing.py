@@ -78,6 +78,18 @@ FEWEST_DRAWS = 100
 LOWER_IS_BETTER = ("mr",)
 
 
+def by_task(runs: Sequence[Path | str | Result]) -> dict[str, list[Path | str | Result]]:
+    """Return runs, or run directories, by the name of their task: `compare` takes those of one.
+
+    Raises what `compare` does for a directory without a run, or one that cannot be read.
+    """
+    found: dict[str, list[Path | str | Result]] = {}
+    for run, entry in zip(runs, entries.read(runs), strict=True):
+        task = "/".join(str(getattr(entry.result, name)) for name in entries.TASK)
+        found.setdefault(task, []).append(run)
+    return found
+
+
 def compare(
     runs: Sequence[Path | str | Result],
     metric: str = "mrr",

@@ -30,6 +30,9 @@ IDENTITY: Mapping[str, str] = {
 }
 """The fields of a result that must be the same for figures to be comparable, and how they read."""
 
+TASK = ("dataset", "split", "protocol", "vocabulary", "candidate_seed")
+"""Those that are the parts of a task's name."""
+
 SHORT = 12
 
 

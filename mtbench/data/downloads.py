@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 import sys
 import time
@@ -28,9 +29,21 @@ WAITS = (1.0, 4.0, 16.0)
 TIMEOUT = (10.0, 60.0)
 """Seconds to wait for a connection, and for the next bytes of an answer."""
 
+PATIENCE, SLOWEST = 60.0, 10_000
+"""A whole file may take so many seconds, and one more for every so many bytes."""
+
+REMEMBERED = 300.0
+"""For so many seconds a host that could not be reached is not asked again by this process."""
+
+HINT = "MTBENCH_MIRROR=DIR takes files from a folder laid out as HOST/PATH, and metafam needs none"
+
 CHUNK = 1 << 16
 TEMPORARY = (408, 425, 429, 500, 502, 503, 504)
 """Statuses that a server may not answer with the next time."""
+
+
+_unreachable: dict[str, float] = {}
+"""When a host could not be reached, by the clock of `time.monotonic`."""
 
 
 def fetch(sources: Sequence[Source]) -> list[Path]:
@@ -135,42 +148,59 @@ def _download(source: Source, problems: list[str]) -> Path:
                     return path
                 problems.append(f"{url} {failure}")
     raise DownloadError(
-        f"cannot get {source.part}: {'; '.join(problems)}. Try again later, or copy the file to {_destination(source)}"
+        f"cannot get {source.part}: {'; '.join(problems)}. Try again later, or copy the file to "
+        f"{_destination(source)}. {HINT}; MTBENCH_OFFLINE=1 asks no server"
     )
 
 
 def _ask(url: str, source: Source) -> tuple[bytes, str]:
     """Return what an address sends, or why it is not the file; whatever may be better the next time is asked again."""
     import requests
+    import urllib3
 
-    failure = ""
+    failure, host = "", urlsplit(url).netloc
+    if time.monotonic() - _unreachable.get(host, -math.inf) < REMEMBERED:
+        return b"", "was not asked: its host could not be reached just now"
+    reached = False
     for wait in (0.0, *WAITS):
+        _tell(f"{host} {failure}: asking again in {wait:.0f} s" if failure else f"asking {host}")
         time.sleep(wait)
-        got, status = b"", 0
+        got, status, until = b"", 0, time.monotonic() + PATIENCE + source.bytes / SLOWEST
         try:
             with requests.get(url, headers={"Accept-Encoding": "identity"}, stream=True, timeout=TIMEOUT) as response:
-                status = response.status_code
+                status, reached = response.status_code, True
                 if status in TEMPORARY:
-                    failure = f"answered {status} {response.reason}"
+                    failure = _answered(response)
                     continue
-                for chunk in _shown(response.iter_content(CHUNK), url, source):
+                for chunk in _shown(_pieces(response), url, source):
                     got += chunk
                     if len(got) > source.bytes:
                         break
-        except (requests.ConnectionError, requests.Timeout, requests.exceptions.ChunkedEncodingError) as error:
+                    if time.monotonic() > until:
+                        return b"", f"is too slow: {len(got)} of {source.bytes} bytes came in time"
+        except (requests.ConnectionError, requests.Timeout, urllib3.exceptions.HTTPError) as error:
             came = f"broke off after {len(got)} of {source.bytes} bytes" if status else "cannot be reached"
             failure = f"{came} ({type(error).__name__})"
-        except requests.RequestException as error:
-            return b"", f"cannot be asked ({error})"
+        except (requests.RequestException, ValueError) as error:
+            # A ValueError is what an address makes of it that a server forwards to, and that is none.
+            return b"", f"cannot be asked ({_printable(str(error))})"
         else:
             return got, _wrong(got, source, response)
+    if not reached:
+        _unreachable[host] = time.monotonic()
     return b"", f"{failure} ({len(WAITS) + 1} attempts)"
+
+
+def _pieces(response: requests.Response) -> Iterator[bytes]:
+    """Yield what has come of an answer, at most `CHUNK` bytes at a time, and wait for some but not for all of these."""
+    while piece := response.raw.read1(CHUNK, decode_content=True):
+        yield piece
 
 
 def _wrong(data: bytes, source: Source, response: requests.Response) -> str:
     """Say what a whole answer is instead of the file: empty if it is the file."""
     if response.status_code >= 400:
-        return f"answered {response.status_code} {response.reason}"
+        return _answered(response)
     page = data.lstrip()[:15].lower().startswith((b"<!doctype html", b"<html"))
     if page or "html" in response.headers.get("Content-Type", "").casefold():
         return "sent an HTML page instead of the file"
@@ -182,6 +212,21 @@ def _wrong(data: bytes, source: Source, response: requests.Response) -> str:
     return "" if found == source.sha256 else _other_bytes("sent", found, source)
 
 
+def _answered(response: requests.Response) -> str:
+    return f"answered {response.status_code} {_printable(response.reason or '')}".rstrip()
+
+
+def _printable(text: str) -> str:
+    """Return what a server wrote without what would move the cursor of a terminal."""
+    return "".join(one if one.isprintable() else "?" for one in text)
+
+
+def _tell(text: str) -> None:
+    """Say on a terminal what is being waited for."""
+    if sys.stderr.isatty():
+        sys.stderr.write(f"{text}\n")
+
+
 def _other_bytes(verb: str, found: str, source: Source) -> str:
     return f"{verb} other bytes than published (SHA-256 {found} instead of {source.sha256})"
 
@@ -191,7 +236,7 @@ def _what_to_copy(missing: Sequence[Source], problems: dict[str, list[str]]) -> 
         f"{source.url} ({source.bytes} bytes, SHA-256 {source.sha256}) to {_destination(source)}" for source in missing
     ]
     wrong = [f"; {text}" for source in missing for text in problems[source.sha256]]
-    return f"MTBENCH_OFFLINE forbids the network; copy {', and '.join(files)}{''.join(wrong)}"
+    return f"MTBENCH_OFFLINE forbids the network ({HINT}); copy {', and '.join(files)}{''.join(wrong)}"
 
 
 def _destination(source: Source) -> Path:

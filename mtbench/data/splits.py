@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from html import escape
 from typing import Literal, TypeAlias, TypeVar
 
 import numpy as np
@@ -21,9 +22,10 @@ SplitName: TypeAlias = Literal["train", "valid", "test"]
 NamedTriple: TypeAlias = tuple[str, str, str]
 SPLIT_NAMES: tuple[SplitName, ...] = ("train", "valid", "test")
 PARTS = ("graph", "targets")
+SIZES = ("entities", "relations", "relation ids", "observable triples", "targets")
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Split:
     """One graph with its observable triples and the missing triples to predict in it.
 
@@ -52,6 +54,12 @@ class Split:
                 f"{self.dataset} {self.name}: {self.relation_slots} relation slots cannot hold "
                 f"{self.num_relations} relations"
             )
+
+    def __repr__(self) -> str:
+        return (
+            f"<{self.dataset} {self.name}: {len(self.graph):,} observable triples of {self.num_entities:,} entities "
+            f"and {self.num_relations:,} relations ({self.relation_slots:,} ids), {len(self.targets):,} targets>"
+        )
 
     def _check(self, array: IntArray, part: str) -> None:
         if array.dtype != np.int64 or array.ndim != 2 or array.shape[1] != 3:
@@ -135,7 +143,7 @@ class Split:
         return replace(self, graph=graph, targets=targets, relations=relations, relation_slots=len(relations))
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Dataset:
     """A benchmark dataset: ``train`` and ``valid`` share one graph, ``test`` has entities and relations of its own.
 
@@ -150,6 +158,32 @@ class Dataset:
     test: Split
     info: Record
     parameters: Mapping[str, Parameter] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        return f"{self._title}\n\n{self._table('simple')}\n\n{self._next}"
+
+    def _repr_html_(self) -> str:
+        return f"<p>{escape(self._title)}</p>{self._table('html')}<p>{escape(self._next)}</p>"
+
+    @property
+    def _title(self) -> str:
+        return f"{self.name} {self.version}: {self.info.summary}"
+
+    @property
+    def _next(self) -> str:
+        return (
+            "Arrays int64 (n, 3) of head, relation, tail: .train.graph, .test.graph, .test.targets; "
+            f"names: .test.entities, .test.relations\nmtbench.evaluate(score, data); mtbench info {self.info.id}"
+        )
+
+    def _table(self, form: str) -> str:
+        from tabulate import tabulate
+
+        rows = [
+            (one.name, one.num_entities, one.num_relations, one.relation_slots, len(one.graph), len(one.targets))
+            for one in (self.train, self.valid, self.test)
+        ]
+        return str(tabulate(rows, ("", *SIZES), form, intfmt=","))
 
     def split(self, name: str) -> Split:
         """Return a split by name; an unknown name raises `UnknownNameError`."""

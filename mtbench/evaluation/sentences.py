@@ -26,8 +26,8 @@ def sentences(
     best, worst = found["optimistic"], found["pessimistic"]
     if closed.spread(best, worst) > FLAG_SPREAD:
         yield (
-            f"{share} tie with a candidate, and the MRR is {best['mrr']:.4f} or {worst['mrr']:.4f} as ties are "
-            f"broken; the expected value is the one to report, with both bounds"
+            f"{share} tie with a candidate, whose order moves the MRR from {worst['mrr']:.4f} to {best['mrr']:.4f}: "
+            f"report it with both bounds"
         )
     tied = [part for part in ranked.values() if part.counts.equal.any()]
     for kind in sorted({part.seen.kind for part in tied} & {"float16", "bfloat16"}):

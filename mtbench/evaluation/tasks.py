@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from mtbench.data.splits import Split
+from mtbench.data.splits import Dataset, Split
 from mtbench.errors import ScoreError, UsageError
 from mtbench.evaluation.questions import Questions
 from mtbench.evaluation.sentences import depth, sentences
@@ -32,7 +32,7 @@ from mtbench.ranking.filtered import Filtered, filter_side
 from mtbench.ranking.full import rank_all
 from mtbench.ranking.listed import Layout, given, rank_listed
 from mtbench.ranking.ranks import Counts, Ranks, accept
-from mtbench.ranking.scorers import Progress, RankedPart, Ways, batch_limit, ways
+from mtbench.ranking.scorers import Progress, RankedPart, Ways, batch_limit, name_of, ways
 from mtbench.results.result import MtbenchWarning, Result
 from mtbench.results.runs import RunInfo, Status
 
@@ -212,7 +212,8 @@ class Task:
         again = NOT_ASKED
         if ask_again:
             again = repeated({part: found.asked for part, found in ranked.items() if found.asked}, self.split)
-        return self._finish(ranked, again)
+        result = self._finish(ranked, again)
+        return replace(result, run=replace(result.run, model=name_of(score)))
 
     def unfinished(self, status: Status) -> Result:
         """Return the result of a run that could not be scored, to be saved with the status ``oom`` or ``failed``."""
@@ -333,7 +334,7 @@ def task(
 
 def evaluate(
     score: Scorer,
-    split: Split,
+    split: Split | Dataset | str | Path,
     protocol: str = "dual",
     vocabulary: str = "present",
     seed: int = 0,
@@ -343,7 +344,9 @@ def evaluate(
     dataset_version: str | None = None,
     ask_again: bool = True,
 ) -> Result:
-    """Rank every target of a split among its candidates and return the metrics.
+    """Rank every target of a split, or of a dataset's test split, among its candidates and return the metrics.
+
+    A dataset may be named: whatever `mtbench.load` takes.
 
     ``score`` is a function, or an object with a method ``score``, from triples int64 ``(b, 3)`` to ``b``
     real numbers, higher meaning more plausible; or an object that returns whole rows of scores, with any of
@@ -362,5 +365,12 @@ def evaluate(
     sampled protocols are those of Zhou et al. 2023, section 5; ``dual-exact`` is the expectation of its
     ``dual`` over the draw.
     """
+    if isinstance(split, str | Path | Dataset):
+        from mtbench.data.loading import load
+
+        data = split if isinstance(split, Dataset) else load(split)
+        split, dataset_version = data.test, dataset_version or data.version
+    if not isinstance(split, Split):
+        raise UsageError(f"{type(split).__name__} is nothing to evaluate on: pass a dataset, its name, or data.test")
     asked = task(split, protocol, vocabulary, seed, dataset_version=dataset_version)
     return asked.run(score, batch_size=batch_size, progress=progress, ask_again=ask_again)

@@ -41,6 +41,7 @@ METHODS: Mapping[Side, str] = {
     "tail": "score_tails(heads, relations)",
 }
 
+UNNAMED = "unnamed"
 Progress: TypeAlias = Callable[[int, int], None]
 RowFunction: TypeAlias = Callable[[IntArray, IntArray], ArrayLike]
 
@@ -97,6 +98,15 @@ def ways(score: Scorer | Ways) -> Ways:
         f"{type(score).__name__} cannot score: pass a function of triples or an object with a score method "
         f"(score, score_tails, score_heads or score_relations)"
     )
+
+
+def name_of(score: Scorer | Ways) -> str:
+    """Return what a scorer is called where nobody says: its ``name``, that of the function, or its class's."""
+    found = getattr(score.triples if isinstance(score, Ways) else score, "name", None)
+    if isinstance(found, str) and found:
+        return found
+    called = getattr(score, "__name__", type(score).__name__)
+    return UNNAMED if called == "<lambda>" or isinstance(score, Ways) else str(called)
 
 
 def batch_limit(batch_size: int) -> int:

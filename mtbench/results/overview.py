@@ -88,6 +88,20 @@ def overview(results: Iterable[Result]) -> list[Row]:
     return rows
 
 
+def by_task(results: Sequence[Result]) -> str:
+    """Return a line per task for results of one model: its metrics, the best heuristic baseline and the ties."""
+    names = [name for name in METRICS if any(name in result.metrics for result in results)]
+    rows = []
+    for result in results:
+        best = result.best_baseline
+        shown = f"{best.replace('_', ' ')} {tables.number('mrr', result.floors[best]['mrr'])}" if best else ""
+        metrics = [tables.number(name, result.metrics[name]) if name in result.metrics else "" for name in names]
+        ties = tables.bounds(result.optimistic, result.pessimistic) if result.optimistic else result.run.status
+        rows.append([f"{result.protocol}, {result.vocabulary}", *metrics, shown, ties])
+    headings = ["task", *map(tables.heading, names), "MRR of the best baseline", "MRR by the order of ties"]
+    return tables.lay_out(headings, rows, "text")
+
+
 def task_of(result: Result) -> tuple[str, ...]:
     """Return what must be the same for the figures of two runs to be comparable."""
     return result.content_sha256, result.protocol, result.vocabulary, result.candidates_sha256

@@ -12,12 +12,12 @@ import numpy as np
 
 from mtbench.data import catalog
 from mtbench.data.splits import SPLIT_NAMES, Dataset, Split
-from mtbench.errors import ResultError, UsageError
+from mtbench.errors import ResultError, UnknownNameError, UsageError
 from mtbench.files import tables
 from mtbench.files.hashing import content_hash, file_hash
 from mtbench.metrics import closed, summary
 from mtbench.metrics.summary import Adjusted, adjust
-from mtbench.names import PARTS, QUESTIONS, Direction, FloatArray
+from mtbench.names import METRICS, PARTS, QUESTIONS, Direction, FloatArray
 from mtbench.ranking.candidates import CANDIDATES_VERSION, PROTOCOLS, VOCABULARIES, full_hash
 from mtbench.ranking.ranks import Ranks
 from mtbench.results import runs
@@ -33,6 +33,9 @@ EVALUATOR_VERSION = "2"
 FLAG_SPREAD = 0.02
 """Bounds of the MRR further apart than this are flagged: the figure then says more about ties than the model."""
 
+ROWS = ("short", "all")
+"""Which rows of a result are shown."""
+
 TOLERANCE = 1e-9
 
 _EACH = {1: "each", 2: "in each direction"}
@@ -44,7 +47,7 @@ class MtbenchWarning(UserWarning):
     """Scores that can be ranked, but whose metrics depend on how ties are broken."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Result(Evaluated):
     """The metrics of one scorer on one task, with both tie bounds and the floors beside them.
 
@@ -67,7 +70,11 @@ class Result(Evaluated):
     asked_again: str = ""
     evaluator_version: str = EVALUATOR_VERSION
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
+        return self.text()
+
+    def text(self, rows: str = "short") -> str:
+        """Return what was measured, the rows of `table` asked for, and a line for every warning."""
         targets = len(self.ranks)
         lines = [
             f"{self.dataset} {self.split}: protocol {self.protocol}, {self.vocabulary} relations, "
@@ -77,13 +84,22 @@ class Result(Evaluated):
             if targets
             else f"no ranks: {self.run.status}",
             "",
-            self.table(),
+            self.table(rows),
         ]
         return "\n".join([*lines, *(f"warning: {warning}" for warning in self.warnings)])
 
-    def table(self, format: str = "text") -> str:  # noqa: A002
-        """Return the metrics, their bounds and the floors in ``text``, ``markdown``, ``latex`` or ``csv``."""
-        rows = [
+    def table(self, rows: str = "all", format: str = "text") -> str:  # noqa: A002
+        """Return the metrics in ``text``, ``markdown``, ``latex`` or ``csv``.
+
+        ``all`` rows are the model's, its bounds over the orders of ties, each direction and every heuristic baseline;
+        ``short`` ones are the model's, the best heuristic baseline's, those of chance and what ties do to the MRR.
+        Raises `UnknownNameError` for other rows or formats.
+        """
+        if rows not in ROWS:
+            raise UnknownNameError("rows of a result", rows, ROWS)
+        if rows == "short":
+            return self._short(format)
+        found = [
             (self.run.model, self.metrics),
             *((f"{way}s, {QUESTIONS[way]}", values) for way, values in self.by_direction().items()),
             ("ties optimistic", self.optimistic),
@@ -91,7 +107,26 @@ class Result(Evaluated):
             *((name.replace("_", " "), values) for name, values in self.floors.items()),
             ("chance", self.chance),
         ]
-        return tables.render(rows, format)
+        return tables.render(found, format)
+
+    def _short(self, format: str) -> str:  # noqa: A002
+        found = [(self.run.model, self.metrics)]
+        if best := self.best_baseline:
+            found.append((f"best heuristic baseline: {best.replace('_', ' ')}", self.floors[best]))
+        names = [name for name in METRICS if any(name in values for _, values in found)]
+        cells = [
+            [label, *(tables.number(name, values[name]) if name in values else "" for name in names)]
+            for label, values in (*found, ("chance", self.chance))
+        ]
+        if self.optimistic:
+            ties = tables.bounds(self.optimistic, self.pessimistic)
+            cells.append(["by the order of ties", *(ties if name == "mrr" else "" for name in names)])
+        return tables.lay_out(["", *map(tables.heading, names)], cells, format)
+
+    @property
+    def best_baseline(self) -> str:
+        """The heuristic baseline of the highest MRR, empty where there is none."""
+        return max(self.floors, key=lambda name: self.floors[name]["mrr"], default="")
 
     def per_target(self) -> dict[str, FloatArray]:
         """Return every metric of every target ``(m,)`` over its lists and ties, in the order of ``ranks``."""

@@ -51,6 +51,23 @@ def test_json_and_formats(run, runs):
     assert len(csv) == 4
 
 
+def test_runs_of_several_tasks_are_compared_task_by_task(run, runs, tmp_path):
+    split = random_split(1)
+    for seed, levels in enumerate((1000, 900)):
+        result = evaluate(lambda triples, levels=levels: hashed(triples, levels), split, "entity")
+        runs.append(result.save(tmp_path / f"other-{seed}", RunInfo(model="fine", seed=seed)))
+    code, out, err = run("compare", *runs)
+    alone, other = run("compare", *runs[:4])[1], run("compare", *runs[4:])[1]
+    assert (code, err, out) == (0, "", f"{alone}\n\n{other}")
+    found = json.loads(run("compare", *runs, "--json")[1])
+    assert [one["protocol"] for one in found] == ["dual", "entity"]
+    assert "random/test/entity/present/0\n\n| Model" in run("compare", *runs, "--format", "markdown")[1]
+    for more in (("--format", "csv"), ("--plot", tmp_path / "a.png"), ("--data", "toy")):
+        code, out, err = run("compare", *runs, *more)
+        assert (code, out) == (2, "")
+        assert "of one task, and these are of 2: random/test/dual/present/0, random/test/entity/present/0" in err
+
+
 def test_the_picture(run, runs, tmp_path):
     pytest.importorskip("matplotlib")
     path = tmp_path / "new" / "intervals.svg"

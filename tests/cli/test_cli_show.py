@@ -38,7 +38,7 @@ def runs(tmp_path, monkeypatch):
 def test_one_run_is_printed_as_it_was_when_it_was_made(run, runs):
     code, out, err = run("show", "runs/a0")
     assert (code, err) == (0, "")
-    assert out == f"{results.load(runs / 'a0')}\n"
+    assert out == f"{results.load(runs / 'a0').text('all')}\n"
     assert run("show", "runs/a0/result.json")[1] == out
 
 

@@ -29,6 +29,7 @@ def environment(monkeypatch, tmp_path):
     monkeypatch.setenv("no_proxy", "127.0.0.1")
     monkeypatch.setenv("MTBENCH_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(downloads, "WAITS", (0.0, 0.0))
+    monkeypatch.setattr(downloads, "_unreachable", {})
     # Small files come in several chunks too.
     monkeypatch.setattr(downloads, "CHUNK", 35)
 
@@ -138,6 +139,41 @@ def test_a_server_that_is_gone_cannot_be_reached(source):
         downloads.fetch([gone])
 
 
+def test_a_host_that_is_gone_is_not_asked_again_for_the_next_file(monkeypatch, source):
+    gone = [replace(source, url=f"http://127.0.0.1:9/{name}.txt", sha256=name * 64) for name in "ab"]
+    with pytest.raises(DownloadError, match=r"9/a\.txt cannot be reached .*MTBENCH_MIRROR=DIR .* metafam needs none"):
+        downloads.fetch(gone[:1])
+    with pytest.raises(DownloadError, match=r"9/b\.txt was not asked: its host could not be reached just now"):
+        downloads.fetch(gone[1:])
+    monkeypatch.setattr(downloads, "REMEMBERED", 0.0)
+    with pytest.raises(DownloadError, match=r"9/b\.txt cannot be reached"):
+        downloads.fetch(gone[1:])
+
+
+def test_a_server_that_never_comes_to_an_end_is_left(monkeypatch, source, server):
+    monkeypatch.setattr(downloads, "PATIENCE", 0.2)
+    server.behaviour[TRAIN] = ["drip"]
+    with pytest.raises(DownloadError, match=rf"is too slow: \d+ of {len(BODY)} bytes came in time"):
+        downloads.fetch([source])
+    assert len(server.asked) == 1
+
+
+@pytest.mark.parametrize("how", ["to nowhere", "to no text"])
+def test_an_answer_that_forwards_to_no_address_is_an_answer(source, server, how):
+    server.files["/copy/train.txt"] = BODY
+    elsewhere = replace(source, mirrors=(f"{server.address}/copy/train.txt",))
+    server.behaviour[TRAIN] = [how] * 9
+    assert downloads.fetch([elsewhere])[0].read_bytes() == BODY
+    with pytest.raises(DownloadError, match=f"{source.url} cannot be asked"):
+        downloads.fetch([replace(source, sha256="0" * 64)])
+
+
+def test_what_a_server_says_does_not_move_the_cursor(source, server):
+    server.behaviour[TRAIN] = ["loud"] * 9
+    with pytest.raises(DownloadError, match=r"answered 404 \?\[31mred"):
+        downloads.fetch([source])
+
+
 def test_an_address_that_makes_no_sense_is_asked_once(source):
     with pytest.raises(DownloadError, match=r"ftp://nowhere/x cannot be asked \(.*ftp"):
         downloads.fetch([replace(source, url="ftp://nowhere/x")])
@@ -242,7 +278,9 @@ def test_nothing_is_printed_off_a_terminal(capfd, source):
 def test_a_terminal_shows_a_bar(capsys, monkeypatch, source):
     monkeypatch.setattr(downloads.sys.stderr, "isatty", lambda: True)
     assert downloads.fetch([source])[0].read_bytes() == BODY
-    assert "data/train.txt" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert said.startswith("asking 127.0.0.1:")
+    assert "data/train.txt" in said
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -81,6 +82,15 @@ def _handler(served: Served) -> type[BaseHTTPRequestHandler]:
                 self.close_connection = True
             elif how == "trickle":
                 self.trickle(body)
+            elif how == "drip":
+                self.drip(body)
+            elif how.startswith("to no"):
+                self.send_response(302)
+                self.send_header("Location", "http://[::bad" if how == "to nowhere" else "/\xff\xfe")
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+            elif how == "loud":
+                self.wfile.write(b"HTTP/1.1 404 \x1b[31mred\r\nContent-Length: 0\r\n\r\n")
             elif how == "stall":
                 self.answer(200, body[: len(body) // 2], length=len(body))
                 served.stalled.set()
@@ -95,6 +105,15 @@ def _handler(served: Served) -> type[BaseHTTPRequestHandler]:
             self.send_header("Content-Length", str(len(body) if length is None else length))
             self.end_headers()
             self.wfile.write(body)
+
+        def drip(self, body) -> None:
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            for byte in body:
+                self.wfile.write(bytes([byte]))
+                self.wfile.flush()
+                time.sleep(0.05)
 
         def trickle(self, body) -> None:
             self.send_response(200)
