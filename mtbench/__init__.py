@@ -14,6 +14,7 @@ from mtbench.version import __version__ as __version__
 if TYPE_CHECKING:
     from mtbench.auditing.report import Audit as Audit
     from mtbench.auditing.report import audit as audit
+    from mtbench.builders.folders import from_files as from_files
     from mtbench.builders.making import build as build
     from mtbench.comparison.comparing import compare as compare
     from mtbench.comparison.findings import Comparison as Comparison
@@ -44,6 +45,7 @@ _HOME = {
     "compare": "comparison.comparing",
     "contamination": "leakage.exposure",
     "evaluate": "evaluation.tasks",
+    "from_files": "builders.folders",
     "load": "data.loading",
     "task": "evaluation.named",
 }

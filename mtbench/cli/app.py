@@ -49,6 +49,7 @@ VERBS: Mapping[str, str] = {
     "fetch": "mtbench.cli.datasets:fetch",
     "urls": "mtbench.cli.datasets:urls",
     "build": "mtbench.cli.building:build",
+    "import": "mtbench.cli.building:import_files",
     "audit": "mtbench.cli.audits:audit",
     "floors": "mtbench.cli.scoring:floors",
     "contamination": "mtbench.cli.audits:contamination",
@@ -66,7 +67,7 @@ VERBS: Mapping[str, str] = {
 """The verbs, each with the function that it calls."""
 
 SECTIONS: Mapping[str, Sequence[str]] = {
-    "Data": ("list", "info", "cite", "fetch", "urls", "build", "audit", "contamination", "export"),
+    "Data": ("list", "info", "cite", "fetch", "urls", "build", "import", "audit", "contamination", "export"),
     "Evaluate": ("floors", "conventions", "check", "score", "show", "compare", "verify"),
     "Train": ("run", "transfer", "score-with", "grid"),
     "Leaderboard": ("submit", "leaderboard"),

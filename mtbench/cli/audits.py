@@ -87,7 +87,7 @@ def audit(
     if as_json:
         say_json(found.to_dict())
         return
-    _show_audit(found)
+    show_audit(found)
     if plot is not None:
         say(f"\n{plot} shows the degrees and relation frequencies")
 
@@ -114,7 +114,8 @@ def _audit_statistics(name: str, as_json: bool) -> None:
                 _show_some(f"Against {side}s, {against}", STATISTICS, shown)
 
 
-def _show_audit(found: Audit) -> None:
+def show_audit(found: Audit) -> None:
+    """Print the tables of an audit."""
     say(f"{found.dataset} {found.version}\n")
     say_table(
         GRAPHS,

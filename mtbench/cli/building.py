@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mtbench.cli import options
-from mtbench.cli.output import AsJson, fail, records, say, say_json, say_table
+from mtbench.cli.output import AsJson, doing, fail, records, say, say_json, say_table
 from mtbench.errors import UsageError
 
 if TYPE_CHECKING:
@@ -186,3 +186,70 @@ def _report(rows: list[PartMatch], name: str, *, as_json: bool) -> None:
     say_table(HEADINGS, cells)
     if identical:
         say(f"\n{name} is identical to the release")
+
+
+def import_files(
+    folder: Annotated[
+        Path | None,
+        typer.Argument(metavar="DIR", help="Files of triples, as InGram, GraIL, ULTRA, PyKEEN or you name them."),
+    ] = None,
+    out: Annotated[Path | None, typer.Option(metavar="DIR", help="Where the dataset is stored.  [required]")] = None,
+    train: Annotated[Path | None, typer.Option(metavar="FILE", help="Instead of DIR: the training graph.")] = None,
+    valid: Annotated[Path | None, typer.Option(metavar="FILE", help="What to predict in it, if anything.")] = None,
+    inference: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="What is known of the test graph.  [default: part of --test]")
+    ] = None,
+    test: Annotated[Path | None, typer.Option(metavar="FILE", help="What to predict in the test graph.")] = None,
+    name: Annotated[str | None, typer.Option(help="What it is called.  [default: as the folder]")] = None,
+    share: Annotated[
+        float, typer.Option(help="How much of a test graph is to be predicted, where nothing else says so.")
+    ] = 0.2,
+    seed: Annotated[int, typer.Option(min=0, help="Which triples that are.")] = 0,
+    force: Annotated[bool, typer.Option("--force", help="Replace what is stored there.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Make a dataset of your own files of triples.
+
+    It is stored, audited, and told what a model has to beat on it.
+
+    Example: mtbench import mykg --out mydata
+
+    Example: mtbench import --train train.tsv --inference known.tsv --test missing.tsv --out mydata
+    """
+    from mtbench.auditing.report import audit
+    from mtbench.builders.folders import from_files
+    from mtbench.cli.audits import show_audit
+    from mtbench.data import store
+    from mtbench.evaluation.named import task
+    from mtbench.files import tables
+    from mtbench.files.atomic import expect_replaceable, is_free
+    from mtbench.heuristics.figures import FLOORS, measure
+
+    if out is None:
+        raise UsageError("say where the dataset is to be stored: add --out DIR")
+    if not force and not is_free(out):
+        raise UsageError(f"{out} exists already: name another directory, or replace it with --force")
+    expect_replaceable(out.expanduser().absolute(), (store.MANIFEST, *store.FILES))
+    made = from_files(
+        folder, train=train, valid=valid, inference=inference, test=test, name=name, share=share, seed=seed
+    )
+    data = store.obtain(out.expanduser().absolute(), lambda: made, force=force)
+    with doing("measuring") as tell:
+        tell("the audit")
+        found = audit(data)
+        asked, figures = task(data.test), {}
+        for floor in FLOORS:
+            tell(floor.replace("_", " "))
+            (figures[floor],) = measure(floor, [asked])
+    figures = dict(sorted(figures.items(), key=lambda pair: -pair[1]["mrr"]))
+    if as_json:
+        about = {"name": data.name, "directory": str(out), **data.parameters}
+        say_json(about | {"floors": figures, "audit": found.to_dict()})
+        return
+    say(f"read as {data.parameters['layout']}, and stored in {out}\n\n{data!r}\n")
+    show_audit(found)
+    rows = [(floor.replace("_", " "), values) for floor, values in figures.items()]
+    say(f"\nHeuristic baselines on {asked.name}, which a model has to beat\n\n{tables.render(rows)}\n")
+    for note in data.info.defects:
+        say(f"note: {note}")
+    say(f'mtbench.load("{out}") loads it; mtbench run tally --dataset {out} trains a model on it')

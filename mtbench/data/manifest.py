@@ -138,6 +138,36 @@ def record(
     )
 
 
+FILES = "files"
+"""The builder that marks a dataset of somebody's own files: its record is made by `of_files`."""
+
+
+def of_files(
+    name: str,
+    version: str,
+    parameters: Mapping[str, Parameter],
+    graphs: Mapping[str, Graph],
+    parts: Mapping[str, Part],
+) -> Record:
+    """Return the record of a dataset read from files: ``parameters`` say in which layout, and what to know of it."""
+    return Record(
+        id=name,
+        title=name,
+        version=version,
+        builder=FILES,
+        summary=f"Triples read from files ({parameters.get('layout')}).",
+        licence="unknown",
+        citation="",
+        aliases=(),
+        defects=tuple(note for note in str(parameters.get("notes", "")).split("; ") if note),
+        graphs=graphs,
+        parts={key: part for key, part in parts.items() if key not in ("train/targets", "valid/graph")},
+        sources=(),
+        parameters=MappingProxyType(dict(parameters)),
+        candidates=MappingProxyType({}),
+    )
+
+
 def build_arguments(parameters: Mapping[str, Parameter]) -> str:
     """Return the words after ``mtbench build`` that make such a dataset again, the two files left to fill in."""
     options = " ".join(f"--set {key}={parameters[key]}" for key in ("entities", "share") if key in parameters)

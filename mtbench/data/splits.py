@@ -173,7 +173,8 @@ class Dataset:
     def _next(self) -> str:
         return (
             "Arrays int64 (n, 3) of head, relation, tail: .train.graph, .test.graph, .test.targets; "
-            f"names: .test.entities, .test.relations\nmtbench.evaluate(score, data); mtbench info {self.info.id}"
+            "names: .test.entities, .test.relations\n"
+            "mtbench.evaluate(score, data) ranks a model, mtbench.audit(data) looks for defects"
         )
 
     def _table(self, form: str) -> str:

@@ -211,6 +211,8 @@ def _expect_release(found: Manifest, record: Record, directory: Path, remedy: st
 
 
 def _record(found: Manifest) -> Record:
+    if found.builder == manifest.FILES:
+        return manifest.of_files(found.record, found.version, found.parameters, found.graphs, _parts(found))
     if found.builder != manifest.BUILDER:
         return catalog.record(found.record)
     return manifest.record(
@@ -223,6 +225,8 @@ def _parts(found: Manifest) -> dict[str, Part]:
 
 
 def _remedy(found: Manifest, record: Record, directory: Path) -> str:
+    if found.builder == manifest.FILES:
+        return f"mtbench import FOLDER --out {shlex.quote(str(directory))} --force"
     if found.builder == manifest.BUILDER:
         # The datasets of a scenario file lie in folders of their names, below the directory they were built into.
         depth = len(Path(record.id).parts)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 
 import numpy as np
 import pyarrow as pa
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 import mtbench
 from mtbench.builders import folders
 from mtbench.data.loading import locate
-from mtbench.errors import DatasetError, MtbenchError
+from mtbench.errors import DatasetError, MtbenchError, UsageError
 from mtbench.evaluation.named import named
 
 PARTS = {
@@ -128,7 +129,11 @@ def test_validation_targets_of_the_test_graph_are_left_out_and_said_to_be(folder
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("msg.txt", None, r"mine has no msg file, and no manifest.json.*it holds test.txt, train.txt, valid.txt: name"),
+        (
+            "msg.txt",
+            None,
+            r"about entities that train.txt has not, .*: mtbench import .* --out",
+        ),
         ("msg.txt", "", r"msg.txt holds no triple"),
         ("test.txt", "", r"test.txt holds no triple"),
         ("msg.tsv", "a\tb\tc\n", r"mine holds msg.txt and msg.tsv: keep one of them"),
@@ -176,3 +181,88 @@ def test_a_graph_is_the_distinct_rows_of_its_file(tmp_path_factory, rows):
     assert found.named(found.graph) == list(dict.fromkeys(rows))
     assert (found.dataset, len(found.targets)) == ("graph.tsv", 0)
     assert found.entities.tolist() == sorted({name for row in rows for name in (row[0], row[2])})
+
+
+ARGUMENTS = ("train", "valid", "inference", "test")
+LAYOUTS = {
+    "GraIL: NAME": ("mine/train", "mine/valid", "mine_ind/train", "mine_ind/test"),
+    "GraIL in one folder": ("mine/train", "mine/valid", "mine/train_ind", "mine/test_ind"),
+    "INDIGO": ("mine/train/train", "mine/train/valid", "mine/test/test-graph", "mine/test/test-fact"),
+    "ULTRA": ("mine/transductive_train", "mine/inf_valid", "mine/inference_graph", "mine/inf_test"),
+    "PyKEEN": ("mine/train", "mine/inference_validation", "mine/inference", "mine/inference_test"),
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_layouts_of_others_are_recognised(folder, tmp_path, layout):
+    for place, rows in zip(LAYOUTS[layout], PARTS.values(), strict=True):
+        path = tmp_path / "theirs" / f"{place}.txt"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text(rows), encoding="utf-8")
+    ours, theirs = mtbench.load(folder), mtbench.load(tmp_path / "theirs" / "mine")
+    assert theirs.parameters["layout"].startswith(layout)
+    assert theirs.name == "mine"
+    for split in ("train", "valid", "test"):
+        assert theirs.split(split).content_sha256 == ours.split(split).content_sha256
+
+
+def test_files_are_named_one_by_one_where_no_layout_is_theirs(folder, tmp_path):
+    files = {part: folder / f"{name}.txt" for part, name in zip(ARGUMENTS, PARTS, strict=True)}
+    found = mtbench.from_files(**files, name="ours")
+    assert (found.name, found.test.content_sha256) == ("ours", mtbench.load(folder).test.content_sha256)
+    assert not len(
+        mtbench.from_files(train=files["train"], inference=files["inference"], test=files["test"]).valid.targets
+    )
+    for some in ({}, {"train": files["train"]}, {"directory": folder, "train": files["train"]}):
+        with pytest.raises(UsageError, match="give a folder of files, or a file for train and one for test"):
+            mtbench.from_files(**some)
+
+
+def test_of_one_graph_nothing_is_new_and_it_says_so(folder):
+    (folder / "msg.txt").unlink()
+    (folder / "test.txt").write_text("bob\tknows\tann\n", encoding="utf-8")
+    data = mtbench.load(folder)
+    assert data.info.defects == ("the test graph is the training graph: no entity or relation is new in it",)
+    assert data.test.graph_sha256 == data.train.graph_sha256
+    assert data.test.named(data.test.targets) == [("bob", "knows", "ann")]
+
+
+def test_of_a_whole_test_graph_a_share_is_hidden_and_nothing_left_alone(folder):
+    (folder / "msg.txt").unlink()
+    rows = [(f"n{head}", f"r{(head + tail) % 3}", f"n{tail}") for head in range(8) for tail in range(8)]
+    (folder / "test.txt").write_text(text(rows), encoding="utf-8")
+    made = [mtbench.from_files(folder, share=0.25, seed=seed) for seed in (0, 0, 1)]
+    for data in made:
+        assert (len(data.test.graph), len(data.test.targets)) == (48, 16)
+        assert sorted(data.test.named(np.concatenate([data.test.graph, data.test.targets]))) == sorted(rows)
+        assert {*data.test.graph[:, 0], *data.test.graph[:, 2]} == set(range(8))
+        assert {*data.test.graph[:, 1]} == set(range(3))
+    assert made[0].test.content_sha256 == made[1].test.content_sha256 != made[2].test.content_sha256
+    assert (made[0].parameters["share"], made[0].parameters["seed"]) == (0.25, 0)
+    for share in (0, 1, -0.5, float("nan")):
+        with pytest.raises(UsageError, match="share must be between 0 and 1"):
+            mtbench.from_files(folder, share=share)
+    (folder / "test.txt").write_text(text([("a", "b", "c"), ("d", "e", "f")]), encoding="utf-8")
+    with pytest.raises(DatasetError, match="no triple can be held out"):
+        mtbench.from_files(folder)
+
+
+def test_what_is_imported_is_stored_and_loads_as_it_was(folder, tmp_path, command):
+    out = tmp_path / "stored"
+    code, said, err = command("import", folder, "--out", out)
+    assert (code, err) == (0, "")
+    assert f"read as train, valid, msg, test, as InGram and mtbench have them, and stored in {out}" in said
+    assert "Heuristic baselines on mine/test/dual/present/0" in said
+    stored, read = mtbench.load(out), mtbench.load(folder)
+    assert repr(stored) == repr(read)
+    assert stored.test.content_sha256 == read.test.content_sha256
+    assert command("verify", out)[0] == 0
+    code, said, err = command("import", folder, "--out", out)
+    assert (code, said) == (2, "")
+    assert "exists already" in err
+    code, said, _ = command("import", folder, "--out", out, "--force", "--name", "other", "--json")
+    assert (code, json.loads(said)["name"], mtbench.load(out).name) == (0, "other", "other")
+    assert "say where the dataset is to be stored: add --out DIR" in command("import", folder)[2]
+    (out / "test" / "graph.parquet").write_bytes(b"")
+    with pytest.raises(MtbenchError, match=r"mtbench import FOLDER --out .*stored --force"):
+        mtbench.load(out)

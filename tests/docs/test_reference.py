@@ -32,7 +32,7 @@ def test_every_public_name_has_a_heading():
 
 def test_docstrings_reach_the_page(site):
     page = text(site / "reference" / "python.html")
-    assert "Rank every target of a split among its candidates and return the metrics." in page
+    assert "Rank every target of a split, or of a dataset's test split, among its candidates" in page
     assert "batch_size: int = BATCH_SIZE" in page
 
 
