@@ -11,10 +11,12 @@ from pathlib import Path
 from leaderboard.entries import run_checks
 from leaderboard.entries.cards import CARD_FILE, SLUG, TRAIN, Card, Problem, SubmissionError, quote
 from leaderboard.entries.cards import read as read_card
-from leaderboard.entries.entries import Entry, load
+from leaderboard.entries.entries import Entry, Run, Watch, of_runs, unwatched
 from leaderboard.entries.files import account
 from leaderboard.entries.run_checks import RunRead, Task
 from mtbench.errors import UnknownNameError
+from mtbench.ranking.ranks import Ranks
+from mtbench.results.result import of_saved
 
 __all__ = ["Examined", "Problem", "check", "check_all", "examine", "folders", "gather"]
 
@@ -26,6 +28,7 @@ class Examined:
     slug: str
     problems: tuple[Problem, ...]
     readable: bool
+    card: Card | None = None
     runs: tuple[RunRead, ...] = ()
 
     def prints(self) -> Iterator[tuple[tuple[str, Task, str], RunRead]]:
@@ -55,21 +58,29 @@ def check_all(root: Path) -> dict[str, list[Problem]]:
     return {one.slug: list(one.problems) for one in _examined(root)}
 
 
-def gather(root: Path) -> tuple[list[Entry], dict[str, tuple[str, ...]]]:
+def gather(root: Path, watch: Watch = unwatched) -> tuple[list[Entry], dict[str, tuple[str, ...]]]:
     """Return the entries below ``root`` that are safe to show, and by slug why entries are not ranked, as sentences.
 
     An entry with a file that cannot be read, or must not be shown, is left out of the first; remarks are left out of
     the second: what is incomplete or outdated a board says of itself (`leaderboard.board.ranking.rank`).
     """
-    found = _examined(root)
+    found = _examined(root, watch)
     wrong = {one.slug: tuple(str(problem) for problem in one.problems if not problem.remark) for one in found}
-    return [load(root / one.slug) for one in found if one.readable], {
-        slug: some for slug, some in wrong.items() if some
-    }
+    entries = [_entry(root / one.slug, one.card, one.runs) for one in found if one.readable and one.card]
+    return entries, {slug: some for slug, some in wrong.items() if some}
 
 
-def _examined(root: Path) -> list[Examined]:
-    alone = [examine(directory) for directory in folders(root)]
+def _entry(directory: Path, card: Card, runs: Iterable[RunRead]) -> Entry:
+    made = []
+    for run in runs:
+        folder = directory.parent / run.where
+        results = {task: of_saved(found, run.ranks.get(task, Ranks.empty())) for task, found in run.saved.items()}
+        made.append(Run(folder, results, {task: folder / place for task, place in run.places.items()}))
+    return of_runs(directory, card, made)
+
+
+def _examined(root: Path, watch: Watch = unwatched) -> list[Examined]:
+    alone = [examine(directory) for directory in watch(folders(root), "reading entries")]
     compared = _compared(alone)
     return [replace(one, problems=(*one.problems, *compared[one.slug])) for one in alone]
 
@@ -149,7 +160,7 @@ def examine(directory: Path) -> Examined:
         problems += _claims(slug, card, read)
     problems += _layout(read)
     problems += _seeds(slug, read)
-    return Examined(slug, tuple(problems), readable, tuple(read))
+    return Examined(slug, tuple(problems), readable, card, tuple(read))
 
 
 def _layout(read: Sequence[RunRead]) -> Iterator[Problem]:

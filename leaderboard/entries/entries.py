@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Protocol, TypeVar
 
 from leaderboard.entries.cards import CARD_FILE, SLUG, Card, SubmissionError, read
 from mtbench.ranking.candidates import STANDARD, VOCABULARIES
@@ -50,6 +51,20 @@ class Entry:
         return self.directory.name
 
 
+Some = TypeVar("Some")
+
+
+class Watch(Protocol):
+    """Gives what it is given, one after the other, and shows whoever waits how far it is."""
+
+    def __call__(self, some: Sequence[Some], doing: str, /) -> Iterable[Some]: ...
+
+
+def unwatched(some: Sequence[Some], doing: str) -> Iterable[Some]:
+    """Show nothing."""
+    return some
+
+
 def load(directory: Path) -> Entry:
     """Read one entry.
 
@@ -61,17 +76,22 @@ def load(directory: Path) -> Entry:
             f"{directory}: an entry is named with small letters, digits, dots, hyphens and underscores, 64 at most"
         )
     card = read(directory / CARD_FILE)
-    runs: dict[str, list[Run]] = {}
+    runs: list[Run] = []
     for folder in sorted(path.parent for path in directory.glob(f"*/*/{RESULT_FILE}")):
         found = {(one.protocol, one.vocabulary): (one, place) for one, place in _results(folder)}
-        run = Run(
-            folder, {task: one for task, (one, _) in found.items()}, {task: at for task, (_, at) in found.items()}
-        )
-        runs.setdefault(run.headline.dataset, []).append(run)
+        results = {task: one for task, (one, _) in found.items()}
+        runs.append(Run(folder, results, {task: place for task, (_, place) in found.items()}))
     if not runs:
         raise SubmissionError(f"{directory}: no run directories in it")
-    by_seed = {name: sorted(some, key=lambda run: run.headline.run.seed) for name, some in sorted(runs.items())}
-    return Entry(directory, card, {name: tuple(some) for name, some in by_seed.items()})
+    return of_runs(directory, card, runs)
+
+
+def of_runs(directory: Path, card: Card, runs: Iterable[Run]) -> Entry:
+    """Return the entry of some runs, by dataset and in the order of seeds."""
+    found: dict[str, tuple[Run, ...]] = {}
+    for run in sorted(runs, key=lambda run: (run.headline.dataset, run.headline.run.seed)):
+        found[run.headline.dataset] = (*found.get(run.headline.dataset, ()), run)
+    return Entry(directory, card, found)
 
 
 def _results(folder: Path) -> Iterator[tuple[Result, Path]]:

@@ -25,6 +25,7 @@ from mtbench.results.origin import Evaluated
 from mtbench.results.runs import RANKS_FILE, REGIMES, RESULT_FILE, STATUSES, RunInfo
 
 if TYPE_CHECKING:
+    from mtbench.results.saved import Saved
     from mtbench.results.strata import Strata
 
 EVALUATOR_VERSION = "2"
@@ -197,6 +198,11 @@ def load(directory: Path | str) -> Result:
         ranks = saved.read_ranks(path.with_name(RANKS_FILE))
         if file_hash(path.with_name(RANKS_FILE)) != found.ranks_sha256:
             raise ResultError(f"{path.with_name(RANKS_FILE)}: not the file that {RESULT_FILE} was written with")
+    return of_saved(found, ranks)
+
+
+def of_saved(found: Saved, ranks: Ranks) -> Result:
+    """Return the result of the two files of a run that are read already."""
     own, run = ({name: getattr(found, name) for name in names} for names in (_OWN_KEYS, _RUN_KEYS))
     own |= {"tie_rate": math.nan if found.tie_rate is None else found.tie_rate}
     return Result(**own, ranks=ranks, run=RunInfo(**run))
