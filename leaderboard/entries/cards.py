@@ -6,6 +6,7 @@ import re
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
+from datetime import date
 from pathlib import Path
 from typing import Annotated
 from urllib.parse import urlsplit
@@ -77,9 +78,12 @@ class Card:
 
     ``model`` is the name its runs carry; ``name`` is shown. ``pretraining_graphs`` are the graphs it learned
     from besides the training graph of each dataset, where its runs name that; ``parameters`` is the
-    number of trained ones on the largest dataset, None where nobody counted; ``url`` is empty for a model that
-    is described nowhere but here. Raises `SubmissionError` for text that no page should show (markup, control
-    characters, more than `LONGEST` characters) and for a URL that is not http or https.
+    number of trained ones on the largest dataset, None where nobody counted. ``url`` and ``year`` are of the paper,
+    ``code`` is where the code lies; they are empty for a model that is described nowhere but here. ``date`` is the day
+    (YYYY-MM-DD) of the last change of the entry. ``retrained`` tells that the leaderboard's maintainers made the runs
+    of a model that is not theirs; ``leaks`` are the datasets whose known leak the model can see. Raises
+    `SubmissionError` for text that no page should show (markup, control characters, more than `LONGEST` characters),
+    for an address that is not http or https, and for a date that is none.
     """
 
     name: str
@@ -93,6 +97,11 @@ class Card:
     parameters: Annotated[int, Field(ge=0, le=MOST_PARAMETERS)] | None = None
     summary: str = ""
     citation: str = ""
+    year: Annotated[int, Field(ge=1900, le=9999)] | None = None
+    code: str = ""
+    date: str = ""
+    retrained: bool = False
+    leaks: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         for declared in fields(self):
@@ -104,8 +113,11 @@ class Card:
             value = getattr(self, needed)
             if not value or (isinstance(value, tuple) and "" in value):
                 raise SubmissionError(f"{needed} must not be empty")
-        if self.url and not is_address(self.url):
-            raise SubmissionError(f"url must be an address that begins with https://, or empty, not {self.url!r}")
+        for name in ("url", "code"):
+            if (address := getattr(self, name)) and not is_address(address):
+                raise SubmissionError(f"{name} must be an address that begins with https://, or empty, not {address!r}")
+        if self.date and not is_day(self.date):
+            raise SubmissionError(f"date must be a day as 2026-12-31, or empty, not {self.date!r}")
 
 
 def read(path: Path) -> Card:
@@ -144,6 +156,14 @@ def is_address(text: str) -> bool:
     try:
         parts = urlsplit(text)
         return parts.scheme in ("http", "https") and bool(parts.hostname) and " " not in text
+    except ValueError:
+        return False
+
+
+def is_day(text: str) -> bool:
+    """Tell whether a text is a day as YYYY-MM-DD."""
+    try:
+        return date.fromisoformat(text).isoformat() == text
     except ValueError:
         return False
 

@@ -9,6 +9,7 @@ import shutil
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 from leaderboard.entries import cards, checks
@@ -75,10 +76,11 @@ def submit(
     """Make an entry of the runs at or below ``given`` in the folder ``to`` and return it.
 
     The runs are those of one model: all its datasets and seeds. ``card`` has fields of the card as they stand in
-    ``card.toml``; what the runs tell (model, regime, pre-training graphs, hardware) is filled in from them, and the
-    name of the entry, ``slug``, from the model. Only results, ranks, conventions, history and tasks are copied, and
-    of data that may not be passed on no names. The entry is checked as `leaderboard.entries.checks.check` does before
-    it is renamed into place, so that whatever fails or is killed leaves no entry. With ``force`` it takes the
+    ``card.toml``; what the runs tell (model, regime, pre-training graphs, hardware) is filled in from them, the name
+    of the entry, ``slug``, from the model, and the date is today's. Only results, ranks, conventions, history and
+    tasks are copied, and of data that may not be passed on no names. The entry is checked as
+    `leaderboard.entries.checks.check` does before it is renamed into place, so that whatever fails or is killed leaves
+    no entry. With ``force`` it takes the
     place of the entry of that name, whose runs are kept only if they are among those given.
     Raises `SubmissionError` for runs that do not hold or do not belong together, a card that lacks fields, and an
     entry that exists.
@@ -152,6 +154,7 @@ def fill(given: Mapping[str, object], runs: Sequence[_Run]) -> Card:
     addresses = {info.url for info in infos}
     told |= {"url": addresses.pop()} if len(addresses) == 1 else {}
     table = {key: value for key, value in told.items() if value} | dict(given)
+    table["date"] = datetime.now(UTC).date().isoformat()
     if missing := [option for name, option in OPTIONS.items() if name not in table]:
         raise SubmissionError(
             f"the card lacks what the runs do not tell: type {' '.join(missing)}, or give --card FILE"
@@ -167,7 +170,9 @@ def as_toml(card: Card) -> str:
     told = ((declared.name, getattr(card, declared.name)) for declared in fields(Card))
     # Texts and lists are written alike in JSON and TOML: cards hold no control characters but the end of a line.
     return "".join(
-        f"{name} = {json.dumps(value, ensure_ascii=False)}\n" for name, value in told if value not in (None, "", ())
+        f"{name} = {json.dumps(value, ensure_ascii=False)}\n"
+        for name, value in told
+        if value is not False and value not in (None, "", ())
     )
 
 
