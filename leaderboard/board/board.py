@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from leaderboard.board.readings import STANDARD, Reading
 from leaderboard.board.reported import Cell
+from leaderboard.entries.cards import TRAIN
 from leaderboard.entries.entries import Entry
 from mtbench.data.catalog import Record
 from mtbench.results.result import Metrics
@@ -92,7 +93,7 @@ class Line:
     tie_rate: float | None
     own: str | None
     reported: Mapping[tuple[str, str], Cell]
-    best_floor: tuple[str, float] | None
+    baseline: tuple[str, float] | None
     overlaps: tuple[Overlap, ...]
     seconds: float | None
     memory: int | None
@@ -130,9 +131,15 @@ class Line:
 
     @property
     def lift(self) -> float | None:
-        """How far the headline lies above the best floor."""
+        """How far the headline lies above the best heuristic baseline."""
         headline = self.figure()
-        return None if headline is None or self.best_floor is None else headline.mean - self.best_floor[1]
+        return None if headline is None or self.baseline is None else headline.mean - self.baseline[1]
+
+    @property
+    def contaminated(self) -> tuple[str, ...]:
+        """The graphs it learned from that hold targets of the test, but for the dataset's own training graph."""
+        own = f"{self.dataset}{TRAIN}"
+        return tuple(one.graph for one in self.overlaps if one.graph != own and (one.seen or one.graph == self.dataset))
 
     @property
     def tie_spread(self) -> float | None:
@@ -147,10 +154,12 @@ class Line:
 class DatasetBoard:
     """Everything shown of one dataset; ``lines`` are sorted: ranked ones first, by the headline, best first.
 
-    ``yardsticks`` are the floors and chance, by task.
+    ``yardsticks`` are the heuristic baselines and chance, by task; ``baseline`` is the best of the
+    headline with its MRR.
     """
 
     record: Record
+    baseline: tuple[str, float] | None
     lines: tuple[Line, ...]
     yardsticks: Mapping[tuple[str, str], Mapping[str, Metrics]]
     reported: Mapping[str, Mapping[tuple[str, str], Cell]]
@@ -174,27 +183,37 @@ class DatasetBoard:
         means = (line.figure(reading) for line in self.of(regime) if line.place is not None)
         return max((figure.mean for figure in means if figure is not None), default=None)
 
+    @property
+    def leader(self) -> Line | None:
+        """The ranked line with the best headline in any regime, None where there is none."""
+        ranked = [line for line in self.lines if line.place is not None]
+        return max(ranked, key=lambda line: figure.mean if (figure := line.figure()) else 0.0, default=None)
+
     def paper(self, model: str, protocol: str = "dual") -> Cell | None:
         """Return the MRR the paper reports of a model."""
         return self.reported.get(model, {}).get((protocol, "mrr"))
 
 
 @dataclass(frozen=True)
-class Overall:
-    """One entry over all datasets of the suite; ``mean`` and ``rank`` are None for an entry that lacks some of them."""
+class Standing:
+    """One entry over the datasets of the paper, of which it is ranked on those it has ``covered``.
+
+    ``lift`` is the mean over these of how far the headline lies above the best heuristic baseline; ``rank`` is None
+    below complete coverage.
+    """
 
     entry: Entry
-    mean: float | None
-    rank: int | None
-    missing: tuple[str, ...]
+    covered: tuple[str, ...]
+    lift: float | None
+    rank: int | None = None
 
 
 @dataclass(frozen=True)
 class Board:
-    """The whole leaderboard; ``overall`` has the entries of each regime, ranked ones first."""
+    """The whole leaderboard; ``standings`` has every entry, by coverage and then by lift."""
 
     datasets: tuple[DatasetBoard, ...]
-    overall: Mapping[Regime, tuple[Overall, ...]]
+    standings: tuple[Standing, ...]
     entries: tuple[Entry, ...]
     suite: tuple[str, ...]
     problems: Mapping[str, tuple[str, ...]] = field(default_factory=dict)

@@ -9,6 +9,7 @@ from typing import Literal, TypeAlias
 
 from leaderboard.board import readings, reported
 from leaderboard.board.board import Figure, Figures
+from leaderboard.board.commands import command
 from leaderboard.board.ranking import by_convention
 from leaderboard.board.reported import Cell
 from leaderboard.board.tables import short
@@ -185,12 +186,10 @@ def _commands(found: Iterable[Deviation]) -> Iterator[str]:
             missing.setdefault(one.cell.model, set()).add(one.cell.dataset)
     if not missing:
         return
-    lines = []
-    for model, datasets in missing.items():
-        name, _, tasks = model.partition("-k")
-        chosen = f"{name}:tasks={tasks}" if tasks else name
-        where = " ".join(f"--dataset {one}" for one in reported.datasets() if one in datasets)
-        lines.append(f"* `mtbench grid {chosen} {where} --seeds 0-2 --protocol all --vocabulary all --paper`")
+    lines = [
+        f"* `{command(model, [one for one in reported.datasets() if one in datasets])}`"
+        for model, datasets in missing.items()
+    ]
     yield "What is not run, and how:\n\n" + "\n".join(lines)
 
 

@@ -10,10 +10,10 @@ from dataclasses import replace
 from functools import cache
 
 from leaderboard.board import readings, reported
-from leaderboard.board.board import Board, DatasetBoard, Figures, Line, Overall, Overlap, Place, figures
+from leaderboard.board.board import Board, DatasetBoard, Figures, Line, Overlap, Place, Standing, figures
 from leaderboard.board.readings import Reading
 from leaderboard.entries.cards import TRAIN
-from leaderboard.entries.entries import HEADLINE, Entry, Run
+from leaderboard.entries.entries import HEADLINE, Entry, Run, Watch, unwatched
 from mtbench.comparison.comparing import compare
 from mtbench.conventions.reading import conventions_of
 from mtbench.data import catalog
@@ -23,7 +23,7 @@ from mtbench.experiments.run import CONVENTIONS_FILE
 from mtbench.leakage.exposure import contamination
 from mtbench.names import METRICS
 from mtbench.results.result import EVALUATOR_VERSION, Metrics, Result
-from mtbench.results.runs import REGIMES, Regime
+from mtbench.results.runs import REGIMES
 
 
 @cache
@@ -52,21 +52,29 @@ VOCABULARIES = {"present": readings.STANDARD, "slots": readings.SLOTS}
 """The reading that shows what is expected over ties under a vocabulary."""
 
 
-def rank(entries: Sequence[Entry], problems: Mapping[str, Sequence[str]] | None = None, *, draws: int = DRAWS) -> Board:
+def rank(
+    entries: Sequence[Entry],
+    problems: Mapping[str, Sequence[str]] | None = None,
+    *,
+    draws: int = DRAWS,
+    watch: Watch = unwatched,
+) -> Board:
     """Return the board of some entries; those with ``problems`` (sentences by slug) are shown but not ranked.
 
     On every dataset and in every regime, entries that are complete (all sampled protocols and both vocabularies,
-    every run finished) and up to date (this evaluator, these candidates, this version of the dataset) are
-    ranked by the mean over seeds of the headline: dual MRR, expected over ties, relations that are present. Intervals
-    and groups are those of `mtbench.compare` with ``draws`` draws. Overall, an entry is ranked by its mean
-    over the datasets of the paper if it is ranked on every one of them.
+    every run finished), up to date (this evaluator, these candidates, this version of the dataset) and have learned
+    from no graph that holds targets of the test are ranked by the mean over seeds of the headline: dual MRR, expected
+    over ties, relations that are present. Intervals and groups are those of `mtbench.compare` with ``draws`` draws.
+    Overall, entries of all regimes stand by how many datasets of the paper they are ranked on, then by their mean lift
+    over the best heuristic baseline on these; only one that is ranked on every one of them has a rank. ``watch`` shows
+    whoever waits how far it is.
     """
     broken = {slug: tuple(found) for slug, found in (problems or {}).items() if found}
     names = {name for entry in entries for name in entry.runs}
     suite = reported.datasets()
     shown = [*suite, *sorted(names - set(suite))]
-    boards = tuple(_dataset(name, entries, broken, draws) for name in shown)
-    return Board(boards, _overall(entries, boards, suite), tuple(entries), suite, broken)
+    boards = tuple(_dataset(name, entries, broken, draws) for name in watch(shown, "ranking"))
+    return Board(boards, _standings(entries, boards, suite), tuple(entries), suite, broken)
 
 
 def _dataset(name: str, entries: Sequence[Entry], broken: Mapping[str, Sequence[str]], draws: int) -> DatasetBoard:
@@ -86,6 +94,7 @@ def _dataset(name: str, entries: Sequence[Entry], broken: Mapping[str, Sequence[
         found += sorted(placed, key=lambda line: (line.place is None, *_headline(line)))
     return DatasetBoard(
         record=record,
+        baseline=_baseline(record),
         lines=tuple(found),
         yardsticks={
             task: {**_floors(record, task), "chance": result.chance}
@@ -100,9 +109,15 @@ def _dataset(name: str, entries: Sequence[Entry], broken: Mapping[str, Sequence[
 
 
 def _floors(record: catalog.Record, task: tuple[str, str]) -> dict[str, Metrics]:
-    """Return the floors of a task as the catalogue publishes them: no entry can move them."""
+    """Return the heuristic baselines of a task as the catalogue publishes them: no entry can move them."""
     found = record.floors.get("/".join(("test", *task, "0")), {})
     return {name: dict(zip(METRICS, values, strict=True)) for name, values in found.items()}
+
+
+def _baseline(record: catalog.Record) -> tuple[str, float] | None:
+    """Return the best heuristic baseline of the headline, with its MRR."""
+    found = [(name, values["mrr"]) for name, values in _floors(record, HEADLINE).items()]
+    return max(found, key=lambda one: one[1], default=None)
 
 
 def _headline(line: Line) -> tuple[float, str]:
@@ -115,11 +130,10 @@ def _line(entry: Entry, dataset: str, problems: Sequence[str]) -> Line:
     finished = [run for run in runs if run.headline.run.status == "ok"]
     headline = [run.results[HEADLINE] for run in finished if HEADLINE in run.results]
     infos = [run.headline.run for run in runs]
-    floors = _floors(catalog.record(dataset), HEADLINE)
     graphs = sorted({graph for info in infos for graph in info.pretraining_graphs} | set(entry.card.pretraining_graphs))
     seconds = [info.wall_seconds for info in infos if info.wall_seconds is not None]
     own, by_own = by_convention(finished, entry.card.model)
-    return Line(
+    line = Line(
         entry=entry,
         dataset=dataset,
         seeds=tuple(run.headline.run.seed for run in finished),
@@ -128,15 +142,14 @@ def _line(entry: Entry, dataset: str, problems: Sequence[str]) -> Line:
         tie_rate=statistics.fmean(result.tie_rate for result in headline) if headline else None,
         own=own,
         reported=reported.of(dataset, entry.card.model),
-        best_floor=max(
-            ((name, values["mrr"]) for name, values in floors.items()), key=lambda one: one[1], default=None
-        ),
+        baseline=_baseline(catalog.record(dataset)),
         overlaps=tuple(overlap(dataset, graph) for graph in graphs),
         seconds=statistics.fmean(seconds) if seconds else None,
         memory=max((info.peak_memory_bytes for info in infos if info.peak_memory_bytes), default=None),
         device=", ".join(sorted({info.device for info in infos if info.device})),
-        remarks=tuple(dict.fromkeys([*problems, *_remarks(runs)])),
     )
+    touched = [f"contaminated: it learned from {graph}, which holds targets of the test" for graph in line.contaminated]
+    return replace(line, remarks=tuple(dict.fromkeys([*problems, *_remarks(runs), *touched])))
 
 
 def _figures(runs: Sequence[Run]) -> dict[tuple[Reading, str], Figures]:
@@ -213,23 +226,14 @@ def _places(lines: Sequence[Line], draws: int) -> dict[str, Place]:
     }
 
 
-def _overall(
-    entries: Sequence[Entry], boards: Sequence[DatasetBoard], suite: Sequence[str]
-) -> dict[Regime, tuple[Overall, ...]]:
-    lines = {(line.entry.slug, board.name): line for board in boards for line in board.lines}
-    found: dict[Regime, tuple[Overall, ...]] = {}
-    for regime in REGIMES:
-        rows = []
-        for entry in entries:
-            if entry.card.regime != regime:
-                continue
-            own = {name: line for name in suite if (line := lines.get((entry.slug, name)))}
-            means = [mean.mean for line in own.values() if (mean := line.figure())]
-            missing = tuple(name for name in suite if name not in own or own[name].place is None)
-            rows.append(Overall(entry, None if missing else statistics.fmean(means), None, missing))
-        complete = sorted((row for row in rows if not row.missing), key=lambda row: -(row.mean or 0))
-        ranked = [replace(row, rank=number) for number, row in enumerate(complete, 1)]
-        others = sorted((row for row in rows if row.missing), key=lambda row: (len(row.missing), row.entry.slug))
-        if ranked or others:
-            found[regime] = (*ranked, *others)
-    return found
+def _standings(entries: Sequence[Entry], boards: Sequence[DatasetBoard], suite: Sequence[str]) -> tuple[Standing, ...]:
+    found = []
+    for entry in entries:
+        lines = [line for board in boards if (line := board.line(entry))]
+        covered = [line for line in lines if line.dataset in suite and line.place is not None]
+        lifts = [line.lift for line in covered if line.lift is not None]
+        lift = statistics.fmean(lifts) if lifts else None
+        found.append(Standing(entry, tuple(line.dataset for line in covered), lift))
+    found.sort(key=lambda one: (-len(one.covered), -(one.lift or 0.0), one.entry.slug))
+    complete = sum(len(one.covered) == len(suite) for one in found)
+    return tuple(replace(one, rank=number if number <= complete else None) for number, one in enumerate(found, 1))

@@ -2,41 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
 from leaderboard.board import readings
 from leaderboard.board.board import Board, DatasetBoard, Line
 from leaderboard.entries.entries import Entry
 from mtbench.files import tables
+from mtbench.results.result import EVALUATOR_VERSION
+from mtbench.results.runs import REGIMES
 
-BOLD_FROM, BOLD_TO = "\ue000\ue000", "\ue001\ue001"
-"""Stand around what is bold while a table is laid out, which escapes every mark-up; as wide as that of Markdown."""
-BOLD = {"markdown": ("**", "**"), "latex": (r"\textbf{", "}")}
-HEADING = {"markdown": "## {}", "latex": r"\paragraph{{{}}}"}
+BOLD_FROM, BOLD_TO, OVER = "\ue000\ue000", "\ue001\ue001", "\ue002"
+"""Stand around what is bold, and within a name, while a table is laid out, which escapes every mark-up."""
+MARKS = {
+    "markdown": {BOLD_FROM: "**", BOLD_TO: "**", OVER: "/"},
+    "latex": {BOLD_FROM: r"\textbf{", BOLD_TO: "}"},
+}
+CAPTION = (
+    f"Expected MRR of the dual protocol, both directions (mean over tails and heads), relation types that are present; "
+    f"mtbench, evaluator version {EVALUATOR_VERSION}. Lift: mean over the covered datasets above the best heuristic "
+    "baseline, a scorer that learns nothing. A dash: not run in both directions, or not ranked."
+)
 NONE, TAILS = "-", "tails alone"
 ONE_SIDED = (
     f"{TAILS}: ranked by an earlier evaluator, as dual-tail; the headline ranks heads too, and the model has to be run "
     "again for it."
 )
-STANDING = ["entry", "rank", "MRR", "95 % interval", "tied", "lift", "ties", "paper", "here", "seeds"]
-
 Row: TypeAlias = Sequence[tables.Cell]
-Titled: TypeAlias = tuple[str, Sequence[str], Sequence[Row]]
-"""A title, headings and rows: a table before it is laid out."""
 
 
 def summary(board: Board) -> str:
     """Return a Markdown table per regime for a README: headline MRR of every entry by dataset, over what was reported.
 
-    The best ranked mean of a column is bold. Below each entry that has a row in the paper stand its reported figure
-    and, behind the slash, what the same convention gives here; the last row is the best of the scorers that learn
-    nothing. Datasets that nobody was scored on are left out.
+    The best ranked mean of a column and regime is bold. Below each entry that has a row in the paper stand its reported
+    figure and, behind the slash, what the same convention gives here; the last row is the best heuristic baseline.
+    Datasets that nobody was scored on are left out.
     """
     parts = [part for part in board.datasets if part.lines]
-    floors = [next((line.best_floor[1] for line in part.lines if line.best_floor), None) for part in parts]
+    baselines = [part.baseline and part.baseline[1] for part in parts]
     found = []
-    for regime in board.overall:
+    for regime in REGIMES:
         rows: list[Row] = []
         for entry in board.entries:
             if entry.card.regime != regime:
@@ -45,82 +51,71 @@ def summary(board: Board) -> str:
             printed = [_reported(part, entry) for part in parts]
             if any(text != NONE for text in printed):
                 rows.append(["reported / here by its convention", *printed])
+        if not rows:
+            continue
         headings = [f"{regime}, dual MRR", *(short(part.name) for part in parts)]
-        found.append(_lay_out(headings, [*rows, ["best floor", *map(_number, floors)]], "markdown"))
+        found.append(_lay_out(headings, [*rows, ["best heuristic baseline", *map(_number, baselines)]], "markdown"))
     if any(line.one_sided for part in parts for line in part.lines):
         found.append(ONE_SIDED)
     return "\n\n".join(found)
 
 
 def markdown(board: Board) -> str:
-    """Return the whole board as Markdown: overall, and by regime and dataset."""
-    return _document(board, "markdown")
+    """Return the standard table as Markdown, with what it shows below it."""
+    return f"{_lay_out(*_standard(board), 'markdown')}\n\n{CAPTION}"
 
 
 def latex(board: Board) -> str:
-    """Return the whole board as LaTeX, which needs the package booktabs."""
-    return _document(board, "latex")
+    """Return the standard table as LaTeX that can be pasted into a paper; it needs the package booktabs."""
+    head, rule, rows = _lay_out(*_standard(board), "latex").partition("\\midrule\n")
+    baseline, end, others = rows.partition("\\\\\n")
+    table = f"{head}{rule}{baseline}{end}{rule}{others}"
+    return "\n".join(
+        [
+            r"\begin{table*}",
+            r"\centering\scriptsize\setlength{\tabcolsep}{3pt}",
+            rf"\caption{{{CAPTION.replace('%', chr(92) + '%')}}}",
+            r"\label{tab:mtbench}",
+            table,
+            r"\end{table*}",
+        ]
+    )
+
+
+def latex_row(board: Board, slug: str) -> str:
+    """Return the row of one entry in the LaTeX table, below a comment with the headings."""
+    headings, rows = _standard(board, slug)
+    told = f"% {' & '.join(_plain(one) for one in headings)}"
+    row = _lay_out(headings, rows[1:], "latex").partition("\\midrule\n")[2].partition("\n")[0]
+    return f"{told}\n{' '.join(row.split())}"
 
 
 FORMATS: Mapping[str, Callable[[Board], str]] = {"markdown": markdown, "latex": latex, "summary": summary}
 
 
-def _document(board: Board, format: str) -> str:  # noqa: A002
-    return "\n\n".join(
-        f"{HEADING[format].format(title)}\n\n{_lay_out(headings, rows, format)}"
-        for title, headings, rows in (*_overall(board), *_standings(board), *_unranked(board))
-    )
+def _standard(board: Board, slug: str = "") -> tuple[Sequence[str], Sequence[Row]]:
+    """Return headings and rows of the standard table: the best heuristic baseline, then what is ranked anywhere.
 
-
-def _overall(board: Board) -> Iterator[Titled]:
+    With ``slug``, only that entry is below the baseline.
+    """
     suite = [part for part in board.datasets if part.name in board.suite]
-    for regime, found in board.overall.items():
-        rows = [
-            [
-                row.entry.card.name,
-                *(_headline(part, part.line(row.entry)) for part in suite),
-                _number(row.mean),
-                f"lacks {len(row.missing)}" if row.rank is None else str(row.rank),
-            ]
-            for row in found
-        ]
-        yield f"Overall, {regime}", ["dual MRR", *map(short, board.suite), "mean", "rank"], rows
-
-
-def _standings(board: Board) -> Iterator[Titled]:
-    for part in board.datasets:
-        for regime in dict.fromkeys(line.regime for line in part.lines):
-            if rows := [_standing(part, line) for line in part.of(regime) if line.place is not None]:
-                yield f"{part.name}, {regime}", STANDING, rows
-
-
-def _standing(part: DatasetBoard, line: Line) -> Row:
-    place, printed = line.place, line.reported.get(("dual", "mrr"))
-    assert place is not None
-    return [
-        line.name,
-        f"{place.best}" if place.best == place.worst else f"{place.best} to {place.worst}",
-        _headline(part, line),
-        NONE if place.low is None or place.high is None else f"{place.low:.3f} to {place.high:.3f}",
-        place.group or NONE,
-        NONE if line.lift is None else f"{line.lift:+.3f}",
-        _number(line.tie_spread),
-        NONE if printed is None else f"{printed}" + ("*" if printed.erratum else ""),
-        str(line.figure(readings.PAPER) or NONE),
-        len(line.seeds),
+    rows: list[Row] = [
+        ["best heuristic baseline", NONE, NONE, NONE, *(_number(part.baseline and part.baseline[1]) for part in suite)]
     ]
+    for one in board.standings:
+        if slug == one.entry.slug if slug else one.covered:
+            coverage = f"{len(one.covered)}/{len(board.suite)}"
+            lift = NONE if one.lift is None else f"{one.lift:+.3f}"
+            figures = [_mean(part, part.line(one.entry)) for part in suite]
+            rows.append([one.entry.card.name, one.entry.card.regime, coverage, lift, *figures])
+    return ["model", "regime", "coverage", "lift", *(short(part.name).replace("/", OVER) for part in suite)], rows
 
 
-def _unranked(board: Board) -> Iterator[Titled]:
-    rows = [
-        [line.name, part.name, str(line.figure() or NONE), "; ".join(line.remarks)]
-        for part in board.datasets
-        for line in part.lines
-        if line.place is None
-    ]
-    rows += [[name, NONE, NONE, found] for name, found in board.unread.items()]
-    if rows:
-        yield "Not ranked", ["entry", "dataset", "MRR so far", "why"], rows
+def _mean(part: DatasetBoard, line: Line | None) -> str:
+    figure = None if line is None or line.place is None else line.figure()
+    if figure is None:
+        return NONE
+    return f"{BOLD_FROM}{figure.mean:.3f}{BOLD_TO}" if line is part.leader else f"{figure.mean:.3f}"
 
 
 def _headline(part: DatasetBoard, line: Line | None) -> str:
@@ -156,5 +151,11 @@ def short(dataset: str) -> str:
 
 
 def _lay_out(headings: Sequence[str], rows: Sequence[Row], format: str) -> str:  # noqa: A002
-    before, after = BOLD[format]
-    return tables.lay_out(headings, rows, format).replace(BOLD_FROM, before).replace(BOLD_TO, after)
+    return _plain(tables.lay_out(headings, rows, format), format)
+
+
+def _plain(text: str, format: str = "markdown") -> str:  # noqa: A002
+    """Return a text with marks as the mark-up of a format."""
+    for mark, shown in MARKS[format].items():
+        text = text.replace(mark, shown)
+    return re.sub(rf"(\S+){OVER}(\S+)", r"\\shortstack{\1\\\\\2}", text)

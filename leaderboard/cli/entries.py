@@ -1,4 +1,4 @@
-"""``mtbench submit``, ``mtbench leaderboard check`` and ``render``: from finished runs to pages."""
+"""``mtbench submit`` and ``mtbench leaderboard``: from finished runs to entries that are checked."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from leaderboard.cli import pages
+from leaderboard.cli.pages import ENTRIES
 from mtbench.cli.output import AsJson, fail, say, say_json, say_table
 
 if TYPE_CHECKING:
@@ -71,11 +73,9 @@ def submit(
     say(f"mtbench leaderboard check {made.directory}")
 
 
-ENTRIES = Path("leaderboard") / "results"
 SHOWN = 20
 """Problems of an entry that are printed; with so many, something else is wrong with it."""
 
-DEVIATIONS = "deviations"
 HEADINGS = ("Entry", "Problems", "Remarks")
 
 
@@ -139,64 +139,13 @@ def _record(name: str, some: Sequence[Problem]) -> dict[str, object]:
     return {"entry": name, "valid": not told(False), "problems": told(False), "remarks": told(True)}
 
 
-def render(
-    entries: Annotated[Path, typer.Option(metavar="DIR", help="The folder of entries.")] = ENTRIES,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DIR",
-            help="The folder of the pages, or the file of the tables.  [default: site, or print the tables]",
-            show_default=False,
-        ),
-    ] = None,
-    format: Annotated[str, typer.Option(help="html, markdown, latex, summary, or deviations.")] = "html",  # noqa: A002
-    force: Annotated[
-        bool, typer.Option("--force", help="Replace a site, or a file of tables, that is there already.")
-    ] = False,
-) -> None:
-    """Render the leaderboard.
-
-    Example: mtbench leaderboard render --out site
-
-    Example: mtbench leaderboard render --format markdown
-
-    Example: mtbench leaderboard render --format deviations
-    """
-    from leaderboard.board import deviations, tables
-    from leaderboard.board.ranking import rank
-    from leaderboard.entries.checks import gather
-    from leaderboard.site import render
-    from mtbench.errors import UnknownNameError, UsageError
-    from mtbench.files import atomic
-
-    formats = ("html", *tables.FORMATS, DEVIATIONS)
-    if format not in formats:
-        raise UnknownNameError("format", format, formats)
-    if format == "html":
-        place = out or Path("site")
-        render.expect_free(place, force=force)
-        found, problems = gather(entries)
-        written = render.render(rank(found, problems), entries, place, force=force)
-        say(f"{len(written)} files; open {place / 'index.html'}")
-        return
-    if out is not None and out.is_dir():
-        raise UsageError(f"{out} is a folder: --format {format} writes one file")
-    if out is not None and out.exists() and not force:
-        raise UsageError(f"{out} exists: add --force to replace it")
-    found, problems = gather(entries)
-    text = deviations.markdown(found) if format == DEVIATIONS else tables.FORMATS[format](rank(found, problems))
-    if out is None:
-        say(text)
-        return
-    atomic.replace_file(out, f"{text}\n".encode())
-    say(f"{out} written")
-
-
 leaderboard = typer.Typer(
-    help="Check the entries of a leaderboard, and render them as pages or tables.",
+    help="Check the entries of a leaderboard, and show them as pages or tables.",
     context_settings={"help_option_names": ["-h", "--help"]},
     no_args_is_help=True,
     rich_markup_mode=None,
 )
 leaderboard.command("check")(check)
-leaderboard.command("render")(render)
+leaderboard.command("render")(pages.render)
+leaderboard.command("serve")(pages.serve)
+leaderboard.command("cite")(pages.cite)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 from urllib.parse import quote
 
 from leaderboard.board import reported
@@ -15,7 +15,14 @@ from mtbench.files import tables
 
 DASH = "–"  # noqa: RUF001
 MINUS = "−"  # noqa: RUF001
+Some = TypeVar("Some")
 UNITS = {"h": 3600.0, "min": 60.0}
+REGIME_NAMES = {
+    "zero-shot": "Zero-shot",
+    "test-time-adaptation": "Test-time adaptation",
+    "fine-tuned": "Fine-tuned",
+    "supervised": "Supervised",
+}
 
 
 @dataclass(frozen=True)
@@ -27,6 +34,23 @@ class Bar:
     high: float
     mark: float | None = None
     label: str = ""
+
+
+@dataclass(frozen=True)
+class Tip:
+    """What a tap on a text shows: sentences, and below them what can be typed."""
+
+    said: str
+    typed: str = ""
+
+
+@dataclass(frozen=True)
+class Badge:
+    """A word on a row, and what it means; ``kind`` is its class."""
+
+    label: str
+    tip: Tip
+    kind: str = ""
 
 
 @dataclass(frozen=True)
@@ -43,13 +67,15 @@ class Cell:
     href: str = ""
     shade: int | None = None
     below: str = ""
+    tip: Tip | None = None
 
 
 @dataclass(frozen=True)
 class Column:
     """A column: its heading, what it means, and whether a click sorts it as ``number``, ``text`` or not at all.
 
-    ``above`` stands small over the heading.
+    ``above`` stands small over the heading. A column that ``opens`` a group has a box to tick, which shows the columns
+    that are ``part`` of it.
     """
 
     label: str
@@ -57,11 +83,13 @@ class Column:
     sort: str = "number"
     href: str = ""
     above: str = ""
+    opens: str = ""
+    part: str = ""
 
 
 @dataclass(frozen=True)
 class Row:
-    """A row: its heading with a link, and its cells; ``words`` are what a filter looks at."""
+    """A row: its heading with a link, further links and badges, and its cells; ``words`` are what a filter looks at."""
 
     label: str
     cells: Sequence[Cell]
@@ -69,6 +97,8 @@ class Row:
     detail: str = ""
     words: str = ""
     kind: str = ""
+    links: Sequence[tuple[str, str]] = ()
+    badges: Sequence[Badge] = ()
 
 
 @dataclass(frozen=True)
@@ -93,6 +123,18 @@ class Table:
     reading: str = ""
     notes: Sequence[str] = ()
     dense: bool = False
+
+
+def filled(table: Table) -> Table:
+    """Return a table without the columns in which no row has anything."""
+    rows = [row for group in table.groups for row in group.rows]
+    kept = [number for number in range(len(table.columns)) if any(row.cells[number] != MISSING for row in rows)]
+
+    def of(some: Sequence[Some]) -> list[Some]:
+        return [some[number] for number in kept]
+
+    groups = [replace(group, rows=[replace(row, cells=of(row.cells)) for row in group.rows]) for group in table.groups]
+    return replace(table, columns=of(table.columns), groups=groups)
 
 
 Notes: TypeAlias = dict[str, int]
@@ -190,3 +232,13 @@ def slug(name: str) -> str:
 def address(*parts: str) -> str:
     """Return parts of a path as a relative address, quoted."""
     return "/".join(quote(part, safe="") for part in parts)
+
+
+def dataset_page(name: str) -> str:
+    """Return the address of a dataset's page."""
+    return address("datasets", f"{slug(name)}.html")
+
+
+def model_page(entry: str) -> str:
+    """Return the address of an entry's page."""
+    return address("models", f"{entry}.html")

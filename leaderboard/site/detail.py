@@ -2,33 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 
 from leaderboard.board import readings, reported
 from leaderboard.board.board import DatasetBoard, Figure, Line
 from leaderboard.board.readings import Reading
-from leaderboard.board.tables import short
 from leaderboard.entries.entries import HEADLINE, Entry, Run
 from leaderboard.site.cells import (
     DASH,
     MISSING,
+    REGIME_NAMES,
     Cell,
     Column,
     Group,
     Notes,
     Row,
     Table,
-    address,
     beside_paper,
+    dataset_page,
     duration,
     figure_cell,
+    filled,
     memory,
+    model_page,
     number,
     paper_cell,
 )
-from leaderboard.site.front import REGIME_NAMES, dataset_page, how, model_page
+from leaderboard.site.standing import how
 from mtbench.experiments.run import CONVENTIONS_FILE
 from mtbench.files import tables
 from mtbench.names import METRICS
@@ -47,7 +48,7 @@ FILES = (RESULT_FILE, RANKS_FILE, CONVENTIONS_FILE)
 
 
 def of_dataset(part: DatasetBoard, protocol: str, names: Mapping[str, str]) -> list[Table]:
-    """Return all metrics of a dataset under a protocol, a table per regime and reading, with floors and chance.
+    """Return all metrics of a dataset under a protocol, a table per regime and reading, with baselines and chance.
 
     ``names`` are those of the entries, by slug.
     """
@@ -89,7 +90,7 @@ def _metrics(
     key: str, caption: str, rows: Sequence[Row], reading: str, notes: Notes, stub: str = "Entry"
 ) -> list[Table]:
     """Return a table of every metric, none without rows."""
-    columns = [Column(tables.heading(metric), "Lower is better" if metric == "mr" else "") for metric in METRICS]
+    columns = [Column(tables.heading(metric)) for metric in METRICS]
     return [Table(key, caption, stub, columns, [Group(rows)], reading, tuple(notes), dense=True)] if rows else []
 
 
@@ -135,25 +136,25 @@ def _only_reported(part: DatasetBoard, protocol: str, reading: str, names: Mappi
 
 
 def _yardsticks(part: DatasetBoard, protocol: str, reading: Reading) -> list[Table]:
-    """Return the table of the floors and chance, which depend on the candidates alone."""
+    """Return the table of the heuristic baselines and chance, which depend on the candidates alone."""
     found = part.yardsticks.get((protocol, "slots" if reading == readings.SLOTS else "present"), {})
     rows = [
         Row(
             name.replace("_", " "),
             [figure_cell(Figure(given[metric]), metric) if metric in given else Cell(DASH) for metric in METRICS],
-            kind="floor",
+            kind="baseline",
         )
         for name, given in found.items()
     ]
-    caption = f"{protocol.capitalize()}: floors, which learn nothing, and chance, {how(reading)}"
-    tables = _metrics(f"{protocol}-floors-{reading.key}", caption, rows, reading.key, Notes(), "Floor")
+    caption = f"{protocol.capitalize()}: heuristic baselines, which learn nothing, and chance, {how(reading)}"
+    tables = _metrics(f"{protocol}-baselines-{reading.key}", caption, rows, reading.key, Notes(), "Heuristic baseline")
     return [replace(table, dense=False) for table in tables]
 
 
-def runs_table(entry: Entry, published: Callable[[Path], Sequence[str]]) -> Table:
-    """Return the runs of an entry with links to their files; ``published`` gives the parts of a file's address."""
+def runs_table(entry: Entry) -> Table:
+    """Return the runs of an entry."""
     groups = [
-        Group([_run_row(run, published) for run in runs], dataset, f"../{dataset_page(dataset)}")
+        Group([_run_row(run) for run in runs], dataset, f"../{dataset_page(dataset)}")
         for dataset, runs in entry.runs.items()
     ]
     columns = (
@@ -162,12 +163,11 @@ def runs_table(entry: Entry, published: Callable[[Path], Sequence[str]]) -> Tabl
         Column("Time"),
         Column("Memory"),
         Column("Device", sort="text"),
-        *(Column(name.partition(".")[0].capitalize(), f"{name}, of the headline task", sort="") for name in FILES),
     )
-    return Table("runs", "The runs, and their files to download", "Run", columns, groups)
+    return filled(Table("runs", "The runs", "Run", columns, groups))
 
 
-def _run_row(run: Run, published: Callable[[Path], Sequence[str]]) -> Row:
+def _run_row(run: Run) -> Row:
     info, headline = run.headline.run, run.results.get(HEADLINE)
     known = headline is not None and headline.run.status == "ok"
     cells = [
@@ -175,28 +175,9 @@ def _run_row(run: Run, published: Callable[[Path], Sequence[str]]) -> Row:
         figure_cell(Figure(headline.metrics["mrr"]) if headline is not None and known else None),
         duration(info.wall_seconds),
         memory(info.peak_memory_bytes),
-        Cell(info.device or DASH),
+        Cell(info.device) if info.device else MISSING,
     ]
-    for name in FILES:
-        parts = published(run.directory / name)
-        cells.append(Cell(name, href="../" + address(*parts)) if parts else MISSING)
     return Row(f"seed {info.seed}", cells, words=f"{run.headline.dataset} seed {info.seed}")
-
-
-def further_files(entry: Entry, published: Callable[[Path], Sequence[str]]) -> list[tuple[str, list[tuple[str, str]]]]:
-    """Return the files of the other tasks of each run: a label, and links with their addresses."""
-    found = []
-    for dataset, runs in entry.runs.items():
-        for run in runs:
-            links = [
-                (f"{protocol} {vocabulary} {name}", "../" + address(*parts))
-                for (protocol, vocabulary), folder in run.folders.items()
-                for name in FILES[:2]
-                if folder != run.directory and (parts := published(folder / name))
-            ]
-            if links:
-                found.append((f"{short(dataset)}, seed {run.headline.run.seed}", links))
-    return found
 
 
 def settings(entry: Entry) -> list[tuple[str, list[tuple[str, str]]]]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from functools import partial
 from pathlib import Path
 
 from leaderboard.board import readings
@@ -25,9 +24,9 @@ from mtbench.experiments.told import HISTORY_FILE, TASKS_FILE
 
 
 def findings(part: DatasetBoard, data: Data) -> tuple[Sequence[str], str]:
-    """Return what the audit of a dataset finds, or why there is none."""
+    """Return what the audit of a dataset finds, or why there is none; its candidates are known by their hashes."""
     found = data.get(part.name)
-    return ((), found) if isinstance(found, str) else (audit(found).findings, "")
+    return ((), found) if isinstance(found, str) else (audit(found, seeds=()).findings, "")
 
 
 def paper_against_ours(part: DatasetBoard, names: Mapping[str, str]) -> str:
@@ -53,7 +52,7 @@ def paper_against_ours(part: DatasetBoard, names: Mapping[str, str]) -> str:
     if not panels:
         return ""
     title = f"Reported and re-evaluated MRR on {part.name}, each row under its own convention. {'; '.join(said)}."
-    return pictures.draw(f"{slug(part.name)}-paper", partial(pictures.draw_pairs, panels), title)
+    return pictures.draw_pairs(panels).svg(f"{slug(part.name)}-paper", title)
 
 
 def curves(entry: Entry, dataset: str) -> str:
@@ -72,7 +71,7 @@ def curves(entry: Entry, dataset: str) -> str:
         best = max(records, key=lambda record: record.get("valid_mrr", -math.inf))
         said.append(f"{stage}: best validation MRR {best['valid_mrr']:.3f} in epoch {best['epoch']:.0f}")
     title = f"Training of {entry.card.name} on {dataset}. {'; '.join(said)}."
-    return pictures.draw(f"{slug(dataset)}-curves", partial(pictures.draw_curves, history), title)
+    return pictures.draw_curves(history).svg(f"{slug(dataset)}-curves", title)
 
 
 def tasks(entry: Entry, dataset: str) -> list[Table]:

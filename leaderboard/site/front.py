@@ -1,266 +1,268 @@
-"""The tables of the first page: entries by dataset, where each stands, and who is not ranked and why."""
+"""The first page: the best model against the best heuristic baseline, one table of all entries, and two pictures."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date
 
-from leaderboard.board import readings
-from leaderboard.board.board import Board, DatasetBoard, Figure, Line, Overall
-from leaderboard.board.readings import Reading
+from leaderboard.board.board import Board, DatasetBoard, Figure, Line, Standing
+from leaderboard.board.commands import command, estimate
 from leaderboard.board.tables import TAILS, short
-from leaderboard.entries.entries import Entry
+from leaderboard.entries.cards import Card
+from leaderboard.site import pictures
 from leaderboard.site.cells import (
-    DASH,
     MISSING,
-    Bar,
+    REGIME_NAMES,
+    Badge,
     Cell,
     Column,
     Group,
-    Notes,
     Row,
     Table,
-    address,
-    beside_paper,
+    Tip,
     count,
-    dataset_column,
     duration,
     figure_cell,
-    memory,
-    paper_cell,
+    filled,
+    model_page,
     percent,
-    seen,
     signed,
     slug,
 )
-from mtbench.results.result import FLAG_SPREAD
-from mtbench.results.runs import Regime
+from leaderboard.site.pictures import Best, Point
+from mtbench.results.result import EVALUATOR_VERSION
 
-REGIME_NAMES = {
-    "zero-shot": "Zero-shot",
-    "test-time-adaptation": "Test-time adaptation",
-    "fine-tuned": "Fine-tuned",
-    "supervised": "Supervised",
-}
+STRICT = "-strict"
+"""Ends the name of a variant without the known leak of a dataset."""
+
+TIMES = {1: "1 s", 10: "10 s", 60: "1 min", 600: "10 min", 3600: "1 h", 36_000: "10 h", 360_000: "100 h"}
 
 
-def dataset_page(name: str) -> str:
-    """Return the address of a dataset's page."""
-    return address("datasets", f"{slug(name)}.html")
+def drawing(board: Board) -> tuple[pictures.Drawing, str]:
+    """Return the best trained model against the best heuristic baseline by dataset, and the same as a sentence."""
+    rows, said = [], []
+    for part in (part for one in scenarios(board) for part in one.every):
+        line = part.leader
+        figure = None if line is None else line.figure()
+        name = "" if line is None else line.name
+        baseline = None if part.baseline is None else part.baseline[1]
+        rows.append(Best(short(part.name), baseline, name, None if figure is None else figure.mean))
+        said.append(f"{short(part.name)}: {f'{name} {figure.mean:.3f}' if figure else 'not run'}, {baseline or 0:.3f}")
+    title = f"MRR in both directions of the best trained model and of the best heuristic baseline. {'; '.join(said)}."
+    return pictures.draw_best(rows), title
 
 
-def model_page(entry: str) -> str:
-    """Return the address of an entry's page."""
-    return address("models", f"{entry}.html")
+def best(board: Board) -> str:
+    """Return that picture for the page."""
+    drawn, said = drawing(board)
+    return drawn.svg("best", said)
 
 
-def matrices(board: Board, regime: Regime) -> list[Table]:
-    """Return the entries of a regime by dataset, a table per reading."""
-    return [_matrix(board, regime, reading) for reading in readings.READINGS]
-
-
-def _matrix(board: Board, regime: Regime, reading: Reading) -> Table:
-    notes = Notes()
-    best = {part.name: _best(part, regime, reading) for part in board.datasets}
-    columns = [dataset_column(part.name, part.record.title, dataset_page(part.name)) for part in board.datasets]
-    if reading == readings.STANDARD:
-        columns += [Column("Mean", "Over all datasets of the suite"), Column("Overall", "Rank of the mean")]
-    rows = []
-    for row in board.overall[regime]:
-        cells = [_matrix_cell(row.entry, part, reading, best[part.name], notes) for part in board.datasets]
-        if reading == readings.STANDARD:
-            cells += _overall(row, board.suite)
-        name = row.entry.card.name
-        rows.append(Row(name, cells, model_page(row.entry.slug), words=f"{name} {row.entry.slug}"))
-    caption = f"{REGIME_NAMES[regime]}: dual MRR by dataset"
-    caption += ", reported and re-evaluated" if reading == readings.PAPER else f" ({reading.label.lower()})"
-    key = f"matrix-{regime}-{reading.key}"
-    return Table(key, caption, "Entry", columns, [Group(rows)], reading.key, tuple(notes), dense=True)
-
-
-def _matrix_cell(entry: Entry, part: DatasetBoard, reading: Reading, best: float | None, notes: Notes) -> Cell:
-    line = part.line(entry)
-    figure = None if line is None else line.figure(reading)
-    if reading == readings.PAPER:
-        cell = beside_paper(figure, part.paper(entry.card.model), "mrr", notes)
-        return replace(cell, kind="missing oom") if figure is None and cell.kind == "oom" else cell
-    if line is None or figure is None:
-        if line is not None and line.one_sided:
-            return replace(MISSING, detail=TAILS)
-        return Cell(line.failed, kind="oom") if line is not None and line.failed else MISSING
-    cell = figure_cell(figure, best=line.place is not None and figure.mean == best)
-    return cell if line.place is not None else replace(cell, detail="not ranked", kind="unranked")
-
-
-def _best(part: DatasetBoard, regime: Regime, reading: Reading) -> float | None:
-    """Return the mean to mark as the best of several; conventions of the paper do not compare with each other."""
-    ranked = [line for line in part.of(regime) if line.place is not None and line.figure(reading)]
-    return part.best(regime, reading) if reading != readings.PAPER and len(ranked) > 1 else None
-
-
-def _overall(row: Overall, suite: Sequence[str]) -> list[Cell]:
-    if row.mean is None:
-        return [MISSING, replace(MISSING, detail=f"lacks {len(row.missing)} of {len(suite)}")]
-    return [figure_cell(Figure(row.mean)), count(row.rank)]
-
-
-STANDING = {
-    readings.STANDARD: (
-        Column("Rank", "The ranks that remain possible at 95 %"),
-        Column("MRR", "Mean over seeds, with the sample standard deviation"),
-        Column("95 % interval", "From 0 to 1; the upright mark is the best floor"),
-        Column("Tied", "Entries that share a letter are statistically tied", "text"),
-        Column("Lift", "Above the best floor: the best scorer that learns nothing"),
-        Column("Ties decide", "How far the best and the worst order of ties lie apart"),
-        Column("Seen", "Test targets in a graph the model learned from, computed from the triples"),
-        Column("Time", "Wall clock per run, mean over seeds"),
-        Column("Memory", "Largest peak of a run"),
-        Column("Device", sort="text"),
-        Column("Parameters"),
-        Column("Seeds"),
-    ),
-    readings.SLOTS: (
-        Column("MRR, slots", "Candidates from all slots of the dictionary"),
-        Column("MRR, standard"),
-        Column("Difference"),
-    ),
-    readings.PESSIMISTIC: (
-        Column("MRR, pessimistic"),
-        Column("MRR, expected"),
-        Column("MRR, optimistic"),
-        Column("Ties decide"),
-        Column("Targets tied"),
-    ),
-    readings.PAPER: (
-        Column("Convention", "Which of the paper's code bases made the row", "text"),
-        Column("Reported"),
-        Column("Re-evaluated", "The same convention, here"),
-        Column("Difference"),
-        Column("MRR, standard"),
-    ),
-}
-
-
-def standings(parts: Sequence[DatasetBoard], regime: Regime, up: str = "") -> list[Table]:
-    """Return where the ranked entries of a regime stand on some datasets, a table per reading.
-
-    ``up`` leads from the page to the first one.
-    """
-    tables = []
-    for reading in readings.READINGS:
-        notes = Notes()
-        groups = []
-        for part in parts:
-            best = _best(part, regime, reading)
-            lines = [line for line in part.of(regime) if line.place is not None]
-            if rows := [_row(line, _standing(line, reading, best, notes), up, line.device) for line in lines]:
-                said = _floor(lines) if reading == readings.STANDARD else ""
-                groups.append(Group(rows, part.name, up + dataset_page(part.name), said))
-        if groups:
-            caption = f"{REGIME_NAMES[regime]}: dual MRR, {how(reading)}"
-            if len(parts) == 1:
-                caption = "; ".join(filter(None, [caption, groups[0].detail]))
-                groups = [Group(groups[0].rows)]
-            key = f"standing-{regime}-{reading.key}"
-            tables.append(Table(key, caption, "Entry", STANDING[reading], groups, reading.key, tuple(notes)))
-    return tables
-
-
-def how(reading: Reading) -> str:
-    """Return how a caption names a reading."""
-    return "by the paper's conventions" if reading == readings.PAPER else f"{reading.label.lower()} reading"
-
-
-def _row(line: Line, cells: Sequence[Cell], up: str, *words: str) -> Row:
-    """Return the row of an entry, found by its names, dataset, regime and ``words``."""
-    known = [line.name, line.entry.slug, line.dataset, line.regime, *words]
-    return Row(line.name, cells, up + model_page(line.entry.slug), words=" ".join(known))
-
-
-def _floor(lines: Sequence[Line]) -> str:
-    floor = next((line.best_floor for line in lines if line.best_floor), None)
-    return "" if floor is None else f"best floor: {floor[0].replace('_', ' ')}, {floor[1]:.3f}"
-
-
-def _standing(line: Line, reading: Reading, best: float | None, notes: Notes) -> list[Cell]:
-    figure, headline = line.figure(reading), line.figure()
-    main = figure_cell(figure, best=figure is not None and figure.mean == best)
-    if reading == readings.STANDARD:
-        return _standard(line, main)
-    if reading == readings.SLOTS:
-        return [main, figure_cell(headline), signed(_less(figure, headline))]
-    if reading == readings.PESSIMISTIC:
-        tied = MISSING if line.tie_rate is None else Cell(percent(line.tie_rate), value=line.tie_rate)
-        return [main, figure_cell(headline), figure_cell(line.figure(readings.OPTIMISTIC)), _spread(line), tied]
-    printed = line.reported.get(("dual", "mrr"))
-    reported = None if printed is None or printed.mean is None else Figure(printed.mean)
-    convention = Cell(line.own) if line.own else Cell("no row in the paper", kind="muted")
-    return [convention, paper_cell(printed, notes), main, signed(_less(figure, reported)), figure_cell(headline)]
-
-
-def _standard(line: Line, main: Cell) -> list[Cell]:
-    place, figure, floor = line.place, line.figure(), line.best_floor
-    assert place is not None
-    rank = f"{place.best}" if place.best == place.worst else f"{place.best}{DASH}{place.worst}"
-    interval = Cell("not computed", kind="muted")
-    if figure is not None and place.low is not None and place.high is not None:
-        label = f"{place.low:.3f} to {place.high:.3f}, over {place.covers}"
-        label += f"; best floor {floor[1]:.3f}" if floor else ""
-        bar = Bar(figure.mean, place.low, place.high, floor[1] if floor else None, label)
-        interval = Cell(bar=bar, value=figure.mean)
-    unfinished = ", ".join(f"seed {seed} {status}" for seed, status in sorted(line.unfinished.items()))
-    return [
-        Cell(rank, value=place.best + place.worst / 1000),
-        main,
-        interval,
-        Cell(place.group or DASH),
-        replace(signed(line.lift), kind="up" if (line.lift or 0) > 0 else "down"),
-        _spread(line),
-        seen(line.overlaps),
-        duration(line.seconds),
-        memory(line.memory),
-        Cell(line.device or DASH),
-        count(line.entry.card.parameters),
-        replace(count(len(line.seeds)), detail=unfinished),
+def time_line(board: Board) -> str:
+    """Return the mean lift of the entries by date, with the best so far; empty where no entry has both."""
+    found = [
+        (one, date.fromisoformat(one.entry.card.date).toordinal())
+        for one in board.standings
+        if one.lift is not None and one.entry.card.date
     ]
+    if not found:
+        return ""
+    points = [Point(one.entry.card.name, day, one.lift or 0.0, one.rank is None) for one, day in found]
+    days = sorted({day for _, day in found})
+    ticks = {day: date.fromordinal(day).isoformat() for day in {days[0], days[-1]}}
+    drawn = pictures.draw_points(points, ticks, "Date of the entry", _names(board), best=True)
+    said = "; ".join(f"{one.entry.card.name} {one.lift:+.3f} on {one.entry.card.date}" for one, _ in found)
+    return drawn.svg("time-line", f"Mean lift over the best heuristic baseline by date: {said}.")
 
 
-def _spread(line: Line) -> Cell:
-    spread, figure = line.tie_spread, line.figure()
-    if spread is None or figure is None or figure.low is None or figure.high is None:
-        return MISSING
-    if spread <= FLAG_SPREAD:
-        return Cell(f"{spread:.3f}", value=spread)
-    label = f"{figure.low:.3f} to {figure.high:.3f} as ties are broken"
-    return Cell(f"{spread:.3f}", value=spread, kind="warn", bar=Bar(figure.mean, figure.low, figure.high, label=label))
+def scatter(board: Board) -> str:
+    """Return the mean lift of the entries against their time per run; empty where no entry has both."""
+    found = [(one, time) for one in board.standings if one.lift is not None and (time := seconds(board, one))]
+    if not found:
+        return ""
+    points = [Point(one.entry.card.name, time, one.lift or 0.0, one.rank is None) for one, time in found]
+    low, high = min(time for _, time in found), max(time for _, time in found)
+    ticks = {time: label for time, label in TIMES.items() if low / 8 <= time <= high * 8}
+    drawn = pictures.draw_points(points, ticks, "Training and scoring, mean time of a run", _names(board), log=True)
+    said = "; ".join(f"{one.entry.card.name} {one.lift:+.3f} in {duration(time).text}" for one, time in found)
+    return drawn.svg("scatter", f"Mean lift over the best heuristic baseline against the time of a run: {said}.")
 
 
-def _less(first: Figure | None, second: Figure | None) -> float | None:
-    return None if first is None or second is None else first.mean - second.mean
+def _names(board: Board) -> tuple[str, str]:
+    return f"on all {len(board.suite)} datasets", "on some of them"
 
 
-def unranked(lines: Iterable[Line], unread: Mapping[str, str], up: str = "") -> Table | None:
-    """Return what of some lines is shown but not ranked, with the reasons; ``unread`` could not be read, and why."""
-    rows = [
-        _row(
-            line,
-            [
-                Cell(short(line.dataset), href=up + dataset_page(line.dataset)),
-                Cell(REGIME_NAMES[line.regime]),
-                figure_cell(line.figure()),
-                Cell("; ".join(line.remarks), kind="prose"),
-            ],
-            up,
-        )
-        for line in lines
-        if line.place is None
+def seconds(board: Board, one: Standing) -> float | None:
+    """Return the mean over the datasets an entry is ranked on of the seconds of a run."""
+    lines = [line for line in board.lines(one.entry.slug) if line.dataset in one.covered and line.seconds]
+    return statistics.fmean(line.seconds or 0.0 for line in lines) if lines else None
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """One column: ``every`` dataset of it, those its figure is the mean of, and those that a tick shows."""
+
+    key: str
+    label: str
+    every: Sequence[DatasetBoard]
+    datasets: Sequence[DatasetBoard]
+    each: Sequence[DatasetBoard]
+
+
+def scenarios(board: Board) -> list[Scenario]:
+    """Return the columns of datasets, those of the paper first; a strict variant is beside the dataset it is of."""
+    found: dict[str, list[DatasetBoard]] = {name: [] for name in LABELS}
+    for part in board.datasets:
+        found.setdefault(short(part.name).removesuffix(STRICT).partition("/")[0], []).append(part)
+    made = []
+    for name, parts in found.items():
+        plain = [part for part in parts if not part.name.endswith(STRICT)] or parts
+        if parts:
+            each = [part for part in parts if [part] != plain]
+            made.append(Scenario(slug(name), LABELS.get(name, name), parts, plain, each))
+    return made
+
+
+LABELS = {"metafam": "MetaFam", "fbnell": "FBNELL", "mt1": "MT1", "mt2": "MT2", "mt3": "MT3", "mt4": "MT4"}
+
+
+def standings(board: Board) -> Table:
+    """Return the table of all entries below the best heuristic baseline, which stays on top however rows are sorted."""
+    suite = len(board.suite)
+    columns = [
+        Column("Rank", f"By the mean lift; only of entries that are ranked on all {suite} datasets of the paper"),
+        Column("Coverage", f"On how many of the {suite} datasets the entry is ranked in both directions"),
+        Column("Lift", "Mean over these of how far the MRR lies above the best heuristic baseline"),
     ]
-    dash = Cell(DASH)
-    rows += [Row(name, [dash, dash, MISSING, Cell(why, kind="prose")], words=name) for name, why in unread.items()]
-    columns = (
-        Column("Dataset", sort="text"),
-        Column("Regime", sort="text"),
-        Column("MRR so far"),
-        Column("Why it is not ranked", sort="text"),
+    for one in scenarios(board):
+        names = " and ".join(part.name for part in one.datasets)
+        columns.append(Column(one.label, f"Mean of {names}" if len(one.datasets) > 1 else names, opens=one.key))
+        columns += [Column(_below(part), part.name, part=one.key) for part in one.each]
+    columns += [
+        Column("Parameters", "Trained ones, on the largest dataset"),
+        Column("Time", "Training and scoring: wall clock of a run, mean over the covered datasets"),
+        Column("Date", "Last change of the entry", "text"),
+    ]
+    rows = [_row(board, one) for one in board.standings]
+    pinned = Row("Best heuristic baseline", _pinned(board), detail="learns nothing", kind="baseline")
+    table = Table(
+        "standings",
+        "MRR in both directions, by coverage and then by lift",
+        "Model",
+        columns,
+        [Group([pinned]), Group(rows)],
+        dense=True,
     )
-    return Table("unranked", "Shown, but not ranked", "Entry", columns, [Group(rows)]) if rows else None
+    return filled(table)
+
+
+def _below(part: DatasetBoard) -> str:
+    name = short(part.name)
+    return name.partition("/")[2] or ("strict" if name.endswith(STRICT) else name)
+
+
+def _pinned(board: Board) -> list[Cell]:
+    cells = [MISSING, MISSING, signed(0.0)]
+    for one in scenarios(board):
+        cells += [_baseline(one.datasets), *(_baseline([part]) for part in one.each)]
+    return [*cells, MISSING, MISSING, MISSING]
+
+
+def _baseline(parts: Sequence[DatasetBoard]) -> Cell:
+    known = [(part, part.baseline) for part in parts if part.baseline]
+    if len(known) < len(parts):
+        return MISSING
+    said = "; ".join(f"{part.name}: {name.replace('_', ' ')}, {mrr:.3f}" for part, (name, mrr) in known)
+    mean = statistics.fmean(mrr for _, (_, mrr) in known)
+    return Cell(f"{mean:.3f}", value=mean, tip=Tip(said, f"mtbench floors {known[0][0].name}"))
+
+
+def _row(board: Board, one: Standing) -> Row:
+    entry, card = one.entry, one.entry.card
+    lines = {line.dataset: line for line in board.lines(entry.slug)}
+    cells = [count(one.rank), Cell(f"{len(one.covered)}/{len(board.suite)}", value=len(one.covered)), signed(one.lift)]
+    for group in scenarios(board):
+        cells += [_cell(card, group.datasets, lines), *(_cell(card, [part], lines) for part in group.each)]
+    time = seconds(board, one)
+    cells += [count(card.parameters), duration(time), Cell(card.date) if card.date else MISSING]
+    links = [(name, address) for name, address in (("paper", card.url), ("code", card.code)) if address]
+    return Row(
+        card.name,
+        cells,
+        model_page(entry.slug),
+        f"{card.year}" if card.year else "",
+        f"{card.name} {entry.slug} {card.regime} {card.year or ''}",
+        card.regime,
+        links,
+        badges(board, one),
+    )
+
+
+def _cell(card: Card, parts: Sequence[DatasetBoard], lines: dict[str, Line]) -> Cell:
+    """Return the mean over some datasets, or what is missing of it with the command that runs it."""
+    own = [(line, figure) for part in parts if (line := lines.get(part.name)) and (figure := line.figure())]
+    if len(own) == len(parts):
+        mean = statistics.fmean(figure.mean for _, figure in own)
+        if remarks := dict.fromkeys(text for line, _ in own if line.place is None for text in line.remarks):
+            return Cell(f"{mean:.3f}", "not ranked", mean, "unranked", tip=Tip(f"{'; '.join(remarks)}."))
+        return figure_cell(Figure(mean), best=all(part.leader is lines[part.name] for part in parts))
+    there = {line.dataset for line, _ in own}
+    missing = [part.name for part in parts if part.name not in there]
+    text = f"{len(own)} of {len(parts)}" if own else _why([lines[name] for name in missing if name in lines])
+    return Cell(text, kind="missing", tip=_how(card, missing, list(lines.values())))
+
+
+def _why(known: Sequence[Line]) -> str:
+    failed = sorted({line.failed for line in known if line.failed})
+    return failed[0] if failed else TAILS if any(line.one_sided for line in known) else "not run"
+
+
+def _how(card: Card, missing: Sequence[str], lines: Sequence[Line]) -> Tip:
+    """Return how what is missing is run, and about how long it takes."""
+    others = [line for line in lines if line.dataset not in missing]
+    time = estimate(others or lines, missing)
+    cost = (
+        "How long it takes is not known: no run of it is recorded."
+        if time is None
+        else f"Estimated at {duration(time).text} per seed, from its recorded runs and the size of the training graph."
+    )
+    return Tip(f"Not run in both directions on {' and '.join(missing)}. {cost}", command(card.model, missing))
+
+
+def badges(board: Board, one: Standing) -> list[Badge]:
+    """Return what is to be known of an entry: its regime, whether it verifies, who ran it, and what it has seen."""
+    card = one.entry.card
+    found = [Badge(REGIME_NAMES[card.regime], Tip(REGIMES_SAID[card.regime]), card.regime)]
+    if one.entry.slug not in board.problems:
+        said = (
+            f"Every figure follows from the rank counts that are published, by evaluator version {EVALUATOR_VERSION}."
+        )
+        found.append(Badge("verified ranks", Tip(said, f"mtbench leaderboard check {one.entry.slug}"), "good"))
+    else:
+        found.append(Badge("does not hold", Tip("; ".join(board.problems[one.entry.slug][:3])), "bad"))
+    if card.retrained:
+        found.append(Badge("retrained by us", Tip("The maintainers of the leaderboard trained it, by its paper.")))
+    for line in board.lines(one.entry.slug):
+        if line.contaminated:
+            shares = [
+                f"{percent(each.share)} of the targets"
+                for each in line.overlaps
+                if each.share and each.graph in line.contaminated
+            ]
+            said = f"It learned from {', '.join(line.contaminated)}: {', '.join(shares) or 'the dataset'}."
+            found.append(Badge(f"contaminated: {short(line.dataset)}", Tip(said), "bad"))
+    for name in card.leaks:
+        if name in one.entry.runs:
+            said = f"It can see the known leak of {name}: the inverse of every target is observable."
+            found.append(Badge(f"leak: {short(name)}", Tip(said), "warn"))
+    return found
+
+
+REGIMES_SAID = {
+    "zero-shot": "Nothing of the test graph was trained on: it is only read.",
+    "test-time-adaptation": "Some of the model is fitted to the observable test graph.",
+    "fine-tuned": "The whole model went on learning on the observable test graph.",
+    "supervised": "The model was trained on the test graph alone.",
+}

@@ -1,116 +1,203 @@
-"""The pictures of the site, as part of a page: the SVG matplotlib writes, with the page's own colours."""
+"""The pictures of the site: SVG as text, in the colours of the page, with a sentence for whoever does not see them."""
 
 from __future__ import annotations
 
-import re
-import tempfile
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
-from xml.etree import ElementTree
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from html import escape
+from typing import Any, TypeAlias
 
 from leaderboard.board.board import Figure
-from mtbench.files import pictures
-from mtbench.files.pictures import COLOURS, GREY
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+WIDTH, LEFT, RIGHT, ROW, LINE = 600, 150, 585, 24, 16
+"""Of a picture with rows: its width, its axis from left to right, and heights; letters are 12 high."""
 
-
-SVG = "{http://www.w3.org/2000/svg}"
-XLINK = "{http://www.w3.org/1999/xlink}href"
-THEME = {
-    "#000000": "currentColor",
-    "black": "currentColor",
-    "#ffffff": "var(--surface)",
-    "white": "var(--surface)",
-    GREY: "var(--muted)",
-    "#dddddd": "var(--line)",
-    **{colour: f"var(--series-{number})" for number, colour in enumerate(COLOURS, start=1)},
-}
-KEPT = re.compile(r"fill|stroke|opacity|clip|text-anchor|font-size|font-weight|font-style|visibility")
-
-
-def draw(name: str, drawing: Callable[[Path], None], description: str) -> str:
-    """Return a picture as SVG for a page; ``name`` begins all its ids, ``description`` is read in its place.
-
-    ``drawing`` draws into the SVG file it is given, as all pictures of `mtbench` do. Raises what it raises.
-    """
-    import matplotlib as mpl
-
-    with tempfile.TemporaryDirectory(prefix="mtbench-") as folder, mpl.rc_context({"svg.fonttype": "none"}):
-        path = Path(folder) / "picture.svg"
-        drawing(path)
-        return themed(path.read_text(encoding="utf-8"), name, description)
-
-
-def themed(text: str, name: str, description: str) -> str:
-    """Return the text of an SVG file as part of a page."""
-    root = ElementTree.fromstring(text)
-    for parent in list(root.iter()):
-        for child in list(parent):
-            if child.tag in (f"{SVG}metadata", f"{SVG}style", f"{SVG}title"):
-                parent.remove(child)
-    for element in root.iter():
-        _restyle(element, name)
-    attributes = {
-        "viewBox": root.get("viewBox") or "0 0 100 100",
-        "role": "img",
-        "class": "picture",
-        "aria-labelledby": f"{name}-title",
-        "stroke-linejoin": "round",
-        "fill": "currentColor",
-    }
-    root.attrib.clear()
-    root.attrib.update(attributes)
-    title = ElementTree.Element("title", {"id": f"{name}-title"})
-    title.text = description
-    root.insert(0, title)
-    return ElementTree.tostring(root, encoding="unicode", short_empty_elements=True)
-
-
-def _restyle(element: ElementTree.Element, name: str) -> None:
-    """Put the page's colours into the attributes of an element, and ``name`` before every id it has or refers to."""
-    element.tag = element.tag.removeprefix(SVG)
-    found: dict[str, str] = {}
-    for key, value in element.attrib.items():
-        for part, stated in _declarations(value) if key == "style" else [(key, value)]:
-            shown = THEME.get(stated.lower(), stated).replace("url(#", f"url(#{name}-")
-            if part == "id":
-                shown = f"{name}-{shown}"
-            found[part] = shown
-        if key == XLINK:
-            found["href"] = re.sub("^#", f"#{name}-", found.pop(key))
-    element.attrib.clear()
-    element.attrib.update(found)
-
-
-def _declarations(style: str) -> list[tuple[str, str]]:
-    """Return the declarations of a style that are attributes of SVG; of a font only its size and weight."""
-    found = []
-    for declaration in style.split(";"):
-        key, _, value = (part.strip() for part in declaration.partition(":"))
-        if key == "font":
-            if size := re.search(r"([\d.]+)px", value):
-                found.append(("font-size", size[1]))
-            if re.search(r"\b(bold|[6-9]00)\b", value):
-                found.append(("font-weight", "600"))
-        elif KEPT.match(key) and value:
-            found.append((key, value.removesuffix("px") if key in ("font-size", "stroke-width") else value))
-    return found
-
-
-MARKERS = ("o", "s", "D", "^")
-MOST = len(MARKERS)
+SHAPES = ("M-4 0a4 4 0 1 0 8 0a4 4 0 1 0-8 0z", "M-3.6-3.6h7.2v7.2h-7.2z", "M0-5L5 0L0 5L-5 0z", "M0-5L4.7 3.6H-4.7z")
+MOST = len(SHAPES)
 """Entries drawn in one picture: more are not told apart."""
 
-WIDTH, ROW, BELOW, BESIDE = 7.2, 0.27, 0.85, 1.9
-"""In inches: a picture, one row, what stands below the axes and beside them."""
+LETTER = 6.4
+"""The mean width of a letter."""
 
 
-SIDES = (("reported", -0.16, COLOURS[1], "white"), ("re-evaluated", 0.16, COLOURS[0], COLOURS[0]))
-"""Of a pair: what a side is called, how far from the middle of its row it is drawn, its colour and what fills it."""
+@dataclass(frozen=True)
+class Scale:
+    """An axis: values from ``low`` to ``high`` lie from ``start`` to ``end``, by their logarithms if ``log``."""
+
+    low: float
+    high: float
+    start: float
+    end: float
+    log: bool = False
+
+    def __call__(self, value: float) -> float:
+        low, high, value = (math.log(one) if self.log else one for one in (self.low, self.high, value))
+        return self.start + (value - low) / ((high - low) or 1) * (self.end - self.start)
+
+
+@dataclass
+class Drawing:
+    """A picture while it is drawn."""
+
+    height: float
+    width: float = WIDTH
+    parts: list[str] = field(default_factory=list)
+
+    def line(self, kind: str, *points: tuple[float, float]) -> None:
+        """Draw a line through some points."""
+        path = "L".join(f"{x:.1f} {y:.1f}" for x, y in points)
+        self.parts.append(f'<path class="{kind}" d="M{path}"/>')
+
+    def mark(self, number: int, x: float, y: float, kind: str = "") -> None:
+        """Draw the mark of the entry of a number."""
+        shape = SHAPES[number % MOST]
+        self.parts.append(f'<path class="s{number + 1} {kind}" transform="translate({x:.1f} {y:.1f})" d="{shape}"/>')
+
+    def text(self, x: float, y: float, words: str, kind: str = "", anchor: str = "start") -> None:
+        """Write some words beside, over or before a point."""
+        self.parts.append(
+            f'<text class="{kind}" x="{x:.1f}" y="{y + 4:.1f}" text-anchor="{anchor}">{escape(words)}</text>'
+        )
+
+    def across(self, scale: Scale, top: float, bottom: float, ticks: Mapping[Any, str], label: str = "") -> None:
+        """Draw an axis below, its lines up to the top."""
+        for value, words in ticks.items():
+            self.line("grid", (scale(value), top), (scale(value), bottom))
+            self.text(scale(value), bottom + 12, words, "muted", "middle")
+        self.text((scale.start + scale.end) / 2, bottom + 29, label, "muted", "middle")
+
+    def upward(self, scale: Scale, left: float, right: float, ticks: Mapping[float, str]) -> None:
+        """Draw an axis to the left, its lines across."""
+        for value, words in ticks.items():
+            self.line("grid", (left, scale(value)), (right, scale(value)))
+            self.text(left - 7, scale(value), words, "muted", "end")
+
+    def legend(self, names: Iterable[tuple[int, str, str]]) -> None:
+        """Name marks, by number and kind, at the foot; a number of -1 is the upright mark."""
+        x = 12.0
+        for number, kind, label in names:
+            if x > 12 and x + 18 + LETTER * len(label) > self.width:
+                x, self.height = 12.0, self.height + LINE
+            if number < 0:
+                self.tick(x, self.height - 8, kind)
+            else:
+                self.mark(number, x, self.height - 8, kind)
+            self.text(x + 10, self.height - 8, label)
+            x += 34 + LETTER * len(label)
+
+    def tick(self, x: float, y: float, kind: str = "") -> None:
+        """Draw the upright mark of what learns nothing."""
+        self.line(f"tick {kind}", (x, y - 7), (x, y + 7))
+
+    def svg(self, name: str, said: str) -> str:
+        """Return the picture as part of a page; ``name`` begins its id, ``said`` is read in its place."""
+        return (
+            f'<svg class="picture" viewBox="0 0 {self.width:g} {self.height:g}" role="img" '
+            f'aria-labelledby="{name}-title"><title id="{name}-title">{escape(said)}</title>{"".join(self.parts)}</svg>'
+        )
+
+
+SHARES = {number / 5: f"{number / 5:.1f}" for number in range(6)}
+"""The ticks of an axis from 0 to 1."""
+
+
+@dataclass(frozen=True)
+class Best:
+    """The best of a dataset: of the heuristic baselines and of the trained models, None where there is none."""
+
+    dataset: str
+    baseline: float | None
+    model: str
+    figure: float | None
+
+
+def draw_best(rows: Sequence[Best]) -> Drawing:
+    """Draw the best model against the best heuristic baseline, a row per dataset."""
+    bottom, left, names = 14 + ROW * len(rows), 126, 352
+    drawing, scale = Drawing(bottom + 58, 460), Scale(0, 1, left, names - 16)
+    drawing.across(scale, 8, bottom, SHARES, "MRR, both directions")
+    for number, row in enumerate(rows):
+        y = 14 + ROW * (number + 0.5)
+        drawing.text(left - 10, y, row.dataset, anchor="end")
+        if row.baseline is not None and row.figure is not None:
+            drawing.line("rise", (scale(row.baseline), y), (scale(row.figure), y))
+        if row.baseline is not None:
+            drawing.tick(scale(row.baseline), y, "s2")
+        if row.figure is not None:
+            drawing.mark(0, scale(row.figure), y)
+        drawing.text(names, y, row.model or "not run", "" if row.model else "muted")
+    drawing.legend([(-1, "s2", "best heuristic baseline"), (0, "", "best trained model, named beside")])
+    return drawing
+
+
+@dataclass(frozen=True)
+class Point:
+    """A labelled point; a ``hollow`` one does not cover everything."""
+
+    label: str
+    x: float
+    y: float
+    hollow: bool = False
+
+
+def draw_points(
+    points: Sequence[Point],
+    ticks: Mapping[int, str],
+    x: str,
+    names: Sequence[str],
+    *,
+    log: bool = False,
+    best: bool = False,
+) -> Drawing:
+    """Draw labelled points over ``ticks``; ``names`` are of full and hollow ones, ``best`` adds the best so far."""
+    drawing = Drawing(330, 480)
+    values = [*ticks, *(point.x for point in points)]
+    low, high = min(values), max(values)
+    across = Scale(low, high, 62, 440, log) if low < high else Scale(low - 1, high + 1, 62, 440)
+    levels = steps(min(0.0, *(point.y for point in points)), max(point.y for point in points))
+    up = Scale(min(levels), max(levels), 262, 14)
+    drawing.upward(up, 48, 468, {level: f"{level:+.1f}" if level else "0" for level in levels})
+    drawing.across(across, 14, 262, ticks, x)
+    if best and (stairs := _stairs(points, across, up, 468)):
+        drawing.line("line s1", *stairs)
+    taken = [(across(point.x) - 6, across(point.x) + 6, up(point.y)) for point in points]
+    for point in sorted(points, key=lambda one: -one.y):
+        drawing.mark(0, across(point.x), up(point.y), "hollow" if point.hollow else "")
+        start, y = _place(across(point.x), up(point.y), LETTER * len(point.label), taken)
+        drawing.text(start, y, point.label)
+    drawing.legend([(0, kind, name) for kind, name in zip(("", "hollow"), names, strict=False)])
+    return drawing
+
+
+def _place(x: float, y: float, wide: float, taken: list[tuple[float, float, float]]) -> tuple[float, float]:
+    """Return where the label of a point is written: beside it, and below what is there already."""
+    for down in range(0, 200, 3):
+        for start in (x + 9, x - 9 - wide):
+            inside = start >= 0 and start + wide <= 480
+            if inside and not any(
+                start < end and start + wide > begin and abs(y + down - at) < 12 for begin, end, at in taken
+            ):
+                taken.append((start, start + wide, y + down))
+                return start, y + down
+    return x + 9, y
+
+
+def _stairs(points: Sequence[Point], across: Scale, up: Scale, end: float) -> list[tuple[float, float]]:
+    """Return the line of the best so far, up to the right end."""
+    found: list[tuple[float, float]] = []
+    for point in sorted((one for one in points if not one.hollow), key=lambda one: (one.x, one.y)):
+        y = min(up(point.y), found[-1][1] if found else math.inf)
+        found += [*([(across(point.x), found[-1][1])] if found else []), (across(point.x), y)]
+    return [*found, (end, found[-1][1])] if found else []
+
+
+def steps(low: float, high: float) -> list[float]:
+    """Return about five round numbers from one to another, both within them."""
+    wide = (high - low) or 1.0
+    power = 10 ** math.floor(math.log10(wide / 4))
+    step = next(one * power for one in (1, 2, 5, 10) if one * power * 5 >= wide)
+    return [round(number * step, 10) for number in range(math.floor(low / step), math.ceil(high / step) + 1)]
 
 
 @dataclass(frozen=True)
@@ -121,6 +208,36 @@ class Pair:
     reported: Figure | None
     ours: Figure | None
     remark: str = ""
+
+
+def draw_pairs(panels: Mapping[str, Sequence[Pair]]) -> Drawing:
+    """Draw reported figures beside ours, a panel per protocol and a row per entry, with a deviation as error bar."""
+    drawing, scale, y = Drawing(0), Scale(0, 1, LEFT, RIGHT), 0.0
+    for name, pairs in panels.items():
+        top, bottom = y + 24, y + 24 + ROW * len(pairs)
+        drawing.text(12, y + 14, name.capitalize(), "strong")
+        drawing.across(scale, top, bottom, SHARES)
+        for number, pair in enumerate(pairs):
+            middle = top + ROW * (number + 0.5)
+            drawing.text(LEFT - 12, middle, pair.label, anchor="end")
+            drawing.text(LEFT + 8, middle, pair.remark, "muted")
+            for figure, mark, at in ((pair.reported, 1, middle - 5), (pair.ours, 0, middle + 5)):
+                if figure is not None:
+                    _bar(drawing, scale, mark, at, figure, "" if mark == 0 else "hollow")
+        y = bottom + 22
+    drawing.height = y + 26
+    drawing.legend([(1, "hollow", "reported, MRR"), (0, "", "re-evaluated, MRR")])
+    return drawing
+
+
+def _bar(drawing: Drawing, scale: Scale, number: int, y: float, figure: Figure, kind: str = "") -> None:
+    """Draw a mean with its deviation."""
+    wide = figure.deviation or 0.0
+    if wide:
+        drawing.line(
+            f"line s{number + 1}", (scale(max(0, figure.mean - wide)), y), (scale(min(1, figure.mean + wide)), y)
+        )
+    drawing.mark(number, scale(figure.mean), y, kind)
 
 
 Rows: TypeAlias = Sequence[tuple[str, int, float, Mapping[str, Figure]]]
@@ -135,107 +252,75 @@ class Panel:
     rows: Rows
 
 
-def draw_pairs(panels: Mapping[str, Sequence[Pair]], path: Path) -> None:
-    """Draw reported figures beside ours, a panel per protocol and a row per entry, with a deviation as error bar."""
-    most = max(len(pairs) for pairs in panels.values())
-    with pictures.page(path, 2.2 + 2.6 * len(panels), 1.35 + 0.36 * most) as figure:
-        shared = figure.subplots(1, len(panels), squeeze=False, sharex=True)[0]
-        for axes, (name, pairs) in zip(shared, panels.items(), strict=True):
-            _draw_pairs(axes, name, pairs)
-        handles = [
-            shared[0].plot([], [], "o", color=colour, markerfacecolor=face, label=label)[0]
-            for label, _, colour, face in SIDES
-        ]
-        figure.legend(handles=handles, loc="outside lower center", ncols=2, frameon=False, fontsize=9)
-
-
-def _draw_pairs(axes: Axes, name: str, pairs: Sequence[Pair]) -> None:
-    for row, pair in enumerate(pairs):
-        for found, (_, shift, colour, face) in zip((pair.reported, pair.ours), SIDES, strict=True):
-            if found is not None:
-                axes.errorbar(
-                    found.mean,
-                    row + shift,
-                    xerr=found.deviation or 0,
-                    fmt="o",
-                    color=colour,
-                    markerfacecolor=face,
-                    markersize=5.5,
-                    capsize=2.5,
-                    linewidth=1.3,
-                )
-        if pair.remark:
-            axes.text(0.02, row, pair.remark, fontsize=9, va="center", color=GREY)
-    axes.set_yticks(range(len(pairs)), [pictures.literal(pair.label) for pair in pairs])
-    axes.set_ylim(len(pairs) - 0.45, -0.55)
-    axes.set_xlim(0, 1)
-    pictures.plain(axes, name, "MRR", "")
-    axes.tick_params(axis="y", length=0)
-
-
-def draw_panels(panels: Sequence[Panel], entries: Mapping[str, str], path: Path) -> None:
+def draw_panels(panels: Sequence[Panel], entries: Mapping[str, str]) -> Drawing:
     """Draw the MRR by stratum, a panel per way to divide the targets, a mark per entry and one for chance.
 
     ``entries`` are the names that are shown, by slug.
     """
-    lines = [2 + len(panel.rows) for panel in panels]
-    height = ROW * sum(lines) + BELOW
-    with pictures.page(path, WIDTH, height) as figure:
-        # One set of axes for all panels, placed by hand: a set each takes five times as long to draw.
-        figure.set_layout_engine("none")
-        axes = figure.add_axes((BESIDE / WIDTH, BELOW / height, 1 - (BESIDE + 0.2) / WIDTH, 1 - BELOW / height))
-        labels: dict[float, str] = {}
-        top = 0
-        for panel, size in zip(panels, lines, strict=True):
-            axes.text(0.008, top + 1.1, panel.name, fontsize=11, va="center")
-            for row, (label, targets, chance, found) in enumerate(panel.rows, top + 2):
-                labels[row] = f"{pictures.literal(label)} ({targets:,})"
-                _draw_row(axes, row, chance, found, entries)
-            top += size
-        axes.set_yticks(list(labels), list(labels.values()))
-        axes.set_ylim(sum(lines) - 0.4, 0)
-        axes.set_xlim(-0.01, 1.01)
-        pictures.plain(axes, "", "MRR", "")
-        axes.spines["left"].set_visible(False)
-        axes.tick_params(axis="y", length=0)
-        handles = [
-            axes.plot([], [], marker, color=colour, label=pictures.literal(name))[0]
-            for name, marker, colour in zip(entries.values(), MARKERS, COLOURS, strict=False)
-        ]
-        handles.append(axes.plot([], [], "|", color=GREY, markersize=9, markeredgewidth=2, label="chance")[0])
-        figure.legend(handles=handles, loc="lower center", ncols=len(handles), frameon=False, fontsize=9)
+    left = LEFT + 40
+    drawing, scale, y = Drawing(0), Scale(0, 1, left, RIGHT), 0.0
+    for panel in panels:
+        top, bottom = y + 26, y + 26 + ROW * len(panel.rows)
+        drawing.text(12, y + 14, panel.name, "strong")
+        drawing.across(scale, top, bottom, SHARES if panel is panels[-1] else dict.fromkeys(SHARES, ""))
+        for number, (label, targets, chance, found) in enumerate(panel.rows):
+            middle = top + ROW * (number + 0.5)
+            drawing.text(left - 12, middle, f"{label} ({targets:,})", anchor="end")
+            drawing.tick(scale(chance), middle)
+            for place, entry in enumerate(entries):
+                if entry in found:
+                    _bar(drawing, scale, place, middle + (place - (len(entries) - 1) / 2) * 5, found[entry])
+        y = bottom + 6
+    drawing.height = y + 42
+    drawing.legend([*((place, "", name) for place, name in enumerate(entries.values())), (-1, "", "chance")])
+    return drawing
 
 
-def _draw_row(axes: Axes, row: int, chance: float, found: Mapping[str, Figure], entries: Mapping[str, str]) -> None:
-    axes.plot([chance], [row], "|", color=GREY, markersize=12, markeredgewidth=2)
-    step = 0.6 / max(1, len(entries))
-    for place, (entry, marker, colour) in enumerate(zip(entries, MARKERS, COLOURS, strict=False)):
-        if entry in found:
-            value = found[entry]
-            y = row + (place - (len(entries) - 1) / 2) * step
-            low, high = value.mean - (value.deviation or 0), value.mean + (value.deviation or 0)
-            axes.plot(
-                [low, value.mean, high], [y] * 3, marker=marker, markevery=[1], color=colour, markersize=5, lw=1.1
-            )
+def draw_curves(history: Mapping[str, Sequence[Mapping[str, float]]]) -> Drawing:
+    """Draw the training loss and the validation MRR by epoch, a line per seed; a mark shows the weights kept."""
+    drawing = Drawing(230)
+    for key, title, left in (("loss", "Training loss", 48), ("valid_mrr", "Validation MRR", 348)):
+        told = {
+            stage: [(record["epoch"], record[key]) for record in records if key in record]
+            for stage, records in history.items()
+        }
+        values = [value for some in told.values() for _, value in some if math.isfinite(value)]
+        if not values:
+            continue
+        epochs = [epoch for some in told.values() for epoch, _ in some]
+        drawing.text(left, 10, title, "strong")
+        levels = steps(min([0.0, *values]), max(values))
+        across = Scale(min(epochs), max(epochs), left, left + 240)
+        up = Scale(min(levels), max(levels), 165, 24)
+        drawing.upward(up, left, left + 240, {level: f"{level:g}" for level in levels})
+        drawing.across(across, 165, 165, {epoch: f"{epoch:g}" for epoch in {min(epochs), max(epochs)}}, "Epoch")
+        for number, some in enumerate(told.values()):
+            kept = [(across(epoch), up(value)) for epoch, value in some if math.isfinite(value)]
+            drawing.line(f"line s{number % 6 + 1}", *kept)
+            if key == "valid_mrr" and some:
+                epoch, value = max(some, key=lambda one: one[1])
+                drawing.mark(number % 6, across(epoch), up(value))
+    drawing.legend([(number % 6, "", stage) for number, stage in enumerate(history)])
+    return drawing
 
 
-def draw_curves(history: Mapping[str, Sequence[Mapping[str, float]]], path: Path) -> None:
-    """Draw the training loss and the validation MRR by epoch, a line per seed; a diamond marks the weights kept."""
-    from matplotlib.ticker import MaxNLocator
+LIGHT, DARK = (
+    {"ink": "#1d1c1a", "muted": "#66625b", "line": "#e0dcd5", "surface": "#ffffff", "1": "#0b6aa8", "2": "#c2410c"},
+    {"ink": "#e9e6e1", "muted": "#a5a19a", "line": "#35373c", "surface": "#1b1c1f", "1": "#6db7ea", "2": "#f2945c"},
+)
+"""The colours of the pages that stand in a file of its own."""
 
-    with pictures.page(path, WIDTH, 2.9) as figure:
-        figure.set_layout_engine("none")
-        left, right = (figure.add_axes((start, 0.27, 0.41, 0.61)) for start in (0.07, 0.57))
-        for axes, key, title in ((left, "loss", "Training loss"), (right, "valid_mrr", "Validation MRR")):
-            for (stage, records), colour in zip(history.items(), COLOURS, strict=False):
-                told = [(record["epoch"], record[key]) for record in records if key in record]
-                if not told:
-                    continue
-                axes.plot(*zip(*told, strict=True), color=colour, linewidth=1.4, label=stage)
-                if key == "valid_mrr":
-                    axes.plot(*max(told, key=lambda one: one[1]), "D", color=colour, markersize=5)
-            axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=6))
-            pictures.plain(axes, title, "Epoch", "")
-        right.set_ylim(0, 1.1 * right.get_ylim()[1])
-        handles, labels = right.get_legend_handles_labels()
-        figure.legend(handles, labels, loc="lower center", ncols=6, frameon=False, fontsize=9)
+
+def alone(drawing: Drawing, name: str, said: str) -> str:
+    """Return a picture as the text of a file, light or dark as whoever looks at it likes."""
+
+    def rules(of: Mapping[str, str]) -> str:
+        return (
+            f"svg{{fill:{of['ink']};font:12px system-ui,sans-serif;background:{of['surface']}}}"
+            f".grid{{stroke:{of['line']}}}.muted{{fill:{of['muted']}}}.rise{{stroke:{of['muted']}}}"
+            f".s1{{fill:{of['1']};stroke:{of['1']}}}.s2{{fill:{of['2']};stroke:{of['2']}}}"
+        )
+
+    style = f"<style>{rules(LIGHT)}.tick{{stroke-width:2.5}}@media(prefers-color-scheme:dark){{{rules(DARK)}}}</style>"
+    size = f'<svg xmlns="http://www.w3.org/2000/svg" width="{drawing.width:g}" height="{drawing.height:g}"'
+    return drawing.svg(name, said).replace("<svg", size, 1).replace("</title>", f"</title>{style}", 1) + "\n"

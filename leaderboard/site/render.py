@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+import io
+import zipfile
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from importlib import resources
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from leaderboard.board import readings
+from leaderboard.board import citing, readings
 from leaderboard.board.board import Board, DatasetBoard
 from leaderboard.entries.cards import TRAIN
-from leaderboard.entries.entries import Entry
-from leaderboard.site import detail, facts, front
-from leaderboard.site.cells import slug
+from leaderboard.entries.entries import Entry, Watch, unwatched
+from leaderboard.site import detail, facts, front, standing
+from leaderboard.site.cells import REGIME_NAMES, dataset_page, slug
+from leaderboard.site.feed import FILE, feed
 from leaderboard.site.strata import Data, strata
 from mtbench.errors import MissingExtraError, UsageError
 from mtbench.files import atomic
@@ -32,14 +36,15 @@ LARGEST = 50_000_000
 """Bytes of a file of a run that is offered for download."""
 
 
-def render(board: Board, entries: Path, out: Path, *, force: bool = False) -> list[Path]:
+def render(board: Board, entries: Path, out: Path, *, force: bool = False, watch: Watch = unwatched) -> list[Path]:
     """Write the pages of a board into a folder and return the files; ``entries`` is the folder it was read from.
 
-    The folder is complete or what it was before. A site that is there already is replaced only with ``force``, and
-    any other folder never. Raises `UsageError` for such a folder and `MissingExtraError` without the extra ``site``.
+    ``watch`` shows whoever waits how far it is. The folder is complete or what it was before. A site that is there
+    already is replaced only with ``force``, and any other folder never. Raises `UsageError` for such a folder and
+    `MissingExtraError` without the extra ``site``.
     """
     expect_free(out, force=force)
-    made = files(board, entries)
+    made = files(board, entries, watch)
     made[LISTING] = "".join(
         f"{hashlib.sha256(data).hexdigest()}  {name}\n" for name, data in sorted(made.items())
     ).encode()
@@ -51,7 +56,7 @@ def render(board: Board, entries: Path, out: Path, *, force: bool = False) -> li
 
 def expect_free(out: Path, *, force: bool = False) -> None:
     """Raise what would stop a rendering before any work: a missing extra, or a folder that would be lost."""
-    if any(find_spec(name) is None for name in ("jinja2", "matplotlib")):
+    if find_spec("jinja2") is None:
         raise MissingExtraError("mtbench leaderboard render", "site")
     if out.exists() and not out.is_dir():
         raise UsageError(f"{out} is a file: name a folder with --out DIR")
@@ -66,76 +71,86 @@ def expect_free(out: Path, *, force: bool = False) -> None:
     atomic.expect_replaceable(out, (LISTING, *names))
 
 
-def files(board: Board, entries: Path) -> dict[str, bytes]:
+def files(board: Board, entries: Path, watch: Watch = unwatched) -> dict[str, bytes]:
     """Return every file of the site of a board, path to bytes."""
-    downloads = dict(_downloads(board))
-    made = {name: data.encode() for name, data in _pages(board, entries, downloads)}
+    made: dict[str, bytes] = {}
+    pages = list(_pages(board, entries))
+    for name, page in watch(pages, "writing pages"):
+        made[name] = page().encode()
     assets = resources.files("leaderboard.site") / "assets"
     made |= {name: (assets / name).read_bytes() for name in ASSETS}
-    return made | {"/".join(parts): path.read_bytes() for path, parts in downloads.items()}
+    if told := feed(board):
+        made[FILE] = told.encode()
+    return made | {runs_file(entry): data for entry in board.entries if (data := _packed(entry))}
 
 
-def _downloads(board: Board) -> Iterator[tuple[Path, tuple[str, ...]]]:
-    """Give the files of runs with their places in the site; what a link or a size hides is left out."""
-    for entry in board.entries:
-        root = entry.directory.resolve()
-        for runs in entry.runs.values():
-            for run in runs:
-                for folder in [run.directory, *sorted(path for path in run.directory.iterdir() if path.is_dir())]:
-                    for name in detail.FILES:
-                        path = folder / name
-                        if not path.is_file() or path.stat().st_size > LARGEST:
-                            continue
-                        if path.resolve().is_relative_to(root) and not path.is_symlink():
-                            yield path, ("runs", entry.slug, *path.relative_to(entry.directory).parts)
+def runs_file(entry: Entry) -> str:
+    """Return the place of the runs of an entry in the site."""
+    return f"runs/{entry.slug}.zip"
 
 
-def _pages(board: Board, entries: Path, downloads: Mapping[Path, Sequence[str]]) -> Iterator[tuple[str, str]]:
+def _packed(entry: Entry) -> bytes:
+    """Return the runs of an entry as one archive, the same bytes for the same files; empty where there is no file."""
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        for path in _files(entry):
+            about = zipfile.ZipInfo(f"{entry.slug}/{path.relative_to(entry.directory).as_posix()}")
+            about.external_attr = 0o644 << 16
+            archive.writestr(about, path.read_bytes(), zipfile.ZIP_DEFLATED)
+        empty = not archive.namelist()
+    return b"" if empty else packed.getvalue()
+
+
+def _files(entry: Entry) -> Iterator[Path]:
+    """Give the files of the runs of an entry that are published; what a link or a size hides is left out."""
+    root = entry.directory.resolve()
+    for run in (run for runs in entry.runs.values() for run in runs):
+        for folder in dict.fromkeys([run.directory, *run.folders.values()]):
+            for path in (folder / name for name in detail.FILES):
+                if path.is_symlink() or not path.is_file() or path.stat().st_size > LARGEST:
+                    continue
+                if path.resolve().is_relative_to(root):
+                    yield path
+
+
+def _pages(board: Board, entries: Path) -> Iterator[tuple[str, Callable[[], str]]]:
+    """Give the pages of the site, each with what writes it."""
     environment = _environment()
     data = Data()
     transfers = facts.transfers(entries)
+    dates = [entry.card.date for entry in board.entries if entry.card.date]
     shared: dict[str, object] = {
         "readings": readings.READINGS,
         "default": readings.STANDARD.key,
         "has_transfer": bool(transfers),
-        "datasets": [(part.name, front.dataset_page(part.name)) for part in board.datasets],
-        "models": [(entry.card.name, front.model_page(entry.slug)) for entry in board.entries],
+        "datasets": [(part.name, dataset_page(part.name)) for part in board.datasets],
         "evaluator": EVALUATOR_VERSION,
+        "feed": FILE if dates else "",
+        "changed": max(dates, default=""),
     }
 
-    def page(template: str, up: str, **values: object) -> str:
-        return environment.get_template(template).render(up=up, **shared, **values)
+    def page(template: str, up: str, values: Callable[[], Mapping[str, object]]) -> Callable[[], str]:
+        return lambda: environment.get_template(template).render(up=up, **shared, **values())
 
-    yield "index.html", page("index.html", "", **_index(board))
+    yield "index.html", page("index.html", "", partial(_index, board))
     for part in board.datasets:
-        yield f"datasets/{slug(part.name)}.html", page("dataset.html", "../", **_dataset(part, data, board))
+        yield f"datasets/{slug(part.name)}.html", page("dataset.html", "../", partial(_dataset, part, data, board))
     for entry in board.entries:
-        values = _model(board, entry, data, downloads)
-        yield f"models/{entry.slug}.html", page("model.html", "../", **values)
-    yield "about.html", page("about.html", "", regimes=front.REGIME_NAMES, protocols=detail.PROTOCOLS)
+        yield f"models/{entry.slug}.html", page("model.html", "../", partial(_model, board, entry, data))
+    about = {"regimes": REGIME_NAMES, "said": front.REGIMES_SAID, "protocols": detail.PROTOCOLS}
+    yield "about.html", page("about.html", "", lambda: about)
     if transfers:
-        yield "transfer.html", page("transfer.html", "", tables_shown=transfers)
+        yield "transfer.html", page("transfer.html", "", lambda: {"tables_shown": transfers})
 
 
 def _index(board: Board) -> dict[str, object]:
+    regimes = {entry.card.regime for entry in board.entries}
     return {
-        "regimes": [
-            (
-                front.REGIME_NAMES[regime],
-                regime,
-                front.matrices(board, regime),
-                front.standings(board.datasets, regime),
-            )
-            for regime in board.overall
-        ],
-        "one_sided": any(line.one_sided for part in board.datasets for line in part.lines),
-        "unranked": front.unranked((line for part in board.datasets for line in part.lines), board.unread),
-        "counts": (
-            len(board.entries),
-            len(board.datasets),
-            sum(len(runs) for entry in board.entries for runs in entry.runs.values()),
-        ),
-        "suite": len(board.suite),
+        "best": front.best(board),
+        "standings": front.standings(board),
+        "pictures": [picture for picture in (front.time_line(board), front.scatter(board)) if picture],
+        "regimes": [(regime, REGIME_NAMES[regime]) for regime in REGIMES if regime in regimes],
+        "unread": board.unread,
     }
 
 
@@ -150,8 +165,8 @@ def _dataset(part: DatasetBoard, data: Data, board: Board) -> dict[str, object]:
     return {
         "part": part,
         "record": part.record,
-        "standings": [table for regime in REGIMES for table in front.standings([part], regime, "../")],
-        "unranked": front.unranked(part.lines, {}, "../"),
+        "standings": [table for regime in REGIMES for table in standing.standings(part, regime)],
+        "unranked": standing.unranked(part.lines),
         "protocols": [
             (name, title, found)
             for name, title in detail.PROTOCOLS.items()
@@ -166,30 +181,26 @@ def _dataset(part: DatasetBoard, data: Data, board: Board) -> dict[str, object]:
     }
 
 
-def _model(board: Board, entry: Entry, data: Data, downloads: Mapping[Path, Sequence[str]]) -> dict[str, object]:
+def _model(board: Board, entry: Entry, data: Data) -> dict[str, object]:
     lines = board.lines(entry.slug)
-    pictures = []
+    learned = []
     for line in lines:
-        picture, tables, why = strata(f"strata-{slug(line.dataset)}", [line], data)
-        learned = (facts.curves(entry, line.dataset), facts.tasks(entry, line.dataset))
-        pictures.append((line.dataset, picture, tables, why, *learned))
-
-    def published(path: Path) -> Sequence[str]:
-        return downloads.get(path, ())
-
+        _, tables, why = strata(f"strata-{slug(line.dataset)}", [line], data, drawn=False)
+        learned.append((line.dataset, tables, why, facts.curves(entry, line.dataset), facts.tasks(entry, line.dataset)))
     return {
         "entry": entry,
         "card": entry.card,
         "learns": all(
             f"{name}{TRAIN}" in run.headline.run.pretraining_graphs for name, runs in entry.runs.items() for run in runs
         ),
-        "regime": front.REGIME_NAMES[entry.card.regime],
+        "badges": front.badges(board, next(one for one in board.standings if one.entry is entry)),
         "problems": board.problems.get(entry.slug, ()),
-        "unranked": front.unranked(lines, {}, "../"),
+        "unranked": standing.unranked(lines),
         "protocols": [(name, title, detail.of_entry(lines, name)) for name, title in detail.PROTOCOLS.items()],
-        "pictures": pictures,
-        "runs": detail.runs_table(entry, published),
-        "further": detail.further_files(entry, published),
+        "learned": learned,
+        "runs": detail.runs_table(entry),
+        "archive": runs_file(entry) if any(_files(entry)) else "",
+        "snippet": citing.snippet(board, entry),
         "settings": detail.settings(entry),
     }
 

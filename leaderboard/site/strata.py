@@ -1,9 +1,10 @@
-"""Which kind of target the entries of a dataset get right: `mtbench.results.strata` of many runs side by side."""
+"""Which kind of target the entries of a dataset get right: the strata of `mtbench.results`, of many runs at once."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
+
+import numpy as np
 
 from leaderboard.board.board import Figure, Line, over_seeds
 from leaderboard.entries.entries import HEADLINE, Run
@@ -13,7 +14,10 @@ from leaderboard.site.pictures import MOST, Panel, Rows
 from mtbench.data.loading import load
 from mtbench.data.splits import Dataset
 from mtbench.errors import MtbenchError, ResultError, UsageError
-from mtbench.results.strata import Strata, by
+from mtbench.names import FloatArray
+from mtbench.results.labelling import STRATA, Labels
+from mtbench.results.origin import splits_of
+from mtbench.results.strata import by_target
 
 PANELS = {
     "half_link": "By half-links observable in the test graph",
@@ -26,11 +30,12 @@ PANELS = {
 
 
 class Data:
-    """The datasets of a rendering and the strata of its runs, each had at most once."""
+    """The datasets of a rendering, the labels of their targets and what runs make of these, each had at most once."""
 
     def __init__(self) -> None:
         self._found: dict[str, Dataset | str] = {}
-        self._strata: dict[tuple[Run, str], Strata | None] = {}
+        self._labels: dict[tuple[str, str], Labels | None] = {}
+        self._ranks: dict[Run, dict[str, FloatArray] | None] = {}
 
     def get(self, name: str) -> Dataset | str:
         """Return a dataset, or in one sentence that it cannot be had."""
@@ -41,21 +46,32 @@ class Data:
                 self._found[name] = "this needs the dataset, which was not at hand when the page was made."
         return self._found[name]
 
-    def by(self, key: str, run: Run, found: Dataset) -> Strata | None:
-        """Return the headline of a run by stratum, None where run or dataset have none.
+    def labels(self, key: str, found: Dataset) -> Labels | None:
+        """Return the stratum of every test target, None where the dataset lacks what the division needs."""
+        if (found.name, key) not in self._labels:
+            try:
+                self._labels[found.name, key] = STRATA[key](found.test, found.train)
+            except UsageError:
+                self._labels[found.name, key] = None
+        return self._labels[found.name, key]
 
-        A dataset may lack what a division needs, and a run may be of another version of it or without ranks.
+    def by_target(self, run: Run, found: Dataset) -> dict[str, FloatArray] | None:
+        """Return the reciprocal rank of every test target under the headline, and that of chance.
+
+        None for a run on another version of the dataset, or without ranks.
         """
-        if (run, key) not in self._strata:
+        if run not in self._ranks:
             result = run.results.get(HEADLINE)
             try:
-                self._strata[run, key] = None if result is None else by(result, key, found)
-            except (ResultError, UsageError):
-                self._strata[run, key] = None
-        return self._strata[run, key]
+                split = None if result is None or not len(result.ranks) else splits_of(result, found)[0]
+                told = None if result is None or split is None else by_target(result, split, ("metrics", "chance"))
+                self._ranks[run] = {kind: values["mrr"] for kind, values in told.items()} if told else None
+            except ResultError:
+                self._ranks[run] = None
+        return self._ranks[run]
 
 
-def strata(name: str, lines: Sequence[Line], data: Data) -> tuple[str, Sequence[Table], str]:
+def strata(name: str, lines: Sequence[Line], data: Data, *, drawn: bool = True) -> tuple[str, Sequence[Table], str]:
     """Return the picture of the strata of up to four entries on a dataset, its tables, or why there are none."""
     found = data.get(lines[0].dataset) if lines else "nothing is ranked here yet."
     if isinstance(found, str):
@@ -71,24 +87,36 @@ def strata(name: str, lines: Sequence[Line], data: Data) -> tuple[str, Sequence[
     title = (
         f"MRR of {', '.join(names.values())} on {lines[0].dataset} by stratum; the figures are in the tables below it."
     )
-    return pictures.draw(f"{name}-picture", partial(pictures.draw_panels, panels, names), title), tables, ""
+    return pictures.draw_panels(panels, names).svg(f"{name}-picture", title) if drawn else "", tables, ""
 
 
 def _rows(key: str, lines: Sequence[Line], found: Dataset, data: Data) -> Rows:
-    runs = {
+    """Return the strata that have targets, each with the MRR of the entries."""
+    told = {
         line.entry.slug: seeds
         for line in lines
-        if (seeds := [one for run in line.entry.runs[line.dataset] if (one := data.by(key, run, found))])
+        if (seeds := [one for run in line.entry.runs[line.dataset] if (one := data.by_target(run, found))])
     }
-    first = next(iter(runs.values()), [()])[0]
+    labels = data.labels(key, found)
+    if not told or labels is None:
+        return ()
+    chance = next(iter(told.values()))[0]["chance"]
+    sizes = np.bincount(labels.case, minlength=len(labels.names))
+
+    def means(values: FloatArray) -> FloatArray:
+        return np.bincount(labels.case, values, len(labels.names)) / np.maximum(sizes, 1)
+
+    of_chance = means(chance)
+    of_entries = {slug: [means(one["metrics"]) for one in seeds] for slug, seeds in told.items()}
     return tuple(
         (
-            row.label,
-            row.targets,
-            row.chance["mrr"],
-            {slug: over_seeds(one[row.label].metrics["mrr"] for one in seeds) for slug, seeds in runs.items()},
+            label,
+            int(sizes[place]),
+            float(of_chance[place]),
+            {slug: over_seeds(float(one[place]) for one in seeds) for slug, seeds in of_entries.items()},
         )
-        for row in first
+        for place, label in enumerate(labels.names)
+        if sizes[place]
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -41,15 +41,15 @@ class CandidateAudit:
     sha256: str
 
 
-def audit_candidates(split: Split) -> tuple[CandidateAudit, ...]:
-    """Return the audit of every sampled protocol, vocabulary and published seed; nothing without targets."""
+def audit_candidates(split: Split, seeds: Sequence[int] = SEEDS) -> tuple[CandidateAudit, ...]:
+    """Return the audit of every sampled protocol, vocabulary and of some seeds; nothing without targets."""
     if not len(split.targets):
         return ()
     return tuple(
         examine(split, draw(split, protocol, vocabulary, seed))
         for protocol in STANDARD
         for vocabulary in VOCABULARIES
-        for seed in SEEDS
+        for seed in seeds
     )
 
 

@@ -5,11 +5,11 @@ The package itself can be called: ``mtbench.audit(data)``.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import groupby, islice
 
-from mtbench.auditing.candidates import CandidateAudit, audit_candidates
+from mtbench.auditing.candidates import SEEDS, CandidateAudit, audit_candidates
 from mtbench.auditing.findings import describe
 from mtbench.auditing.graphs import GraphAudit, Overlap, audit_graph, audit_overlap
 from mtbench.auditing.relations import Pattern, RelationPair, similar_relations, two_hop_patterns
@@ -49,7 +49,13 @@ class Audit:
         return asdict(self)
 
 
-def audit(data: Dataset, *, threshold: float = 0.8, groups: Mapping[str, Collection[str]] | None = None) -> Audit:
+def audit(
+    data: Dataset,
+    *,
+    threshold: float = 0.8,
+    groups: Mapping[str, Collection[str]] | None = None,
+    seeds: Sequence[int] = SEEDS,
+) -> Audit:
     """Return the defects of a dataset that its triples show.
 
     A model can score well because a target's inverse is observable, because a relation was trained on,
@@ -58,8 +64,8 @@ def audit(data: Dataset, *, threshold: float = 0.8, groups: Mapping[str, Collect
 
     ``threshold`` is the Jaccard index from which two relation types count as inverses or near-duplicates.
     ``groups`` names sets of relation types whose share of the triples is counted, such as the topics a
-    graph was combined from; by default the ground-truth tasks where they are known. Raises `UsageError`
-    for a threshold outside (0, 1].
+    graph was combined from; by default the ground-truth tasks where they are known. ``seeds``
+    are those of the candidates to look at. Raises `UsageError` for a threshold outside (0, 1].
     """
     if not 0 < threshold <= 1:
         raise UsageError(f"threshold must be above 0 and at most 1, not {threshold!r}")
@@ -70,7 +76,7 @@ def audit(data: Dataset, *, threshold: float = 0.8, groups: Mapping[str, Collect
     overlap = audit_overlap(data)
     patterns = {str(name): two_hop_patterns(split) for name, split in with_targets.items()}
     similar = {name: similar_relations(split, threshold) for name, split in splits.items()}
-    candidates = audit_candidates(data.test)
+    candidates = audit_candidates(data.test, seeds)
     return Audit(
         dataset=data.name,
         version=data.version,

@@ -7,7 +7,7 @@ from the rank counts of a run and the split it was made on; no model is needed.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -193,11 +193,11 @@ def _sizes(strata: Strata) -> list[tuple[str, int]]:
     return [(row.label, row.targets) for row in strata]
 
 
-def by_target(result: Evaluated, split: Split) -> dict[str, dict[str, FloatArray]]:
+def by_target(result: Evaluated, split: Split, kinds: Collection[str] = KINDS) -> dict[str, dict[str, FloatArray]]:
     """Return per kind of figure every metric ``(m,)`` of the targets of the run's split, in the order of that split.
 
-    The kinds are `KINDS`: expected over ties, both bounds, and chance, under the rules of the run's protocol. Raises
-    `ResultError` for ranks of other targets.
+    The kinds are some of `KINDS`: expected over ties, both bounds, and chance, under the rules of the run's
+    protocol. Raises `ResultError` for ranks of other targets.
     """
     ranks = result.ranks
     if len(ranks) != len(split.targets):
@@ -212,6 +212,7 @@ def by_target(result: Evaluated, split: Split) -> dict[str, dict[str, FloatArray
             for name, values in summary.per_target(changed, result.protocol, result.vocabulary).items()
         }
         for kind, changed in summary.kinds(ranks).items()
+        if kind in kinds
     }
 
 

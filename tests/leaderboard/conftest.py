@@ -26,7 +26,6 @@ def toy_board(toy_entries, shared):
 @pytest.fixture(scope="session")
 def toy_site(toy_entries, toy_board, once, shared) -> Path:
     """The rendered site of the toy entries; nobody changes it."""
-    for needed in ("jinja2", "matplotlib"):
-        pytest.importorskip(needed)
+    pytest.importorskip("jinja2")
     with site_toys.offline(shared / "cache-offline"):
         return once("toy-site", lambda folder: render.render(toy_board, toy_entries, folder))

@@ -6,13 +6,15 @@ import json
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from forging import as_published, copy_entry, now
 
-from leaderboard.board.board import Board
-from leaderboard.board.ranking import overlap, rank
+from leaderboard.board.board import Board, Figure
+from leaderboard.board.ranking import _standings, overlap, rank
+from leaderboard.board.readings import STANDARD
 from leaderboard.entries import checks, entries
 
 HOSTILE = 'O\'Neill & "onload="alert(1)" {{ 7 * 7 }} $x_1$ | **bold**'
@@ -76,6 +78,36 @@ def board(folder: Path) -> Board:
     """Return the board of a folder; a few draws are enough for tests, and one entry has a problem."""
     found = [entries.load(one) for one in checks.folders(folder)]
     return rank(found, {"unreadable": [f"result.json is not JSON {SCRIPT}"]}, draws=100)
+
+
+def standing_board(found: Board, told: Mapping[str, Mapping[str, float]]) -> Board:
+    """Return a board of entries with an MRR per dataset, by their slugs, beside baselines of one half."""
+    (line,) = (one for one in found.lines("isdea") if one.dataset == "metafam")
+    entries = {
+        slug: replace(line.entry, directory=Path(slug), card=replace(line.entry.card, name=slug), runs={})
+        for slug in told
+    }
+    boards = [
+        replace(
+            part,
+            baseline=("half_link_memory", 0.5),
+            lines=tuple(
+                replace(
+                    line,
+                    entry=entries[slug],
+                    dataset=part.name,
+                    figures={(STANDARD, "dual"): {"mrr": Figure(figures[part.name])}},
+                    baseline=("half_link_memory", 0.5),
+                    overlaps=(),
+                )
+                for slug, figures in told.items()
+                if part.name in figures
+            ),
+        )
+        for part in found.datasets
+    ]
+    made = _standings(tuple(entries.values()), boards, found.suite)
+    return replace(found, datasets=tuple(boards), entries=tuple(entries.values()), standings=made, problems={})
 
 
 def _toy(folder: Path, slug: str, name: str, more: str = "") -> Path:

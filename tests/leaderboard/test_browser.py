@@ -95,6 +95,13 @@ def browser(driver, site):
     driver.execute_script("try { localStorage.clear(); sessionStorage.clear() } catch { /* nothing can be stored */ }")
 
 
+@pytest.fixture
+def dataset(browser, site):
+    """Return the browser on the page of a dataset."""
+    visit(browser, site / "datasets" / "metafam.html")
+    return browser
+
+
 @pytest.fixture(scope="module")
 def shots() -> Path | None:
     """Return where pictures of whole pages are kept: ``MTBENCH_SCREENSHOTS``; None if only the window is looked at."""
@@ -139,40 +146,49 @@ def shown(browser, selector: str) -> list[str]:
     return browser.execute_script(ids, selector)
 
 
-def test_a_click_sorts_and_a_second_one_turns_it_round(browser):
-    means = [float(text.split()[0]) for text in column(browser, STANDING, 3)]
+def test_a_click_sorts_and_a_second_one_turns_it_round(dataset):
+    means = [float(text.split()[0]) for text in column(dataset, STANDING, 3)]
     assert means == sorted(means, reverse=True)
     assert len(means) > 1
-    mrr = header(browser, STANDING, "MRR")
+    mrr = header(dataset, STANDING, "MRR")
     assert mrr.get_attribute("aria-sort") == "none"
     mrr.find_element(By.TAG_NAME, "button").click()
     assert mrr.get_attribute("aria-sort") == "descending"
-    assert [float(text.split()[0]) for text in column(browser, STANDING, 3)] == means
+    assert [float(text.split()[0]) for text in column(dataset, STANDING, 3)] == means
     mrr.find_element(By.TAG_NAME, "button").click()
     assert mrr.get_attribute("aria-sort") == "ascending"
-    assert [float(text.split()[0]) for text in column(browser, STANDING, 3)] == means[::-1]
-    header(browser, STANDING, "Entry").find_element(By.TAG_NAME, "button").click()
-    names = column(browser, STANDING, 1)
+    assert [float(text.split()[0]) for text in column(dataset, STANDING, 3)] == means[::-1]
+    header(dataset, STANDING, "Entry").find_element(By.TAG_NAME, "button").click()
+    names = column(dataset, STANDING, 1)
     assert names == sorted(names, key=str.lower)
     assert mrr.get_attribute("aria-sort") == "none"
 
 
 @pytest.mark.parametrize("key", [Keys.ENTER, Keys.SPACE], ids=["enter", "space"])
-def test_keys_sort(browser, key):
-    lift = header(browser, STANDING, "Lift")
+def test_keys_sort(dataset, key):
+    lift = header(dataset, STANDING, "Lift")
     lift.find_element(By.TAG_NAME, "button").send_keys(key)
     assert lift.get_attribute("aria-sort") == "descending"
 
 
-def test_missing_figures_stay_below(browser):
-    table = "matrix-zero-shot-standard"
-    fbnell = header(browser, table, "fbnell")
-    number = browser.execute_script("return arguments[0].cellIndex", fbnell) + 1
+def test_missing_figures_and_the_baseline_stay_where_they_are(browser):
+    metafam = header(browser, "standings", "MetaFam")
+    number = browser.execute_script("return arguments[0].cellIndex", metafam) + 1
+    before = None
     for _ in range(2):
-        fbnell.find_element(By.TAG_NAME, "button").click()
-        found = column(browser, table, number)
-        assert found[0][0].isdigit()
-        assert not any(text[0].isdigit() for text in found[1:])
+        metafam.find_element(By.CSS_SELECTOR, "button.sort").click()
+        figures = [text[0].isdigit() for text in column(browser, "standings", number, body=2)]
+        assert figures == sorted(figures, reverse=True)
+        assert 1 < sum(figures) < len(figures)
+        names = column(browser, "standings", 1, body=2)
+        assert names != before
+        before = names
+        assert column(browser, "standings", 1) == ["Best heuristic baseline learns nothing"]
+
+
+def rows_shown(browser) -> list[str]:
+    rows = browser.find_elements(By.CSS_SELECTOR, "#standings tr.row:not(.baseline)")
+    return [row.text for row in rows if row.is_displayed()]
 
 
 def test_a_filter_hides_rows_and_says_how_many_are_left(browser):
@@ -181,38 +197,40 @@ def test_a_filter_hides_rows_and_says_how_many_are_left(browser):
     assert output.get_attribute("aria-live") == "polite"
     field = browser.find_element(By.ID, "filter")
     field.send_keys("isdea-homo")
-    left = [row for row in browser.find_elements(By.CSS_SELECTOR, "main tr.row") if row.is_displayed()]
+    left = rows_shown(browser)
     assert 0 < len(left) < every
-    assert all("ISDEA-homo" in row.text for row in left)
+    assert all("ISDEA-homo" in row for row in left)
     assert output.text == f"{len(left)} of {every} rows shown"
-    groups = [row for row in browser.find_elements(By.CSS_SELECTOR, f"#{STANDING} tr.group") if row.is_displayed()]
-    assert [row.text.split()[0] for row in groups] == ["fbnell"]
     field.send_keys(" nobody")
     assert output.text == f"0 of {every} rows shown"
     field.send_keys(Keys.CONTROL, "a")
     field.send_keys(Keys.DELETE)
     assert output.text == f"{every} of {every} rows shown"
+    browser.find_element(By.ID, "regime-zero-shot").click()
+    (left,) = rows_shown(browser)
+    assert left.startswith("MTDEA, K = 2")
+    assert output.text == f"1 of {every} rows shown"
+    assert browser.find_element(By.CSS_SELECTOR, "tr.baseline").is_displayed()
 
 
-def test_the_switch_shows_one_reading_and_is_kept_on_other_pages(browser, site):
+def test_the_switch_shows_one_reading_and_is_kept_on_other_pages(dataset, site):
     readings = ("standard", "slots", "pessimistic", "paper")
     for key in readings:
-        browser.find_element(By.ID, f"reading-{key}").click()
-        tables = shown(browser, "main table")
-        assert f"matrix-zero-shot-{key}" in tables
+        dataset.find_element(By.ID, f"reading-{key}").click()
+        tables = shown(dataset, "main table")
         assert f"standing-zero-shot-{key}" in tables
         assert not any(name.endswith(other) for name in tables for other in readings if other != key)
-    assert "reported 0.292" in browser.find_element(By.ID, "matrix-zero-shot-paper").text
-    visit(browser, site / "datasets" / "metafam.html")
-    assert "dual-zero-shot-paper" in shown(browser, "main table")
-    browser.find_element(By.CSS_SELECTOR, "#reading-paper").send_keys(Keys.ARROW_LEFT)
-    assert "dual-zero-shot-pessimistic" in shown(browser, "main table")
+    assert "reported 0.292" in dataset.find_element(By.ID, "dual-zero-shot-paper").text
+    visit(dataset, site / "models" / "isdea.html")
+    assert "dual-paper" in shown(dataset, "main table")
+    dataset.find_element(By.CSS_SELECTOR, "#reading-paper").send_keys(Keys.ARROW_LEFT)
+    assert "dual-pessimistic" in shown(dataset, "main table")
 
 
-def test_without_script_the_standard_shows_and_the_switch_works(browser, site):
+def test_without_script_the_standard_shows_and_what_can_be_opened_opens(browser, site):
     browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
     try:
-        visit(browser, site / "index.html")
+        visit(browser, site / "datasets" / "metafam.html")
         ids = [
             one.get_attribute("id") for one in browser.find_elements(By.CSS_SELECTOR, ".table") if one.is_displayed()
         ]
@@ -222,8 +240,27 @@ def test_without_script_the_standard_shows_and_the_switch_works(browser, site):
         browser.find_element(By.ID, "reading-slots").click()
         assert browser.find_element(By.ID, "standing-zero-shot-slots").is_displayed()
         assert not browser.find_element(By.ID, STANDING).is_displayed()
+        visit(browser, site / "index.html")
+        health = browser.find_element(By.CSS_SELECTOR, "#standings th.part-mt1")
+        assert not health.is_displayed()
+        browser.find_element(By.ID, "open-mt1").click()
+        assert health.is_displayed()
+        browser.find_element(By.ID, "regime-zero-shot").click()
+        assert len(rows_shown(browser)) == 1
     finally:
         browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
+
+
+def test_a_tap_says_how_to_run_what_is_missing(browser):
+    (cell, *_) = [one for one in browser.find_elements(By.CSS_SELECTOR, "td .tap") if one.text == "not run"]
+    tip = browser.find_element(By.ID, cell.get_attribute("popovertarget"))
+    assert not tip.is_displayed()
+    cell.send_keys(Keys.ENTER)
+    assert tip.is_displayed()
+    assert "mtbench grid " in tip.text
+    assert "per seed" in tip.text
+    cell.send_keys(Keys.ESCAPE)
+    assert not tip.is_displayed()
 
 
 def test_the_theme_follows_the_system_until_it_is_chosen(browser, site):
@@ -286,7 +323,7 @@ def test_where_nothing_can_be_stored_all_of_it_works(browser, site):
     blocked += blocked.replace("localStorage", "sessionStorage")
     added = browser.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": blocked})
     try:
-        visit(browser, site / "index.html")
+        visit(browser, site / "datasets" / "metafam.html")
         browser.find_element(By.ID, "theme").click()
         assert browser.find_element(By.ID, "theme").get_attribute("aria-pressed") == "true"
         browser.find_element(By.ID, "reading-slots").click()
@@ -308,11 +345,11 @@ def test_the_keyboard_reaches_the_content_first_and_then_everything(browser):
         browser.switch_to.active_element.send_keys(Keys.TAB)
         focus = browser.switch_to.active_element
         seen.add(focus.get_attribute("id") or focus.get_attribute("class") or focus.tag_name)
-        assert focus.is_displayed() or focus.get_attribute("type") == "radio"
+        assert focus.is_displayed() or focus.get_attribute("type") == "checkbox"
         outline = "const e = arguments[0], s = getComputedStyle(e), n = e.nextElementSibling;"
         outline += "return [s.outlineStyle, n ? getComputedStyle(n).outlineStyle : 'none']"
         assert "solid" in browser.execute_script(outline, focus)
-    assert {"reading-standard", "filter", "scroll", "sort"} <= seen
+    assert {"regime-zero-shot", "filter", "scroll", "sort"} <= seen
 
 
 @pytest.mark.parametrize("name", ["index", "datasets/metafam", "models/mtdea-k2", "about"])
@@ -335,15 +372,15 @@ def test_pages_fit_and_can_be_read(browser, site, shots, name):
                 (shots / f"{name.replace('/', '-')}-{key}-{size}-{theme}.png").write_bytes(picture)
 
 
-def test_on_a_phone_tables_scroll_beside_their_first_column(browser):
-    look(browser, "phone", "light")
-    box = browser.find_element(By.CSS_SELECTOR, f"#{STANDING}-box .scroll")
-    first = browser.find_element(By.CSS_SELECTOR, f"#{STANDING} tr.row th")
-    second = browser.find_element(By.CSS_SELECTOR, f"#{STANDING} tr.row td")
+def test_on_a_phone_tables_scroll_beside_their_first_column(dataset):
+    look(dataset, "phone", "light")
+    box = dataset.find_element(By.CSS_SELECTOR, f"#{STANDING}-box .scroll")
+    first = dataset.find_element(By.CSS_SELECTOR, f"#{STANDING} tr.row th")
+    second = dataset.find_element(By.CSS_SELECTOR, f"#{STANDING} tr.row td")
     place = "return arguments[0].getBoundingClientRect().left"
-    before = [browser.execute_script(place, one) for one in (first, second)]
-    browser.execute_script("arguments[0].scrollLeft = 150", box)
-    after = [browser.execute_script(place, one) for one in (first, second)]
+    before = [dataset.execute_script(place, one) for one in (first, second)]
+    dataset.execute_script("arguments[0].scrollLeft = 150", box)
+    after = [dataset.execute_script(place, one) for one in (first, second)]
     assert (after[0], after[1]) == (before[0], before[1] - 150)
 
 

@@ -86,12 +86,12 @@ function setUpSorting() {
     [...table.tHead.rows[0].cells].forEach((header, index) => {
       if (!header.dataset.sort) return;
       if (ascending.includes(header.textContent.trim().toLowerCase())) header.dataset.first = "ascending";
-      const link = header.querySelector("a");
+      const link = header.querySelector("a, label");
       const button = document.createElement("button");
       button.type = "button";
       button.className = "sort";
       if (link) {
-        button.setAttribute("aria-label", "Sort by " + link.textContent);
+        button.setAttribute("aria-label", "Sort by " + link.textContent.trim());
         link.after(button);
       } else {
         button.append(...header.childNodes);
@@ -111,8 +111,8 @@ function count() {
   const output = document.getElementById("shown");
   if (!output) return;
   const tables = [...document.querySelectorAll("main .table")].filter(isShown);
-  const rows = tables.flatMap((table) => [...table.querySelectorAll("tr.row:not(.floor)")]);
-  const shown = rows.filter((row) => !row.hidden).length;
+  const rows = tables.flatMap((table) => [...table.querySelectorAll("tr.row:not(.baseline)")]);
+  const shown = rows.filter(isShown).length;
   output.textContent = shown + " of " + rows.length + " rows shown";
 }
 
@@ -121,7 +121,7 @@ function setUpFilter() {
   if (!input) return;
   const apply = () => {
     const words = input.value.toLowerCase().split(/\s+/).filter(Boolean);
-    for (const row of document.querySelectorAll("main tr.row:not(.floor)")) {
+    for (const row of document.querySelectorAll("main tr.row:not(.baseline)")) {
       row.hidden = !words.every((word) => row.dataset.words.includes(word));
     }
     for (const body of document.querySelectorAll("main tbody")) {
@@ -131,6 +131,7 @@ function setUpFilter() {
     count();
   };
   input.addEventListener("input", apply);
+  for (const box of document.querySelectorAll("[id^=regime-]")) box.addEventListener("change", count);
   apply();
 }
 

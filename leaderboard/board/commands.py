@@ -1,0 +1,40 @@
+"""What is not run, and how: the command, and about how long it takes by what the same model took elsewhere."""
+
+from __future__ import annotations
+
+import shlex
+import statistics
+from collections.abc import Iterable, Sequence
+from functools import cache
+
+from leaderboard.board.board import Line
+from mtbench.data import catalog
+from mtbench.experiments import models
+
+
+def command(model: str, datasets: Iterable[str]) -> str:
+    """Return what runs a model on some datasets as the leaderboard wants it; MODULE:MODEL stands for one of others."""
+    where = " ".join(f"--dataset {name}" for name in datasets)
+    name, _, tasks = model.partition("-k")
+    chosen = f"{name}:tasks={tasks}" if tasks.isdigit() else model
+    if chosen.partition(":")[0] not in _known():
+        chosen = "MODULE:MODEL"
+    return f"mtbench grid {shlex.quote(chosen)} {where} --seeds 0-2 --protocol all --vocabulary all --paper"
+
+
+@cache
+def _known() -> frozenset[str]:
+    return frozenset(models.names())
+
+
+def estimate(lines: Sequence[Line], datasets: Iterable[str]) -> float | None:
+    """Return about how many seconds a seed takes on some datasets, None where nothing is recorded of the model.
+
+    That is the median over its other datasets of the seconds per triple of the training graph, times the triples.
+    """
+    rates = [line.seconds / _triples(line.dataset) for line in lines if line.seconds is not None and line.seeds]
+    return statistics.median(rates) * sum(map(_triples, datasets)) if rates else None
+
+
+def _triples(dataset: str) -> int:
+    return catalog.record(dataset).parts["train/graph"].triples

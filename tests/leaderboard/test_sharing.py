@@ -1,0 +1,125 @@
+"""What is shared of the board: a table for a paper, the snippet of an entry, the feed, and pages on this machine."""
+
+from __future__ import annotations
+
+import re
+import threading
+import urllib.request
+from dataclasses import replace
+from http.server import ThreadingHTTPServer
+from xml.etree import ElementTree
+
+import pytest
+from site_toys import HOSTILE, standing_board
+
+from leaderboard.board import citing, tables
+from leaderboard.site import render
+from leaderboard.site.feed import ATOM, feed
+
+ROW = re.compile(r"^(.*) \\\\$", re.MULTILINE)
+
+
+@pytest.fixture(scope="module")
+def board(toy_board):
+    told = {"good": dict.fromkeys(toy_board.suite, 0.75), "some": {"metafam": 0.25}, "none": {}}
+    return standing_board(toy_board, told)
+
+
+def test_the_latex_table_is_whole_and_every_row_has_as_many_cells(board):
+    text = tables.latex(board)
+    begun, ended = (re.findall(rf"\\{word}{{(.*?)}}", text) for word in ("begin", "end"))
+    assert begun == ended[::-1] == ["table*", "tabular"]
+    for rule in ("toprule", "bottomrule"):
+        assert text.count(rf"\{rule}") == 1
+    assert text.count(r"\midrule") == 2
+    head, baseline, good, some = [row.replace(r"\\\\", " ").split(" & ") for row in ROW.findall(text)]
+    assert len(head) == len(baseline) == len(good) == len(some) == 14
+    assert baseline[0].strip() == "best heuristic baseline"
+    assert [cell.strip() for cell in good[:5]] == ["good", "zero-shot", "10/10", "+0.250", r"\textbf{0.750}"]
+    assert [cell.strip() for cell in some[2:6]] == ["1/10", "-0.250", "0.250", "-"]
+    assert r"\shortstack{mt1\\health}" in text
+    assert not re.search("[\ue000-\ue00f]", text)
+
+
+def test_the_markdown_table_has_the_same_rows(board):
+    head, _, baseline, good, some = tables.markdown(board).split("\n\n")[0].splitlines()
+    assert "mt1/health" in head
+    assert "**0.750**" in good
+    assert len({len(line) for line in (head, baseline, good, some)}) == 1
+
+
+def test_the_snippet_is_bibtex_and_the_row_of_the_table(board):
+    (entry, *_) = board.entries
+    bibtex, told = citing.snippet(board, entry).split("\n\n")
+    comment, row = told.splitlines()
+    assert bibtex.startswith("@misc{mtbench-good,\n")
+    assert bibtex.count("{") == bibtex.count("}")
+    assert "author = {Jianfei Gao and Yangze Zhou and Jincheng Zhou and Bruno Ribeiro}," in bibtex
+    assert comment.count(" & ") == row.count(" & ") == 13
+    assert row.startswith("good & zero-shot & 10/10 & +0.250 & ")
+
+
+def test_names_are_text_in_bibtex(toy_board):
+    (entry,) = (one for one in toy_board.entries if one.slug == "hostile")
+    card = replace(entry.card, authors=("{x", "The A_B team"), name=r"50% {of} \input$", url="https://a.org/{x}")
+    text = citing.bibtex("hostile", card)
+    assert text.count("{") == text.count("}")
+    assert r"{{50\% (of) /input\$}}" in text
+    assert r"{(x and {The A\_B team}}" in text
+    assert HOSTILE not in citing.bibtex("hostile", entry.card)
+
+
+def test_the_feed_is_atom_with_ids_that_stay(board):
+    root = ElementTree.fromstring(feed(board))
+    name = f"{{{ATOM}}}"
+    assert root.tag == f"{name}feed"
+    entries = root.findall(f"{name}entry")
+    for element in (root, *entries):
+        assert element.find(f"{name}id").text.startswith("urn:uuid:")
+        assert element.find(f"{name}title").text
+        assert re.fullmatch(r"\d{4}-\d\d-\d\dT00:00:00Z", element.find(f"{name}updated").text)
+    assert all(entry.find(f"{name}author/{name}name").text for entry in entries)
+    ids = {entry.find(f"{name}title").text: entry.find(f"{name}id").text for entry in entries}
+    assert len(set(ids.values())) == len(ids) == 3
+    first, *others = board.standings
+    later = replace(first.entry, card=replace(first.entry.card, date="2030-01-01"))
+    again = ElementTree.fromstring(feed(replace(board, standings=(*others, replace(first, entry=later)))))
+    newest = again.find(f"{name}entry")
+    assert newest.find(f"{name}id").text == ids["good"]
+    assert again.find(f"{name}updated").text == newest.find(f"{name}updated").text == "2030-01-01T00:00:00Z"
+
+
+def test_without_dates_there_is_no_feed(board):
+    undated = [replace(one, entry=replace(one.entry, card=replace(one.entry.card, date=""))) for one in board.standings]
+    assert feed(replace(board, standings=tuple(undated))) == ""
+
+
+def test_serve_answers_and_stops(command, toy_board, toy_entries, monkeypatch):
+    pytest.importorskip("jinja2")
+    monkeypatch.setattr("leaderboard.cli.pages._board", lambda entries: toy_board)
+    monkeypatch.setattr(render, "files", lambda *given: {"index.html": b"the board"})
+    answers, forever = [], ThreadingHTTPServer.serve_forever
+
+    def interrupted(server):
+        worker = threading.Thread(target=forever, args=(server, 0.01))
+        worker.start()
+        with urllib.request.urlopen(f"http://127.0.0.1:{server.server_port}/") as answer:
+            answers.append(answer.read())
+        server.shutdown()
+        worker.join()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(ThreadingHTTPServer, "serve_forever", interrupted)
+    code, said, err = command("leaderboard", "serve", "--entries", toy_entries)
+    assert (code, answers, err) == (0, [b"the board"], "")
+    assert re.fullmatch(r"http://127\.0\.0\.1:\d+/ shows the leaderboard; Ctrl-C stops it\nstopped\n", said)
+
+
+def test_cite_prints_the_snippet_of_an_entry(command, toy_board, toy_entries, monkeypatch):
+    monkeypatch.setattr("leaderboard.cli.pages._board", lambda entries: toy_board)
+    code, said, _ = command("leaderboard", "cite", "isdea", "--entries", toy_entries)
+    (entry,) = (one for one in toy_board.entries if one.slug == "isdea")
+    assert (code, said) == (0, f"{citing.snippet(toy_board, entry)}\n")
+    code, _, err = command("leaderboard", "cite", "isdae", "--entries", toy_entries)
+    assert code == 2
+    assert "isdea" in err
