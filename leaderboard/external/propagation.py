@@ -16,7 +16,7 @@ from typing import Protocol
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import embedding_bag
+from torch.nn.functional import embedding, embedding_bag, linear
 
 from mtbench.data.splits import unique
 from mtbench.names import HEAD, RELATION, TAIL, BoolArray, IntArray
@@ -44,7 +44,7 @@ def relational_sum(
     first = _first(pairs[order])
     pairs = pairs[order][first]
     added = _sums(source[order], first, states.flatten(1))
-    weighted = added.mul_(weights.flatten(1)[torch.from_numpy(pairs % len(weights))])
+    weighted = added.mul_(weights.flatten(1).index_select(0, torch.from_numpy(pairs % len(weights))))
     starts = np.searchsorted(pairs, np.arange(size) * len(weights))
     return _sums(np.arange(len(pairs)), starts, weighted).reshape(size, *states.shape[1:])
 
@@ -52,6 +52,11 @@ def relational_sum(
 def _sums(rows: IntArray, starts: IntArray, values: Tensor) -> Tensor:
     """Return the sums of values ``(n, w)`` over the rows from each start to the next."""
     return embedding_bag(torch.from_numpy(rows), values, torch.from_numpy(starts), mode="sum")
+
+
+def _picked(values: Tensor, rows: IntArray, columns: IntArray) -> Tensor:
+    """Return ``values[rows][:, columns]`` of values ``(n, q, d)``, which takes a tenth of the time this way."""
+    return embedding(torch.from_numpy(rows[:, None] * values.shape[1] + columns), values.flatten(0, 1))
 
 
 def _first(ordered: IntArray) -> IntArray:
@@ -115,33 +120,32 @@ class Network:
 
     def scores(self, shared: Relations, columns: IntArray, start: int, ends: IntArray) -> Tensor:
         """Return the scores ``(e, q)`` of ends in increasing order for queries by the relations in some ``columns``."""
-        some = torch.from_numpy(columns)
-        own = shared.own[:, some]
+        own = shared.own[:, torch.from_numpy(columns)]
         within = self._between(start, ends)
         there = within[0]
         changed = own[: len(there)]
         kind, source, begin = self._edges
-        position = np.full(self.nodes, -1)
+        position, every = np.full(self.nodes, -1), np.arange(self.kinds)
         for layer, weights, before, nodes in zip(self.layers, shared.weights, shared.before, within[1:], strict=True):
             position[there] = np.arange(len(there))
             edges, owner = spread(begin[nodes], begin[nodes + 1])
             at = position[source[edges]]
             near = at >= 0
-            summed = relational_sum(owner[near], kind[edges[near]], at[near], weights[:, some], changed, len(nodes))
+            of_kinds = _picked(weights, every, columns)
+            summed = relational_sum(owner[near], kind[edges[near]], at[near], of_kinds, changed, len(nodes))
             summed[nodes == start] += own
             stays = position[nodes]
             position[there] = -1
-            here = torch.from_numpy(stays >= 0)
-            stayed = changed[torch.from_numpy(stays[stays >= 0])]
-            of_state, of_sum = layer.linear.weight.T.split(own.shape[2])
-            without = before[torch.from_numpy(nodes)][:, some]
-            now = without + summed @ of_sum
-            now[here] += stayed @ of_state
-            changed = layer.activation(layer.layer_norm(now)) - layer.activation(layer.layer_norm(without))
-            changed[here] += stayed
+            here = torch.from_numpy(np.flatnonzero(stays >= 0))
+            stayed = changed.index_select(0, torch.from_numpy(stays[stays >= 0]))
+            of_state, of_sum = layer.linear.weight.split(own.shape[2], dim=1)
+            without = _picked(before, nodes, columns)
+            now = linear(summed, of_sum).add_(without).index_add_(0, here, linear(stayed, of_state))
+            changed = layer.activation(layer.layer_norm(now)).sub_(layer.activation(layer.layer_norm(without)))
+            changed.index_add_(0, here, stayed)
             there = nodes
-        last = shared.last[torch.from_numpy(ends)][:, some]
-        last[torch.from_numpy(np.searchsorted(ends, there))] += changed
+        last = _picked(shared.last, ends, columns)
+        last.index_add_(0, torch.from_numpy(np.searchsorted(ends, there)), changed)
         return self.mlp(torch.cat((last, own.expand_as(last)), dim=-1)).squeeze(-1)
 
     def _between(self, start: int, ends: IntArray) -> list[IntArray]:
