@@ -22,6 +22,7 @@ from mtbench.data.splits import unique
 from mtbench.names import HEAD, RELATION, TAIL, BoolArray, IntArray
 from mtbench.statistics.ragged import spread
 
+
 class Layer(Protocol):
     """One layer: maps of the state beside the sum and of the relations to its own weights, a norm and what follows."""
 
@@ -138,7 +139,7 @@ class Network:
             position[there] = -1
             here = torch.from_numpy(np.flatnonzero(stays >= 0))
             stayed = changed.index_select(0, torch.from_numpy(stays[stays >= 0]))
-            of_state, of_sum = layer.linear.weight.split(own.shape[2], dim=1)
+            of_state, of_sum = layer.linear.weight.chunk(2, dim=1)
             without = _picked(before, nodes, columns)
             now = linear(summed, of_sum).add_(without).index_add_(0, here, linear(stayed, of_state))
             changed = layer.activation(layer.layer_norm(now)).sub_(layer.activation(layer.layer_norm(without)))

@@ -67,7 +67,8 @@ class Model(Protocol):
 
     ``hyperparameters`` and ``device`` are recorded in the result. A model never sees the test targets:
     ``scorer`` is handed the test split without them and may adapt to its observable triples. What else it
-    can tell is optional: `TellsHistory`, `TellsAssignments`, `TellsMemory`, `TellsPretraining`, `ExplainsScores`.
+    can tell is optional: `TellsHistory`, `TellsAssignments`, `TellsMemory`, `TellsPretraining`, `TellsSource`,
+    `ExplainsScores`.
     """
 
     name: str
@@ -156,6 +157,14 @@ class TellsPretraining(Protocol):
     """
 
     pretraining_graphs: Sequence[str]
+
+
+@runtime_checkable
+class TellsSource(Protocol):
+    """Optional: a model that tells the address and the commit of the code it ran, which are recorded."""
+
+    url: str
+    commit: str
 
 
 @runtime_checkable

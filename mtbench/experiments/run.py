@@ -6,6 +6,7 @@ import hashlib
 import json
 import re
 import shutil
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -24,7 +25,7 @@ from mtbench.errors import AtWorkError, UnknownNameError, UsageError
 from mtbench.evaluation.tasks import Task, task
 from mtbench.experiments import costs, models, told
 from mtbench.experiments.costs import FAILURE_FILE, Cost, Failure
-from mtbench.experiments.models import Context, Model, Progress, TellsMemory, TellsPretraining
+from mtbench.experiments.models import Context, Model, Progress, TellsMemory, TellsPretraining, TellsSource
 from mtbench.files.atomic import is_free, replace_file, storage_errors
 from mtbench.names import Scorer
 from mtbench.ranking import candidates
@@ -118,12 +119,15 @@ class Trainee:
         on_device = told_of.peak_memory() if isinstance(told_of, TellsMemory) else None
         own = (f"{context.dataset}/train",)
         learned = told_of.pretraining_graphs if isinstance(told_of, TellsPretraining) else own
+        source = told_of if isinstance(told_of, TellsSource) else RunInfo()
         info = RunInfo(
             model=model.name if model else self.name,
             seed=context.seed,
             regime=model.regime if model else "zero-shot",
             hyperparameters=model.hyperparameters if model else context.settings,
             pretraining_graphs=tuple(learned),
+            url=source.url,
+            commit=source.commit,
             device=model.device if model else context.device,
             wall_seconds=self.cost.seconds(),
             peak_memory_bytes=on_device or self.cost.peak(),
@@ -148,7 +152,8 @@ def run(
     memory gives results of the status ``oom``, without ranks, for every task it did not reach.
     Any other error of a model is raised and leaves the checkpoints; with ``keep_failures`` it becomes
     results of the status ``failed`` and a ``failure.txt`` in the run directory, which is what a grid of
-    runs needs (`mtbench.experiments.costs.of`).
+    runs needs (`mtbench.experiments.costs.of`). An error after everything is scored is raised, too, but the run is
+    kept: it lacks what was to be written beside its results.
 
     Raises `UsageError` if the run directory exists (with ``force``: if it holds more than a run), if
     another process is at work on it, or if the checkpoints there belong to other options.
@@ -174,19 +179,28 @@ def run(
         cost = costs.resumed(partial / CHECKPOINTS, started)
         context = Context(data.name, plan.seed, plan.device, cost.folder, plan.settings, cost.keeping(report))
         trainee = Trainee(plan.model, context, cost)
+        results = list[Result]()
         try:
-            results = _results(plan, trainee, make, data, partial, keep_failures=keep_failures)
+            _score(plan, trainee, make, data, partial, results, keep_failures=keep_failures)
         finally:
             cost.keep()
-        _put_in_place(partial, directory)
+            if len(results) == len(plan.tasks()) and not isinstance(sys.exception(), KeyboardInterrupt):
+                _put_in_place(partial, directory)
     return directory, results
 
 
-def _results(
-    plan: Plan, trainee: Trainee, make: models.Factory, data: Dataset, partial: Path, *, keep_failures: bool
-) -> list[Result]:
-    """Train, score every task and save each result; what could not be scored has a result that says why."""
-    pairs, results = plan.tasks(), list[Result]()
+def _score(
+    plan: Plan,
+    trainee: Trainee,
+    make: models.Factory,
+    data: Dataset,
+    partial: Path,
+    results: list[Result],
+    *,
+    keep_failures: bool,
+) -> None:
+    """Train, score every task and save each of the ``results``; what could not be scored has one that says why."""
+    pairs = plan.tasks()
 
     def task_of(pair: tuple[str, str]) -> Task:
         return task(data.test, *pair, plan.candidate_seed, dataset_version=data.version)
@@ -210,7 +224,6 @@ def _results(
         for pair in pairs[len(results) :]:
             keep(unscored(task_of(pair), failure))
         replace_file(partial / FAILURE_FILE, failure.trace.encode())
-    return results
 
 
 def keep_together(results: Sequence[Result], directory: Path, *, force: bool = False) -> None:

@@ -63,9 +63,11 @@ def test_graphs_it_learned_from_in_one_text_are_refused_before_training(module, 
     assert [what for what, *_ in module.calls] == ["made"]
 
 
-def test_a_model_that_learned_before_says_from_what(plan):
+def test_a_model_that_learned_before_says_from_what_and_where_it_comes_from(plan):
     directory, _ = run(replace(plan, model=f"{thirdparty.NAME}:Ready"))
-    assert load(directory).run.pretraining_graphs == ("somewhere else", "metafam/train")
+    info = load(directory).run
+    assert info.pretraining_graphs == ("somewhere else", "metafam/train")
+    assert (info.url, info.commit) == ("https://example.org/ready", "0a1b2c")
 
 
 def test_a_model_is_told_about_its_run_and_never_sees_a_test_target(module, plan):
@@ -146,6 +148,20 @@ def test_scores_that_are_not_numbers_are_refused_and_leave_no_run(plan):
     with pytest.raises(ScoreError, match="NaN"):
         run(replace(plan, model=f"{thirdparty.NAME}:Broken"))
     assert not plan.out.exists()
+
+
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
+def test_an_error_of_the_conventions_keeps_the_run_an_interruption_what_goes_on(plan, monkeypatch, error):
+    def fail(*_):
+        raise error
+
+    monkeypatch.setattr(run_module.reading, "compare_conventions", fail)
+    with pytest.raises(error):
+        run(replace(plan, paper=True))
+    assert plan.out.exists() == (error is ValueError)
+    if plan.out.exists():
+        assert verify(plan.out).ok
+        assert tree(plan.out) == ["ranks.parquet", "result.json"]
 
 
 def test_the_conventions_of_the_paper_are_written_on_request(module, plan):

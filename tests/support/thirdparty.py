@@ -41,6 +41,7 @@ SOURCE = """
 
     class Ready(Hashing):
         name, pretraining_graphs = "ready", ["somewhere else", "metafam/train"]
+        url, commit = "https://example.org/ready", "0a1b2c"
 
     class Interrupted(Hashing):
         def fit(self, train, valid):
