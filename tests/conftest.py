@@ -32,7 +32,14 @@ TORCH = find_spec("torch") is not None
 FRAMEWORKS = {"torch", "pyg", "pykeen"}
 """Fixtures of libraries that bring PyTorch, or need it."""
 collect_ignore = (
-    [] if TORCH else ["reference_models", "adapters/test_adapter_pages.py", "leaderboard/grid/test_grid_ray.py"]
+    []
+    if TORCH
+    else [
+        "reference_models",
+        "adapters/test_adapter_pages.py",
+        "leaderboard/external",
+        "leaderboard/grid/test_grid_ray.py",
+    ]
 )
 
 

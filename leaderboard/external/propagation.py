@@ -78,6 +78,11 @@ class Relations:
     before: Sequence[Tensor]
     last: Tensor
 
+    @property
+    def bytes(self) -> int:
+        """How much memory they take."""
+        return sum(tensor.nbytes for tensor in (self.own, *self.weights, *self.before, self.last))
+
 
 @dataclass(frozen=True, eq=False)
 class Network:

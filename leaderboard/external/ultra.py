@@ -37,12 +37,15 @@ FIFTY = (
     *("NL-0", "metafam/train", "fbnell/train", "wikitopics-mt1/health/train", "wikitopics-mt2/location/train"),
     *("wikitopics-mt3/art/train", "wikitopics-mt4/health/train"),
 )
-"""The author's list (issue 15 of the repository), ours by our names: the pairs of WikiTopics have one training graph."""
+"""As its author lists them in issue 15 of the repository; a pair of WikiTopics has one training graph."""
 
 LEARNED = {"ultra_3g.pth": THREE, "ultra_4g.pth": (*THREE, "NELL-995"), "ultra_50g.pth": FIFTY}
 KIND = {"input_dim": 64, "hidden_dims": [64] * 6, "message_func": "distmult", "aggregate_func": "sum"}
 AT_ONCE = 16
 """Relations that are computed together."""
+
+HELD = 2**31
+"""Bytes of what queries share that are kept; what does not fit is computed again where it is asked for."""
 
 FEW = 8
 """Ends: more of one query are scored apart from those of the other queries of its start."""
@@ -96,12 +99,15 @@ class OnGraph:
         return scores
 
     def _shared(self, block: int) -> Relations:
-        if block not in self.shared:
-            asked = torch.arange(2 * self.half)[block * AT_ONCE :][:AT_ONCE]
-            seen_from = asked if self.seen_from_inverse else asked % self.half
-            representations = self.model.relation_model(self.relation_graph, query=seen_from)
-            self.shared[block] = self.network.relations(representations.transpose(0, 1).contiguous(), asked)
-        return self.shared[block]
+        if block in self.shared:
+            return self.shared[block]
+        asked = torch.arange(2 * self.half)[block * AT_ONCE :][:AT_ONCE]
+        seen_from = asked if self.seen_from_inverse else asked % self.half
+        representations = self.model.relation_model(self.relation_graph, query=seen_from)
+        made = self.network.relations(representations.transpose(0, 1).contiguous(), asked)
+        if (len(self.shared) + 1) * made.bytes <= HELD:
+            self.shared[block] = made
+        return made
 
 
 class Ultra:
