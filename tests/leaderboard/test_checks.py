@@ -810,16 +810,16 @@ def test_all_problems_of_an_entry_are_told_at_once(entry, run):
 
 def test_a_board_shows_what_can_be_read_and_ranks_what_holds(tmp_path, entry, run):
     bad = copy_entry(tmp_path / "entries", "ingram")
-    copy_entry(tmp_path / "entries", "mtdea-k4")
+    copy_entry(tmp_path / "entries", "mtdea-k2")
     edit(run / "result.json", tie_rate=0.0)
     (bad / "metafam" / "seed0" / "result.json").write_text("{", encoding="utf-8")
     (tmp_path / "entries" / ".torso.new").mkdir()
     shutil.copyfile(entry / "card.toml", tmp_path / "entries" / ".torso.new" / "card.toml")
     loaded, broken = gather(tmp_path / "entries")
-    assert [one.slug for one in loaded] == ["isdea", "mtdea-k4"]
+    assert [one.slug for one in loaded] == ["isdea", "mtdea-k2"]
     assert set(broken) == {"isdea", "ingram"}
     assert "tie_rate is 0.0, the counts give 0.6684782608695652" in broken["isdea"][0]
-    assert [path.name for path in checks.folders(tmp_path / "entries")] == ["ingram", "isdea", "mtdea-k4"]
+    assert [path.name for path in checks.folders(tmp_path / "entries")] == ["ingram", "isdea", "mtdea-k2"]
 
 
 @pytest.mark.parametrize("shown", [SCRIPT, "\x1b[31mred", "a\nb", "\u202e", "x" * 5000])
