@@ -1,21 +1,25 @@
 """Fill in the tables of the README and of `deviations.md`: ``python docs/readme.py`` writes them, tests compare them.
 
 The leaderboard's are what ``mtbench leaderboard render --format summary`` (and ``deviations``) prints, the datasets'
-is of the catalogue.
+is of the catalogue. The picture is the first of the leaderboard's first page.
 """
 
 from __future__ import annotations
 
 import re
+from functools import cache
 from pathlib import Path
 
 from leaderboard.board import deviations, ranking, tables
+from leaderboard.board.board import Board
 from leaderboard.entries import checks
+from leaderboard.site import front, pictures
 from mtbench.data import catalog
 from mtbench.files.tables import lay_out
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = (ROOT / "README.md", ROOT / "docs" / "deviations.md")
+PICTURE = ROOT / "docs" / "pictures" / "board.svg"
 ENTRIES = ROOT / "leaderboard" / "results"
 DATASETS = {
     "metafam": "the inverse of every missing triple is observable; one of its two patterns is absent",
@@ -46,14 +50,25 @@ def datasets() -> str:
     return lay_out(headings, rows, "markdown", left=2)
 
 
+@cache
+def board() -> Board:
+    """Return the leaderboard."""
+    return ranking.rank(*checks.gather(ENTRIES))
+
+
 def leaderboard() -> str:
     """Return the summary of the leaderboard's entries."""
-    return tables.summary(ranking.rank(*checks.gather(ENTRIES)))
+    return tables.summary(board())
+
+
+def picture() -> str:
+    """Return the best trained model of each dataset against the best heuristic baseline, as SVG."""
+    return pictures.alone(*front.drawing(board()))
 
 
 def compared() -> str:
     """Return every figure of the paper beside ours."""
-    return deviations.markdown(checks.gather(ENTRIES)[0])
+    return deviations.markdown(board().entries)
 
 
 def filled(text: str) -> str:
@@ -71,3 +86,4 @@ def filled(text: str) -> str:
 if __name__ == "__main__":
     for page in PAGES:
         page.write_text(filled(page.read_text(encoding="utf-8")), encoding="utf-8")
+    PICTURE.write_text(picture(), encoding="utf-8")

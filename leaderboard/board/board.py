@@ -189,6 +189,11 @@ class DatasetBoard:
         ranked = [line for line in self.lines if line.place is not None]
         return max(ranked, key=lambda line: figure.mean if (figure := line.figure()) else 0.0, default=None)
 
+    def leads(self, line: Line) -> bool:
+        """Tell whether nothing that is ranked in any regime has a better headline, to three digits."""
+        own, best = line.figure(), self.leader and self.leader.figure()
+        return own is not None and best is not None and f"{own.mean:.3f}" == f"{best.mean:.3f}"
+
     def paper(self, model: str, protocol: str = "dual") -> Cell | None:
         """Return the MRR the paper reports of a model."""
         return self.reported.get(model, {}).get((protocol, "mrr"))

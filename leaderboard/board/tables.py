@@ -115,7 +115,7 @@ def _mean(part: DatasetBoard, line: Line | None) -> str:
     figure = None if line is None or line.place is None else line.figure()
     if figure is None:
         return NONE
-    return f"{BOLD_FROM}{figure.mean:.3f}{BOLD_TO}" if line is part.leader else f"{figure.mean:.3f}"
+    return f"{BOLD_FROM}{figure.mean:.3f}{BOLD_TO}" if line and part.leads(line) else f"{figure.mean:.3f}"
 
 
 def _headline(part: DatasetBoard, line: Line | None) -> str:

@@ -207,7 +207,7 @@ def _cell(card: Card, parts: Sequence[DatasetBoard], lines: dict[str, Line]) -> 
         mean = statistics.fmean(figure.mean for _, figure in own)
         if remarks := dict.fromkeys(text for line, _ in own if line.place is None for text in line.remarks):
             return Cell(f"{mean:.3f}", "not ranked", mean, "unranked", tip=Tip(f"{'; '.join(remarks)}."))
-        return figure_cell(Figure(mean), best=all(part.leader is lines[part.name] for part in parts))
+        return figure_cell(Figure(mean), best=all(part.leads(lines[part.name]) for part in parts))
     there = {line.dataset for line, _ in own}
     missing = [part.name for part in parts if part.name not in there]
     text = f"{len(own)} of {len(parts)}" if own else _why([lines[name] for name in missing if name in lines])

@@ -176,7 +176,7 @@ def _place(x: float, y: float, wide: float, taken: list[tuple[float, float, floa
         for start in (x + 9, x - 9 - wide):
             inside = start >= 0 and start + wide <= 480
             if inside and not any(
-                start < end and start + wide > begin and abs(y + down - at) < 12 for begin, end, at in taken
+                start < end and start + wide > begin and abs(y + down - at) < 14 for begin, end, at in taken
             ):
                 taken.append((start, start + wide, y + down))
                 return start, y + down
@@ -311,7 +311,7 @@ LIGHT, DARK = (
 """The colours of the pages that stand in a file of its own."""
 
 
-def alone(drawing: Drawing, name: str, said: str) -> str:
+def alone(drawing: Drawing, said: str) -> str:
     """Return a picture as the text of a file, light or dark as whoever looks at it likes."""
 
     def rules(of: Mapping[str, str]) -> str:
@@ -323,4 +323,4 @@ def alone(drawing: Drawing, name: str, said: str) -> str:
 
     style = f"<style>{rules(LIGHT)}.tick{{stroke-width:2.5}}@media(prefers-color-scheme:dark){{{rules(DARK)}}}</style>"
     size = f'<svg xmlns="http://www.w3.org/2000/svg" width="{drawing.width:g}" height="{drawing.height:g}"'
-    return drawing.svg(name, said).replace("<svg", size, 1).replace("</title>", f"</title>{style}", 1) + "\n"
+    return drawing.svg("picture", said).replace("<svg", size, 1).replace("</title>", f"</title>{style}", 1) + "\n"

@@ -25,6 +25,7 @@ TESTED_ELSEWHERE = {
 NOT_RUN = {
     "chromium --headless=new --no-sandbox --hide-scrollbars --window-size=1280,1100 "
     "--screenshot=docs/pictures/leaderboard.png site/index.html": "takes a picture of the repository's own site",
+    "mtbench leaderboard cite tally": "reads the entries of the repository",
     "mtbench leaderboard render --format deviations": "reads the entries of the repository",
     "mtbench leaderboard render --format latex --out board.tex": "reads the entries of the repository",
     "mtbench leaderboard render --format markdown": "reads the entries of the repository",

@@ -69,3 +69,4 @@ def test_the_tables_are_what_the_commands_print(shared, mirror, monkeypatch):
     for page in module.PAGES:
         text = page.read_text(encoding="utf-8")
         assert module.filled(text) == text, "run: python docs/readme.py"
+    assert module.PICTURE.read_text(encoding="utf-8") == module.picture(), "run: python docs/readme.py"
