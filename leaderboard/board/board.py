@@ -63,6 +63,10 @@ class Place:
     covers: str = ""
 
 
+MOST_SEEN = 0.05
+"""The largest share of test targets that a graph may have shown to an entry that is ranked."""
+
+
 @dataclass(frozen=True)
 class Overlap:
     """How many of a dataset's test targets, ``of`` in all, are in a graph a model learned from; None: unknown."""
@@ -75,6 +79,10 @@ class Overlap:
     def share(self) -> float | None:
         """The seen part, from 0 to 1."""
         return None if self.seen is None else self.seen / self.of
+
+    def __str__(self) -> str:
+        seen = "that is, the dataset" if self.seen is None else f"which has {self.seen} of the {self.of} test targets"
+        return f"{self.graph}, {seen}"
 
 
 @dataclass(frozen=True)
@@ -136,10 +144,14 @@ class Line:
         return None if headline is None or self.baseline is None else headline.mean - self.baseline[1]
 
     @property
-    def contaminated(self) -> tuple[str, ...]:
-        """The graphs it learned from that hold targets of the test, but for the dataset's own training graph."""
+    def contaminated(self) -> tuple[Overlap, ...]:
+        """The graphs it learned from with more than `MOST_SEEN` of the targets, but for the own training graph."""
         own = f"{self.dataset}{TRAIN}"
-        return tuple(one.graph for one in self.overlaps if one.graph != own and (one.seen or one.graph == self.dataset))
+        return tuple(
+            one
+            for one in self.overlaps
+            if one.graph != own and (one.graph == self.dataset or (one.share or 0) > MOST_SEEN)
+        )
 
     @property
     def tie_spread(self) -> float | None:
@@ -191,7 +203,7 @@ class DatasetBoard:
 
     def leads(self, line: Line) -> bool:
         """Tell whether nothing that is ranked in any regime has a better headline, to three digits."""
-        own, best = line.figure(), self.leader and self.leader.figure()
+        own, best = line.figure(), self.leader.figure() if self.leader else None
         return own is not None and best is not None and f"{own.mean:.3f}" == f"{best.mean:.3f}"
 
     def paper(self, model: str, protocol: str = "dual") -> Cell | None:

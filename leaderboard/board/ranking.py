@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import statistics
+import tomllib
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
+from importlib import resources
 
 from leaderboard.board import readings, reported
 from leaderboard.board.board import Board, DatasetBoard, Figures, Line, Overlap, Place, Standing, figures
@@ -31,11 +33,14 @@ def overlap(dataset: str, graph: str) -> Overlap:
     """Return how many test targets of a dataset a graph has shown, exactly as they stand.
 
     Graphs are named as in results: ``NAME/train`` is the training graph of a released dataset with its
-    validation targets, ``NAME`` the whole of it. Of any other graph nothing is known here (`mtbench contamination`
-    measures it for whoever has it), nor of a dataset that can neither be loaded nor fetched.
+    validation targets, ``NAME`` the whole of it. Of any other graph `_counted` has what was counted elsewhere, else
+    nothing is known here (`mtbench contamination` measures it for whoever has it), nor of a dataset that can neither
+    be loaded nor fetched.
     """
     record = catalog.record(dataset)
     targets = record.parts["test/targets"].triples
+    if dataset in (known := _counted().get(graph.lower(), {})):
+        return Overlap(graph, known[dataset], targets)
     name = graph.removesuffix(TRAIN)
     if name not in catalog.names():
         return Overlap(graph, None, targets)
@@ -45,6 +50,12 @@ def overlap(dataset: str, graph: str) -> Overlap:
     except MtbenchError:
         return Overlap(graph, None, targets)
     return Overlap(graph, found.targets.exact.seen, found.targets.exact.of)
+
+
+@cache
+def _counted() -> Mapping[str, Mapping[str, int]]:
+    """Return how many test targets are in graphs that are not ours, by graph and dataset."""
+    return tomllib.loads((resources.files("leaderboard.board") / "exposure.toml").read_text(encoding="utf-8"))
 
 
 DRAWS = 2000
@@ -63,11 +74,11 @@ def rank(
 
     On every dataset and in every regime, entries that are complete (all sampled protocols and both vocabularies,
     every run finished), up to date (this evaluator, these candidates, this version of the dataset) and have learned
-    from no graph that holds targets of the test are ranked by the mean over seeds of the headline: dual MRR, expected
-    over ties, relations that are present. Intervals and groups are those of `mtbench.compare` with ``draws`` draws.
-    Overall, entries of all regimes stand by how many datasets of the paper they are ranked on, then by their mean lift
-    over the best heuristic baseline on these; only one that is ranked on every one of them has a rank. ``watch`` shows
-    whoever waits how far it is.
+    from no other graph with more than `MOST_SEEN` of the test targets are ranked by the mean over seeds of the
+    headline: dual MRR, expected over ties, relations that are present. Intervals and groups are those of
+    `mtbench.compare` with ``draws`` draws. Overall, entries of all regimes stand by how many datasets of the paper
+    they are ranked on, then by their mean lift over the best heuristic baseline on these; only one that is ranked on
+    every one of them has a rank. ``watch`` shows whoever waits how far it is.
     """
     broken = {slug: tuple(found) for slug, found in (problems or {}).items() if found}
     names = {name for entry in entries for name in entry.runs}
@@ -148,7 +159,7 @@ def _line(entry: Entry, dataset: str, problems: Sequence[str]) -> Line:
         memory=max((info.peak_memory_bytes for info in infos if info.peak_memory_bytes), default=None),
         device=", ".join(sorted({info.device for info in infos if info.device})),
     )
-    touched = [f"contaminated: it learned from {graph}, which holds targets of the test" for graph in line.contaminated]
+    touched = [f"contaminated: it learned from {one}" for one in line.contaminated]
     return replace(line, remarks=tuple(dict.fromkeys([*problems, *_remarks(runs), *touched])))
 
 

@@ -27,7 +27,6 @@ from leaderboard.site.cells import (
     figure_cell,
     filled,
     model_page,
-    percent,
     signed,
     slug,
 )
@@ -246,12 +245,7 @@ def badges(board: Board, one: Standing) -> list[Badge]:
         found.append(Badge("retrained by us", Tip("The maintainers of the leaderboard trained it, by its paper.")))
     for line in board.lines(one.entry.slug):
         if line.contaminated:
-            shares = [
-                f"{percent(each.share)} of the targets"
-                for each in line.overlaps
-                if each.share and each.graph in line.contaminated
-            ]
-            said = f"It learned from {', '.join(line.contaminated)}: {', '.join(shares) or 'the dataset'}."
+            said = f"It learned from {'; '.join(map(str, line.contaminated))}."
             found.append(Badge(f"contaminated: {short(line.dataset)}", Tip(said), "bad"))
     for name in card.leaks:
         if name in one.entry.runs:

@@ -7,7 +7,7 @@ import shutil
 from dataclasses import replace
 
 import pytest
-from forging import PUBLISHED, copy_entry
+from forging import PUBLISHED, as_published, copy_entry
 from site_toys import HOSTILE, offline
 
 from leaderboard.board import reported, tables
@@ -169,3 +169,13 @@ def test_runs_on_another_version_of_the_dataset_are_not_ranked(tmp_path):
 
 def test_of_a_graph_nobody_knows_no_overlap_is_told():
     assert overlap("metafam", "somebodys-graph/train").seen is None
+
+
+def test_who_learned_from_many_test_targets_is_not_ranked(tmp_path):
+    copy_entry(tmp_path, "tally", (0,), dataset="fbnell-strict", run=as_published)
+    card = tmp_path / "tally" / "card.toml"
+    for graphs, seen in (("", 0), ('pretraining_graphs = ["WN18RR", "FB15k-237"]\n', 233)):
+        card.write_text(card.read_text(encoding="utf-8") + graphs, encoding="utf-8")
+        (line,) = rank([entries.load(tmp_path / "tally")], draws=100).lines("tally")
+        assert (line.place is None) == (seen > 0)
+    assert line.remarks == ("contaminated: it learned from FB15k-237, which has 233 of the 397 test targets",)

@@ -136,16 +136,17 @@ def test_badges_are_given_where_the_data_say_so(board):
 @pytest.mark.parametrize(
     ("overlap", "touched"),
     [
-        (Overlap("metafam/train", 9, 10), ()),
-        (Overlap("fb15k-237", None, 10), ()),
-        (Overlap("fbnell", 0, 10), ()),
-        (Overlap("fbnell", 1, 10), ("fbnell",)),
-        (Overlap("metafam", None, 10), ("metafam",)),
+        (Overlap("metafam/train", 9, 10), False),
+        (Overlap("fb15k-237", None, 10), False),
+        (Overlap("fbnell", 0, 10), False),
+        (Overlap("fbnell", 1, 20), False),
+        (Overlap("fbnell", 2, 20), True),
+        (Overlap("metafam", None, 10), True),
     ],
 )
 def test_who_learned_from_test_targets_is_contaminated(board, overlap, touched):
     line = next(line for line in board.lines("good") if line.dataset == "metafam")
-    assert replace(line, overlaps=(overlap,)).contaminated == touched
+    assert replace(line, overlaps=(overlap,)).contaminated == ((overlap,) if touched else ())
 
 
 def test_what_is_contaminated_is_shown_and_not_ranked(toy_entries, toy_board):
@@ -154,11 +155,11 @@ def test_what_is_contaminated_is_shown_and_not_ranked(toy_entries, toy_board):
     found = rank([replace(entry, card=graphs)], draws=100)
     (line,) = found.lines("isdea")
     assert line.place is None
-    assert "contaminated: it learned from metafam, which holds targets of the test" in line.remarks
+    assert "contaminated: it learned from metafam, which has 184 of the 184 test targets" in line.remarks
     (one,) = found.standings
     assert one.covered == ()
     badge = labels(found, "isdea")["contaminated: metafam"]
-    assert badge.tip.said.startswith("It learned from metafam: ")
+    assert badge.tip.said == "It learned from metafam, which has 184 of the 184 test targets."
 
 
 def test_columns_without_a_figure_are_left_out():
