@@ -8,6 +8,7 @@ from dataclasses import replace
 from leaderboard.board import readings, reported
 from leaderboard.board.board import DatasetBoard, Figure, Line
 from leaderboard.board.readings import Reading
+from leaderboard.board.tables import short
 from leaderboard.entries.entries import HEADLINE, Entry, Run
 from leaderboard.site.cells import (
     DASH,
@@ -79,7 +80,7 @@ def of_entry(lines: Sequence[Line], protocol: str) -> list[Table]:
         rows = [
             row
             for line in lines
-            if (row := _row(line, reading, protocol, notes, line.dataset, dataset_page(line.dataset)))
+            if (row := _row(line, reading, protocol, notes, short(line.dataset), dataset_page(line.dataset)))
         ]
         caption = f"{protocol.capitalize()}: every metric by dataset, {how(reading)}"
         found += _metrics(f"{protocol}-{reading.key}", caption, rows, reading.key, notes, "Dataset")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 import threading
 import urllib.request
 from dataclasses import replace
@@ -13,6 +14,7 @@ import pytest
 from site_toys import HOSTILE, standing_board
 
 from leaderboard.board import citing, tables
+from leaderboard.cli.pages import watching
 from leaderboard.site import render
 from leaderboard.site.feed import ATOM, feed
 
@@ -123,3 +125,11 @@ def test_cite_prints_the_snippet_of_an_entry(command, toy_board, toy_entries, mo
     code, _, err = command("leaderboard", "cite", "isdae", "--entries", toy_entries)
     assert code == 2
     assert "isdea" in err
+
+
+def test_whoever_waits_at_a_terminal_sees_how_far_it_is(monkeypatch, capsys):
+    assert list(watching([1, 2], "counting")) == [1, 2]
+    assert capsys.readouterr().err == ""
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    assert list(watching([1, 2], "counting")) == [1, 2]
+    assert "counting" in capsys.readouterr().err
