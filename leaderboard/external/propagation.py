@@ -3,14 +3,15 @@
 A layer turns the state x of a node and the sum of x_u * w_k, over the edges of type k that lead to it from u, into its
 next state. A query begins at one node: a layer later only its neighbours differ from what the relation gives without
 any beginning, and the score of an end depends on few layers of neighbours of its own. So the network is computed once
-per relation on the whole graph, and per query, as the difference from that, between the start and the ends alone.
+per relation on the whole graph, and per query, as the difference from that, between the start and the ends alone;
+and once for all nodes with the same neighbours.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Protocol
 
 import numpy as np
@@ -33,26 +34,27 @@ class Layer(Protocol):
 
 
 def relational_sum(
-    into: IntArray, kind: IntArray, source: IntArray, weights: Tensor, states: Tensor, size: int
+    into: IntArray, kind: IntArray, source: IntArray, times: IntArray, weights: Tensor, states: Tensor, size: int
 ) -> Tensor:
     """Return the generalised relational sum of ``size`` nodes: weight times state over all edges that lead into them.
 
-    Edges ``(e,)`` come from rows of ``states`` ``(n, *d)`` and have a row of ``weights`` ``(kinds, *d)`` by their type.
-    States that enter a node by the same type are added first, and multiplied once.
+    Edges ``(e,)``, each there so many ``times``, come from rows of ``states`` ``(n, *d)`` and have a row of ``weights``
+    ``(kinds, *d)`` by their type. States that enter a node by the same type are added first, and multiplied once.
     """
     pairs = into * len(weights) + kind
     order = np.argsort(pairs, kind="stable")
     first = _first(pairs[order])
     pairs = pairs[order][first]
-    added = _sums(source[order], first, states.flatten(1))
+    added = _sums(source[order], first, states.flatten(1), torch.from_numpy(times[order].astype(np.float32)))
     weighted = added.mul_(weights.flatten(1).index_select(0, torch.from_numpy(pairs % len(weights))))
     starts = np.searchsorted(pairs, np.arange(size) * len(weights))
     return _sums(np.arange(len(pairs)), starts, weighted).reshape(size, *states.shape[1:])
 
 
-def _sums(rows: IntArray, starts: IntArray, values: Tensor) -> Tensor:
-    """Return the sums of values ``(n, w)`` over the rows from each start to the next."""
-    return embedding_bag(torch.from_numpy(rows), values, torch.from_numpy(starts), mode="sum")
+def _sums(rows: IntArray, starts: IntArray, values: Tensor, times: Tensor | None = None) -> Tensor:
+    """Return the sums of values ``(n, w)``, times a number if given, over the rows from each start to the next."""
+    rows_, starts_ = torch.from_numpy(rows), torch.from_numpy(starts)
+    return embedding_bag(rows_, values, starts_, mode="sum", per_sample_weights=times)
 
 
 def _picked(values: Tensor, rows: IntArray, columns: IntArray) -> Tensor:
@@ -70,7 +72,7 @@ class Relations:
     """What every query of some relations shares, the relations in the second axis of all tensors.
 
     ``own`` ``(1, q, d)`` is what begins at a start, ``weights`` ``(kinds, q, d)`` are those of each layer, ``before``
-    ``(n, q, d)`` is what each layer gives without a start, before its norm, and ``last`` the states after all of them.
+    ``(c, q, d)`` is what each layer gives without a start, before its norm, and ``last`` the states after all of them.
     """
 
     own: Tensor
@@ -85,87 +87,134 @@ class Relations:
 
 
 @dataclass(frozen=True, eq=False)
-class Network:
-    """Layers with residual connections on a graph, and what scores the last state of an end beside the relation's.
+class Twins:
+    """A graph in which nodes with the same neighbours by the same types are one: they have one state.
 
-    Type r of the ``triples`` ``(m, 3)`` leads from tail to head, type r + ``kinds`` / 2 from head to tail.
+    ``of`` ``(n,)`` is the class of a node, ``sizes`` ``(c,)`` how many nodes a class has. Edges ``(e,)`` lead into a
+    node of a class, those into class i from ``begin[i]`` to ``begin[i + 1]``, ``number`` from each node of the other.
     """
+
+    of: IntArray
+    sizes: IntArray
+    begin: IntArray
+    kind: IntArray
+    source: IntArray
+    number: IntArray
+
+
+def twins(triples: IntArray, nodes: int, kinds: int) -> Twins:
+    """Return the classes of a graph whose type r leads from tail to head, and r + ``kinds`` / 2 from head to tail."""
+    heads, relations, tails = triples[:, HEAD], triples[:, RELATION], triples[:, TAIL]
+    into, ends = np.concatenate((heads, tails)), np.concatenate((tails, heads)) * kinds
+    ends += np.concatenate((relations, relations + kinds // 2))
+    order = np.lexsort((ends, into))
+    ends, begin = ends[order], np.searchsorted(into[order], np.arange(nodes + 1))
+    classes: dict[bytes, int] = {}
+    of = np.array(
+        [classes.setdefault(ends[i:j].tobytes(), len(classes)) for i, j in itertools.pairwise(begin.tolist())]
+    )
+    _, first, sizes = np.unique(of, return_index=True, return_counts=True)
+    rows, owner = spread(begin[first], begin[first + 1])
+    edges = owner * len(first) * kinds + of[ends[rows] // kinds] * kinds + ends[rows] % kinds
+    edges, counts = np.unique(edges, return_counts=True)
+    source = edges // kinds % len(first)
+    place = np.searchsorted(edges // kinds // len(first), np.arange(len(first) + 1))
+    return Twins(of, sizes, place, edges % kinds, source, counts // sizes[source])
+
+
+@dataclass(frozen=True, eq=False)
+class Network:
+    """Layers with residual connections on a graph, and what scores the last state of an end beside the relation's."""
 
     layers: Sequence[Layer]
     mlp: Callable[[Tensor], Tensor]
-    triples: IntArray
-    nodes: int
-    kinds: int
-
-    @cached_property
-    def _edges(self) -> tuple[IntArray, IntArray, IntArray]:
-        """Return types and sources of all edges by the node they lead to, and where those of a node begin."""
-        heads, relations, tails = self.triples[:, HEAD], self.triples[:, RELATION], self.triples[:, TAIL]
-        into = np.concatenate((heads, tails))
-        order = np.argsort(into, kind="stable")
-        kind = np.concatenate((relations, relations + self.kinds // 2))[order]
-        begin = np.searchsorted(into[order], np.arange(self.nodes + 1))
-        return kind, np.concatenate((tails, heads))[order], begin
+    graph: Twins
 
     def relations(self, representations: Tensor, asked: Tensor) -> Relations:
         """Return what queries of some relations ``(q,)`` share, by the representations of all types for each.
 
         These are ``(kinds, q, d)``: a type is represented in relation to the one that is asked for.
         """
-        own = representations[asked, torch.arange(len(asked))][None]
-        kind, source, begin = self._edges
-        into = np.repeat(np.arange(self.nodes), np.diff(begin))
-        state = torch.zeros(self.nodes, *own.shape[1:])
+        own, graph = representations[asked, torch.arange(len(asked))][None], self.graph
+        into = np.repeat(np.arange(len(graph.sizes)), np.diff(graph.begin))
+        edges = into, graph.kind, graph.source, graph.number * graph.sizes[graph.source]
+        state = torch.zeros(len(graph.sizes), *own.shape[1:])
         weights, before = list[Tensor](), list[Tensor]()
         for layer in self.layers:
             weights.append(layer.relation_projection(representations))
-            summed = relational_sum(into, kind, source, weights[-1], state, self.nodes)
+            summed = relational_sum(*edges, weights[-1], state, len(state))
             before.append(layer.linear(torch.cat((state, summed), dim=-1)))
             state = state + layer.activation(layer.layer_norm(before[-1]))
         return Relations(own, weights, before, state)
 
     def scores(self, shared: Relations, columns: IntArray, start: int, ends: IntArray) -> Tensor:
-        """Return the scores ``(e, q)`` of ends in increasing order for queries by the relations in some ``columns``."""
-        own = shared.own[:, torch.from_numpy(columns)]
-        within = self._between(start, ends)
+        """Return the scores ``(e, q)`` of some ends for queries from a start by the relations in some ``columns``."""
+        graph, own = self.graph, shared.own[:, torch.from_numpy(columns)]
+        from_start = Start(graph, start)
+        rows, place = np.unique(np.where(ends == start, from_start.row, graph.of[ends]), return_inverse=True)
+        within = from_start.between(rows, len(self.layers))
         there = within[0]
         changed = own[: len(there)]
-        kind, source, begin = self._edges
-        position, every = np.full(self.nodes, -1), np.arange(self.kinds)
+        position, every = np.full(len(graph.sizes) + 1, -1), np.arange(len(shared.weights[0]))
         for layer, weights, before, nodes in zip(self.layers, shared.weights, shared.before, within[1:], strict=True):
             position[there] = np.arange(len(there))
-            edges, owner = spread(begin[nodes], begin[nodes + 1])
-            at = position[source[edges]]
-            near = at >= 0
-            of_kinds = _picked(weights, every, columns)
-            summed = relational_sum(owner[near], kind[edges[near]], at[near], of_kinds, changed, len(nodes))
-            summed[nodes == start] += own
+            into, kind, source, times = from_start.edges(nodes)
+            near = position[source] >= 0
+            edges = into[near], kind[near], position[source[near]], times[near]
+            summed = relational_sum(*edges, _picked(weights, every, columns), changed, len(nodes))
+            summed[nodes == from_start.row] += own
             stays = position[nodes]
             position[there] = -1
             here = torch.from_numpy(np.flatnonzero(stays >= 0))
             stayed = changed.index_select(0, torch.from_numpy(stays[stays >= 0]))
             of_state, of_sum = layer.linear.weight.chunk(2, dim=1)
-            without = _picked(before, nodes, columns)
+            without = _picked(before, from_start.of[nodes], columns)
             now = linear(summed, of_sum).add_(without).index_add_(0, here, linear(stayed, of_state))
             changed = layer.activation(layer.layer_norm(now)).sub_(layer.activation(layer.layer_norm(without)))
             changed.index_add_(0, here, stayed)
             there = nodes
-        last = _picked(shared.last, ends, columns)
-        last.index_add_(0, torch.from_numpy(np.searchsorted(ends, there)), changed)
-        return self.mlp(torch.cat((last, own.expand_as(last)), dim=-1)).squeeze(-1)
+        last = _picked(shared.last, from_start.of[rows], columns)
+        last.index_add_(0, torch.from_numpy(np.searchsorted(rows, there)), changed)
+        return self.mlp(torch.cat((last, own.expand_as(last)), dim=-1)).squeeze(-1)[torch.from_numpy(place)]
 
-    def _between(self, start: int, ends: IntArray) -> list[IntArray]:
-        """Return the nodes ``(k,)`` that the start reaches within each number of layers and that reach an end after."""
-        ahead, behind = self._reached(np.array([start])), self._reached(ends)
+
+class Start:
+    """A graph as a query sees it: its start is no twin of anybody, but a ``row`` of its own after all classes.
+
+    ``of`` is the class of each row, for what the two share; a start that has no twins is its class.
+    """
+
+    def __init__(self, graph: Twins, start: int) -> None:
+        self.graph, self.own = graph, int(graph.of[start])
+        number = len(graph.sizes)
+        self.alone = bool(graph.sizes[self.own] == 1)
+        self.row = self.own if self.alone else number
+        self.of = np.append(np.arange(number), self.own)
+        self.sizes = np.append(graph.sizes, 1)
+        self.sizes[self.own] -= not self.alone
+
+    def edges(self, rows: IntArray) -> tuple[IntArray, IntArray, IntArray, IntArray]:
+        """Return the edges into some rows: the place of the row, the type, the row they come from, and how often."""
+        graph, classes = self.graph, self.of[rows]
+        found, into = spread(graph.begin[classes], graph.begin[classes + 1])
+        source = graph.source[found]
+        if not self.alone:
+            twin = np.flatnonzero(source == self.own)
+            found, into = np.append(found, found[twin]), np.append(into, into[twin])
+            source = np.append(source, np.full(len(twin), self.row))
+        return into, graph.kind[found], source, graph.number[found] * self.sizes[source]
+
+    def between(self, ends: IntArray, steps: int) -> list[IntArray]:
+        """Return the rows that the start reaches in so many steps and that reach an end in those that are left."""
+        ahead, behind = self._reached(np.array([self.row]), steps), self._reached(ends, steps)
         return [np.flatnonzero(some & others) for some, others in zip(ahead, reversed(behind), strict=True)]
 
-    def _reached(self, nodes: IntArray) -> list[BoolArray]:
-        _, source, begin = self._edges
-        found = [np.zeros(self.nodes, dtype=np.bool_)]
-        found[0][nodes] = True
-        for _ in self.layers:
-            near = source[spread(begin[nodes], begin[nodes + 1])[0]]
-            nodes = unique(near[~found[-1][near]])
+    def _reached(self, rows: IntArray, steps: int) -> list[BoolArray]:
+        found = [np.zeros(len(self.of), dtype=np.bool_)]
+        found[0][rows] = True
+        for _ in range(steps):
+            near = self.edges(rows)[2]
+            rows = unique(near[~found[-1][near]])
             found.append(found[-1].copy())
-            found[-1][nodes] = True
+            found[-1][rows] = True
         return found

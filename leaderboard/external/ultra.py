@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from leaderboard.external.checkouts import commit, imported
-from leaderboard.external.propagation import Network, Relations, relational_sum
+from leaderboard.external.propagation import Network, Relations, relational_sum, twins
 from leaderboard.external.queries import END, QUERY, START, Answers, Kinds, Scores
 from mtbench.data.splits import Split
 from mtbench.errors import UsageError
@@ -59,7 +59,7 @@ def scatter_add(values: Tensor, index: Tensor) -> Tensor:
 def rspmm(edges: Tensor, kind: Tensor, _: Tensor, weights: Tensor, states: Tensor, **__: str) -> Tensor:
     """Return the relational sum that the authors' kernel computes; edges weigh 1 but in training."""
     into, source = edges.numpy()
-    return relational_sum(into, kind.numpy(), source, weights, states, len(states))
+    return relational_sum(into, kind.numpy(), source, np.ones_like(into), weights, states, len(states))
 
 
 class OnGraph:
@@ -79,7 +79,7 @@ class OnGraph:
         )
         self.relation_graph = tasks.build_relation_graph(graph).relation_graph
         entities = model.entity_model
-        self.network = Network(entities.layers, entities.mlp, triples, split.num_entities, 2 * kinds.half)
+        self.network = Network(entities.layers, entities.mlp, twins(triples, split.num_entities, 2 * kinds.half))
         self.shared: dict[int, Relations] = {}
 
     @torch.inference_mode()

@@ -9,17 +9,18 @@ import pytest
 import torch
 from torch import nn
 
-from leaderboard.external.propagation import Network, relational_sum
+from leaderboard.external.propagation import Network, relational_sum, twins
 
-NODES, HALF, WIDTH, DEPTH = 14, 2, 4, 3
+NODES, HALF, WIDTH, DEPTH = 18, 2, 4, 3
 
 
 @pytest.fixture
-def network():
+def made():
     torch.manual_seed(0)
     rng = np.random.default_rng(1)
     triples = np.stack((rng.integers(9, size=11), rng.integers(HALF, size=11), rng.integers(9, size=11)), axis=1)
-    triples = np.concatenate((triples, triples[:2], [[9, 0, 10], [10, 1, 9], [11, 1, 11]]))
+    leaves = [[3, 0, 12], [3, 0, 13], [14, 1, 4], [15, 1, 4], [15, 1, 4], [14, 1, 4]]
+    triples = np.concatenate((triples, triples[:2], leaves, [[9, 0, 10], [10, 1, 9], [11, 1, 11]]))
     layers = [
         SimpleNamespace(
             linear=nn.Linear(2 * WIDTH, WIDTH),
@@ -29,10 +30,10 @@ def network():
         )
         for _ in range(DEPTH)
     ]
-    return Network(layers, nn.Linear(2 * WIDTH, 1), triples, NODES, 2 * HALF)
+    return Network(layers, nn.Linear(2 * WIDTH, 1), twins(triples, NODES, 2 * HALF)), triples
 
 
-def literal(network, representations, start, relation):
+def literal(network, triples, representations, start, relation):
     """Return the scores of all nodes, edge by edge over the whole graph."""
     own = representations[relation]
     state = torch.zeros(NODES, WIDTH)
@@ -40,7 +41,7 @@ def literal(network, representations, start, relation):
     begun = state
     for layer in network.layers:
         weights, summed = layer.relation_projection(representations), begun.clone()
-        for head, kind, tail in network.triples.tolist():
+        for head, kind, tail in triples.tolist():
             summed[head] += state[tail] * weights[kind]
             summed[tail] += state[head] * weights[kind + HALF]
         state = torch.relu(layer.layer_norm(layer.linear(torch.cat((state, summed), dim=1)))) + state
@@ -48,25 +49,28 @@ def literal(network, representations, start, relation):
 
 
 @torch.inference_mode()
-def test_a_score_is_that_of_the_whole_graph_whatever_is_asked_with_it(network):
+def test_a_score_is_that_of_the_whole_graph_whatever_is_asked_with_it(made):
+    network, triples = made
+    assert network.graph.of[[12, 14, 16]].tolist() == network.graph.of[[13, 15, 17]].tolist()
     representations = torch.randn(2 * HALF, 2 * HALF, WIDTH)  # of each type, as each relation sees it
     asked = torch.tensor([3, 0, 2, 1])
     shared = network.relations(representations, asked)
-    for start in (0, 3, 9, 11, 13):
+    for start in (0, 3, 9, 11, 12, 15, 17):
         for columns in (np.array([0, 2, 3]), np.array([1])):
             expected = torch.stack(
-                [literal(network, representations[:, column], start, asked[column]) for column in columns], dim=1
+                [literal(network, triples, representations[:, column], start, asked[column]) for column in columns],
+                dim=1,
             )
-            for ends in (np.arange(NODES), *(np.array([end]) for end in range(0, NODES, 3))):
+            for ends in (np.arange(NODES), *(np.array([end]) for end in (0, 3, 10, 12, 13, 15, 16))):
                 found = network.scores(shared, columns, start, ends)
                 torch.testing.assert_close(found, expected[ends], rtol=1e-5, atol=1e-5)
 
 
 def test_the_sum_is_that_of_a_loop_over_edges():
     rng = np.random.default_rng(2)
-    into, kind, source = (rng.integers(size, size=30) for size in (6, 3, 5))
+    into, kind, source, times = (rng.integers(size, size=30) for size in (6, 3, 5, 4))
     weights, states = torch.randn(3, 2, 4), torch.randn(5, 2, 4)
     expected = torch.zeros(7, 2, 4)
-    for one, by, other in zip(into, kind, source, strict=True):
-        expected[one] += weights[by] * states[other]
-    torch.testing.assert_close(relational_sum(into, kind, source, weights, states, 7), expected)
+    for one, by, other, often in zip(into, kind, source, times.tolist(), strict=True):
+        expected[one] += often * weights[by] * states[other]
+    torch.testing.assert_close(relational_sum(into, kind, source, times, weights, states, 7), expected)

@@ -218,7 +218,9 @@ def test_the_scores_are_those_of_the_authors_code(heads):
     scorer = model.scorer(split.observable())
     assert isinstance(scorer, Answers)
     on_graph, half, nodes = scorer.network, scorer.kinds.half, split.num_entities
-    head, relation, tail = torch.from_numpy(on_graph.network.triples.T)
+    graph = split.graph.copy()
+    graph[:, RELATION] = scorer.kinds.of_slot[graph[:, RELATION]]
+    head, relation, tail = torch.from_numpy(graph.T)
     graph = SimpleNamespace(
         edge_index=torch.stack((torch.cat((head, tail)), torch.cat((tail, head)))),
         edge_type=torch.cat((relation, relation + half)),
