@@ -47,7 +47,8 @@ class Answers:
     """A scorer that asks a network for what it does not know yet, and keeps the answers in a file of a folder.
 
     A tail is asked for from the head by the relation, a head from the tail by its inverse. ``made_of`` tells answers
-    of different networks apart: `UsageError` where those in the file are another's.
+    of different networks apart: `UsageError` where those in the file are another's. Asked again, it repeats itself:
+    that an answer does not depend on what is asked with it, is for the tests of a network to show.
     """
 
     def __init__(self, network: Answering, split: Split, folder: Path | None, made_of: str) -> None:

@@ -7,6 +7,7 @@ relations are represented as seen from r. ``tail`` is the tail query of the inve
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -89,16 +90,20 @@ class OnGraph:
     def answer(self, questions: IntArray) -> Scores:
         """Return the scores of questions; the queries of a start that have few ends are computed together."""
         _, query, ends = np.unique(questions[:, :END], axis=0, return_inverse=True, return_counts=True)
-        columns = (ends[query] > FEW, questions[:, START], questions[:, QUERY] // AT_ONCE)
+        block = questions[:, QUERY] // AT_ONCE
+        columns = (ends[query] > FEW, questions[:, START], block)
         order = np.lexsort(columns)
         changes = np.any([column[order][1:] != column[order][:-1] for column in columns], axis=0)
         scores = np.empty(len(questions), dtype=np.float32)
-        for rows in np.split(order, np.flatnonzero(changes) + 1):
-            start, block = questions[rows[0], START], questions[rows[0], QUERY] // AT_ONCE
-            queries, column = np.unique(questions[rows, QUERY], return_inverse=True)
-            nodes, place = np.unique(questions[rows, END], return_inverse=True)
-            found = self.network.scores(self._shared(block), queries - block * AT_ONCE, start, nodes)
-            scores[rows] = found.numpy()[place, column]
+        groups = np.split(order, np.flatnonzero(changes) + 1)
+        for number, some in itertools.groupby(groups, lambda rows: int(block[rows[0]])):
+            shared = self._shared(number)
+            for rows in some:
+                queries, column = np.unique(questions[rows, QUERY], return_inverse=True)
+                nodes, place = np.unique(questions[rows, END], return_inverse=True)
+                start = questions[rows[0], START]
+                found = self.network.scores(shared, queries - number * AT_ONCE, start, nodes)
+                scores[rows] = found.numpy()[place, column]
         return scores
 
     def _shared(self, block: int) -> Relations:
@@ -132,10 +137,8 @@ class Ultra:
         models = imported(Path(checkout), ADDRESS, "ultra.models", stand_ins)
         weights = Path(checkout) / "ckpts" / name
         kind = {**KIND, "short_cut": True, "layer_norm": True}
-        self.tasks, self.model = (
-            models.tasks,
-            models.Ultra({"class": "RelNBFNet", **kind}, {"class": "EntityNBFNet", **kind}),
-        )
+        self.tasks = models.tasks
+        self.model = models.Ultra({"class": "RelNBFNet", **kind}, {"class": "EntityNBFNet", **kind})
         self.model.load_state_dict(torch.load(weights, map_location="cpu", weights_only=True)["model"])
         self.model.eval()
         self.name = name.removesuffix(".pth").replace("_", "-") + ("" if self.heads == "inverse" else "-tail")

@@ -149,13 +149,15 @@ def test_a_head_is_asked_for_by_the_inverse_as_the_relation_or_the_inverse_sees_
     np.testing.assert_allclose(scorer.score_inverses(triples), expected, rtol=1e-5, atol=1e-5)
 
 
-def test_what_is_not_held_is_computed_again(checkout, monkeypatch):
+def test_what_is_not_held_is_computed_again_once_for_all_that_is_asked_together(checkout, monkeypatch):
     split = random_split(1, graph=60, targets=8)
     held = made(checkout).scorer(split.observable()).score(split.targets)
     monkeypatch.setattr(ultra, "HELD", 0)
     scorer = made(checkout).scorer(split.observable())
+    blocks, shared = [], ultra.OnGraph._shared
+    monkeypatch.setattr(ultra.OnGraph, "_shared", lambda self, block: blocks.append(block) or shared(self, block))
     np.testing.assert_array_equal(scorer.score(split.targets), held)
-    assert scorer.network.shared == {}
+    assert (blocks, scorer.network.shared) == ([0], {})
 
 
 def test_an_interrupted_run_knows_its_answers_and_no_others(checkout, asked, tmp_path):
