@@ -20,7 +20,7 @@ def snippet(board: Board, entry: Entry) -> str:
 
 def bibtex(slug: str, card: Card) -> str:
     """Return the BibTeX of an entry; the paper that describes the model is named in its note and address."""
-    described = f"Described in: {_plain(card.citation)}. " if card.citation else ""
+    described = f"{_plain(card.citation)}. " if card.citation else ""
     fields = {
         "title": f"{{{_plain(card.name)}}}",
         "author": " and ".join(map(_author, card.authors)),

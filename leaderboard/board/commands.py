@@ -30,10 +30,14 @@ def _known() -> frozenset[str]:
 def estimate(lines: Sequence[Line], datasets: Iterable[str]) -> float | None:
     """Return about how many seconds a seed takes on some datasets, None where nothing is recorded of the model.
 
-    That is the median over its other datasets of the seconds per triple of the training graph, times the triples.
+    That is what a run took there before, else the median of the seconds per triple of the training graph, times the
+    triples.
     """
-    rates = [line.seconds / _triples(line.dataset) for line in lines if line.seconds is not None and line.seeds]
-    return statistics.median(rates) * sum(map(_triples, datasets)) if rates else None
+    took = {line.dataset: line.seconds for line in lines if line.seconds is not None and line.seeds}
+    if not took:
+        return None
+    rate = statistics.median(seconds / _triples(name) for name, seconds in took.items())
+    return sum(took.get(name, rate * _triples(name)) for name in datasets)
 
 
 def _triples(dataset: str) -> int:

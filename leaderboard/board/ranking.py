@@ -203,21 +203,28 @@ def by_convention(runs: Sequence[Run], model: str) -> tuple[str | None, dict[tup
 
 
 def _remarks(runs: Iterable[Run]) -> Iterator[str]:
-    """Say why runs are not ranked: unfinished, incomplete or outdated."""
+    """Say why runs are not ranked, unfinished, incomplete or outdated, each reason once with its seeds."""
+    seeds: dict[str, list[int]] = defaultdict(list)
     for run in runs:
-        info, result = run.headline.run, run.headline
-        where = f"seed {info.seed}"
-        if info.status != "ok":
-            yield f"{where}: {'out of memory' if info.status == 'oom' else info.status}"
-            continue
-        if run.missing:
-            yield f"{where} is incomplete: it lacks {', '.join('-'.join(task) for task in run.missing)}"
-        version = catalog.record(result.dataset).version
-        if result.dataset_version != version:
-            yield f"{where} is outdated: dataset version {result.dataset_version}, now {version}"
-        for one in run.results.values():
-            if one.evaluator_version != EVALUATOR_VERSION:
-                yield f"{where} is outdated: evaluator version {one.evaluator_version}, now {EVALUATOR_VERSION}"
+        for reason in dict.fromkeys(_reasons(run)):
+            seeds[reason].append(run.headline.run.seed)
+    for reason, some in seeds.items():
+        yield f"{reason} (seed{'s' * (len(some) > 1)} {', '.join(map(str, some))})"
+
+
+def _reasons(run: Run) -> Iterator[str]:
+    info, result = run.headline.run, run.headline
+    if info.status != "ok":
+        yield "out of memory" if info.status == "oom" else info.status
+        return
+    if run.missing:
+        yield f"incomplete: lacks {', '.join('-'.join(task) for task in run.missing)}"
+    version = catalog.record(result.dataset).version
+    if result.dataset_version != version:
+        yield f"outdated: dataset version {result.dataset_version}, now {version}"
+    for one in run.results.values():
+        if one.evaluator_version != EVALUATOR_VERSION:
+            yield f"outdated: evaluator version {one.evaluator_version}, now {EVALUATOR_VERSION}"
 
 
 def _places(lines: Sequence[Line], draws: int) -> dict[str, Place]:

@@ -62,12 +62,12 @@ def summary(board: Board) -> str:
 
 def markdown(board: Board) -> str:
     """Return the standard table as Markdown, with what it shows below it."""
-    return f"{_lay_out(*_standard(board), 'markdown')}\n\n{CAPTION}"
+    return f"{_lay_out(*_standard(board), 'markdown', 2)}\n\n{CAPTION}"
 
 
 def latex(board: Board) -> str:
     """Return the standard table as LaTeX that can be pasted into a paper; it needs the package booktabs."""
-    head, rule, rows = _lay_out(*_standard(board), "latex").partition("\\midrule\n")
+    head, rule, rows = _lay_out(*_standard(board), "latex", 2).partition("\\midrule\n")
     baseline, end, others = rows.partition("\\\\\n")
     table = f"{head}{rule}{baseline}{end}{rule}{others}"
     return "\n".join(
@@ -150,8 +150,8 @@ def short(dataset: str) -> str:
     return dataset.removeprefix("wikitopics-")
 
 
-def _lay_out(headings: Sequence[str], rows: Sequence[Row], format: str) -> str:  # noqa: A002
-    return _plain(tables.lay_out(headings, rows, format), format)
+def _lay_out(headings: Sequence[str], rows: Sequence[Row], format: str, left: int = 1) -> str:  # noqa: A002
+    return _plain(tables.lay_out(headings, rows, format, left), format)
 
 
 def _plain(text: str, format: str = "markdown") -> str:  # noqa: A002

@@ -220,8 +220,7 @@ def _why(known: Sequence[Line]) -> str:
 
 def _how(card: Card, missing: Sequence[str], lines: Sequence[Line]) -> Tip:
     """Return how what is missing is run, and about how long it takes."""
-    others = [line for line in lines if line.dataset not in missing]
-    time = estimate(others or lines, missing)
+    time = estimate(lines, missing)
     cost = (
         "How long it takes is not known: no run of it is recorded."
         if time is None

@@ -165,23 +165,18 @@ def _less(first: Figure | None, second: Figure | None) -> float | None:
 
 def unranked(lines: Iterable[Line]) -> Table | None:
     """Return what of some lines is shown but not ranked, with the reasons."""
+    left = [line for line in lines if line.place is None]
+    several = len({line.dataset for line in left}) > 1
     rows = [
         _row(
             line,
             [
-                Cell(short(line.dataset), href=f"../{dataset_page(line.dataset)}"),
-                Cell(REGIME_NAMES[line.regime]),
+                Cell(short(line.dataset), href=f"../{dataset_page(line.dataset)}") if several else MISSING,
                 figure_cell(line.figure()),
                 Cell("; ".join(line.remarks), kind="prose"),
             ],
         )
-        for line in lines
-        if line.place is None
+        for line in left
     ]
-    columns = (
-        Column("Dataset", sort="text"),
-        Column("Regime", sort="text"),
-        Column("MRR so far"),
-        Column("Why it is not ranked", sort="text"),
-    )
+    columns = (Column("Dataset", sort="text"), Column("MRR so far"), Column("Why it is not ranked", sort="text"))
     return filled(Table("unranked", "Shown, but not ranked", "Entry", columns, [Group(rows)])) if rows else None

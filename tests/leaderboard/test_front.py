@@ -106,6 +106,7 @@ def test_an_estimate_grows_with_the_training_graph(board):
     lines = [replace(line, seconds=60.0, seeds=(0,))]
     sizes = [catalog.record(name).parts["train/graph"].triples for name in ("metafam", *MT1)]
     assert estimate(lines, MT1) == pytest.approx(60 * sum(sizes[1:]) / sizes[0])
+    assert estimate(lines, ["metafam"]) == 60
     assert estimate([replace(lines[0], seconds=None)], MT1) is None
 
 

@@ -238,8 +238,8 @@ def test_what_ranked_tails_alone_is_shown_apart(pages, board):
 def test_what_is_not_ranked_says_why(pages):
     text = pages["datasets/metafam.html"].text
     assert "Shown, but not ranked" in text
-    assert "seed 0 is incomplete: it lacks dual-slots" in text
-    assert "seed 0: out of memory" in text
+    assert "incomplete: lacks dual-slots (seed 0)" in text
+    assert "out of memory (seed 0)" in text
     assert "unreadable" in pages["index.html"].text
     assert "OOM" in pages["models/out-of-memory.html"].text
 

@@ -81,7 +81,7 @@ function sort(table, header, index) {
 }
 
 function setUpSorting() {
-  const ascending = ["rank", "mr", "overall", "time", "memory", "ties decide", "seen", "parameters"];
+  const ascending = ["rank", "mr", "time", "memory", "ties decide", "seen", "parameters"];
   for (const table of document.querySelectorAll("main table")) {
     [...table.tHead.rows[0].cells].forEach((header, index) => {
       if (!header.dataset.sort) return;
