@@ -7,8 +7,11 @@ from pathlib import Path
 from mtbench.data import catalog, store
 from mtbench.data.building import keep, of_files
 from mtbench.data.splits import Dataset
-from mtbench.errors import CorruptedFileError, DatasetError, UnknownNameError
+from mtbench.errors import CorruptedFileError, DatasetError, UnknownNameError, UsageError
 from mtbench.files import atomic
+
+LONGEST = 100
+"""Characters of a name that an error shows."""
 
 
 def load(source: str | Path) -> Dataset:
@@ -54,11 +57,22 @@ def locate(source: str | Path) -> tuple[Path, str]:
     return directory, store.mend(record.id)
 
 
-def directory_given(source: str | Path) -> Path | None:
-    """Tell a directory from a name: return the directory, or None for a name of the catalogue."""
+def directory_given(source: object) -> Path | None:
+    """Tell a directory from a name: return the directory, or None for a name of the catalogue.
+
+    Raises `UnknownNameError` for what is neither, and `UsageError` for what cannot be a name.
+    """
+    if not isinstance(source, str | Path) or source == "":
+        shown = repr(source) if source == "" else type(source).__name__
+        raise UsageError(f"{shown} names no dataset: give a name of the catalogue (mtbench list) or a directory")
     if isinstance(source, str) and catalog.find(source) is not None:
         return None
-    directory = Path(source).expanduser()
-    if directory.is_dir():
-        return directory
-    raise UnknownNameError("dataset or directory", str(source), catalog.choices(str(source)))
+    try:
+        directory = Path(source).expanduser()
+        if directory.is_dir():
+            return directory
+    except (OSError, RuntimeError, ValueError) as error:
+        # A name too long for a path, with a null byte, or of an unknown user's folder.
+        why = getattr(error, "strerror", None) or error
+        raise UsageError(f"{str(source)[:LONGEST]!r} names no dataset and can be no directory: {why}") from error
+    raise UnknownNameError("dataset or directory", str(source)[:LONGEST], catalog.choices(str(source)[:LONGEST]))

@@ -308,3 +308,20 @@ def test_a_task_is_had_by_name_or_by_split():
     assert mtbench.task("toy", split="valid").split.name == "valid"
     with pytest.raises(UnknownNameError, match="unknown split 'tset': did you mean test"):
         mtbench.task("toy", split="tset")
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        (None, "NoneType names no dataset: give a name of the catalogue"),
+        (3, "int names no dataset"),
+        ("", "'' names no dataset"),
+        ("~nosuchuser/x", "can be no directory: .*home directory"),
+        ("a\0b", "(can be no directory|unknown dataset or directory)"),
+        ("x" * 5000, "can be no directory: File name too long"),
+    ],
+)
+def test_what_can_be_no_name_is_one_clear_error(source, message):
+    with pytest.raises(UsageError, match=message) as failed:
+        mtbench.load(source)
+    assert len(str(failed.value)) < 400
