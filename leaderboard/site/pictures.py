@@ -165,7 +165,10 @@ def draw_points(
     for point in sorted(points, key=lambda one: -one.y):
         drawing.mark(0, across(point.x), up(point.y), "hollow" if point.hollow else "")
         start, y = _place(across(point.x), up(point.y), LETTER * len(point.label), taken)
-        drawing.text(start, y, point.label)
+        if start < across(point.x):
+            drawing.text(across(point.x) - 9, y, point.label, anchor="end")
+        else:
+            drawing.text(start, y, point.label)
     drawing.legend([(0, kind, name) for kind, name in zip(("", "hollow"), names, strict=False)])
     return drawing
 
