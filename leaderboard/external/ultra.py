@@ -45,7 +45,7 @@ These are 13 of InGram and the ten of this benchmark: their training graphs, of 
 
 LEARNED = {"ultra_3g.pth": THREE, "ultra_4g.pth": (*THREE, "NELL-995"), "ultra_50g.pth": FIFTY}
 KIND = {"input_dim": 64, "hidden_dims": [64] * 6, "message_func": "distmult", "aggregate_func": "sum"}
-AT_ONCE = 16
+AT_ONCE = 64
 """Relations that are computed together."""
 
 HELD = 2**31
