@@ -43,12 +43,6 @@ collect_ignore = (
 )
 
 
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_auto_num_workers() -> int:
-    """Have a worker more than processors: tests wait for servers, browsers and each other's processes, too."""
-    return (os.cpu_count() or 1) + 1
-
-
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Put the long tests first; leave out those that need PyTorch where it is not installed: `tox -e models` has it."""
     items.sort(key=lambda item: item.get_closest_marker("long") is None)
