@@ -227,13 +227,14 @@ def import_files(
 
     if out is None:
         raise UsageError("say where the dataset is to be stored: add --out DIR")
-    if not force and not is_free(out):
+    place = out.expanduser().absolute()
+    if not force and not is_free(place):
         raise UsageError(f"{out} exists already: name another directory, or replace it with --force")
-    expect_replaceable(out.expanduser().absolute(), (store.MANIFEST, *store.FILES))
+    expect_replaceable(place, (store.MANIFEST, *store.FILES))
     made = from_files(
         folder, train=train, valid=valid, inference=inference, test=test, name=name, share=share, seed=seed
     )
-    data = store.obtain(out.expanduser().absolute(), lambda: made, force=force)
+    data = store.obtain(place, lambda: made, force=force)
     with doing("measuring") as tell:
         tell("the audit")
         found = audit(data)

@@ -179,7 +179,8 @@ def score(
         )
         for one, other in product(protocols or [None], vocabularies or [None])
     ]
-    asked = Questions.together([one.questions for one in tasks])
+    questions = [one.questions for one in tasks]
+    asked = Questions.together(questions)
     if template is not None:
         scorefiles.write_triples(asked, template, by_direction=by_direction, force=force)
         triples = sum(map(len, asked.rows.values())) if by_direction else len(asked.triples)
@@ -188,7 +189,10 @@ def score(
         found = scorefiles.read(asked, file)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", MtbenchWarning)
-            results = [replace(one.of_rows(scorefiles.part(found, asked, one.questions)), run=info) for one in tasks]
+            results = [
+                replace(one.of_rows(scorefiles.part(found, asked, own)), run=info)
+                for one, own in zip(tasks, questions, strict=True)
+            ]
         if out:
             keep_together(results, out, force=force)
         _show([one.name for one in tasks], results, out, as_json)

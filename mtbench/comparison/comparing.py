@@ -12,7 +12,7 @@ from string import ascii_lowercase
 
 from mtbench.comparison import bootstrap, clusters, entries
 from mtbench.comparison.bootstrap import Drawn
-from mtbench.comparison.entries import Model
+from mtbench.comparison.entries import Entry, Model
 from mtbench.comparison.findings import Comparison, Pair, Row, Unfinished
 from mtbench.comparison.resolution import Resolution, bound, minimum_detectable
 from mtbench.data.splits import Split
@@ -78,20 +78,20 @@ FEWEST_DRAWS = 100
 LOWER_IS_BETTER = ("mr",)
 
 
-def by_task(runs: Sequence[Path | str | Result]) -> dict[str, list[Path | str | Result]]:
-    """Return runs, or run directories, by the name of their task: `compare` takes those of one.
+def by_task(runs: Sequence[Path | str | Result]) -> dict[str, list[Entry]]:
+    """Read runs, or run directories, and return them by the name of their task: `compare` takes those of one.
 
     Raises what `compare` does for a directory without a run, or one that cannot be read.
     """
-    found: dict[str, list[Path | str | Result]] = {}
-    for run, entry in zip(runs, entries.read(runs), strict=True):
+    found: dict[str, list[Entry]] = {}
+    for entry in entries.read(runs):
         task = "/".join(str(getattr(entry.result, name)) for name in entries.TASK)
-        found.setdefault(task, []).append(run)
+        found.setdefault(task, []).append(entry)
     return found
 
 
 def compare(
-    runs: Sequence[Path | str | Result],
+    runs: Sequence[Path | str | Result | Entry],
     metric: str = "mrr",
     *,
     draws: int = 2000,

@@ -58,12 +58,17 @@ class Model:
         return tuple(entry.result.run.seed for entry in self.entries)
 
 
-def read(runs: Sequence[Path | str | Result]) -> list[Entry]:
-    """Return the results of run directories, or results as they are; raises the errors of `runs.find` and `load`."""
-    return [
-        Entry(f"result {number}", run) if isinstance(run, Result) else Entry(str(place := find(Path(run))), load(place))
-        for number, run in enumerate(runs, 1)
-    ]
+def read(runs: Sequence[Path | str | Result | Entry]) -> list[Entry]:
+    """Return the results of run directories, or those that were read; raises the errors of `runs.find` and `load`."""
+    found = []
+    for number, run in enumerate(runs, 1):
+        if isinstance(run, Entry):
+            found.append(run)
+        elif isinstance(run, Result):
+            found.append(Entry(f"result {number}", run))
+        else:
+            found.append(Entry(str(place := find(Path(run))), load(place)))
+    return found
 
 
 def same_task(entries: Sequence[Entry]) -> None:

@@ -116,8 +116,8 @@ def record(
     and the SHA-256 of the scenario file; ``graphs`` and ``parts`` have the keys of `Record`.
     """
     train, test = str(parameters.get("train", "")), str(parameters.get("test", ""))
-    return Record(
-        id=name,
+    return _uncatalogued(
+        name=name,
         title=f"{name}, a scenario of one's own",
         version=version,
         builder=BUILDER,
@@ -128,13 +128,10 @@ def record(
         ),
         licence=licence,
         citation=citation,
-        aliases=(),
         defects=(),
+        parameters=parameters,
         graphs=graphs,
-        parts={key: part for key, part in parts.items() if key not in ("train/targets", "valid/graph")},
-        sources=(),
-        parameters=MappingProxyType(dict(parameters)),
-        candidates=MappingProxyType({}),
+        parts=parts,
     )
 
 
@@ -150,16 +147,46 @@ def of_files(
     parts: Mapping[str, Part],
 ) -> Record:
     """Return the record of a dataset read from files: ``parameters`` say in which layout, and what to know of it."""
-    return Record(
-        id=name,
+    return _uncatalogued(
+        name=name,
         title=name,
         version=version,
         builder=FILES,
         summary=f"Triples read from files ({parameters.get('layout')}).",
         licence="unknown",
         citation="",
-        aliases=(),
         defects=tuple(note for note in str(parameters.get("notes", "")).split("; ") if note),
+        parameters=parameters,
+        graphs=graphs,
+        parts=parts,
+    )
+
+
+def _uncatalogued(
+    *,
+    name: str,
+    title: str,
+    version: str,
+    builder: str,
+    summary: str,
+    licence: str,
+    citation: str,
+    defects: tuple[str, ...],
+    parameters: Mapping[str, Parameter],
+    graphs: Mapping[str, Graph],
+    parts: Mapping[str, Part],
+) -> Record:
+    """Return the record of a dataset that is in no catalogue, and whose only release is itself."""
+    return Record(
+        id=name,
+        title=title,
+        version=version,
+        builder=builder,
+        summary=summary,
+        licence=licence,
+        citation=citation,
+        aliases=(),
+        defects=defects,
         graphs=graphs,
         parts={key: part for key, part in parts.items() if key not in ("train/targets", "valid/graph")},
         sources=(),
