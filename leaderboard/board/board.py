@@ -144,11 +144,11 @@ class Line:
         return None if headline is None or self.baseline is None else headline.mean - self.baseline[1]
 
     @property
-    def contaminated(self) -> tuple[Overlap, ...]:
-        """The graphs it learned from with more than `MOST_SEEN` of the targets, but for the own training graph."""
-        own = f"{self.dataset}{TRAIN}"
-        return tuple(
-            one
+    def contaminated(self) -> tuple[str, ...]:
+        """What it has seen: what its card says, and other graphs than its own with over `MOST_SEEN` of the targets."""
+        own, declared = f"{self.dataset}{TRAIN}", self.entry.card.contaminated
+        return (declared,) * bool(declared) + tuple(
+            f"it learned from {one}"
             for one in self.overlaps
             if one.graph != own and (one.graph == self.dataset or (one.share or 0) > MOST_SEEN)
         )

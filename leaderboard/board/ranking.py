@@ -159,7 +159,7 @@ def _line(entry: Entry, dataset: str, problems: Sequence[str]) -> Line:
         memory=max((info.peak_memory_bytes for info in infos if info.peak_memory_bytes), default=None),
         device=", ".join(sorted({info.device for info in infos if info.device})),
     )
-    touched = [f"contaminated: it learned from {one}" for one in line.contaminated]
+    touched = [f"contaminated: {one}" for one in line.contaminated]
     return replace(line, remarks=tuple(dict.fromkeys([*problems, *_remarks(runs), *touched])))
 
 

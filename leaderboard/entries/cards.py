@@ -82,7 +82,8 @@ class Card:
     number of trained ones on the largest dataset, None where nobody counted. ``url`` and ``year`` are of the paper,
     ``code`` is where the code lies; they are empty for a model that is described nowhere but here. ``date`` is the day
     (YYYY-MM-DD) of the last change of the entry. ``retrained`` tells that the leaderboard's maintainers made the runs
-    of a model that is not theirs; ``leaks`` are the datasets whose known leak the model can see. Raises
+    of a model that is not theirs; ``leaks`` are the datasets whose known leak the model can see; ``contaminated`` says
+    how it came to know the test graphs where no overlap of graphs shows it, and keeps it from being ranked. Raises
     `SubmissionError` for text that no page should show (markup, control characters, more than `LONGEST` characters),
     for an address that is not http or https, and for a date that is none.
     """
@@ -103,6 +104,7 @@ class Card:
     date: str = ""
     retrained: bool = False
     leaks: tuple[str, ...] = ()
+    contaminated: str = ""
 
     def __post_init__(self) -> None:
         for declared in fields(self):

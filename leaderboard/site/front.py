@@ -242,10 +242,14 @@ def badges(board: Board, one: Standing) -> list[Badge]:
         found.append(Badge("does not hold", Tip("; ".join(board.problems[one.entry.slug][:3])), "bad"))
     if card.retrained:
         found.append(Badge("retrained by us", Tip("The maintainers of the leaderboard trained it, by its paper.")))
-    for line in board.lines(one.entry.slug):
-        if line.contaminated:
-            said = f"It learned from {'; '.join(map(str, line.contaminated))}."
-            found.append(Badge(f"contaminated: {short(line.dataset)}", Tip(said), "bad"))
+    if card.contaminated:
+        found.append(Badge("contaminated", Tip(card.contaminated), "bad"))
+    else:
+        found += [
+            Badge(f"contaminated: {short(line.dataset)}", Tip("; ".join(line.contaminated)), "bad")
+            for line in board.lines(one.entry.slug)
+            if line.contaminated
+        ]
     for name in card.leaks:
         if name in one.entry.runs:
             said = f"It can see the known leak of {name}: the inverse of every target is observable."

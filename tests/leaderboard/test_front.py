@@ -147,7 +147,7 @@ def test_badges_are_given_where_the_data_say_so(board):
 )
 def test_who_learned_from_test_targets_is_contaminated(board, overlap, touched):
     line = next(line for line in board.lines("good") if line.dataset == "metafam")
-    assert replace(line, overlaps=(overlap,)).contaminated == ((overlap,) if touched else ())
+    assert replace(line, overlaps=(overlap,)).contaminated == ((f"it learned from {overlap}",) if touched else ())
 
 
 def test_what_is_contaminated_is_shown_and_not_ranked(toy_entries, toy_board):
@@ -160,7 +160,20 @@ def test_what_is_contaminated_is_shown_and_not_ranked(toy_entries, toy_board):
     (one,) = found.standings
     assert one.covered == ()
     badge = labels(found, "isdea")["contaminated: metafam"]
-    assert badge.tip.said == "It learned from metafam, which has 184 of the 184 test targets."
+    assert badge.tip.said == "it learned from metafam, which has 184 of the 184 test targets"
+
+
+def test_what_a_card_calls_contaminated_is_shown_everywhere_and_not_ranked(toy_entries):
+    entry = entries.load(toy_entries / "isdea")
+    found = rank(
+        [replace(entry, card=replace(entry.card, contaminated="It learned from graphs like these."))], draws=100
+    )
+    assert all(line.place is None for line in found.lines("isdea"))
+    assert all("contaminated: It learned from graphs like these." in line.remarks for line in found.lines("isdea"))
+    assert found.standings[0].covered == ()
+    shown = labels(found, "isdea")
+    assert shown["contaminated"].tip.said == "It learned from graphs like these."
+    assert not [label for label in shown if label.startswith("contaminated:")]
 
 
 def test_columns_without_a_figure_are_left_out():
