@@ -15,11 +15,17 @@ from mtbench.experiments import models
 def command(model: str, datasets: Iterable[str]) -> str:
     """Return what runs a model on some datasets as the leaderboard wants it; MODULE:MODEL stands for one of others."""
     where = " ".join(f"--dataset {name}" for name in datasets)
-    name, _, tasks = model.partition("-k")
-    chosen = f"{name}:tasks={tasks}" if tasks.isdigit() else model
-    if chosen.partition(":")[0] not in _known():
+    name, tasks = installed(model)
+    chosen = f"{name}:tasks={tasks}" if tasks else name
+    if name not in _known():
         chosen = "MODULE:MODEL"
     return f"mtbench grid {shlex.quote(chosen)} {where} --seeds 0-2 --protocol all --vocabulary all --paper"
+
+
+def installed(model: str) -> tuple[str, str]:
+    """Return what ``mtbench run`` knows a model of an entry by, and how many tasks it then has if its name says so."""
+    name, _, tasks = model.partition("-k")
+    return (name, tasks) if tasks.isdigit() else (model, "")
 
 
 @cache

@@ -10,6 +10,7 @@ import typer
 from leaderboard.cli import pages
 from leaderboard.cli.pages import ENTRIES
 from mtbench.cli.output import AsJson, fail, say, say_json, say_table
+from mtbench.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -88,11 +89,15 @@ def check(
         Path | None,
         typer.Option(metavar="DIR", help="The folder of the leaderboard.  [default: leaderboard/results]"),
     ] = None,
+    from_weights: Annotated[
+        bool, typer.Option("--from-weights", help="Score the runs that ship checkpoints again, too.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Check entries: files, figures, hashes and claims.
 
-    Nothing is downloaded. A problem ends with exit code 1; a remark says what is worth knowing, or why an entry is
+    Nothing is downloaded, but a dataset for --from-weights, which prints what `leaderboard/board/rescored.toml` is to
+    hold. A problem ends with exit code 1; a remark says what is worth knowing, or why an entry is
     shown and not ranked.
 
     Example: mtbench leaderboard check
@@ -101,6 +106,8 @@ def check(
     """
     from leaderboard.entries import checks
 
+    if from_weights and (as_json or not entry):
+        raise UsageError("--from-weights takes entries by name and prints text: mtbench leaderboard check ENTRY ...")
     found: dict[str, Sequence[Problem]] = {}
     if not entry:
         found |= checks.check_all(entries or ENTRIES)
@@ -126,6 +133,26 @@ def check(
         raise typer.Exit(1)
     if not as_json:
         say("\nevery file, figure, hash and claim holds")
+    if from_weights:
+        right = [_scored_again(checks.named(entries or ENTRIES, name)) for name in found]
+        if not all(right):
+            raise typer.Exit(1)
+
+
+def _scored_again(directory: Path) -> bool:
+    """Print what ``rescored.toml`` is to hold of an entry, and tell whether all its weights give what it claims."""
+    from leaderboard.board.rescored import rescore
+    from leaderboard.entries import entries
+
+    say(f"\n[{directory.resolve().name}]")
+    right = True
+    for run, ranks, wrong in rescore(entries.load(directory)):
+        if not wrong:
+            say(f'"{run}" = "{ranks}"')
+        for message in wrong:
+            fail(message)
+        right = right and not wrong
+    return right
 
 
 def _part(some: Sequence[Problem], *, remark: bool) -> list[Problem]:

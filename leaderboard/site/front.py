@@ -9,6 +9,7 @@ from datetime import date
 
 from leaderboard.board.board import Board, DatasetBoard, Figure, Line, Standing
 from leaderboard.board.commands import command, estimate
+from leaderboard.board.rescored import rescored
 from leaderboard.board.tables import TAILS, short
 from leaderboard.entries.cards import Card
 from leaderboard.site import pictures
@@ -240,6 +241,9 @@ def badges(board: Board, one: Standing) -> list[Badge]:
         found.append(Badge("verified ranks", Tip(said, f"mtbench leaderboard check {one.entry.slug}"), "good"))
     else:
         found.append(Badge("does not hold", Tip("; ".join(board.problems[one.entry.slug][:3])), "bad"))
+    if runs := rescored(one.entry):
+        said = f"The weights beside these runs give the ranks that are published: {', '.join(runs)}."
+        found.append(Badge("re-scored from weights", Tip(said), "good"))
     if card.retrained:
         found.append(Badge("retrained by us", Tip("The maintainers of the leaderboard trained it, by its paper.")))
     if card.contaminated:

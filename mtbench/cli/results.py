@@ -242,6 +242,7 @@ def _compared(found: Comparison, format: str, *, named: bool) -> str:  # noqa: A
 HEADINGS = ("Part", "Triples", "Content SHA-256", "Same")
 PROBLEMS = ("Name", "Message")
 DATASETS = ("Name", "Stored", "Valid")
+WEIGHTS = ("Protocol", "Vocabulary", "MRR", "From weights", "Same ranks")
 
 
 def verify(
@@ -257,6 +258,14 @@ def verify(
     rescore: Annotated[
         bool, typer.Option("--rescore", help="Recompute a run's figures with this evaluator, keeping the old ones.")
     ] = False,
+    from_weights: Annotated[
+        bool,
+        typer.Option("--from-weights", help="Remake a run's model from its checkpoints and rank every task again."),
+    ] = False,
+    model: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="For --from-weights: the model, where the run calls it otherwise."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Check a stored dataset or run, or all datasets.
@@ -268,18 +277,25 @@ def verify(
     Example: mtbench verify runs/isdea-metafam
 
     Example: mtbench verify runs/isdea-metafam --rescore
+
+    Example: mtbench verify runs/isdea-metafam --from-weights
     """
     if (name is None) is not every:
         raise UsageError("give either 'NAME|RUN' or --all")
     is_run = name is not None and any((Path(name) / file).exists() for file in ("result.json", "ranks.parquet"))
-    if rescore and not is_run:
-        raise UsageError(f"--rescore takes the directory of a run, not {name or '--all'}: there is no result.json")
+    if rescore and from_weights:
+        raise UsageError("--rescore corrects a run and --from-weights checks it: give one of them")
+    if model is not None and not from_weights:
+        raise UsageError("--model is for --from-weights")
+    if (rescore or from_weights) and not is_run:
+        option = "--rescore" if rescore else "--from-weights"
+        raise UsageError(f"{option} takes the directory of a run, not {name or '--all'}: there is no result.json")
     if name is None:
         _verify_all(as_json=as_json)
     elif rescore:
         _rescore(Path(name), as_json=as_json)
     elif is_run:
-        _verify_run(Path(name), as_json=as_json)
+        _verify_run(Path(name), as_json=as_json, weights=from_weights, model=model)
     else:
         _verify_dataset(name, as_json=as_json)
 
@@ -332,18 +348,32 @@ def _verify_all(*, as_json: bool) -> None:
         raise typer.Exit(1)
 
 
-def _verify_run(directory: Path, *, as_json: bool) -> None:
+def _verify_run(directory: Path, *, as_json: bool, weights: bool, model: str | None) -> None:
+    from mtbench.experiments import again
     from mtbench.results import result as results
 
     problems = results.verify(directory).problems
+    tasks = again.from_weights(directory, model) if weights and not problems else []
+    wrong = [problem.message for problem in problems]
+    wrong += [
+        f"{directory}: {one.protocol}-{one.vocabulary}: its weights give an MRR of {one.found:.4f}, "
+        f"not {one.recorded:.4f}"
+        for one in tasks
+        if not one.ok
+    ]
+    rows = [(one.protocol, one.vocabulary, one.recorded, one.found, one.same) for one in tasks]
     if as_json:
-        rows = [(problem.name, problem.message) for problem in problems]
-        say_json({"directory": str(directory), "valid": not problems, "problems": records(PROBLEMS, rows)})
+        named = [(problem.name, problem.message) for problem in problems]
+        found = {"directory": str(directory), "valid": not wrong, "problems": records(PROBLEMS, named)}
+        say_json(found | {"from_weights": records(WEIGHTS, rows)} if weights else found)
     elif not problems:
         say(f"{directory}: every figure follows from the ranks")
-    for problem in problems:
-        fail(problem.message)
-    if problems:
+        if rows:
+            say("")
+            say_table(WEIGHTS, [(*names, f"{old:.4f}", f"{new:.4f}", f"{same:.1%}") for *names, old, new, same in rows])
+    for message in wrong:
+        fail(message)
+    if wrong:
         raise typer.Exit(1)
 
 

@@ -294,7 +294,7 @@ def transfer(
 
     Example: mtbench transfer v1 --topics art,people,health,taxonomy --vocabulary slots --set epochs=1
     """
-    from mtbench.experiments.matrix import scenario_table
+    from mtbench.comparison.matrix import scenario_table
     from mtbench.experiments.models import parse_settings
     from mtbench.experiments.plots import draw
     from mtbench.experiments.transfer import PICTURE_FILE, Plan, topics_of, transfer

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from mtbench.comparison.matrix import Matrix
 from mtbench.data.splits import Split
-from mtbench.experiments.matrix import Matrix
 from mtbench.experiments.models import Assignment
 from mtbench.files import pictures
 from mtbench.files.pictures import COLOURS, GREY

@@ -18,6 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from mtbench.builders import wikitopics
+from mtbench.comparison.matrix import Matrix, scenario_file
 from mtbench.data import catalog, store
 from mtbench.data.loading import load
 from mtbench.data.splits import Dataset
@@ -25,7 +26,6 @@ from mtbench.errors import UnknownNameError, UsageError
 from mtbench.evaluation.tasks import Task, task
 from mtbench.experiments import costs, models
 from mtbench.experiments.costs import Failure
-from mtbench.experiments.matrix import Matrix, scenario_file
 from mtbench.experiments.models import Context, Model, Progress
 from mtbench.experiments.run import CHECKPOINTS, Trainee, alone, folder_name, unscored
 from mtbench.files import atomic, pictures

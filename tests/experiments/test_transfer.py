@@ -16,9 +16,9 @@ import thirdparty
 import toys
 
 from mtbench.builders import scenarios
+from mtbench.comparison.matrix import Matrix, scenario_file, scenario_table
 from mtbench.data import store
 from mtbench.errors import UnknownNameError, UsageError
-from mtbench.experiments.matrix import Matrix, scenario_file, scenario_table
 from mtbench.experiments.transfer import Plan, topics_of, transfer
 from mtbench.files import pictures
 from mtbench.results.result import load, verify

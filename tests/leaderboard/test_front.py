@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from site_toys import standing_board
 
+from leaderboard.board import rescored
 from leaderboard.board.board import Overlap
 from leaderboard.board.commands import command, estimate
 from leaderboard.board.ranking import rank
@@ -16,6 +18,7 @@ from leaderboard.site.cells import DASH, MISSING, Cell, Column, Group, Row, Tabl
 from mtbench.data import catalog
 
 pytestmark = pytest.mark.filterwarnings("ignore::mtbench.results.result.MtbenchWarning")
+PUBLISHED = Path(__file__).resolve().parents[2] / "leaderboard" / "results"
 MT1 = ("wikitopics-mt1/health", "wikitopics-mt1/taxonomy")
 
 
@@ -161,6 +164,14 @@ def test_what_is_contaminated_is_shown_and_not_ranked(toy_entries, toy_board):
     assert one.covered == ()
     badge = labels(found, "isdea")["contaminated: metafam"]
     assert badge.tip.said == "it learned from metafam, which has 184 of the 184 test targets"
+
+
+def test_what_was_scored_again_is_said_while_its_ranks_are_those(monkeypatch):
+    entry = entries.load(PUBLISHED / "isdea-homo")
+    found = labels(rank([entry], draws=100), "isdea-homo")
+    assert found["re-scored from weights"].tip.said.endswith("metafam seed 0.")
+    monkeypatch.setattr(rescored, "_ranks", lambda run: "0" * 64)
+    assert "re-scored from weights" not in labels(rank([entry], draws=100), "isdea-homo")
 
 
 def test_what_a_card_calls_contaminated_is_shown_everywhere_and_not_ranked(toy_entries):

@@ -1,0 +1,54 @@
+"""Which runs the maintainers scored again from the weights they ship: ``rescored.toml``, outside all entries."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator, Mapping
+from functools import cache
+from importlib import resources
+
+from leaderboard.board.commands import installed
+from leaderboard.entries.entries import Entry, Run
+from mtbench.experiments.again import from_weights
+from mtbench.experiments.run import CHECKPOINTS
+from mtbench.files.hashing import file_hash
+from mtbench.results.runs import RANKS_FILE
+
+
+def rescored(entry: Entry) -> list[str]:
+    """Return the runs of an entry, as ``DATASET seed 0``, whose ranks are those that its weights gave."""
+    known = _known().get(entry.slug, {})
+    return [_name(run) for run in _shipping(entry) if known.get(_name(run)) == _ranks(run)]
+
+
+def rescore(entry: Entry) -> Iterator[tuple[str, str, list[str]]]:
+    """Score every run of an entry that ships weights again: give its name, the hash of its ranks, and what is wrong.
+
+    Raises `UsageError` for a run whose model cannot be remade.
+    """
+    for run in _shipping(entry):
+        model, _ = installed(entry.card.model)
+        wrong = [
+            f"{run.directory}: {one.protocol}-{one.vocabulary}: its weights give an MRR of {one.found:.4f}, "
+            f"not {one.recorded:.4f}"
+            for one in from_weights(run.directory, model)
+            if not one.ok
+        ]
+        yield _name(run), _ranks(run), wrong
+
+
+def _shipping(entry: Entry) -> list[Run]:
+    return [run for runs in entry.runs.values() for run in runs if (run.directory / CHECKPOINTS).is_dir()]
+
+
+def _name(run: Run) -> str:
+    return f"{run.headline.dataset} seed {run.headline.run.seed}"
+
+
+def _ranks(run: Run) -> str:
+    return file_hash(run.directory / RANKS_FILE)
+
+
+@cache
+def _known() -> Mapping[str, Mapping[str, str]]:
+    return tomllib.loads((resources.files("leaderboard.board") / "rescored.toml").read_text(encoding="utf-8"))
