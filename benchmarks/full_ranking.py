@@ -96,7 +96,7 @@ def main() -> None:
 
 
 def measure(protocol: str, kind: str, entities: int, targets: int) -> dict[str, float]:
-    """Rank one scorer under one protocol and return what it took; floors are part of the result and the time."""
+    """Rank one scorer under one protocol and return what it took; baselines are part of the result and the time."""
     warnings.simplefilter("ignore")
     chosen = task(random_split(entities, targets), protocol)
     scorer = {"rows": Rows, "triples": Triples}[kind](entities)

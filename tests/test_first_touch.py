@@ -70,7 +70,7 @@ def test_several_tasks_have_a_line_each(data):
     found = [mtbench.evaluate(mine, data, protocol) for protocol in ("dual", "entity")]
     lines = by_task(found).splitlines()
     assert [line.split("  ")[0] for line in lines[2:]] == ["dual, present", "entity, present"]
-    assert f"inverse visible {found[0].floors['inverse_visible']['mrr']:.4f}" in lines[2]
+    assert f"inverse visible {found[0].baselines['inverse_visible']['mrr']:.4f}" in lines[2]
 
 
 @pytest.mark.parametrize(

@@ -73,7 +73,7 @@ REASONS = (
         protocols=("dual",),
     ),
 )
-"""In the order they are tried after the errata; `docs/models.md` and `docs/ties-and-conventions.md` tell more."""
+"""In the order they are tried after the errata; `docs/models.md` and `docs/ties-and-settings.md` tell more."""
 
 
 @dataclass(frozen=True)

@@ -108,7 +108,7 @@ def _dataset(name: str, entries: Sequence[Entry], broken: Mapping[str, Sequence[
         baseline=_baseline(record),
         lines=tuple(found),
         yardsticks={
-            task: {**_floors(record, task), "chance": result.chance}
+            task: {**_baselines(record, task), "chance": result.chance}
             for entry in entries
             for run in entry.runs.get(name, ())
             for task, result in run.results.items()
@@ -119,15 +119,15 @@ def _dataset(name: str, entries: Sequence[Entry], broken: Mapping[str, Sequence[
     )
 
 
-def _floors(record: catalog.Record, task: tuple[str, str]) -> dict[str, Metrics]:
+def _baselines(record: catalog.Record, task: tuple[str, str]) -> dict[str, Metrics]:
     """Return the heuristic baselines of a task as the catalogue publishes them: no entry can move them."""
-    found = record.floors.get("/".join(("test", *task, "0")), {})
+    found = record.baselines.get("/".join(("test", *task, "0")), {})
     return {name: dict(zip(METRICS, values, strict=True)) for name, values in found.items()}
 
 
 def _baseline(record: catalog.Record) -> tuple[str, float] | None:
     """Return the best heuristic baseline of the headline, with its MRR."""
-    found = [(name, values["mrr"]) for name, values in _floors(record, HEADLINE).items()]
+    found = [(name, values["mrr"]) for name, values in _baselines(record, HEADLINE).items()]
     return max(found, key=lambda one: one[1], default=None)
 
 

@@ -44,7 +44,7 @@ def check(directory: Path, others: Iterable[Path] = ()) -> list[Problem]:
 
     Nothing is downloaded and no dataset is needed: figures are recomputed from the counts beside them, hashes are
     compared with the catalogue, claims of the card with what the runs say. Files are accounted for by name, kind
-    and size before they are opened, and nothing outside of the entry is. Floors cannot be recomputed, but they
+    and size before they are opened, and nothing outside of the entry is. Baselines cannot be recomputed, but they
     are published. Nothing is raised for an entry that is broken or hostile; that the counts came from the model
     which the card names is for people to believe.
     """

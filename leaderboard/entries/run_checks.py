@@ -19,7 +19,7 @@ from mtbench.data import catalog
 from mtbench.errors import ResultError
 from mtbench.evaluation.tasks import GIVEN, NOT_ASKED
 from mtbench.experiments.told import TASKS_FILE
-from mtbench.heuristics.figures import FLOORS
+from mtbench.heuristics.figures import BASELINES
 from mtbench.names import METRICS
 from mtbench.ranking.candidates import PROTOCOLS
 from mtbench.ranking.ranks import Ranks
@@ -30,8 +30,8 @@ from mtbench.results.runs import ONE_SIDED, RANKS_FILE, RENAMED, RESULT_FILE, as
 from mtbench.results.saved import Limits, Saved, read_ranks
 from mtbench.statistics.ragged import counted_rows
 
-FLOOR_TOLERANCE = 1e-3
-"""Floors of two machines may differ by a tie that rounding broke; more than that moves the lift a table shows."""
+BASELINE_TOLERANCE = 1e-3
+"""Baselines of two machines may differ by a tie that rounding broke; more than that moves the lift a table shows."""
 
 TELLING = 8
 """Different shares of candidates above and equal that ranks must have before two models cannot have them by chance."""
@@ -207,8 +207,8 @@ def _figures(folder: Path, where: str, found: Saved, ranks: Ranks | None) -> Ite
     if earlier := _earlier(found):
         forgiven = FORGIVEN[:1] if found.evaluator_version == ONE_SIDED else FORGIVEN
     wrong = [one for one in result.problems(folder, ranks) if one[0] not in forgiven]
-    if not earlier and set(found.floors) != set(FLOORS):
-        wrong.append(("floors", f"floors must be exactly {', '.join(FLOORS)}"))
+    if not earlier and set(found.floors) != set(BASELINES):
+        wrong.append(("baselines", f"heuristic baselines must be exactly {', '.join(BASELINES)}"))
     if found.protocol in PROTOCOLS and found.metrics and not _one_sided(found):
         wrong += _asked(found)
     wrong += [("bounds", message) for message in bounds(found)]
@@ -262,12 +262,14 @@ def _released(where: str, found: Saved) -> Iterator[Problem]:
         message = f"made on other data than {name} {record.version}: mtbench fetch {name}, and evaluate again"
         yield Problem("content_sha256", where, message)
     key = f"{found.split}/{found.protocol}/{found.vocabulary}/{found.candidate_seed}"
-    for floor, values in found.floors.items():
-        published = dict(zip(METRICS, record.floors.get(key, {}).get(floor, ()), strict=False))
+    for baseline, values in found.floors.items():
+        published = dict(zip(METRICS, record.baselines.get(key, {}).get(baseline, ()), strict=False))
         for metric, value in published.items():
-            if abs(values[metric] - value) > FLOOR_TOLERANCE * max(1, value):
-                message = f"floor {quote(floor)} of {key}: {metric} is {values[metric]}, published is {value}"
-                yield Problem("floors", where, f"{message}; evaluate again")
+            if abs(values[metric] - value) > BASELINE_TOLERANCE * max(1, value):
+                message = (
+                    f"heuristic baseline {quote(baseline)} of {key}: {metric} is {values[metric]}, published is {value}"
+                )
+                yield Problem("baselines", where, f"{message}; evaluate again")
     if found.targets not in (0, record.parts["test/targets"].triples):
         yield Problem("targets", where, f"{found.targets} targets, {name} has {record.parts['test/targets'].triples}")
 

@@ -176,7 +176,7 @@ def _baseline(parts: Sequence[DatasetBoard]) -> Cell:
         return MISSING
     said = "; ".join(f"{part.name}: {name.replace('_', ' ')}, {mrr:.3f}" for part, (name, mrr) in known)
     mean = statistics.fmean(mrr for _, (_, mrr) in known)
-    return Cell(f"{mean:.3f}", value=mean, tip=Tip(said, f"mtbench floors {known[0][0].name}"))
+    return Cell(f"{mean:.3f}", value=mean, tip=Tip(said, f"mtbench baselines {known[0][0].name}"))
 
 
 def _row(board: Board, one: Standing) -> Row:

@@ -51,7 +51,7 @@ VERBS: Mapping[str, str] = {
     "build": "mtbench.cli.building:build",
     "import": "mtbench.cli.building:import_files",
     "audit": "mtbench.cli.audits:audit",
-    "floors": "mtbench.cli.scoring:floors",
+    "baselines": "mtbench.cli.scoring:baselines",
     "contamination": "mtbench.cli.audits:contamination",
     "conventions": "mtbench.cli.scoring:conventions",
     "export": "mtbench.cli.datasets:export",
@@ -68,7 +68,7 @@ VERBS: Mapping[str, str] = {
 
 SECTIONS: Mapping[str, Sequence[str]] = {
     "Data": ("list", "info", "cite", "fetch", "urls", "build", "import", "audit", "contamination", "export"),
-    "Evaluate": ("floors", "conventions", "check", "score", "show", "compare", "verify"),
+    "Evaluate": ("baselines", "conventions", "check", "score", "show", "compare", "verify"),
     "Train": ("run", "transfer", "score-with", "grid"),
     "Leaderboard": ("submit", "leaderboard"),
 }

@@ -223,7 +223,7 @@ def import_files(
     from mtbench.evaluation.named import task
     from mtbench.files import tables
     from mtbench.files.atomic import expect_replaceable, is_free
-    from mtbench.heuristics.figures import FLOORS, measure
+    from mtbench.heuristics.figures import BASELINES, measure
 
     if out is None:
         raise UsageError("say where the dataset is to be stored: add --out DIR")
@@ -239,17 +239,17 @@ def import_files(
         tell("the audit")
         found = audit(data)
         asked, figures = task(data.test), {}
-        for floor in FLOORS:
-            tell(floor.replace("_", " "))
-            (figures[floor],) = measure(floor, [asked])
+        for baseline in BASELINES:
+            tell(baseline.replace("_", " "))
+            (figures[baseline],) = measure(baseline, [asked])
     figures = dict(sorted(figures.items(), key=lambda pair: -pair[1]["mrr"]))
     if as_json:
         about = {"name": data.name, "directory": str(out), **data.parameters}
-        say_json(about | {"floors": figures, "audit": found.to_dict()})
+        say_json(about | {"baselines": figures, "audit": found.to_dict()})
         return
     say(f"read as {data.parameters['layout']}, and stored in {out}\n\n{data!r}\n")
     show_audit(found)
-    rows = [(floor.replace("_", " "), values) for floor, values in figures.items()]
+    rows = [(baseline.replace("_", " "), values) for baseline, values in figures.items()]
     say(f"\nHeuristic baselines on {asked.name}, which a model has to beat\n\n{tables.render(rows)}\n")
     for note in data.info.defects:
         say(f"note: {note}")

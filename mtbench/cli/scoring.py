@@ -1,4 +1,4 @@
-"""``mtbench check``, ``score``, ``floors`` and ``conventions``: scorers and files of scores, without training."""
+"""``mtbench check``, ``score``, ``baselines`` and ``conventions``: scorers and files of scores, without training."""
 
 from __future__ import annotations
 
@@ -216,7 +216,7 @@ def _show(names: list[str], results: list[Result], directory: Path | None, as_js
             {"task": name}
             | about
             | {field: getattr(result, field) for field in fields}
-            | {"floors": dict(result.floors)}
+            | {"baselines": dict(result.baselines)}
             for name, result in zip(names, results, strict=True)
         ]
         say_json(shown[0] if len(shown) == 1 else shown)
@@ -228,7 +228,7 @@ def _show(names: list[str], results: list[Result], directory: Path | None, as_js
         say(f"{directory} holds the result; mtbench verify {directory} recomputes it")
 
 
-def floors(
+def baselines(
     names: Annotated[
         list[str] | None,
         typer.Argument(
@@ -251,9 +251,9 @@ def floors(
 ) -> None:
     """Show what a model has to beat: scorers that learn nothing.
 
-    Example: mtbench floors metafam
+    Example: mtbench baselines metafam
 
-    Example: mtbench floors --all --protocol all --vocabulary all --json
+    Example: mtbench baselines --all --protocol all --vocabulary all --json
     """
     from mtbench.data import catalog
     from mtbench.errors import UnknownNameError
@@ -288,14 +288,14 @@ def floors(
 def _measure(name: str, split: str, asked: list[tuple[str, str]], seed: int) -> Iterator[tuple[Task, Figures]]:
     from mtbench.data.loading import load
     from mtbench.evaluation.tasks import task
-    from mtbench.heuristics.figures import FLOORS, measure
+    from mtbench.heuristics.figures import BASELINES, measure
     from mtbench.metrics.summary import chance
 
     data = load(name)
     tasks = [task(data.split(split), *pair, seed, dataset_version=data.version) for pair in asked]
-    by_floor = {floor: measure(floor, tasks) for floor in FLOORS}
+    by_baseline = {baseline: measure(baseline, tasks) for baseline in BASELINES}
     for number, chosen in enumerate(tasks):
-        figures, drawn = {floor: values[number] for floor, values in by_floor.items()}, chosen.candidates
+        figures, drawn = {baseline: values[number] for baseline, values in by_baseline.items()}, chosen.candidates
         yield chosen, figures | {"chance": chance(drawn.counts, drawn.protocol, drawn.vocabulary)}
 
 
@@ -308,7 +308,7 @@ def _described(task: Task, figures: Figures) -> dict[str, object]:
         "vocabulary": task.candidates.vocabulary,
         "candidate_seed": task.candidates.seed,
         "candidates_sha256": task.candidates.sha256,
-        "floors": figures,
+        "baselines": figures,
     }
 
 

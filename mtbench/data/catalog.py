@@ -58,7 +58,7 @@ class Record:
 
     ``graphs`` has the keys ``train`` and ``test``; ``parts`` the keys ``train/graph``,
     ``valid/targets``, ``test/graph`` and ``test/targets``; ``candidates`` maps
-    ``split/protocol/vocabulary/seed`` to the hash of the frozen candidates, and ``floors`` some of these names
+    ``split/protocol/vocabulary/seed`` to the hash of the frozen candidates, and ``baselines`` some of these names
     to the metrics of every heuristic baseline, in the order of `mtbench.names.METRICS`; ``parameters`` are the
     builder's, with the values that give the release. ``recipe`` is the place of the function that makes the
     dataset (`mtbench.data.building.Recipe`), ``raw`` that of the way to make it anew of raw files, if there is
@@ -80,7 +80,7 @@ class Record:
     sources: tuple[Source, ...]
     parameters: Mapping[str, Parameter]
     candidates: Mapping[str, str]
-    floors: Mapping[str, Mapping[str, tuple[float, ...]]] = field(default_factory=dict)
+    baselines: Mapping[str, Mapping[str, tuple[float, ...]]] = field(default_factory=dict)
     recipe: str = "mtbench.builders.release:build"
     raw: str = ""
     generated: bool = False

@@ -22,7 +22,7 @@ from mtbench.errors import ScoreError, UsageError
 from mtbench.evaluation.questions import Questions
 from mtbench.evaluation.sentences import depth, sentences
 from mtbench.evaluation.streaming import Evaluator
-from mtbench.heuristics.figures import Floors
+from mtbench.heuristics.figures import Baselines
 from mtbench.metrics import closed, summary
 from mtbench.names import HEAD, PARTS, RELATION, TAIL, Direction, IntArray, Part, ScoreArray, Scorer, Side
 from mtbench.ranking import candidates
@@ -254,14 +254,14 @@ class Task:
         return {part: one.counts for part, one in found.items()}
 
     def expected(self, score: Scorer) -> Mapping[str, float]:
-        """Return the expected metrics of a scorer, without the bounds, warnings and floors of a result."""
+        """Return the expected metrics of a scorer, without the bounds, warnings and baselines of a result."""
         ranks = Ranks.unnamed(self.counts(score))
         return summary.expected(ranks, self.candidates.protocol, self.candidates.vocabulary)
 
     @cached_property
-    def floors(self) -> Mapping[str, Mapping[str, float]]:
+    def baselines(self) -> Mapping[str, Mapping[str, float]]:
         """Expected metrics of the scorers that learn nothing, on the same candidates, computed when looked at."""
-        return Floors(self.split, self.expected)
+        return Baselines(self.split, self.expected)
 
     def _result(self, scores: ScoreArray, kind: str, notes: tuple[str, ...] = ()) -> Result:
         """Return the result of scores aligned with ``triples``."""
@@ -303,7 +303,7 @@ class Task:
             pessimistic=found.get("pessimistic", {}),
             chance=summary.chance(drawn.counts, drawn.protocol, drawn.vocabulary),
             tie_rate=closed.tie_rate(ranks.equal),
-            floors=self.floors,
+            baselines=self.baselines,
             ranks=ranks,
             warnings=told,
             asked=asked,

@@ -21,7 +21,7 @@ def write(dataset: Dataset, directory: Path, *, force: bool = False) -> list[Pat
 
 
 def tables(dataset: Dataset) -> str:
-    """Return the tables ``[graphs]``, ``[parts]``, ``[candidates]`` and ``[floors]`` of a dataset's record as TOML.
+    """Return the tables ``[graphs]``, ``[parts]``, ``[candidates]`` and ``[baselines]`` of a dataset's record as TOML.
 
     They are the counts, the content hash of every part, the hash of every published list of candidates, and what
     the heuristic baselines reach on those of the test targets with seed 0: all that a record says of a dataset
@@ -38,7 +38,7 @@ def tables(dataset: Dataset) -> str:
         lines.append(f'"{name}" = {{ triples = {part.triples}, content_sha256 = "{part.content_sha256}" }}')
     lines += ["", "[candidates]"]
     lines += [line for split in (dataset.valid, dataset.test) for line in _candidates(split)]
-    lines += ["", "[floors]", *_floors(dataset.test)]
+    lines += ["", "[baselines]", *_baselines(dataset.test)]
     return "\n".join(lines) + "\n"
 
 
@@ -51,9 +51,9 @@ def _candidates(split: Split) -> list[str]:
     ]
 
 
-def _floors(split: Split) -> list[str]:
+def _baselines(split: Split) -> list[str]:
     tasks = [task(split, protocol, vocabulary) for protocol in PROTOCOLS for vocabulary in sorted(VOCABULARIES)]
-    found = {name: figures.measure(name, tasks) for name in figures.FLOORS}
+    found = {name: figures.measure(name, tasks) for name in figures.BASELINES}
     lines = []
     for number, one in enumerate(tasks):
         reached = (f"{name} = [{', '.join(f'{of[number][key]:.6g}' for key in METRICS)}]" for name, of in found.items())

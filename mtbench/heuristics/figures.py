@@ -1,6 +1,6 @@
 """Scorers that learn nothing: the figures a model has to beat before its own mean anything.
 
-Each is made from the observable triples of a split and scores triples like any model. A floor that does
+Each is made from the observable triples of a split and scores triples like any model. A baseline that does
 not look at the relation ties all relations of a pair, and its ranks say so.
 """
 
@@ -16,7 +16,7 @@ from mtbench.data.graphs import keys
 from mtbench.data.splits import Split
 from mtbench.errors import UnknownNameError
 from mtbench.heuristics.counts import entity_degree, half_link_memory, inverse_visible, random, relation_frequency
-from mtbench.heuristics.formulas import Floor
+from mtbench.heuristics.formulas import Baseline
 from mtbench.heuristics.paths import common_neighbours, personalised_pagerank
 from mtbench.metrics import summary
 from mtbench.names import PARTS, IntArray, Part, ScoreFunction
@@ -39,13 +39,13 @@ class Ranked(Protocol):
     def counts(self, score: ScoreFunction, parts: Sequence[Part], /) -> Mapping[Part, Counts]: ...
 
 
-Factory: TypeAlias = Callable[[Split], Floor]
+Factory: TypeAlias = Callable[[Split], Baseline]
 """From a split, of which only the graph is used, to a scorer of triples and of rows."""
 
 Figures: TypeAlias = Mapping[str, Mapping[str, float]]
-"""Expected metrics by the name of the floor."""
+"""Expected metrics by the name of the baseline."""
 
-FLOORS: Mapping[str, Factory] = MappingProxyType(
+BASELINES: Mapping[str, Factory] = MappingProxyType(
     {
         made.__name__: made
         for made in (
@@ -59,22 +59,22 @@ FLOORS: Mapping[str, Factory] = MappingProxyType(
         )
     }
 )
-"""Every floor by name, in the order of the tables."""
+"""Every baseline by name, in the order of the tables."""
 
 
-def floor(name: str, split: Split) -> Floor:
-    """Return a floor's scorer for a split, made without its targets; an unknown name raises `UnknownNameError`."""
-    if name not in FLOORS:
-        raise UnknownNameError("floor", name, FLOORS)
-    return FLOORS[name](split.observable())
+def baseline(name: str, split: Split) -> Baseline:
+    """Return a baseline's scorer for a split, made without its targets; an unknown name raises `UnknownNameError`."""
+    if name not in BASELINES:
+        raise UnknownNameError("heuristic baseline", name, BASELINES)
+    return BASELINES[name](split.observable())
 
 
 def measure(name: str, tasks: Sequence[Ranked]) -> list[Mapping[str, float]]:
-    """Return a floor's expected metrics on tasks of one split.
+    """Return a baseline's expected metrics on tasks of one split.
 
     Each triple is scored once for all tasks, and what has the same candidates in several is counted once.
     """
-    score = floor(name, tasks[0].split)
+    score = baseline(name, tasks[0].split)
     # A full ranking asks for too many triples to list: it is scored in batches, on its own.
     listed = [task.triples for task in tasks if not task.candidates.full]
     once = _remembered(score, tasks[0].split, listed) if len(listed) > 1 else score
@@ -106,8 +106,8 @@ def _remembered(score: ScoreFunction, split: Split, triples: Sequence[IntArray])
     return lambda asked: scores[np.searchsorted(known, keys(split, asked))]
 
 
-class Floors(Mapping[str, Mapping[str, float]]):
-    """Expected metrics of every floor on one task, each computed when it is first looked at.
+class Baselines(Mapping[str, Mapping[str, float]]):
+    """Expected metrics of every baseline on one task, each computed when it is first looked at.
 
     A loop that evaluates after every epoch never looks; a printed or saved result has them all.
     """
@@ -117,17 +117,17 @@ class Floors(Mapping[str, Mapping[str, float]]):
         self._found: dict[str, Mapping[str, float]] = {}
 
     def __getitem__(self, name: str) -> Mapping[str, float]:
-        if name not in FLOORS:
+        if name not in BASELINES:
             raise KeyError(name)
         if name not in self._found:
-            self._found[name] = self._expected(floor(name, self._split))
+            self._found[name] = self._expected(baseline(name, self._split))
         return self._found[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(FLOORS)
+        return iter(BASELINES)
 
     def __len__(self) -> int:
-        return len(FLOORS)
+        return len(BASELINES)
 
     def __repr__(self) -> str:
         return repr(dict(self))

@@ -1,4 +1,4 @@
-"""A floor as one formula of head, relation and tail, asked for single triples or for whole rows of candidates."""
+"""A baseline as one formula of head, relation and tail, asked for single triples or for whole rows of candidates."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Single triples are three arrays ``(m,)``. In rows, two sides are given as ``(b, 
 
 
 @dataclass(frozen=True, eq=False)
-class Floor:
+class Baseline:
     """A scorer that learns nothing: it scores triples, and rows of all tails, heads or relations of pairs."""
 
     split: Split

@@ -12,7 +12,7 @@ import numpy as np
 
 from mtbench.data.graphs import keys
 from mtbench.data.splits import Split, unique
-from mtbench.heuristics.figures import FLOORS
+from mtbench.heuristics.figures import BASELINES
 from mtbench.names import HEAD, TAIL, ScoreFunction
 from mtbench.ranking.candidates import is_known
 
@@ -34,6 +34,6 @@ def blind_oracle(split: Split) -> ScoreFunction:
 YARDSTICKS: Mapping[str, Callable[[Split], ScoreFunction]] = {
     "oracle": oracle,
     "blind-oracle": blind_oracle,
-    "relation-frequency": FLOORS["relation_frequency"],
-    "entity-degree": FLOORS["entity_degree"],
+    "relation-frequency": BASELINES["relation_frequency"],
+    "entity-degree": BASELINES["entity_degree"],
 }

@@ -1,4 +1,4 @@
-"""Floors on the graph without relation types: how close head and tail are to each other.
+"""Baselines on the graph without relation types: how close head and tail are to each other.
 
 Both see the simple undirected graph (an edge wherever any triple links two different entities), so they
 tie all relations of a pair. Both are columns of a matrix with one row per entity, made for a block of
@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mtbench.data.splits import Split
-from mtbench.heuristics.formulas import Floor
+from mtbench.heuristics.formulas import Baseline
 from mtbench.names import FloatArray, IntArray
 from mtbench.statistics.doubled import Doubled
 from mtbench.statistics.ragged import batches
@@ -33,7 +33,7 @@ Columns: TypeAlias = Callable[[IntArray], NDArray[np.float32]]
 """From entities ``(b,)`` to their columns, ``(num_entities, b)``."""
 
 
-def common_neighbours(split: Split) -> Floor:
+def common_neighbours(split: Split) -> Baseline:
     """Return the scorer of how many entities are neighbours of both head and tail, float64 ``(m,)``.
 
     Where it does well, triangles give the target away whatever their relations are.
@@ -44,10 +44,10 @@ def common_neighbours(split: Split) -> Floor:
         found: NDArray[np.float32] = adjacency @ adjacency[:, entities].toarray()
         return found
 
-    return Floor(split, lambda heads, relations, tails: _between(heads, tails, columns)[0])
+    return Baseline(split, lambda heads, relations, tails: _between(heads, tails, columns)[0])
 
 
-def personalised_pagerank(split: Split) -> Floor:
+def personalised_pagerank(split: Split) -> Baseline:
     """Return the scorer of the weight a random walk with restart from the head has at the tail, float64 ``(m,)``.
 
     The walk goes on with probability `DAMPING` to a uniform neighbour, else back to the head, and is
@@ -78,7 +78,7 @@ def personalised_pagerank(split: Split) -> Floor:
         rounded: FloatArray = np.ldexp(np.round(mantissa * 2**KEPT_BITS), exponent - KEPT_BITS)
         return rounded
 
-    return Floor(split, formula)
+    return Baseline(split, formula)
 
 
 def _between(heads: IntArray, tails: IntArray, columns: Columns) -> tuple[FloatArray, bool]:

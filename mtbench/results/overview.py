@@ -24,7 +24,7 @@ class Row:
 
     ``seeds`` are the finished ones, ``unfinished`` those that ran out of memory or failed: an average
     over some of the seeds says so. ``details`` tells the row from others of the same model on the same
-    task, such as a hyper-parameter. ``directions`` are the means of each direction where there are two. A floor or
+    task, such as a hyper-parameter. ``directions`` are the means of each direction where there are two. A baseline or
     chance has neither seeds nor ``sd``.
     """
 
@@ -61,7 +61,7 @@ def varying(own: Mapping[str, Value], others: Iterable[Mapping[str, Value]]) -> 
 
 
 def overview(results: Iterable[Result]) -> list[Row]:
-    """Return a row per model and task, and after the rows of a task its floors and chance.
+    """Return a row per model and task, and after the rows of a task its baselines and chance.
 
     Runs are averaged when only the seed of the model differs: other hyper-parameters, another version of
     the dataset or evaluator and other candidates give a row of their own, as do two runs of one seed,
@@ -83,8 +83,8 @@ def overview(results: Iterable[Result]) -> list[Row]:
     for of_task in tasks.values():
         rows += [_row(group, [other[0] for other in groups]) for group in of_task]
         first = of_task[0][0]
-        floors = {name.replace("_", " "): values for name, values in first.floors.items()} | {"chance": first.chance}
-        rows += [Row(name, *_place(first)[1:], mean=values) for name, values in floors.items() if values]
+        others = {name.replace("_", " "): values for name, values in first.baselines.items()} | {"chance": first.chance}
+        rows += [Row(name, *_place(first)[1:], mean=values) for name, values in others.items() if values]
     return rows
 
 
@@ -94,7 +94,7 @@ def by_task(results: Sequence[Result]) -> str:
     rows = []
     for result in results:
         best = result.best_baseline
-        shown = f"{best.replace('_', ' ')} {tables.number('mrr', result.floors[best]['mrr'])}" if best else ""
+        shown = f"{best.replace('_', ' ')} {tables.number('mrr', result.baselines[best]['mrr'])}" if best else ""
         metrics = [tables.number(name, result.metrics[name]) if name in result.metrics else "" for name in names]
         ties = tables.bounds(result.optimistic, result.pessimistic) if result.optimistic else result.run.status
         rows.append([f"{result.protocol}, {result.vocabulary}", *metrics, shown, ties])

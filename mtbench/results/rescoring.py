@@ -42,7 +42,7 @@ def rescore(directory: Path | str) -> Rescored:
     """Recompute the figures of a run from ``ranks.parquet`` and put a new ``result.json`` in place of the old.
 
     Metrics, both tie bounds, chance and the tie rate are written with the version of this evaluator, and
-    what stood there before is kept under the key ``rescored``. Floors and warnings stay as they were,
+    what stood there before is kept under the key ``rescored``. Baselines and warnings stay as they were,
     because they need the scores or the split. A run whose figures follow from its ranks already is not
     touched, and one that failed has nothing to rescore. Raises `ResultError` for a run that is damaged
     otherwise, or newer than this package, and `MtbenchError` for a place that cannot be written; the old

@@ -1,4 +1,4 @@
-"""A finished evaluation: its metrics with both tie bounds and the floors, saved, loaded and verified."""
+"""A finished evaluation: its metrics with both tie bounds and the baselines, saved, loaded and verified."""
 
 from __future__ import annotations
 
@@ -50,11 +50,11 @@ class MtbenchWarning(UserWarning):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Result(Evaluated):
-    """The metrics of one scorer on one task, with both tie bounds and the floors beside them.
+    """The metrics of one scorer on one task, with both tie bounds and the baselines beside them.
 
     ``metrics`` are expectations over the order of ties, ``optimistic`` and ``pessimistic`` what the
     best and the worst order give; ``tie_rate`` is the share of ranks with a tie. ``chance`` and
-    ``floors`` are expectations for scorers that learn nothing, on the same candidates. ``warnings``
+    ``baselines`` are expectations for scorers that learn nothing, on the same candidates. ``warnings``
     holds a sentence for everything a reader should know before trusting the figures. ``asked`` names by
     direction what the scorer was asked, ``asked_again`` says how its scores compared in other batches. A run that ran
     out of memory or failed has empty metrics and ranks, and a ``tie_rate`` that is not a number.
@@ -65,7 +65,7 @@ class Result(Evaluated):
     pessimistic: Metrics
     tie_rate: float
     chance: Metrics
-    floors: Mapping[str, Metrics]
+    baselines: Mapping[str, Metrics]
     warnings: tuple[str, ...] = ()
     asked: Mapping[str, str] = field(default_factory=dict)
     asked_again: str = ""
@@ -105,7 +105,7 @@ class Result(Evaluated):
             *((f"{way}s, {QUESTIONS[way]}", values) for way, values in self.by_direction().items()),
             ("ties optimistic", self.optimistic),
             ("ties pessimistic", self.pessimistic),
-            *((name.replace("_", " "), values) for name, values in self.floors.items()),
+            *((name.replace("_", " "), values) for name, values in self.baselines.items()),
             ("chance", self.chance),
         ]
         return tables.render(found, format)
@@ -113,7 +113,7 @@ class Result(Evaluated):
     def _short(self, format: str) -> str:  # noqa: A002
         found = [(self.run.model, self.metrics)]
         if best := self.best_baseline:
-            found.append((f"best heuristic baseline: {best.replace('_', ' ')}", self.floors[best]))
+            found.append((f"best heuristic baseline: {best.replace('_', ' ')}", self.baselines[best]))
         names = [name for name in METRICS if any(name in values for _, values in found)]
         cells = [
             [label, *(tables.number(name, values[name]) if name in values else "" for name in names)]
@@ -127,7 +127,7 @@ class Result(Evaluated):
     @property
     def best_baseline(self) -> str:
         """The heuristic baseline of the highest MRR, empty where there is none."""
-        return max(self.floors, key=lambda name: self.floors[name]["mrr"], default="")
+        return max(self.baselines, key=lambda name: self.baselines[name]["mrr"], default="")
 
     def per_target(self) -> dict[str, FloatArray]:
         """Return every metric of every target ``(m,)`` over its lists and ties, in the order of ``ranks``."""
@@ -163,7 +163,7 @@ class Result(Evaluated):
         if run.status == "ok" and not len(self.ranks):
             raise UsageError(f"{directory}: a run without ranks cannot have the status ok, only oom or failed")
         run = replace(run, environment=run.environment or runs.environment())
-        payload = {"schema": runs.SCHEMA} | {name: getattr(self, name) for name in _OWN_KEYS}
+        payload = {"schema": runs.SCHEMA} | {key: getattr(self, name) for name, key in _OWN_KEYS.items()}
         payload |= {"tie_rate": None if math.isnan(self.tie_rate) else self.tie_rate}
         payload |= {"candidates_version": CANDIDATES_VERSION, "targets": len(self.ranks)}
         payload |= {name: getattr(run, name) for name in _RUN_KEYS}
@@ -171,9 +171,10 @@ class Result(Evaluated):
         return directory
 
 
-_OWN_KEYS = tuple(declared.name for declared in fields(Result) if declared.name not in ("ranks", "run"))
+_OWN_KEYS = {declared.name: declared.name for declared in fields(Result) if declared.name not in ("ranks", "run")}
+_OWN_KEYS["baselines"] = "floors"  # as the file has always called them
 _RUN_KEYS = tuple(declared.name for declared in fields(RunInfo))
-KEYS = ("schema", *_OWN_KEYS, "candidates_version", "targets", *_RUN_KEYS, "ranks_sha256")
+KEYS = ("schema", *_OWN_KEYS.values(), "candidates_version", "targets", *_RUN_KEYS, "ranks_sha256")
 
 
 def load(directory: Path | str) -> Result:
@@ -203,7 +204,8 @@ def load(directory: Path | str) -> Result:
 
 def of_saved(found: Saved, ranks: Ranks) -> Result:
     """Return the result of the two files of a run that are read already."""
-    own, run = ({name: getattr(found, name) for name in names} for names in (_OWN_KEYS, _RUN_KEYS))
+    own = {name: getattr(found, key) for name, key in _OWN_KEYS.items()}
+    run = {name: getattr(found, name) for name in _RUN_KEYS}
     own |= {"tie_rate": math.nan if found.tie_rate is None else found.tie_rate}
     return Result(**own, ranks=ranks, run=RunInfo(**run))
 
@@ -238,7 +240,7 @@ def verify(directory: Path | str) -> Verification:
     Checked are the keys and their values, the hash of ``ranks.parquet``, that counts are possible and
     as many as the protocol gives, the targets of a released dataset, and every metric with its bounds,
     chance and tie rate. How many candidates a target has under a full protocol follows from the split:
-    for a released dataset they must be those the candidates hash is of. Floors and the scores themselves
+    for a released dataset they must be those the candidates hash is of. Baselines and the scores themselves
     cannot be recomputed from counts. Nothing is raised for a broken run: a directory of runs is verified
     to the end.
     """

@@ -14,7 +14,7 @@ from ranking_toys import hashed, random_split
 
 import mtbench
 from mtbench.evaluation.tasks import evaluate, task
-from mtbench.heuristics.figures import FLOORS
+from mtbench.heuristics.figures import BASELINES
 from mtbench.results import result as results
 from mtbench.results.labelling import STRATA
 from mtbench.results.result import verify
@@ -59,7 +59,7 @@ def test_several_runs_stand_side_by_side(run, runs):
     rows = out.splitlines()[2:]
     names = [" ".join(row.partition("|")[2].partition("|")[0].split()) for row in rows]
     assert names[0] == r"a\_b"
-    assert names[2:] == [*(name.replace("_", " ") for name in FLOORS), "chance"]
+    assert names[2:] == [*(name.replace("_", " ") for name in BASELINES), "chance"]
     assert "0, 1" in rows[0]
     code, out, _ = run("show", "runs/a0", "runs/a1", "runs/c", "--json")
     first, *_ = json.loads(out)

@@ -11,7 +11,7 @@ import released
 from mtbench.conventions.reading import compare_conventions
 from mtbench.heuristics.oracles import YARDSTICKS
 
-PAGE = (Path(__file__).resolve().parents[2] / "docs" / "ties-and-conventions.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).resolve().parents[2] / "docs" / "ties-and-settings.md").read_text(encoding="utf-8")
 CELLS = re.findall(
     r"^\| (\w+), `([\w-]+)` \| MR \| (.*) \|\n\|  \| MRR \| (.*) \|\n\|  \| Hits@10 \| (.*) \|$", PAGE, re.M
 )
@@ -20,7 +20,7 @@ CELLS = re.findall(
 def test_the_example_runs(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("MTBENCH_CACHE", str(tmp_path / "cache"))
     (example,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
-    exec(compile(example, "ties-and-conventions.md", "exec"), {"__name__": "example"})
+    exec(compile(example, "ties-and-settings.md", "exec"), {"__name__": "example"})
     assert capsys.readouterr().out.splitlines()[-1].startswith("0.403")
 
 

@@ -18,7 +18,7 @@ from mtbench.data import catalog, downloads
 from mtbench.data.building import RELEASE, check
 from mtbench.errors import DatasetError, UnknownNameError
 from mtbench.evaluation.tasks import Task
-from mtbench.heuristics.figures import FLOORS, measure
+from mtbench.heuristics.figures import BASELINES, measure
 from mtbench.names import METRICS
 from mtbench.ranking import candidates
 
@@ -219,7 +219,7 @@ def stored(tmp_path_factory, mirror):
 
 @pytest.mark.usefixtures("stored")
 @pytest.mark.parametrize("name", RELEASES)
-def test_a_release_loads_as_declared_and_its_floors_are_published(name):
+def test_a_release_loads_as_declared_and_its_baselines_are_published(name):
     record = catalog.record(name)
     made = mtbench.load(name)
     assert all(row.same for row in check(made))
@@ -236,10 +236,10 @@ def test_a_release_loads_as_declared_and_its_floors_are_published(name):
             assert f"{split.name}/{protocol}/present/0" in record.candidates
             drawn[split.name, protocol] = candidates.draw(split, protocol)
     for protocol, vocabulary in itertools.product(candidates.PROTOCOLS, candidates.VOCABULARIES):
-        assert set(record.floors[f"test/{protocol}/{vocabulary}/0"]) == set(FLOORS)
+        assert set(record.baselines[f"test/{protocol}/{vocabulary}/0"]) == set(BASELINES)
     tasks = [Task(made.test, drawn["test", protocol]) for protocol in candidates.STANDARD]
     for asked, found in zip(tasks, measure("half_link_memory", tasks), strict=True):
-        published = record.floors[asked.name.removeprefix(f"{name}/")]["half_link_memory"]
+        published = record.baselines[asked.name.removeprefix(f"{name}/")]["half_link_memory"]
         assert published == pytest.approx([found[metric] for metric in METRICS], rel=1e-5)
 
 

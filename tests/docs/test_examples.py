@@ -33,7 +33,9 @@ NOT_RUN = {
     "mtbench leaderboard render --out site": "reads the entries of the repository",
     "mtbench contamination --against mine.tsv --fingerprints mine.parquet": "the graph is the reader's",
     "mtbench contamination wikitopics-mt1/health --against mine.parquet": "the graph is the reader's",
-    "mtbench floors --all --protocol all --protocol dual-tail --protocol dual-head --vocabulary all --json": "minutes",
+    "mtbench baselines --all --protocol all --protocol dual-tail --protocol dual-head --vocabulary all --json": (
+        "takes minutes"
+    ),
     "mtbench run isdea --dataset metafam --paper": "trains for minutes, and needs PyTorch",
     "mtbench run tally --dataset metafam": "needs PyTorch",
     "mtbench run tally-adapted --dataset metafam": "needs PyTorch",

@@ -55,7 +55,7 @@ def counted(ranks):
 
 
 def figures(result):
-    return result.metrics, result.optimistic, result.pessimistic, result.tie_rate, result.chance, result.floors
+    return result.metrics, result.optimistic, result.pessimistic, result.tie_rate, result.chance, result.baselines
 
 
 @pytest.mark.parametrize("vocabulary", VOCABULARIES)
@@ -141,7 +141,7 @@ def test_renaming_entities_and_relations_changes_nothing(split, seed):
     )
     ours = Task(split, drawn).run(hashed)
     theirs = Task(other, mapped).run(lambda triples: hashed(original(triples)))
-    # Floors are compared triple by triple where they are tested: one of them hashes the ids.
+    # Baselines are compared triple by triple where they are tested: one of them hashes the ids.
     assert figures(ours)[:-1] == figures(theirs)[:-1]
     assert counted(ours.ranks) == counted(theirs.ranks)
 

@@ -26,19 +26,19 @@ def test_the_tables_are_those_of_the_catalogue(name, tmp_path):
     (written,) = writer("record")(data, tmp_path / "record")
     assert written.name == "record.toml"
     found = tomllib.loads(written.read_text(encoding="utf-8"))
-    assert found == {table: published[table] for table in ("graphs", "parts", "candidates", "floors")}
-    assert all(list(found[table]) == list(published[table]) for table in ("candidates", "floors"))
+    assert found == {table: published[table] for table in ("graphs", "parts", "candidates", "baselines")}
+    assert all(list(found[table]) == list(published[table]) for table in ("candidates", "baselines"))
 
 
 def test_a_record_with_empty_tables_is_enough_to_measure_them(monkeypatch):
-    empty = replace(catalog.record("metafam"), id="fresh", graphs={}, parts={}, candidates={}, floors={})
+    empty = replace(catalog.record("metafam"), id="fresh", graphs={}, parts={}, candidates={}, baselines={})
     known = catalog.record
     monkeypatch.setattr(catalog, "record", lambda name: empty if name == "fresh" else known(name))
     made = mtbench.data.building.derive("fresh", seed=5, train_trees=4, test_trees=2)
     found = catalog.parse(HEAD + record.tables(made), "fresh.toml")
     assert found.parts["train/graph"].triples == len(made.train.graph)
     assert len(found.candidates) == 104
-    assert len(found.floors) == 24
+    assert len(found.baselines) == 24
 
 
 HEAD = """

@@ -63,7 +63,7 @@ def _in_both_directions(folder):
         **summary.figures(ranks, protocol, one.vocabulary),
         tie_rate=closed.tie_rate(ranks.equal),
         candidates_sha256=record.candidates[key],
-        floors={name: dict(zip(METRICS, values, strict=True)) for name, values in record.floors[key].items()},
+        baselines={name: dict(zip(METRICS, values, strict=True)) for name, values in record.baselines[key].items()},
         asked=dict.fromkeys(PROTOCOLS[protocol].directions, "score(triples)"),
         asked_again="the same",
         evaluator_version=EVALUATOR_VERSION,

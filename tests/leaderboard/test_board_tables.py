@@ -63,13 +63,13 @@ def test_an_entry_that_is_not_ranked_says_so_and_is_never_the_best(board):
     assert rows(text, "Out of memory") == [["Out of memory", "OOM", "-"]]
 
 
-def test_floors_and_chance_are_those_of_finished_runs(board):
+def test_baselines_and_chance_are_those_of_finished_runs(board):
     (part,) = (one for one in board.datasets if one.name == "metafam")
     result = line_of(board, "isdea").entry.runs["metafam"][0].headline
     found = part.yardsticks["dual", "present"]
-    assert list(found) == [*result.floors, "chance"]
+    assert list(found) == [*result.baselines, "chance"]
     assert found["chance"] == result.chance
-    assert found["half_link_memory"] == pytest.approx(result.floors["half_link_memory"])
+    assert found["half_link_memory"] == pytest.approx(result.baselines["half_link_memory"])
 
 
 def test_without_the_dataset_entries_are_ranked_by_their_means(tmp_path):

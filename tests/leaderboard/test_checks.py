@@ -214,16 +214,17 @@ def test_lists_of_different_lengths_do_not_tell_models_of_a_kind_apart():
     assert told(none, lengths % 8, none + 50) is not None
 
 
-def test_lowered_floors_are_not_those_that_are_published(entry, run):
+def test_lowered_baselines_are_not_those_that_are_published(entry, run):
     payload = read(run / "result.json")
-    floors = {name: values | {"mrr": 0.01} for name, values in payload["floors"].items()}
-    edit(run / "result.json", floors=floors)
+    baselines = {name: values | {"mrr": 0.01} for name, values in payload["floors"].items()}
+    edit(run / "result.json", floors=baselines)
     found = problems(entry)
-    assert set(found) == {"floors"}
+    assert set(found) == {"baselines"}
     published = payload["floors"]["random"]["mrr"]
-    assert f"floor 'random' of test/dual/present/0: mrr is 0.01, published is {published}" in found["floors"].message
+    told = found["baselines"].message
+    assert f"heuristic baseline 'random' of test/dual/present/0: mrr is 0.01, published is {published}" in told
     edit(run / "result.json", floors=dict(list(payload["floors"].items())[:3]))
-    assert "floors must be exactly random, " in problems(entry)["floors"].message
+    assert "baselines must be exactly random, " in problems(entry)["baselines"].message
 
 
 @pytest.mark.parametrize("place", ["metafam/seed0/result.json", "metafam/seed0/entity-slots", "metafam", "card.toml"])

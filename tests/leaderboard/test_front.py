@@ -63,7 +63,7 @@ def test_the_best_heuristic_baseline_stays_above_all_others(board):
     assert (row.label, row.kind) == ("Best heuristic baseline", "baseline")
     assert len(others.rows) == 6
     cell = cells(front.standings(board), row.label)["MT1"]
-    assert (cell.text, cell.tip.typed) == ("0.500", f"mtbench floors {MT1[0]}")
+    assert (cell.text, cell.tip.typed) == ("0.500", f"mtbench baselines {MT1[0]}")
     assert cell.tip.said == "; ".join(f"{name}: half link memory, 0.500" for name in MT1)
 
 

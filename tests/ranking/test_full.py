@@ -414,4 +414,4 @@ def test_too_many_candidates_are_not_listed_but_ranked(protocol, monkeypatch):
         chosen.evaluate(np.zeros(10))
     with pytest.warns(UserWarning, match="tie"):
         assert len(chosen.run(hashed).ranks) == 40
-    assert chosen.floors["relation_frequency"]["mrr"] > 0
+    assert chosen.baselines["relation_frequency"]["mrr"] > 0

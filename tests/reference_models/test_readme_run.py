@@ -25,4 +25,4 @@ def test_the_first_command_of_the_readme_leaves_a_run_that_verifies(tmp_path, mo
     (found,) = (tmp_path / "runs").iterdir()
     assert f"mtbench verify {found.relative_to(tmp_path)}" in printed.out
     assert verify(found).ok
-    assert load(found).metrics["mrr"] > load(found).floors["inverse_visible"]["mrr"]
+    assert load(found).metrics["mrr"] > load(found).baselines["inverse_visible"]["mrr"]

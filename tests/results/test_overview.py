@@ -11,7 +11,7 @@ import pytest
 from ranking_toys import hashed, random_split
 
 from mtbench.evaluation.tasks import evaluate, task
-from mtbench.heuristics.figures import FLOORS
+from mtbench.heuristics.figures import BASELINES
 from mtbench.results.overview import overview, table
 from mtbench.results.runs import RunInfo
 
@@ -26,15 +26,15 @@ def run(model="m_1", seed=0, protocol="dual", candidates=0, **info):
 
 def test_seeds_are_averaged_with_their_deviation():
     runs = [run(seed=seed) for seed in (2, 0, 1)]
-    row, *floors, chance = overview(runs)
+    row, *baselines, chance = overview(runs)
     values = [result.metrics["mrr"] for result in runs]
     assert (row.label, row.seeds, row.unfinished) == ("m_1", (0, 1, 2), ())
     assert row.mean["mrr"] == pytest.approx(statistics.fmean(values))
     assert row.sd["mrr"] == pytest.approx(statistics.stdev(values))
     assert row.optimistic["mrr"] == pytest.approx(statistics.fmean(result.optimistic["mrr"] for result in runs))
     assert row.pessimistic["mrr"] == pytest.approx(statistics.fmean(result.pessimistic["mrr"] for result in runs))
-    assert [floor.model for floor in floors] == [name.replace("_", " ") for name in FLOORS]
-    assert floors[1].mean == runs[0].floors["relation_frequency"]
+    assert [baseline.model for baseline in baselines] == [name.replace("_", " ") for name in BASELINES]
+    assert baselines[1].mean == runs[0].baselines["relation_frequency"]
     assert (chance.model, chance.mean, chance.sd) == ("chance", runs[0].chance, {})
     assert f"{row.mean['mrr']:.4f} ({row.sd['mrr']:.4f})" in table([row])
 
@@ -63,7 +63,7 @@ def test_whatever_else_differs_is_a_row_of_its_own_and_named(other, label):
 
 def test_other_candidates_are_another_task():
     rows = overview([run(), run(seed=1, candidates=1), run(protocol="entity")])
-    one = ["m_1", *(name.replace("_", " ") for name in FLOORS), "chance"]
+    one = ["m_1", *(name.replace("_", " ") for name in BASELINES), "chance"]
     assert [row.model for row in rows] == one * 3
     assert "candidate seed=1" in rows[len(one)].label
     assert rows[2 * len(one)].label == "m_1"

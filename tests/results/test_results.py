@@ -208,7 +208,7 @@ def test_a_run_without_ranks_keeps_its_status(tmp_path, status):
     after = load(directory)
     assert (after.run.status, after.metrics, len(after.ranks)) == (status, {}, 0)
     assert np.isnan(after.tie_rate)
-    assert after.floors == chosen.floors
+    assert after.baselines == chosen.baselines
     edit(directory, status="ok")
     assert problems(directory) == ["ranks.parquet"]
 

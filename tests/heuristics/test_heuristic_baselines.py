@@ -17,15 +17,15 @@ from mtbench.data.splits import Split
 from mtbench.errors import UnknownNameError
 from mtbench.evaluation.tasks import evaluate, task
 from mtbench.files import tables
-from mtbench.heuristics import figures as floors
-from mtbench.heuristics.figures import FLOORS, Floors, floor, measure
+from mtbench.heuristics import figures
+from mtbench.heuristics.figures import BASELINES, Baselines, baseline, measure
 from mtbench.heuristics.formulas import Together
 from mtbench.heuristics.paths import DAMPING, STEPS
 from mtbench.metrics.closed import chance
 from mtbench.names import METRICS
 from mtbench.ranking.candidates import PROTOCOLS, SAMPLED, VOCABULARIES
 
-NAMES = tuple(FLOORS)
+NAMES = tuple(BASELINES)
 RELATION_BLIND = ("entity_degree", "common_neighbours", "personalised_pagerank", "inverse_visible")
 
 
@@ -61,7 +61,7 @@ def walk(split, head):
 
 
 def plain(name, split):
-    """Return a floor's scores of every triple, counted one triple at a time."""
+    """Return a baseline's scores of every triple, counted one triple at a time."""
     graph = split.graph.tolist()
     links = neighbours(split)
     walks = [walk(split, head) for head in range(split.num_entities)] if name == "personalised_pagerank" else []
@@ -87,7 +87,7 @@ def plain(name, split):
 @settings(max_examples=15)
 @given(split=splits())
 def test_scores_are_those_of_a_plain_loop(name, split):
-    scores = floor(name, split)(every_triple(split))
+    scores = baseline(name, split)(every_triple(split))
     assert scores.shape == (len(every_triple(split)),)
     tolerance = 2.0**-11 if name == "personalised_pagerank" else 0
     np.testing.assert_allclose(scores, plain(name, split), rtol=tolerance)
@@ -98,15 +98,15 @@ def test_scores_are_those_of_a_plain_loop(name, split):
 @given(split=splits(), seed=st.integers(0, 99))
 def test_scores_do_not_depend_on_batches_order_or_targets(name, split, seed):
     triples = every_triple(split)
-    scores = floor(name, split)(triples)
+    scores = baseline(name, split)(triples)
     order = np.random.default_rng(seed).permutation(len(triples))
     tolerance = 2.0**-10 if name == "personalised_pagerank" else 0
-    assert not len(floor(name, split)(triples[:0]))
-    shuffled = floor(name, replace(split, targets=split.targets[:0]))(triples[order])
+    assert not len(baseline(name, split)(triples[:0]))
+    shuffled = baseline(name, replace(split, targets=split.targets[:0]))(triples[order])
     np.testing.assert_allclose(shuffled, scores[order], rtol=tolerance)
     one_tail = triples[triples[:, 2] == triples[seed % len(triples), 2]]
     np.testing.assert_allclose(
-        floor(name, split)(one_tail), scores[triples[:, 2] == one_tail[0, 2]], rtol=tolerance, atol=0
+        baseline(name, split)(one_tail), scores[triples[:, 2] == one_tail[0, 2]], rtol=tolerance, atol=0
     )
 
 
@@ -124,16 +124,16 @@ def test_renamed_entities_and_relations_keep_their_scores(name, split, seed):
     other = replace(split, graph=renamed(split.graph), targets=renamed(split.targets))
     triples = every_triple(split)
     tolerance = 2.0**-10 if name == "personalised_pagerank" else 0
-    np.testing.assert_allclose(floor(name, other)(renamed(triples)), floor(name, split)(triples), rtol=tolerance)
+    np.testing.assert_allclose(baseline(name, other)(renamed(triples)), baseline(name, split)(triples), rtol=tolerance)
 
 
 @pytest.mark.parametrize("name", NAMES)
 @settings(max_examples=15)
 @given(split=splits(), number=st.integers(1, 40), seed=st.integers(0, 99))
 def test_rows_hold_the_scores_of_their_triples(name, split, number, seed):
-    scorer, rng = floor(name, split), np.random.default_rng(seed)
+    scorer, rng = baseline(name, split), np.random.default_rng(seed)
     sizes = split.num_entities, split.relation_slots, split.num_entities
-    whole = floor(name, split)(every_triple(split)).reshape(sizes)
+    whole = baseline(name, split)(every_triple(split)).reshape(sizes)
     head, relation, tail = (rng.integers(size, size=number) for size in sizes)
     tolerance = 2.0**-10 if name == "personalised_pagerank" else 0
     for rows, expected in (
@@ -163,8 +163,8 @@ def test_pairs_are_counted_in_any_layout_also_where_a_side_has_one_id():
 def test_random_is_the_same_everywhere_and_knows_nothing():
     split = random_split(3)
     triples = every_triple(split)[::7]
-    scores = floor("random", split)(triples)
-    assert floor("random", small())(np.array([[0, 0, 0], [0, 0, 1], [1, 0, 0]])).tolist() == [
+    scores = baseline("random", split)(triples)
+    assert baseline("random", small())(np.array([[0, 0, 0], [0, 0, 1], [1, 0, 0]])).tolist() == [
         0.13870941014555427,
         0.18436667429957676,
         0.6935121390102292,
@@ -187,38 +187,40 @@ def test_equal_places_tie_although_sums_are_rounded():
     names = np.array([f"e{number:03d}" for number in range(ids.max() + 1)])
     split = Split("gadgets", "test", graph, graph[:0], names, np.array(["r"]), 1)
     asked = np.array([(0, 0, end) for end in ids[:, 3]])
-    assert len(np.unique(floor("personalised_pagerank", split)(asked))) == 1
+    assert len(np.unique(baseline("personalised_pagerank", split)(asked))) == 1
 
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("vocabulary", VOCABULARIES)
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_a_floor_is_evaluated_like_any_other_scorer(protocol, vocabulary, name):
+def test_a_baseline_is_evaluated_like_any_other_scorer(protocol, vocabulary, name):
     chosen = task(random_split(1), protocol, vocabulary)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        result = chosen.run(floor(name, chosen.split))
-    assert result.floors[name] == chosen.floors[name] == result.metrics
+        result = chosen.run(baseline(name, chosen.split))
+    assert result.baselines[name] == chosen.baselines[name] == result.metrics
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_tasks_of_one_split_are_measured_together(name):
     tasks = [task(random_split(4), protocol) for protocol in PROTOCOLS]
-    assert measure(name, tasks) == [chosen.floors[name] for chosen in tasks]
+    assert measure(name, tasks) == [chosen.baselines[name] for chosen in tasks]
 
 
 def test_what_several_tasks_ask_for_is_scored_once(monkeypatch):
     asked = []
-    monkeypatch.setattr(floors, "floor", lambda name, split: lambda triples: asked.append(triples) or hashed(triples))
+    monkeypatch.setattr(
+        figures, "baseline", lambda name, split: lambda triples: asked.append(triples) or hashed(triples)
+    )
     measure("any", [task(random_split(4), protocol) for protocol in SAMPLED])
     triples = np.concatenate(asked)
     assert len(np.unique(triples, axis=0)) == len(triples)
 
 
 @pytest.mark.parametrize("name", RELATION_BLIND)
-def test_floors_that_know_no_relation_are_chance_on_relations(name):
+def test_baselines_that_know_no_relation_are_chance_on_relations(name):
     chosen = task(random_split(2), "relation")
-    assert chosen.floors[name] == chance(chosen.candidates.lengths.ravel())
+    assert chosen.baselines[name] == chance(chosen.candidates.lengths.ravel())
 
 
 def test_relation_frequency_is_chance_on_ends_and_informed_on_relations():
@@ -227,46 +229,48 @@ def test_relation_frequency_is_chance_on_ends_and_informed_on_relations():
     graph = np.concatenate((split.graph[common], split.graph[~common][:20]))
     split = replace(split, graph=graph, targets=split.targets[split.targets[:, 1] == 0])
     ends, relations = (task(split, protocol) for protocol in ("entity", "relation"))
-    assert ends.floors["relation_frequency"] == chance(ends.candidates.lengths.ravel())
-    assert relations.floors["relation_frequency"]["mrr"] == 1.0
+    assert ends.baselines["relation_frequency"] == chance(ends.candidates.lengths.ravel())
+    assert relations.baselines["relation_frequency"]["mrr"] == 1.0
 
 
-def test_floors_never_see_the_targets(monkeypatch):
+def test_baselines_never_see_the_targets(monkeypatch):
     seen = []
-    monkeypatch.setattr(floors, "FLOORS", {"spy": lambda split: seen.append(len(split.targets)) or hashed})
-    assert floor("spy", small()) is hashed
+    monkeypatch.setattr(figures, "BASELINES", {"spy": lambda split: seen.append(len(split.targets)) or hashed})
+    assert baseline("spy", small()) is hashed
     assert seen == [0]
 
 
 @pytest.mark.filterwarnings("ignore::mtbench.results.result.MtbenchWarning")
-def test_floors_are_computed_when_looked_at_and_once(monkeypatch):
+def test_baselines_are_computed_when_looked_at_and_once(monkeypatch):
     asked = []
-    monkeypatch.setattr(floors, "floor", lambda name, split: asked.append(name) or floor(name, split))
+    monkeypatch.setattr(figures, "baseline", lambda name, split: asked.append(name) or baseline(name, split))
     result = evaluate(hashed, small())
     assert asked == []
-    assert result.floors["half_link_memory"] == result.floors["half_link_memory"]
+    assert result.baselines["half_link_memory"] == result.baselines["half_link_memory"]
     assert asked == ["half_link_memory"]
-    assert list(result.floors) == list(NAMES)
-    assert repr(result.floors) == repr(dict(result.floors))
+    assert list(result.baselines) == list(NAMES)
+    assert repr(result.baselines) == repr(dict(result.baselines))
     assert sorted(asked) == sorted(NAMES)
     with pytest.raises(KeyError, match="half_link"):
-        result.floors["half_link"]
+        result.baselines["half_link"]
 
 
 @pytest.mark.filterwarnings("ignore::mtbench.results.result.MtbenchWarning")
-def test_floors_are_printed_and_travel_as_plain_figures():
+def test_baselines_are_printed_and_travel_as_plain_figures():
     result = evaluate(hashed, small())
     for name in NAMES:
         assert f"\n{name.replace('_', ' ')} " in result.table()
-    assert isinstance(result.floors, Floors)
-    sent = pickle.loads(pickle.dumps(result.floors))
+    assert isinstance(result.baselines, Baselines)
+    sent = pickle.loads(pickle.dumps(result.baselines))
     assert type(sent) is dict
-    assert sent == result.floors
+    assert sent == result.baselines
 
 
-def test_unknown_floors():
-    with pytest.raises(UnknownNameError, match="unknown floor 'pagerank': did you mean personalised_pagerank"):
-        floor("pagerank", small())
+def test_unknown_baselines():
+    with pytest.raises(
+        UnknownNameError, match="unknown heuristic baseline 'pagerank': did you mean personalised_pagerank"
+    ):
+        baseline("pagerank", small())
 
 
 FIGURES = {
@@ -306,10 +310,10 @@ def test_figures_of_the_lists_of_tails_stay(name, mirror):
     assert [round(one["mrr"], 4) for one in found] == TAILS[name]
 
 
-DOCS = (Path(__file__).parents[2] / "docs" / "floors.md").read_text(encoding="utf-8")
+DOCS = (Path(__file__).parents[2] / "docs" / "baselines.md").read_text(encoding="utf-8")
 
 
-def test_the_page_names_every_floor_and_has_the_figures_of_the_release():
+def test_the_page_names_every_baseline_and_has_the_figures_of_the_release():
     assert re.findall(r"^\| `(\w+)` \| [a-z(1].*\|$", DOCS, re.MULTILINE) == list(NAMES)
     lines = [line.split("|")[2:9] for line in DOCS.splitlines() if line.startswith("| `fbnell` |")][:3]
     rows = [[float(cell) for cell in line] for line in lines]
@@ -321,7 +325,7 @@ def test_the_page_names_every_floor_and_has_the_figures_of_the_release():
 def test_the_example_of_the_page_runs(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("MTBENCH_CACHE", str(tmp_path))
     (example,) = re.findall(r"```python\n(.*?)```", DOCS, re.DOTALL)
-    exec(compile(example, "floors.md", "exec"), {})
+    exec(compile(example, "baselines.md", "exec"), {})
     assert [round(float(line), 3) for line in capsys.readouterr().out.split()] == [0.143, 0.105]
 
 

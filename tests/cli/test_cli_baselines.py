@@ -1,4 +1,4 @@
-"""``mtbench floors``: tables, JSON, and refusals before any work."""
+"""``mtbench baselines``: tables, JSON, and refusals before any work."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import pytest
 
 import mtbench
 from mtbench.files import tables
-from mtbench.heuristics.figures import FLOORS
+from mtbench.heuristics.figures import BASELINES
 from mtbench.ranking.candidates import PROTOCOLS, VOCABULARIES
 
 
-def test_floors_prints_one_table_per_task(run):
-    code, out, err = run("floors", "toy", "--protocol", "dual", "--protocol", "relation")
+def test_baselines_prints_one_table_per_task(run):
+    code, out, err = run("baselines", "toy", "--protocol", "dual", "--protocol", "relation")
     assert (code, err) == (0, "")
     titles = [line for line in out.splitlines() if line.startswith("toy ")]
     assert titles == [
@@ -21,13 +21,13 @@ def test_floors_prints_one_table_per_task(run):
         "toy test: protocol relation, present relations, candidate seed 0",
     ]
     chosen = mtbench.task("toy")
-    rows = [(name.replace("_", " "), figures) for name, figures in chosen.floors.items()]
+    rows = [(name.replace("_", " "), figures) for name, figures in chosen.baselines.items()]
     assert tables.render(rows) in out
     assert out.count("\nchance ") == 2
 
 
-def test_floors_as_json(run):
-    code, out, _ = run("floors", "toy", "--protocol", "all", "--vocabulary", "all", "--split", "valid", "--json")
+def test_baselines_as_json(run):
+    code, out, _ = run("baselines", "toy", "--protocol", "all", "--vocabulary", "all", "--split", "valid", "--json")
     found = json.loads(out)
     assert code == 0
     tasks = [mtbench.task("toy", row["protocol"], row["vocabulary"], split="valid") for row in found]
@@ -35,13 +35,13 @@ def test_floors_as_json(run):
     for row, chosen in zip(found, tasks, strict=True):
         assert row["candidates_sha256"] == chosen.candidates.sha256
         assert (row["dataset"], row["dataset_version"], row["split"]) == ("toy", "2.0.0", "valid")
-        assert {name: row["floors"][name] for name in FLOORS} == dict(chosen.floors)
-        assert list(row["floors"]) == [*FLOORS, "chance"]
+        assert {name: row["baselines"][name] for name in BASELINES} == dict(chosen.baselines)
+        assert list(row["baselines"]) == [*BASELINES, "chance"]
 
 
-def test_floors_of_a_directory_as_markdown(run, tmp_path):
+def test_baselines_of_a_directory_as_markdown(run, tmp_path):
     mtbench.build("toy", out=tmp_path / "made")
-    code, out, _ = run("floors", tmp_path / "made", "--format", "markdown", "--candidate-seed", "1")
+    code, out, _ = run("baselines", tmp_path / "made", "--format", "markdown", "--candidate-seed", "1")
     assert code == 0
     assert "toy test: protocol dual, present relations, candidate seed 1\n\n| " in out
 
@@ -58,8 +58,8 @@ def test_floors_of_a_directory_as_markdown(run, tmp_path):
         (["toy", "--format", "markdwon"], "unknown table format 'markdwon': did you mean markdown?"),
     ],
 )
-def test_floors_refuses(run, cache, arguments, message):
-    code, out, err = run("floors", *arguments)
+def test_baselines_refuses(run, cache, arguments, message):
+    code, out, err = run("baselines", *arguments)
     assert (code, out) == (2, "")
     assert message in err
     assert not cache.exists()
