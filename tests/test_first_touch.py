@@ -54,7 +54,7 @@ def test_a_result_is_printed_in_four_rows(data):
     assert repr(result) == str(result)
     table = str(result).split("\n\n")[1].splitlines()
     labels = [line.split("  ")[0] for line in table[2:6]]
-    assert labels == ["mine", "best heuristic baseline: inverse visible", "chance", "by the order of ties"]
+    assert labels == ["mine", "best heuristic baseline: inverse visible", "chance", "pessimistic to optimistic"]
     assert f"{result.pessimistic['mrr']:.4f} to {result.optimistic['mrr']:.4f}" in table[5]
     assert [line for line in table[6:] if not line.startswith("warning: ")] == []
     every = result.table("all")

@@ -19,7 +19,7 @@ from mtbench.results.runs import RENAMED, Regime
 class Figure:
     """A mean over seeds with its sample standard deviation, None for a single seed.
 
-    ``low`` and ``high`` are the means under the worst and the best order of ties, None where a reading has none.
+    ``low`` and ``high`` are the pessimistic and the optimistic means, None where a setting has none.
     """
 
     mean: float
@@ -81,7 +81,7 @@ class Overlap:
         return None if self.seen is None else self.seen / self.of
 
     def __str__(self) -> str:
-        seen = "that is, the dataset" if self.seen is None else f"which has {self.seen} of the {self.of} test targets"
+        seen = "that is, the dataset" if self.seen is None else f"which has {self.seen} of the {self.of} test triples"
         return f"{self.graph}, {seen}"
 
 
@@ -89,8 +89,9 @@ class Overlap:
 class Line:
     """One entry on one dataset.
 
-    ``figures`` are by reading and protocol: those of the paper by the convention ``own``, one that the paper's row of
-    this name can be read by. A line is ranked exactly if it has a ``place``; otherwise ``remarks`` say why not.
+    ``figures`` are by evaluation setting and protocol: those of the paper in its setting ``own``, one that the
+    paper's row of this name can be scored in. A line is ranked exactly if it has a ``place``; otherwise
+    ``remarks`` say why not.
     """
 
     entry: Entry
@@ -125,11 +126,11 @@ class Line:
         return ", ".join(sorted(set(self.unfinished.values()))).upper()
 
     def read(self, reading: Reading, protocol: str = "dual") -> Figures:
-        """Return the figures of a reading and a protocol by metric, empty where the entry was not scored so."""
+        """Return the figures of a setting and a protocol by metric, empty where the entry was not scored so."""
         return self.figures.get((reading, protocol), {})
 
     def figure(self, reading: Reading = STANDARD, protocol: str = "dual") -> Figure | None:
-        """Return the MRR of a reading and a protocol: the headline unless said otherwise."""
+        """Return the MRR of an evaluation setting and a protocol: the headline unless said otherwise."""
         return self.read(reading, protocol).get("mrr")
 
     @property
@@ -166,14 +167,14 @@ class Line:
 class DatasetBoard:
     """Everything shown of one dataset; ``lines`` are sorted: ranked ones first, by the headline, best first.
 
-    ``yardsticks`` are the heuristic baselines and chance, by task; ``baseline`` is the best of the
+    ``baselines`` are the heuristic baselines and chance, by task; ``baseline`` is the best of the
     headline with its MRR.
     """
 
     record: Record
     baseline: tuple[str, float] | None
     lines: tuple[Line, ...]
-    yardsticks: Mapping[tuple[str, str], Mapping[str, Metrics]]
+    baselines: Mapping[tuple[str, str], Mapping[str, Metrics]]
     reported: Mapping[str, Mapping[tuple[str, str], Cell]]
     remarks: tuple[str, ...] = ()
 
@@ -191,7 +192,7 @@ class DatasetBoard:
         return next((line for line in self.lines if line.entry.slug == entry.slug), None)
 
     def best(self, regime: Regime, reading: Reading = STANDARD) -> float | None:
-        """Return the best mean of the ranked lines of a regime under a reading."""
+        """Return the best mean of the ranked lines of a regime in an evaluation setting."""
         means = (line.figure(reading) for line in self.of(regime) if line.place is not None)
         return max((figure.mean for figure in means if figure is not None), default=None)
 

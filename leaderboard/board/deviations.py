@@ -1,4 +1,4 @@
-"""How far our runs are from every figure of the paper, by the convention of its row, and what explains it."""
+"""How far our runs are from every figure of the paper, in the evaluation setting of its row, and what explains it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ HALF_DIGIT = 0.0005
 class Reason:
     """Why figures differ: of which rows (all where none is named), and for runs of which hyper-parameters.
 
-    ``doubled`` is False for what holds only of runs that were not read with the slots of inverse relations.
+    ``doubled`` is False for what holds only of runs without the ids of inverse relations among the candidates.
     """
 
     key: str
@@ -59,7 +59,7 @@ REASONS = (
     Reason("d", "our run has no inverse relations, the paper's had", settings={"inverses": False}),
     Reason(
         "e",
-        "our run was read before the slots of inverse relations were candidates",
+        "our run was evaluated before the ids of inverse relations were candidates",
         models=("isdea", "mtdea-k2", "mtdea-k4", "mtdea-k6"),
         protocols=("dual", "relation"),
         settings={"inverses": True},
@@ -78,7 +78,7 @@ REASONS = (
 
 @dataclass(frozen=True)
 class Ours:
-    """Our runs of a row of the paper on a dataset: the convention they are read by, their settings and figures."""
+    """Our runs of a row of the paper on a dataset: their evaluation setting, hyper-parameters and figures."""
 
     convention: str | None
     settings: Mapping[str, Parameter]
@@ -108,7 +108,7 @@ class Deviation:
 def deviations(entries: Sequence[Entry]) -> list[Deviation]:
     """Return every printed cell in the order of the tables, beside the entry of its row.
 
-    Of several entries of one row that is the one read by the row's own convention, then the one named like it.
+    Of several entries of one row that is the one in the row's own evaluation setting, then the one named like it.
     """
     rows = {(cell.dataset, cell.model): _ours(entries, cell) for cell in reported.cells()}
     return [_judged(cell, rows[cell.dataset, cell.model]) for cell in reported.cells()]

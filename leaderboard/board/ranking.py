@@ -60,7 +60,7 @@ def _counted() -> Mapping[str, Mapping[str, int]]:
 
 DRAWS = 2000
 VOCABULARIES = {"present": readings.STANDARD, "slots": readings.SLOTS}
-"""The reading that shows what is expected over ties under a vocabulary."""
+"""The evaluation setting that shows the realistic ranks of a vocabulary."""
 
 
 def rank(
@@ -107,7 +107,7 @@ def _dataset(name: str, entries: Sequence[Entry], broken: Mapping[str, Sequence[
         record=record,
         baseline=_baseline(record),
         lines=tuple(found),
-        yardsticks={
+        baselines={
             task: {**_baselines(record, task), "chance": result.chance}
             for entry in entries
             for run in entry.runs.get(name, ())
@@ -164,7 +164,7 @@ def _line(entry: Entry, dataset: str, problems: Sequence[str]) -> Line:
 
 
 def _figures(runs: Sequence[Run]) -> dict[tuple[Reading, str], Figures]:
-    """Return the means over the seeds of finished runs, by reading and protocol."""
+    """Return the means over the seeds of finished runs, by evaluation setting and protocol."""
     seeds: dict[tuple[str, str], list[Result]] = defaultdict(list)
     for run in runs:
         for task, result in run.results.items():
@@ -185,9 +185,9 @@ def _figures(runs: Sequence[Run]) -> dict[tuple[Reading, str], Figures]:
 
 
 def by_convention(runs: Sequence[Run], model: str) -> tuple[str | None, dict[tuple[Reading, str], Figures]]:
-    """Return what the same scores give by the convention of the paper's row, with its name.
+    """Return what the same scores give in the evaluation setting of the paper's row, with its name.
 
-    It is the row's own if all runs have it in ``conventions.json``, else the next it can be read by.
+    It is the row's own if all runs have it in ``conventions.json``, else the next it can be scored in.
     """
     names = [one.name for one in conventions_of(model)]
     for name in names:

@@ -1,4 +1,4 @@
-"""How a figure can be read: as the standard has it, from all slots, at the worst order of ties, or as the paper did."""
+"""The evaluation settings of the pages: standard, all relation ids, pessimistic ties, and the paper's own."""
 
 from __future__ import annotations
 
@@ -7,27 +7,31 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Reading:
-    """One way to read every figure; ``key`` stands in ids and classes."""
+    """One evaluation setting of every figure; ``key`` stands in ids and classes."""
 
     key: str
     label: str
     note: str
 
 
-STANDARD = Reading(
-    "standard", "Standard", "Expected value over the order of ties, ranked among relation types that are present."
-)
+STANDARD = Reading("standard", "Standard", "Realistic rank (ties averaged), among relation types that are present.")
 SLOTS = Reading(
     "slots",
-    "Slots",
-    "Expected value over ties, candidates drawn from all slots of the relation dictionary, empty ones included.",
+    "All relation ids",
+    "Realistic rank (ties averaged), relation candidates from all ids of the dictionary, unused ones included.",
 )
-PESSIMISTIC = Reading("pessimistic", "Pessimistic", "Every tie counts against the target; relation types are present.")
-OPTIMISTIC = Reading("optimistic", "Optimistic", "Every tie counts for the target; relation types are present.")
+PESSIMISTIC = Reading(
+    "pessimistic",
+    "Pessimistic",
+    "Pessimistic rank: every tie counts against the true triple; relation types are present.",
+)
+OPTIMISTIC = Reading(
+    "optimistic", "Optimistic", "Optimistic rank: every tie counts for the true triple; relation types are present."
+)
 PAPER = Reading(
     "paper",
     "The paper's",
-    "Each row under the convention its row of the paper was made by: as reported, and re-evaluated here.",
+    "Each row in the evaluation setting of its row in the paper: as reported, and re-evaluated here.",
 )
 READINGS = (STANDARD, SLOTS, PESSIMISTIC, PAPER)
 """Those a page offers."""

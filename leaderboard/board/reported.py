@@ -1,7 +1,7 @@
-"""What was reported: every cell of the paper's tables as data, with its errata and the convention it was made by.
+"""What was reported: every cell of the paper's tables as data, with its errata and its evaluation setting.
 
 Source: Zhou et al. 2023, "A Multi-Task Perspective for Link Prediction with New Relation Types and Nodes", main
-text and appendix; the conventions are those of `mtbench.conventions.reading`, which says where each comes from.
+text and appendix; the settings are those of `mtbench.conventions.reading`, which says where each comes from.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ MARKS = {
     "latex": {BOLD_FROM: r"\textbf{", BOLD_TO: "}"},
 }
 CAPTION = (
-    f"Expected MRR of the dual protocol, both directions (mean over tails and heads), relation types that are present; "
+    f"Realistic MRR (ties averaged) of the dual protocol, mean over tail and head prediction, present relation types; "
     f"mtbench, evaluator version {EVALUATOR_VERSION}. Lift: mean over the covered datasets above the best heuristic "
     "baseline, a scorer that learns nothing. A dash: not run in both directions, or not ranked."
 )
@@ -36,7 +36,7 @@ def summary(board: Board) -> str:
     """Return a Markdown table per regime for a README: headline MRR of every entry by dataset, over what was reported.
 
     The best ranked mean of a column and regime is bold. Below each entry that has a row in the paper stand its reported
-    figure and, behind the slash, what the same convention gives here; the last row is the best heuristic baseline.
+    figure and, behind the slash, what the same setting gives here; the last row is the best heuristic baseline.
     Datasets that nobody was scored on are left out.
     """
     parts = [part for part in board.datasets if part.lines]
@@ -50,7 +50,7 @@ def summary(board: Board) -> str:
             rows.append([entry.card.name, *(_headline(part, part.line(entry)) for part in parts)])
             printed = [_reported(part, entry) for part in parts]
             if any(text != NONE for text in printed):
-                rows.append(["reported / here by its convention", *printed])
+                rows.append(["reported / here in its setting", *printed])
         if not rows:
             continue
         headings = [f"{regime}, dual MRR", *(short(part.name) for part in parts)]

@@ -57,15 +57,14 @@ def command(
     vocabulary: Annotated[
         list[str] | None,
         typer.Option(
-            autocompletion=options.vocabularies, help="present, slots or all; may be repeated.  [default: present]"
+            autocompletion=options.vocabularies,
+            help="present, slots (relation ids incl. unused) or all; may be repeated.  [default: present]",
         ),
     ] = None,
     paper: Annotated[
-        bool, typer.Option("--paper", help="Also read every model under the paper's conventions.")
+        bool, typer.Option("--paper", help="Also score every model in the evaluation settings of the paper.")
     ] = False,
-    without_names: Annotated[
-        bool, typer.Option("--without-names", help="Leave the targets' names out of the ranks.")
-    ] = False,
+    without_names: Annotated[bool, typer.Option("--without-names", help="Leave names out of the ranks.")] = False,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
     candidate_seed: Annotated[
         int | None, typer.Option(min=0, help="Which frozen candidates to rank against.  [default: 0]")

@@ -182,7 +182,7 @@ def held(directory: Path, run: RunRead) -> Iterator[Problem]:
         yield from _figures(directory.parent / where, where, found, run.ranks.get(task))
         yield from _released(where, found)
         if task in run.ranks and run.ranks[task].named and not may_name_targets(found.dataset):
-            message = "names targets of data that may not be passed on: submit the run again, which leaves them out"
+            message = "names triples of data that may not be passed on: submit the run again, which leaves them out"
             yield Problem("names", f"{where}/{RANKS_FILE}", message)
     yield from _told(run)
     first = run.headline
@@ -294,7 +294,7 @@ def _is(task: Task, found: Saved, protocol: str) -> bool:
 
 
 def _unlike(told: Conventions, run: RunRead) -> Iterator[str]:
-    """Say where the conventions of a run are not about that run: another header, or other standard figures."""
+    """Say where ``conventions.json`` of a run is not about that run: another header, or other standard figures."""
     for key in sorted(HEADER):
         if (theirs := getattr(told, key)) != (ours := getattr(run.headline, key)):
             yield f"{key} is {quote(theirs)}, {RESULT_FILE} has {quote(ours)}"

@@ -128,7 +128,7 @@ class Tasks:
 
 @dataclass(frozen=True)
 class Read:
-    """A scorer under one convention of the paper."""
+    """A scorer in one evaluation setting of the paper."""
 
     convention: str
     rows: Sequence[str]
@@ -163,7 +163,7 @@ class Conventions:
     seed: Whole
     protocols: Annotated[
         Mapping[Literal["dual", "entity", "relation"], Sequence[Read]],
-        expected(_complete, "by protocol each convention of that protocol once, the standard first"),
+        expected(_complete, "by protocol each evaluation setting of that protocol once, the standard first"),
     ]
 
 

@@ -223,9 +223,9 @@ def _differences(job: Job, found: Sequence[Result], lines: Sequence[Line]) -> It
     if drawn:
         asked["candidate seed"] = (drawn[0].candidate_seed, plan.candidate_seed)
     if len(headline.ranks) and headline.ranks.named != plan.with_names:
-        asked["names of the targets"] = ("yes", "no") if headline.ranks.named else ("no", "yes")
+        asked["names of the test triples"] = ("yes", "no") if headline.ranks.named else ("no", "yes")
     if plan.paper and not (job.directory / CONVENTIONS_FILE).exists() and status(found) == "ok":
-        asked["the paper's conventions"] = ("no", "yes")
+        asked["the paper's evaluation settings"] = ("no", "yes")
     for name, (there_value, here_value) in asked.items():
         if there_value != here_value:
             yield f"{name}: {there_value} there, {here_value} here"

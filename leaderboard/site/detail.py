@@ -49,7 +49,7 @@ FILES = (RESULT_FILE, RANKS_FILE, CONVENTIONS_FILE)
 
 
 def of_dataset(part: DatasetBoard, protocol: str, names: Mapping[str, str]) -> list[Table]:
-    """Return all metrics of a dataset under a protocol, a table per regime and reading, with baselines and chance.
+    """Return all metrics of a dataset under a protocol, a table per regime and setting, with baselines and chance.
 
     ``names`` are those of the entries, by slug.
     """
@@ -66,14 +66,14 @@ def of_dataset(part: DatasetBoard, protocol: str, names: Mapping[str, str]) -> l
             caption = f"{protocol.capitalize()}, {REGIME_NAMES[regime].lower()}: every metric, {how(reading)}"
             found += _metrics(f"{protocol}-{regime}-{reading.key}", caption, rows, reading.key, notes)
         if reading in (readings.STANDARD, readings.SLOTS):
-            found += _yardsticks(part, protocol, reading)
+            found += _baselines(part, protocol, reading)
         if reading == readings.PAPER:
             found += _only_reported(part, protocol, readings.PAPER.key if regimes else "", names)
     return found
 
 
 def of_entry(lines: Sequence[Line], protocol: str) -> list[Table]:
-    """Return all metrics of an entry under a protocol, a row per dataset, a table per reading."""
+    """Return all metrics of an entry under a protocol, a row per dataset, a table per evaluation setting."""
     found: list[Table] = []
     for reading in readings.READINGS:
         notes = Notes()
@@ -105,7 +105,7 @@ def _row(line: Line, reading: Reading, protocol: str, notes: Notes, label: str, 
     cells = [_cell(found.get(metric), printed.get(metric), metric, notes) for metric in METRICS]
     detail = "" if line.place is not None else "not ranked"
     if reading == readings.PAPER and line.own:
-        detail = f"convention {line.own}"
+        detail = f"setting {line.own}"
     words = f"{label} {line.entry.slug} {line.dataset}"
     return Row(label, cells, f"../{page}", detail, words, "" if line.place else "unranked")
 
@@ -136,9 +136,9 @@ def _only_reported(part: DatasetBoard, protocol: str, reading: str, names: Mappi
     return _metrics(f"{protocol}-reported", caption, rows, reading, notes)
 
 
-def _yardsticks(part: DatasetBoard, protocol: str, reading: Reading) -> list[Table]:
+def _baselines(part: DatasetBoard, protocol: str, reading: Reading) -> list[Table]:
     """Return the table of the heuristic baselines and chance, which depend on the candidates alone."""
-    found = part.yardsticks.get((protocol, "slots" if reading == readings.SLOTS else "present"), {})
+    found = part.baselines.get((protocol, "slots" if reading == readings.SLOTS else "present"), {})
     rows = [
         Row(
             name.replace("_", " "),

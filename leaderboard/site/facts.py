@@ -30,7 +30,7 @@ def findings(part: DatasetBoard, data: Data) -> tuple[Sequence[str], str]:
 
 
 def paper_against_ours(part: DatasetBoard, names: Mapping[str, str]) -> str:
-    """Return a picture of all reported MRRs beside ours under the same convention; empty where none are reported.
+    """Return a picture of all reported MRRs beside ours in the same evaluation setting; empty where none are reported.
 
     ``names`` are those of the entries, by slug.
     """
@@ -51,7 +51,7 @@ def paper_against_ours(part: DatasetBoard, names: Mapping[str, str]) -> str:
                 said.append(f"{protocol} {label}: reported {cell}, here {ours or 'not run'}")
     if not panels:
         return ""
-    title = f"Reported and re-evaluated MRR on {part.name}, each row under its own convention. {'; '.join(said)}."
+    title = f"Reported and re-evaluated MRR on {part.name}, each row in its own evaluation setting. {'; '.join(said)}."
     return pictures.draw_pairs(panels).svg(f"{slug(part.name)}-paper", title)
 
 

@@ -256,14 +256,14 @@ def badges(board: Board, one: Standing) -> list[Badge]:
         ]
     for name in card.leaks:
         if name in one.entry.runs:
-            said = f"It can see the known leak of {name}: the inverse of every target is observable."
+            said = f"It can see the known leak of {name}: the inverse of every test triple is in the inference graph."
             found.append(Badge(f"leak: {short(name)}", Tip(said), "warn"))
     return found
 
 
 REGIMES_SAID = {
     "zero-shot": "Nothing of the test graph was trained on: it is only read.",
-    "test-time-adaptation": "Some of the model is fitted to the observable test graph.",
-    "fine-tuned": "The whole model went on learning on the observable test graph.",
+    "test-time-adaptation": "Some of the model is fitted to the inference graph.",
+    "fine-tuned": "The whole model went on learning on the inference graph.",
     "supervised": "The model was trained on the test graph alone.",
 }

@@ -205,7 +205,7 @@ def steps(low: float, high: float) -> list[float]:
 
 @dataclass(frozen=True)
 class Pair:
-    """A figure as it was reported and as it is re-evaluated under the same convention; None where it is not."""
+    """A figure as it was reported and as it is re-evaluated in the same evaluation setting; None where it is not."""
 
     label: str
     reported: Figure | None

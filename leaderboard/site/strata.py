@@ -1,4 +1,4 @@
-"""Which kind of target the entries of a dataset get right: the strata of `mtbench.results`, of many runs at once."""
+"""Which kind of test triple the entries of a dataset get right: the strata of `mtbench.results`, of many runs."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from mtbench.results.origin import splits_of
 from mtbench.results.strata import by_target
 
 PANELS = {
-    "half_link": "By half-links observable in the test graph",
-    "inverse_visible": "By whether the inverse is observable",
+    "half_link": "By half-links in the inference graph",
+    "inverse_visible": "By whether the inverse is in the inference graph",
     "relation_seen": "By whether the relation type was trained on",
     "distance": "By the distance of head and tail",
     "degree": "By the degree of the ends",
@@ -81,7 +81,7 @@ def strata(name: str, lines: Sequence[Line], data: Data, *, drawn: bool = True) 
         return "", (), f"no run was ranked under the protocol {HEADLINE[0]} among relation types that are present."
     panels = [Panel(title, rows) for key, title in PANELS.items() if len(rows := _rows(key, lines, found, data)) > 1]
     if not panels:
-        return "", (), "all targets lie in one stratum."
+        return "", (), "all test triples lie in one stratum."
     names = {line.entry.slug: line.name for line in lines}
     tables = [_panel_table(f"{name}-{number}", panel, names) for number, panel in enumerate(panels)]
     title = (
@@ -129,5 +129,5 @@ def _panel_table(name: str, panel: Panel, entries: Mapping[str, str]) -> Table:
         )
         for label, targets, chance, found in panel.rows
     ]
-    columns = [Column("Targets"), *(Column(entry) for entry in entries.values()), Column("Chance")]
+    columns = [Column("Triples"), *(Column(entry) for entry in entries.values()), Column("Chance")]
     return Table(name, panel.name, "Stratum", columns, [Group(rows)])

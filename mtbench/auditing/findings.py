@@ -42,13 +42,13 @@ def _of_candidates(candidates: Sequence[CandidateAudit]) -> Iterator[str]:
         if part.false_negatives:
             yield f"{part.false_negatives:,} test candidates are known triples, and cost whoever is right ({drawn})"
         if part.without:
-            yield f"{part.without:,} test targets have no candidate and rank first for free ({drawn})"
+            yield f"{part.without:,} test triples have no candidate and rank first for free ({drawn})"
 
 
 def _shared(overlap: Overlap) -> Iterator[str]:
     if overlap.targets_on_training_relations:
         yield (
-            f"{overlap.targets_on_training_relations:,} of {overlap.targets:,} test targets are on relation types "
+            f"{overlap.targets_on_training_relations:,} of {overlap.targets:,} test triples are on relation types "
             f"that occur in training ({len(overlap.relations)} types are in both)"
         )
     elif overlap.relations:
@@ -56,12 +56,12 @@ def _shared(overlap: Overlap) -> Iterator[str]:
     if overlap.entities:
         yield f"{overlap.entities:,} entities are in train and test"
     if overlap.triples:
-        yield f"{overlap.triples:,} triples are in train and test, {overlap.targets_in_training:,} of them test targets"
+        yield f"{overlap.triples:,} triples are in train and test, {overlap.targets_in_training:,} of them test triples"
 
 
 def _of_graph(name: str, graph: GraphAudit) -> Iterator[str]:
     if graph.relation_types < graph.relation_slots:
-        yield f"{name} graph: {graph.relation_types} relation types occur in {graph.relation_slots} slots"
+        yield f"{name} graph: {graph.relation_types} relation types occur, of {graph.relation_slots} relation ids"
     rare = len(graph.relations) - graph.relations_of_most
     if rare and rare >= len(graph.relations) // 2:
         total = graph.triples + graph.targets
@@ -89,26 +89,26 @@ def _of_relations(name: str, pairs: Sequence[RelationPair]) -> Iterator[str]:
 def _of_targets(name: str, part: TargetAudit) -> Iterator[str]:
     for count, words in (
         (part.duplicates, "are listed more than once"),
-        (part.in_graph, "are observable"),
-        (part.unseen_entities, "name an entity without an observable triple"),
-        (part.unseen_relations, "are on a relation type without an observable triple"),
+        (part.in_graph, "are in the graph as well"),
+        (part.unseen_entities, "name an entity without a triple in the graph"),
+        (part.unseen_relations, "are on a relation type without a triple in the graph"),
     ):
         if count:
-            yield f"{name} targets: {count:,} of {part.targets:,} {words}"
+            yield f"{name} triples: {count:,} of {part.targets:,} {words}"
     if part.reversed_pair and part.reversed_pair >= NOTABLE * part.targets:
         yield (
-            f"{name} targets: for {_share(part.reversed_pair, part.targets)} a triple from tail to head is observable, "
-            "so that an inverse relation gives them away"
+            f"{name} triples: for {_share(part.reversed_pair, part.targets)} a triple from tail to head is in the graph"
+            ", so that an inverse relation gives them away"
         )
     if part.same_pair and part.same_pair >= NOTABLE * part.targets:
         yield (
-            f"{name} targets: for {_share(part.same_pair, part.targets)} another relation from head to tail is "
-            "observable, which gives away the pair"
+            f"{name} triples: for {_share(part.same_pair, part.targets)} another relation leads from head to tail in "
+            "the graph, which gives away the pair"
         )
     for protocol, mean in part.candidates.items():
         asked = part.candidates_asked[protocol]
         if part.targets and mean < asked:
-            yield f"{name} targets: the {protocol} protocol asks for {asked} relation candidates and finds {mean:.1f}"
+            yield f"{name} triples: the {protocol} protocol asks for {asked} relation candidates and finds {mean:.1f}"
 
 
 def _of_patterns(name: str, part: TargetAudit, patterns: Sequence[Pattern]) -> Iterator[str]:
@@ -118,7 +118,7 @@ def _of_patterns(name: str, part: TargetAudit, patterns: Sequence[Pattern]) -> I
     lost = {relation: count for relation, count in targets.items() if count >= FEW and relation not in own}
     if sum(lost.values()) >= NOTABLE * part.targets:
         yield (
-            f"{name} targets: none of {_names(list(lost))} is reached by two observable steps of which one is of its "
+            f"{name} triples: none of {_names(list(lost))} is reached by two steps of which one is of its "
             f"own relation, so that no pattern of that kind can be learned from them ({sum(lost.values()):,} of "
             f"{part.targets:,})"
         )

@@ -40,7 +40,7 @@ def _draw_degrees(axes: Axes, audit: Audit) -> None:
         _line(axes, name, degrees, share, f"{name}: {graph.entities:,} entities, {graph.triples:,} triples")
     axes.set_xscale("log")
     axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
-    _finish(axes, "Degrees in the observable graph", "Degree k", "Entities with degree k or more")
+    _finish(axes, "Degrees in the graph", "Degree k", "Entities with degree k or more")
     axes.yaxis.set_major_formatter(lambda value, _: f"{100 * value:g} %" if value <= 1 else "")
 
 
@@ -52,7 +52,12 @@ def _draw_relations(axes: Axes, audit: Audit) -> None:
         label = f"{name}: {len(counts)} types, as diverse as {graph.effective_relations:.1f} equal ones"
         _line(axes, name, np.arange(1, len(counts) + 1), counts, label)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    _finish(axes, "Relation types, most frequent first", "Rank of the relation type", "Triples and targets of the type")
+    _finish(
+        axes,
+        "Relation types, most frequent first",
+        "Rank of the relation type",
+        "Triples of the type, missing ones included",
+    )
     axes.yaxis.set_major_formatter(lambda value, _: f"{value:,.0f}" if value >= 1 else "")
 
 

@@ -53,7 +53,7 @@ VERBS: Mapping[str, str] = {
     "audit": "mtbench.cli.audits:audit",
     "baselines": "mtbench.cli.scoring:baselines",
     "contamination": "mtbench.cli.audits:contamination",
-    "conventions": "mtbench.cli.scoring:conventions",
+    "settings": "mtbench.cli.scoring:settings",
     "export": "mtbench.cli.datasets:export",
     "check": "mtbench.cli.scoring:check",
     "run": "mtbench.cli.running:run",
@@ -68,7 +68,7 @@ VERBS: Mapping[str, str] = {
 
 SECTIONS: Mapping[str, Sequence[str]] = {
     "Data": ("list", "info", "cite", "fetch", "urls", "build", "import", "audit", "contamination", "export"),
-    "Evaluate": ("baselines", "conventions", "check", "score", "show", "compare", "verify"),
+    "Evaluate": ("baselines", "settings", "check", "score", "show", "compare", "verify"),
     "Train": ("run", "transfer", "score-with", "grid"),
     "Leaderboard": ("submit", "leaderboard"),
 }

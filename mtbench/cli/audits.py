@@ -19,10 +19,19 @@ if TYPE_CHECKING:
     from mtbench.leakage.exposure import Contamination, Overlap, Seen
 
 
-GRAPHS = ("Graph", "Entities", "Triples", "Targets", "Types used", "Slots", "Effective types", "Types of 99 %")
-TARGETS = ("Targets", "valid", "test")
+GRAPHS = (
+    "Graph",
+    "Entities",
+    "Triples",
+    "To predict",
+    "Types used",
+    "Relation ids",
+    "Effective types",
+    "Types of 99 %",
+)
+TARGETS = ("Triples to predict", "valid", "test")
 RELATIONS = ("Graph", "Relation", "Other", "Kind", "Jaccard", "Pairs")
-PATTERNS = ("Targets", "Relation", "First step", "Second step", "Recovers", "Of")
+PATTERNS = ("Triples of", "Relation", "First step", "Second step", "Recovers", "Of")
 CANDIDATES = (
     "Protocol",
     "Relations",
@@ -34,7 +43,7 @@ CANDIDATES = (
     "Chance MRR",
     "Chance Hits@10",
 )
-STATISTICS = ("Family", "Statistic", "AUC", "Targets")
+STATISTICS = ("Family", "Statistic", "AUC", "Triples")
 CLEAREST = 3
 """Statistics shown of each kind of candidates; --json has all 65."""
 
@@ -55,7 +64,7 @@ def audit(
         bool,
         typer.Option(
             "--statistics",
-            help="Show instead how well each of tally's 65 statistics alone tells the test targets from their "
+            help="Show instead how well each of tally's 65 statistics alone tells the test triples from their "
             "candidates (AUC).",
         ),
     ] = False,
@@ -103,7 +112,7 @@ def _audit_statistics(name: str, as_json: bool) -> None:
         say_json({"dataset": data.name, "statistics": [asdict(row) for row in rows]})
         return
     say(
-        f"{data.name} {data.version}: what one statistic alone tells of the test targets, 0.5 is chance (AUC), the "
+        f"{data.name} {data.version}: what one statistic alone tells of the test triples, 0.5 is chance (AUC), the "
         f"{CLEAREST} clearest of each kind"
     )
     for against in AGAINST:
@@ -150,7 +159,7 @@ def show_audit(found: Audit) -> None:
         for split, rows in found.patterns.items()
         for row in sorted(rows, key=lambda row: -row.covered)[: LONGEST // 2]
     ]
-    _show_some("Two observable steps from head to tail (^ is against its direction)", PATTERNS, recovered)
+    _show_some("Two steps in the graph from head to tail (^ is against its direction)", PATTERNS, recovered)
     say("\nFindings" if found.findings else "\nFindings: none")
     for sentence in found.findings:
         say(f"  - {sentence}")
@@ -173,13 +182,13 @@ def _target_rows(found: Audit) -> list[tuple[Cell, ...]]:
     def add(label: str, *counts: int) -> None:
         rows.append((label, *(_percent(count, part) for count, part in zip(counts, parts, strict=True))))
 
-    add("a triple from tail to head is observable", *(part.reversed_pair for part in parts))
+    add("a triple from tail to head is in the graph", *(part.reversed_pair for part in parts))
     add("... of the same relation", *(part.reversed_same for part in parts))
-    add("another relation from head to tail is observable", *(part.same_pair for part in parts))
+    add("another relation from head to tail is in the graph", *(part.same_pair for part in parts))
     for case in parts[0].half_links:
-        add(f"half-links (h, r, .) and (., r, t) observable: {case}", *(part.half_links[case] for part in parts))
-    add("an entity without an observable triple", *(part.unseen_entities for part in parts))
-    add("a relation type without an observable triple", *(part.unseen_relations for part in parts))
+        add(f"half-links (h, r, .) and (., r, t) in the graph: {case}", *(part.half_links[case] for part in parts))
+    add("an entity without a triple in the graph", *(part.unseen_entities for part in parts))
+    add("a relation type without a triple in the graph", *(part.unseen_relations for part in parts))
     on_old = found.overlap.targets_on_training_relations
     rows.append(("on a relation type of train", None, _percent(on_old, parts[1])))
     for protocol, asked in parts[0].candidates_asked.items():
@@ -228,7 +237,10 @@ def contamination(
     fail_above: Annotated[
         float | None,
         typer.Option(
-            metavar="SHARE", min=0, max=1, help="Exit with 1 if more of the test graph or targets is there exactly."
+            metavar="SHARE",
+            min=0,
+            max=1,
+            help="Exit with 1 if more of the inference graph or of the test triples is there.",
         ),
     ] = None,
     fingerprints: Annotated[
@@ -277,7 +289,7 @@ def _show_contamination(found: list[Contamination], against: str) -> None:
     rows = []
     for part in found:
         rows.append(_row(f"{'train' if part.split == 'valid' else part.split} graph", part.graph))
-        rows.append(_row(f"{part.split} targets", part.targets))
+        rows.append(_row(f"{part.split} triples", part.targets))
     say(f"{found[0].dataset}: seen in the {found[0].triples:,} triples of {against}\n")
     say_table(HEADINGS, rows)
 
@@ -292,8 +304,8 @@ def _cell(count: Seen) -> str:
 
 
 def _judge(test: Contamination, limit: float) -> None:
-    over = {"graph": test.graph.exact, "targets": test.targets.exact}
-    shown = [f"{count.share:.4f} of its test {part}" for part, count in over.items() if count.share > limit]
+    over = {"inference graph": test.graph.exact, "test triples": test.targets.exact}
+    shown = [f"{count.share:.4f} of its {part}" for part, count in over.items() if count.share > limit]
     if shown:
         fail(f"{test.dataset}: {' and '.join(shown)} were seen, more than {limit:g}")
         raise typer.Exit(1)

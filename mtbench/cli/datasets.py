@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from mtbench.data.splits import Dataset
 
 
-LIST_HEADINGS = ("Name", "Version", "Train triples", "Valid targets", "Test triples", "Test targets", "Stored")
+LIST_HEADINGS = ("Name", "Version", "Train graph", "Validation triples", "Inference graph", "Test triples", "Stored")
 
 
 def list_datasets(as_json: AsJson = False) -> None:
@@ -41,7 +41,14 @@ def list_datasets(as_json: AsJson = False) -> None:
         say_table(LIST_HEADINGS, rows)
 
 
-COUNTS = ("Split", "Entities", "Relation types used", "Relation slots", "Triples", "Targets")
+COUNTS = (
+    "Split",
+    "Entities",
+    "Relation types used",
+    "Relation ids incl. unused",
+    "Graph triples",
+    "Triples to predict",
+)
 HASHES = ("Part", "Triples", "Content SHA-256")
 PARAMETERS = ("Parameter", "Value")
 

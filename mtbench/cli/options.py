@@ -61,7 +61,11 @@ DatasetIfAny: TypeAlias = Annotated[str | None, _DATASET]
 
 Vocabularies: TypeAlias = Annotated[
     list[str] | None,
-    typer.Option(autocompletion=vocabularies, help="present, slots or all; may be repeated.  [default: present]"),
+    typer.Option(
+        autocompletion=vocabularies,
+        help="present: relation types of the graph; slots: relation ids incl. unused, as in the paper; all: both. "
+        "May be repeated.  [default: present]",
+    ),
 ]
 Seed: TypeAlias = Annotated[int, typer.Option(min=0, help="Seed of the model's own randomness.")]
 CandidateSeed: TypeAlias = Annotated[int, typer.Option(min=0, help="Which frozen candidates to rank against.")]

@@ -41,7 +41,7 @@ def show(
         bool,
         typer.Option(
             "--explain",
-            help="Say why a run of tally ranked some targets so; with --plot, draw how much each family of statistics "
+            help="Say why a run of tally ranked some triples so; with --plot, draw how much each family of statistics "
             "matters.",
         ),
     ] = False,
@@ -49,7 +49,7 @@ def show(
         list[str] | None,
         typer.Option(
             metavar='"HEAD RELATION TAIL"',
-            help="For --explain: a target; may be repeated.  [default: three, from the best to the worst rank]",
+            help="For --explain: a test triple; may be repeated.  [default: three, from the best to the worst rank]",
         ),
     ] = None,
     format: options.TableFormat = "text",  # noqa: A002
@@ -92,7 +92,7 @@ def show(
         raise UsageError(f'--target is for --explain: mtbench show {runs[0]} --explain --target "{target[0]}"')
     drawing = _kind(kind, by, plot, len(runs))
     if dataset is not None and by is None:
-        raise UsageError("--dataset is for --by STRATUM, which sorts targets by their graph, and for --explain")
+        raise UsageError("--dataset is for --by STRATUM, which sorts triples by their graph, and for --explain")
     results = [load_run(find(Path(name))) for name in dict.fromkeys(runs)]
     given = load(dataset) if dataset is not None else None
     strata = [result.by(by, split=given) for result in results] if by is not None else []
@@ -181,7 +181,7 @@ def compare(
     level: Annotated[float, typer.Option(help="Of the intervals; differences are tested at 1 less this.")] = 0.95,
     cluster: Annotated[
         str | None,
-        typer.Option(help="Draw targets by pair, component or none.  [default: as declared for the dataset]"),
+        typer.Option(help="Draw triples by pair, component or none.  [default: as declared for the dataset]"),
     ] = None,
     data: Annotated[
         str | None,
@@ -367,7 +367,7 @@ def _verify_run(directory: Path, *, as_json: bool, weights: bool, model: str | N
         found = {"directory": str(directory), "valid": not wrong, "problems": records(PROBLEMS, named)}
         say_json(found | {"from_weights": records(WEIGHTS, rows)} if weights else found)
     elif not problems:
-        say(f"{directory}: every figure follows from the ranks")
+        say(f"{directory}: verified, all metrics match the ranks")
         if rows:
             say("")
             say_table(WEIGHTS, [(*names, f"{old:.4f}", f"{new:.4f}", f"{same:.1%}") for *names, old, new, same in rows])

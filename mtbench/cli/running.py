@@ -50,7 +50,7 @@ def run(
     out: Annotated[Path | None, typer.Option(metavar="DIR", help="The run directory.  [default: below runs/]")] = None,
     paper: Annotated[
         bool,
-        typer.Option("--paper", help="Also write conventions.json: the model under each of the paper's conventions."),
+        typer.Option("--paper", help="Also write conventions.json: the model in each evaluation setting of the paper."),
     ] = False,
     task_labels: Annotated[
         bool,
@@ -58,9 +58,7 @@ def run(
     ] = False,
     without_names: Annotated[
         bool,
-        typer.Option(
-            "--without-names", help="Leave the targets' names out of the ranks: for data not to be passed on."
-        ),
+        typer.Option("--without-names", help="Leave names out of the ranks: for data not to be passed on."),
     ] = False,
     start: Annotated[
         Path | None,
@@ -143,7 +141,7 @@ def _show(directory: Path, results: Sequence[Result], *, paper: bool, task_label
     if (directory / told.HISTORY_FILE).exists() and not pictures.available():
         say('no pictures of the training: python -m pip install "mtbench-kg[plots]" draws them')
     if paper:
-        say(f"{directory / CONVENTIONS_FILE} holds the model under the conventions of the paper's tables")
+        say(f"{directory / CONVENTIONS_FILE} holds the model in the evaluation settings of the paper's tables")
     say(f"{directory} holds the result; mtbench verify {directory} recomputes it")
 
 
@@ -273,7 +271,10 @@ def transfer(
         str, typer.Option(autocompletion=options.protocols, help="How to score: any of those of run.")
     ] = "dual",
     vocabulary: Annotated[
-        str, typer.Option(autocompletion=options.vocabularies, help="present, or slots as in the paper.")
+        str,
+        typer.Option(
+            autocompletion=options.vocabularies, help="present, or slots: relation ids incl. unused, as in the paper."
+        ),
     ] = "present",
     seed: options.Seed = 0,
     candidate_seed: options.CandidateSeed = 0,

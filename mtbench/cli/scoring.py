@@ -1,4 +1,4 @@
-"""``mtbench check``, ``score``, ``baselines`` and ``conventions``: scorers and files of scores, without training."""
+"""``mtbench check``, ``score``, ``baselines`` and ``settings``: scorers and files of scores, without training."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def check(
     ] = None,
     seconds: Annotated[
         float,
-        typer.Option(min=0, help="How long it may take: of a slow scorer fewer targets are asked; 0: no limit."),
+        typer.Option(min=0, help="How long it may take: of a slow scorer fewer triples are ranked; 0: no limit."),
     ] = 120,
     as_json: AsJson = False,
 ) -> None:
@@ -87,7 +87,7 @@ def check(
         say_table(HEADINGS, rows)
         counts = Counter(finding.verdict for finding in report.findings)
         numbers = ", ".join(f"{counts[verdict]} {verdict}" for verdict in ("pass", "fail", "not applicable"))
-        say(f"\n{scorer} on {report.dataset}, {report.targets} targets: {numbers}")
+        say(f"\n{scorer} on {report.dataset}, {report.targets} triples to rank: {numbers}")
     if not report.ok:
         raise typer.Exit(1)
 
@@ -312,34 +312,34 @@ def _described(task: Task, figures: Figures) -> dict[str, object]:
     }
 
 
-def conventions(
+def settings(
     name: options.Dataset,
     scorer: Annotated[
         list[str] | None,
         typer.Option(
             help="oracle, blind-oracle, relation-frequency, entity-degree, or package.module:factory, which is called "
-            "with the test split without its targets; may be repeated.  [default: the four]"
+            "with the test split without its test triples; may be repeated.  [default: the four]"
         ),
     ] = None,
     protocol: Annotated[str, typer.Option(autocompletion=options.protocols, help="dual, entity or relation.")] = "dual",
     seed: Annotated[int, typer.Option(min=0, help="Seed of the candidates and of the random integer.")] = 0,
     as_json: AsJson = False,
 ) -> None:
-    """Show how far the paper's conventions move a scorer.
+    """Score one model in each evaluation setting of the paper's tables.
 
-    Example: mtbench conventions metafam
+    Example: mtbench settings metafam
 
-    Example: mtbench conventions fbnell --scorer my_package.model:make --protocol relation
+    Example: mtbench settings fbnell --scorer my_package.model:make --protocol relation
     """
     from mtbench.conventions.reading import STANDARD, compare_conventions, table
     from mtbench.data.loading import load
     from mtbench.errors import UnknownNameError
-    from mtbench.heuristics.oracles import YARDSTICKS
+    from mtbench.heuristics.oracles import SCORERS
 
     options.look_here_for_modules()
     if protocol not in STANDARD.lists:
         raise UnknownNameError("protocol", protocol, STANDARD.lists)
-    chosen = list(dict.fromkeys(scorer or YARDSTICKS))
+    chosen = list(dict.fromkeys(scorer or SCORERS))
     makers = {label: _maker(label) for label in chosen}
     data = load(name)
     read = {label: compare_conventions(make(data.test), data.test, protocol, seed) for label, make in makers.items()}
@@ -350,21 +350,21 @@ def conventions(
     say(f"{data.name} {data.version} test: protocol {protocol}, seed {seed}")
     for label, results in read.items():
         say(f"\n{label}\n\n{table(results)}")
-    say("\nAgainst the standard (present relations, distinct candidates, expected ties):")
+    say("\nAgainst the standard (present relations, distinct candidates, ties averaged):")
     found = {result.convention.name: result.convention for results in read.values() for result in results}
     for convention in list(found.values())[1:]:
         say(f"  {convention.name} (its dual is nearest to our {convention.nearest}): {'; '.join(convention.differs)}")
 
 
 def _maker(label: str) -> Callable[[Split], Scorer]:
-    """Return what makes the scorer for a split; somebody's own is handed the split without its targets."""
+    """Return what makes the scorer for a split; somebody's own is handed the split without its test triples."""
     from mtbench.errors import UnknownNameError
     from mtbench.experiments import models
-    from mtbench.heuristics.oracles import YARDSTICKS
+    from mtbench.heuristics.oracles import SCORERS
 
-    if label in YARDSTICKS:
-        return YARDSTICKS[label]
+    if label in SCORERS:
+        return SCORERS[label]
     if ":" not in label:
-        raise UnknownNameError("scorer", label, YARDSTICKS)
+        raise UnknownNameError("scorer", label, SCORERS)
     make = cast("Callable[[Split], Scorer]", models.factory(label))
     return lambda split: make(split.observable())

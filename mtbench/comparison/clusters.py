@@ -22,7 +22,7 @@ CLUSTERS: Mapping[str, str] = MappingProxyType(
     {
         "pair": "(head, relation) pairs",
         "component": "connected components of the graph",
-        "none": "single targets",
+        "none": "single test triples",
     }
 )
 """The kinds of cluster, and how they read in a sentence."""
@@ -56,7 +56,7 @@ def label(ranks: Ranks, kind: str, split: Split | None = None) -> IntArray:
     if len(found) and found.max() == 0:
         kinds = {"pair": "none"}.get(kind, "pair")
         raise UsageError(
-            f"all {len(found)} targets are in one cluster ({CLUSTERS[kind]}), so their spread is unknown"
+            f"all {len(found)} test triples are in one cluster ({CLUSTERS[kind]}), so their spread is unknown"
             + (f": choose the clusters {kinds}" if len(found) > 1 else "")
         )
     return found.astype(np.int64)

@@ -107,7 +107,7 @@ def compare(
     bootstrap with ``draws`` draws over seeds and over targets, which are drawn by ``cluster``: ``pair``,
     ``component`` or ``none``, by default what is declared for the dataset. Components need the graph:
     ``split``, or else the dataset of that name is loaded. Differences are tested at 1 - ``level`` with
-    Holm's correction. Where targets tie, their values are expectations over the order of ties.
+    Holm's correction. Where targets tie, their values are realistic (ties averaged).
 
     The same arguments give the same figures, in whichever order runs are given. Raises `UsageError` for
     runs of different tasks, two runs of one model and seed, no finished run, targets that are all in one
@@ -253,7 +253,7 @@ def _rows(
 
 
 def _covers(*models: Model) -> str:
-    return "seeds and targets" if all(len(model.entries) > 1 for model in models) else "targets"
+    return "seeds and triples" if all(len(model.entries) > 1 for model in models) else "triples"
 
 
 def _mean(values: Sequence[float | None]) -> float | None:

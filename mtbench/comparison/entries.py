@@ -122,7 +122,7 @@ def _values(entry: Entry, metric: str, targets: Ranks) -> FloatArray:
     own, order = ordered(entry.result.ranks)
     same = all(np.array_equal(getattr(own, name), getattr(targets, name)) for name in ("heads", "relations", "tails"))
     if not same:
-        raise ResultError(f"{entry.source}: its ranks are of other targets than those of the other runs: verify it")
+        raise ResultError(f"{entry.source}: its ranks are of other triples than those of the other runs: verify it")
     return entry.result.per_target()[metric][order]
 
 

@@ -110,7 +110,9 @@ class Comparison:
         """Sentences a reader should know: what intervals cover, what was left out, what the targets can show."""
         alone = ", ".join(row.model for row in self.rows if len(row.seeds) == 1)
         found = (
-            [f"one seed only ({alone}): the interval covers the choice of targets, not that of seeds"] if alone else []
+            [f"one seed only ({alone}): the interval covers the choice of test triples, not that of seeds"]
+            if alone
+            else []
         )
         found += [
             f"{run.source} ({run.model}, seed {run.seed}) ended as {run.status} and is not compared"
@@ -119,9 +121,9 @@ class Comparison:
         return (*found, self._resolves())
 
     def _resolves(self) -> str:
-        sample = f"{self.targets} targets in {self.clusters} {CLUSTERS[self.cluster]}"
+        sample = f"{self.targets} test triples in {self.clusters} {CLUSTERS[self.cluster]}"
         if self.cluster == "none":
-            sample = f"{self.targets} targets, taken as independent,"
+            sample = f"{self.targets} test triples, taken as independent,"
         sample += f" ({1 - self.level:.2g} level, 80 % power)"
         needed, unit = [pair.detectable for pair in self.pairs], tables.heading(self.metric)
         if not needed:

@@ -1,1 +1,1 @@
-"""The conventions behind the rows of the paper's tables."""
+"""The evaluation settings behind the rows of the paper's tables."""

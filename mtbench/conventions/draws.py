@@ -1,4 +1,4 @@
-"""What a convention ranks a target against, and the random integers it adds: both from a seed, by counter."""
+"""What an evaluation setting ranks a target against, and the random integers it adds: both from a seed, by counter."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from mtbench.names import COLUMN, HEAD, RELATION, TAIL, IntArray, Side
 from mtbench.ranking.candidates import Candidates, Vocabulary, draw, draw_side, is_known
 
 CONVENTIONS_VERSION = 1
-"""Raised whenever a convention would draw otherwise; part of what its draws are named by."""
+"""Raised whenever a setting would draw otherwise; part of what its draws are named by."""
 
 
 def candidates(split: Split, convention: Convention, protocol: str = "dual", seed: int = 0) -> Candidates:
-    """Draw the candidates of every target as a convention does; the standard's are the evaluator's own.
+    """Draw the candidates of every target as an evaluation setting does; the standard's are the evaluator's own.
 
-    They depend on the content of the split, the convention, its version and the seed only. Raises
-    `UnknownNameError` for a protocol the convention has no lists for, and `UsageError` for a split
-    without targets. Those of a convention with inverses are for `Split.with_inverses`.
+    They depend on the content of the split, the setting, its version and the seed only. Raises
+    `UnknownNameError` for a protocol the setting has no lists for, and `UsageError` for a split
+    without targets. Those of a setting with inverses are for `Split.with_inverses`.
     """
     if protocol not in convention.lists:
         raise UnknownNameError("protocol", protocol, convention.lists)
     if convention.name == STANDARD.name:
         return draw(split, protocol, convention.relations.name, seed)
     if not len(split.targets):
-        raise UsageError(f"{split.dataset} {split.name}: there are no targets to rank; take data.valid or data.test")
+        raise UsageError(f"{split.dataset} {split.name}: there are no triples to rank; take data.valid or data.test")
     try:
         seed = operator.index(seed)
     except TypeError as error:

@@ -1,7 +1,7 @@
-"""The conventions behind the rows of the paper's tables, and one scorer read under each of them.
+"""The evaluation settings behind the rows of the paper's tables, and one scorer in each of them.
 
 The paper states one protocol, but its rows come from three code bases that drew other candidates,
-broke ties in other ways and counted Hits@k in other ways. Reading *one* scorer under all of them shows
+broke ties in other ways and counted Hits@k in other ways. Scoring *one* model in all of them shows
 how far a figure moves without any change to the model.
 """
 
@@ -55,9 +55,9 @@ HITS_SAMPLE = 50
 
 @dataclass(frozen=True, eq=False)
 class ConventionResult:
-    """One scorer under one convention.
+    """One scorer in one evaluation setting.
 
-    ``metrics`` are the figures as the convention computes them; ``expected`` the same with the mean over
+    ``metrics`` are the figures as the setting computes them; ``expected`` the same with the mean over
     the random integer in place of its draw, so equal to ``metrics`` where none is drawn. ``greater`` and
     ``equal`` ``(n,)`` count the scored candidates above and tied with the target in each list, ``added``
     ``(n,)`` is the integer drawn for it: n is the number of targets times that of ranks a target has, in the
@@ -109,9 +109,9 @@ def read(
     A scorer that tells inverse relations apart (`mtbench.names.InverseScorer`) is asked through them where a
     target is ranked as its inverse, any other through the relation itself.
     The result is for comparison with those rows only: it is no `Result`, cannot be saved as a run and
-    has no place beside standard figures. Raises `UnknownNameError` for a convention or protocol that
-    does not exist, `UsageError` for a split without targets or a convention with inverses and a scorer without,
-    and `ScoreError` as the evaluator does.
+    has no place beside standard figures. Raises `UnknownNameError` for an evaluation setting or
+    protocol that does not exist, `UsageError` for a split without targets or a setting with inverses and a scorer
+    without, and `ScoreError` as the evaluator does.
     """
     chosen = convention_named(convention) if isinstance(convention, str) else convention
     drawn = candidates(split, chosen, protocol, seed)
@@ -156,9 +156,9 @@ def compare_conventions(
     batch_size: int = BATCH_SIZE,
     progress: Progress | None = None,
 ) -> tuple[ConventionResult, ...]:
-    """Read one scorer under the standard convention and under each of the paper's, in that order.
+    """Score one model in the standard evaluation setting and in each of the paper's, in that order.
 
-    What differs between the results is the convention alone. One with inverses is left out for a scorer without
+    What differs between the results is the setting alone. One with inverses is left out for a scorer without
     them. The arguments are those of `read`; `table`
     prints what comes back.
     """
@@ -208,7 +208,7 @@ def _counts(
 
     def ranks(asked: Ways, found: Candidates) -> Ranks:
         with warnings.catch_warnings():
-            # They recommend the expected value, which is what a convention does not use.
+            # They recommend the expected value, which is what these settings do not use.
             warnings.simplefilter("ignore", MtbenchWarning)
             return Task(split, found).run(asked, batch_size=batch_size, progress=progress).ranks
 
@@ -234,7 +234,7 @@ def _with_inverses(
 ) -> tuple[IntArray, IntArray]:
     """Return the counts of all targets as themselves and then of all as their inverses, among 2R slots."""
     if scorer.inverses is None:
-        raise UsageError("a convention with inverses needs a scorer that has score_inverses: read it as isdea")
+        raise UsageError("an evaluation setting with inverses needs a scorer that has score_inverses: take isdea")
     chosen = Task(split.with_inverses(), drawn)
     triples, slots = chosen.triples, split.relation_slots
     turned = triples[:, RELATION] >= slots

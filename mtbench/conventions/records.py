@@ -1,4 +1,4 @@
-"""The conventions behind the rows of the paper's tables, as declared records."""
+"""The evaluation settings behind the rows of the paper's tables, as declared records."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Lists:
 
 @dataclass(frozen=True)
 class Convention:
-    """How one code base turned scores into the figures of the paper's tables.
+    """An evaluation setting: how one code base turned scores into the figures of the paper's tables.
 
     ``rows`` are the models it scored. ``entities`` and ``relations`` say what candidates are drawn from
     and whether with replacement; ``distinct`` counts a candidate drawn twice once. ``known`` is what no
@@ -71,11 +71,13 @@ class Convention:
     def __post_init__(self) -> None:
         if self.last_excluded and (self.known != "all" or self.relations.empty_slots):
             raise UsageError(
-                f'convention {self.name}: last_excluded needs known="all" and relations without empty slots'
+                f'evaluation setting {self.name}: last_excluded needs known="all" and relations without empty slots'
             )
         random = self.sampled_hits or any(lists.invented for lists in self.lists.values())
         if random and self.ties == "expected":
-            raise UsageError(f'convention {self.name}: sampled hits and invented candidates need ties="pessimistic"')
+            raise UsageError(
+                f'evaluation setting {self.name}: sampled hits and invented candidates need ties="pessimistic"'
+            )
 
 
 def _twice(source: str) -> Vocabulary:
@@ -92,7 +94,7 @@ _ISDEA, _INGRAM, _NBFNET = (
 STANDARD = Convention(
     name="standard",
     rows=(),
-    source="this package: present relations, expected ties",
+    source="this package: present relations, ties averaged",
     lists={
         "dual": Lists(PROTOCOLS["dual"], ranks="directions"),
         "entity": Lists(PROTOCOLS["entity"], ranks="directions"),
@@ -121,9 +123,9 @@ CONVENTIONS: Mapping[str, Convention] = {
             known="graph",
             ties="pessimistic",
             differs=(
-                "a tie counts against the target",
-                "relation-type centric: two ranks per target, as itself and as its inverse",
-                "relations come from all slots, empty ones included",
+                "a tie counts against the true triple",
+                "relation-type centric: two ranks per test triple, as itself and as its inverse",
+                "relations come from all relation ids, unused ones included",
                 "a candidate drawn twice counts twice",
                 "other missing triples may be candidates",
             ),
@@ -143,9 +145,9 @@ CONVENTIONS: Mapping[str, Convention] = {
             ties="pessimistic",
             inverses=True,
             differs=(
-                "a tie counts against the target",
-                "relation-type centric: two ranks per target, as itself and as its inverse",
-                "relations come from all slots and their inverses, empty ones included",
+                "a tie counts against the true triple",
+                "relation-type centric: two ranks per test triple, as itself and as its inverse",
+                "relations come from all relation ids and their inverses, unused ones included",
                 "a candidate drawn twice counts twice",
                 "other missing triples may be candidates",
             ),
@@ -166,7 +168,7 @@ CONVENTIONS: Mapping[str, Convention] = {
             distinct=True,
             last_excluded=True,
             differs=(
-                "a tie counts against the target",
+                "a tie counts against the true triple",
                 "dual: one list of 12 tails, 12 heads and 26 relations",
                 "candidates are drawn with replacement, but one drawn twice counts once",
                 "the candidate with the largest id is never drawn",
@@ -188,7 +190,7 @@ CONVENTIONS: Mapping[str, Convention] = {
             sampled_hits=True,
             nearest="entity",
             differs=(
-                "a tie counts against the target",
+                "a tie counts against the true triple",
                 "dual: no relation is scored, a random integer from 0 to 25 is added to the rank",
                 "Hits@k is estimated for a list of 50 by sampling below the rank",
                 "other missing triples may be candidates",
@@ -199,18 +201,18 @@ CONVENTIONS: Mapping[str, Convention] = {
 
 
 def conventions_of(model: str) -> tuple[Convention, ...]:
-    """Return the conventions a row of the paper can be read by, that of its own code first; none for other models.
+    """Return the settings a row of the paper can be scored in, that of its own code first; none for other models.
 
-    ISDEA's code has inverse relations and their slots among its candidates; a model without them is read by the
-    convention that draws from the dictionary alone.
+    ISDEA's code has inverse relations and their slots among its candidates; a model without them is scored in the
+    setting that draws from the dictionary alone.
     """
     found = [one for one in CONVENTIONS.values() if model.partition("-k")[0] in one.rows]
     return tuple(sorted(found, key=lambda one: not one.inverses))
 
 
 def convention_named(name: str) -> Convention:
-    """Return a convention by name, ``standard`` included; an unknown name raises `UnknownNameError`."""
+    """Return an evaluation setting by name, ``standard`` included; an unknown name raises `UnknownNameError`."""
     known = {STANDARD.name: STANDARD, **CONVENTIONS}
     if name not in known:
-        raise UnknownNameError("convention", name, known)
+        raise UnknownNameError("evaluation setting", name, known)
     return known[name]

@@ -22,17 +22,17 @@ SplitName: TypeAlias = Literal["train", "valid", "test"]
 NamedTriple: TypeAlias = tuple[str, str, str]
 SPLIT_NAMES: tuple[SplitName, ...] = ("train", "valid", "test")
 PARTS = ("graph", "targets")
-SIZES = ("entities", "relations", "relation ids", "observable triples", "targets")
+SIZES = ("entities", "relations", "relation ids incl. unused", "triples in the graph", "triples to predict")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Split:
-    """One graph with its observable triples and the missing triples to predict in it.
+    """One graph, and the missing triples to predict in it: in the test split, the inference graph and the test triples.
 
     ``graph`` is int64 ``(n, 3)`` and ``targets`` int64 ``(m, 3)``, both head, relation, tail, in the
     order of the release. Ids index ``entities`` and ``relations``, arrays of names sorted by name and
     frozen with the dataset. ``relation_slots`` is the size of the relation dictionary the graph was
-    published with: ids from ``num_relations`` up to it are slots no triple uses. ``num_relations``
+    published with: ids from ``num_relations`` up to it, the empty slots, are unused. ``num_relations``
     never counts inverses. ``tasks`` maps a relation to the predictive pattern it follows, where the
     ground truth is known (the synthetic datasets), and is empty elsewhere.
     """
@@ -51,14 +51,14 @@ class Split:
             self._check(array, part)
         if self.relation_slots < self.num_relations:
             raise DatasetError(
-                f"{self.dataset} {self.name}: {self.relation_slots} relation slots cannot hold "
+                f"{self.dataset} {self.name}: {self.relation_slots} relation ids cannot hold "
                 f"{self.num_relations} relations"
             )
 
     def __repr__(self) -> str:
         return (
-            f"<{self.dataset} {self.name}: {len(self.graph):,} observable triples of {self.num_entities:,} entities "
-            f"and {self.num_relations:,} relations ({self.relation_slots:,} ids), {len(self.targets):,} targets>"
+            f"<{self.dataset} {self.name}: {len(self.graph):,} triples in the graph, of {self.num_entities:,} entities "
+            f"and {self.num_relations:,} relations ({self.relation_slots:,} ids), {len(self.targets):,} to predict>"
         )
 
     def _check(self, array: IntArray, part: str) -> None:
@@ -125,7 +125,7 @@ class Split:
         return list(zip(heads, relations, tails, strict=True))
 
     def observable(self) -> Split:
-        """Return the split without its targets: all that a model under test may look at."""
+        """Return the split without its targets: the observable (inference) graph, all that a model may look at."""
         return replace(self, targets=np.empty((0, 3), dtype=np.int64))
 
     def with_inverses(self) -> Split:

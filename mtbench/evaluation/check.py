@@ -293,7 +293,7 @@ def _distributed(name: str, ours: FloatArray, theirs: FloatArray) -> Finding:
     here, there = (f"{side.mean():.3f} ± {side.mean(axis=1).std(ddof=1):.3f}" for side in (ours, theirs))
     words = (
         f"builds differ by chance; over {BUILDS} of them the MRR is {here}, and {there} with {name} changed "
-        f"(permutation test on the ranks of all targets: p = {likely:.2g})"
+        f"(permutation test on all ranks: p = {likely:.2g})"
     )
     if likely < LEVEL:
         return Finding(name, "fail", f"{words}: {ADVICE[name]}")

@@ -18,7 +18,7 @@ def sentences(
     ranked: Mapping[Part, RankedPart], ranks: Ranks, found: Mapping[str, Mapping[str, float]]
 ) -> Iterator[str]:
     """Give a sentence for everything in some ranks and figures that should be known before they are believed."""
-    what = "targets" if len(ranks.lists) == 1 else "ranks"
+    what = "triples" if len(ranks.lists) == 1 else "ranks"
     alone = int(np.count_nonzero(ranks.count == 0))
     if alone:
         yield f"{alone} of {len(ranks.count)} {what} have no candidate (all are known triples) and rank first for free"
@@ -34,7 +34,7 @@ def sentences(
         yield f"{share} tie with a candidate in {kind} scores; return float32 to tell a tie from rounding"
     if any(part.seen.probabilities and np.isin(part.own[part.counts.equal > 0], (0, 1)).any() for part in tied):
         yield (
-            "targets tie with candidates at exactly 0 or 1, as probabilities from a saturated sigmoid do; return logits"
+            "triples tie with candidates at exactly 0 or 1, as probabilities from a saturated sigmoid do; return logits"
         )
 
 

@@ -54,7 +54,7 @@ def factory(scorer: object) -> Factory | None:
             made = scorer(split, seed=seed) if "seed" in parameters else scorer(split)
         except Exception as error:
             error.add_note(
-                f"{name} was called with the observable split, as a factory of scorers is; a function that scores "
+                f"{name} was called with the inference graph, as a factory of scorers is; a function that scores "
                 f"triples calls its parameter 'triples'"
             )
             raise

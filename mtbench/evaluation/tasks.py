@@ -254,13 +254,13 @@ class Task:
         return {part: one.counts for part, one in found.items()}
 
     def expected(self, score: Scorer) -> Mapping[str, float]:
-        """Return the expected metrics of a scorer, without the bounds, warnings and baselines of a result."""
+        """Return the realistic metrics of a scorer, without the bounds, warnings and baselines of a result."""
         ranks = Ranks.unnamed(self.counts(score))
         return summary.expected(ranks, self.candidates.protocol, self.candidates.vocabulary)
 
     @cached_property
     def baselines(self) -> Mapping[str, Mapping[str, float]]:
-        """Expected metrics of the scorers that learn nothing, on the same candidates, computed when looked at."""
+        """Metrics of the heuristic baselines, on the same candidates, computed when looked at."""
         return Baselines(self.split, self.expected)
 
     def _result(self, scores: ScoreArray, kind: str, notes: tuple[str, ...] = ()) -> Result:
@@ -344,7 +344,7 @@ def evaluate(
     dataset_version: str | None = None,
     ask_again: bool = True,
 ) -> Result:
-    """Rank every target of a split, or of a dataset's test split, among its candidates and return the metrics.
+    """Rank the triples to predict of a split, or the test triples of a dataset, and return the metrics.
 
     A dataset may be named: whatever `mtbench.load` takes.
 

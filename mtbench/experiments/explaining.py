@@ -137,7 +137,7 @@ class Explanation:
         title = self.title.replace(", protocol", "\nprotocol")
         draw_falls(
             [(WORDS.get(name, name), mean, sd) for name, mean, sd in found.ordered],
-            f"{title}: MRR {found.mrr:.3f} over {found.targets:,} targets",
+            f"{title}: MRR {found.mrr:.3f} over {found.targets:,} test triples",
             "Fall of the MRR where a family is permuted within each list\n"
             f"mean and standard deviation over {REPEATS} permutations",
             path,
@@ -150,12 +150,12 @@ class Explanation:
             lines.append("explained under dual: the protocol of the run ranks every candidate and lists none")
         if self.changed:
             lines.append(
-                f"warning: {self.changed} targets rank otherwise than the run recorded: rounded otherwise on another "
-                "machine"
+                f"warning: {self.changed} test triples rank otherwise than the run recorded: rounded otherwise on "
+                "another machine"
             )
         lines += [
-            f"\nFall of the MRR ({found.mrr:.3f} over {found.targets:,} targets) where one family is permuted within "
-            f"each list, mean and standard deviation over {REPEATS} permutations:",
+            f"\nFall of the MRR ({found.mrr:.3f} over {found.targets:,} test triples) where one family is permuted "
+            f"within each list, mean and standard deviation over {REPEATS} permutations:",
             *(f"  {name:5}  {mean:6.3f}  {sd:.3f}  {WORDS.get(name, name)}" for name, mean, sd in found.ordered),
         ]
         for _, asked in itertools.groupby(self.questions, key=lambda one: (one.target, one.first, one.other)):

@@ -111,7 +111,7 @@ def _draw_shares(axes: Axes, found: Assignment, split: Split) -> AxesImage:
         axes.set_yticks(range(len(order)), [pictures.literal(label) for label in labels], fontsize=7)
     else:
         axes.set_yticks([])
-        axes.set_ylabel(f"{len(names)} relation slots")
+        axes.set_ylabel(f"{len(names)} relation ids")
     axes.set_xticks(range(alpha.shape[1]), [str(task + 1) for task in range(alpha.shape[1])])
     axes.set_xlabel("Task")
     axes.tick_params(length=0)

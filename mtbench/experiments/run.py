@@ -46,8 +46,8 @@ class Plan:
     The first protocol and vocabulary are the headline, whose result lies in the run directory itself;
     every further combination lies below it in ``PROTOCOL-VOCABULARY``. `GROUPS` names several protocols
     at once. ``candidate_seed`` numbers the frozen candidates, ``seed`` the model's own randomness. ``paper``
-    also reads the model under every convention of the paper's tables, for each protocol, into
-    ``conventions.json`` in the run directory. ``with_names`` says whether the ranks name the targets. What a
+    also scores the model in every evaluation setting of the paper's tables, for each protocol, into
+    ``conventions.json`` in the run directory. ``with_names`` says whether the ranks name their triples. What a
     model tells of its training and its tasks is always kept there (`mtbench.experiments.told`); ``task_labels`` insists
     on a dataset whose true tasks are known. ``start`` is the directory of a finished run of the same options: its
     checkpoints take the place of training, so that further tasks are only scored.
@@ -247,7 +247,7 @@ def _place(directory: Path, tasks: Sequence[tuple[str, str]], number: int) -> Pa
 
 
 def _conventions(plan: Plan, model: str, score: Scorer, data: Dataset) -> dict[str, object]:
-    """Return what one scorer gets under the standard and each convention of the paper, per protocol asked for."""
+    """Return what one scorer gets in the standard and each setting of the paper, per protocol asked for."""
     protocols = [
         name for name in dict.fromkeys(protocol for protocol, _ in plan.tasks()) if name in reading.STANDARD.lists
     ]

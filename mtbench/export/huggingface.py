@@ -12,7 +12,7 @@ from mtbench.export.writers import store
 
 CARD = "README.md"
 CONTENTS = {
-    "graph": "observable triples",
+    "graph": "the triples of the graphs: training graph and inference graph",
     "targets": "missing triples, to predict",
     "entities": "the entity vocabulary in id order",
     "relations": "the relation types in id order, with their ground-truth task where it is known",
@@ -67,7 +67,7 @@ def _body(dataset: Dataset, parts: Sequence[Table]) -> str:
 
 Version {dataset.version}, exported by mtbench (`mtbench export {record.id} --format huggingface`). \
 Train and test have entities and relation types of their own; validation shares the graph and the vocabulary \
-of train. Relation slots of the published dictionaries: {slots}.
+of train. Relation ids of the published dictionaries, unused ones included: {slots}.
 
 | configuration | split | rows | what it holds |
 |---|---|---|---|
@@ -85,9 +85,9 @@ targets = load_dataset("DIRECTORY OR HUB NAME", "targets")["test"]
 SHA-256 of the sorted lines `head TAB relation TAB tail LF`.
 
 - train graph: `{dataset.train.graph_sha256}`
-- validation targets: `{dataset.valid.targets_sha256}`
-- test graph: `{dataset.test.graph_sha256}`
-- test targets: `{dataset.test.targets_sha256}`
+- validation triples: `{dataset.valid.targets_sha256}`
+- inference graph: `{dataset.test.graph_sha256}`
+- test triples: `{dataset.test.targets_sha256}`
 
 ## Known defects
 

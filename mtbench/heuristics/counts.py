@@ -1,4 +1,4 @@
-"""Baselines that count observable triples: of a relation, of an entity, of a half-link, of a reversed pair."""
+"""Heuristic baselines that count triples: of a relation, of an entity, of a half-link, of a reversed pair."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Scorers that learn nothing: the figures a model has to beat before its own mean anything.
+"""Heuristic baselines: scorers that learn nothing, which a model has to beat.
 
-Each is made from the observable triples of a split and scores triples like any model. A baseline that does
-not look at the relation ties all relations of a pair, and its ranks say so.
+Each is made from the graph of a split and scores triples like any model. A baseline that does not look at the
+relation ties all relations of a pair, and its ranks say so.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ Factory: TypeAlias = Callable[[Split], Baseline]
 """From a split, of which only the graph is used, to a scorer of triples and of rows."""
 
 Figures: TypeAlias = Mapping[str, Mapping[str, float]]
-"""Expected metrics by the name of the baseline."""
+"""Metrics by the name of the heuristic baseline."""
 
 BASELINES: Mapping[str, Factory] = MappingProxyType(
     {
@@ -59,18 +59,18 @@ BASELINES: Mapping[str, Factory] = MappingProxyType(
         )
     }
 )
-"""Every baseline by name, in the order of the tables."""
+"""Every heuristic baseline by name, in the order of the tables."""
 
 
 def baseline(name: str, split: Split) -> Baseline:
-    """Return a baseline's scorer for a split, made without its targets; an unknown name raises `UnknownNameError`."""
+    """Return a heuristic baseline for a split, made without its targets; an unknown name raises `UnknownNameError`."""
     if name not in BASELINES:
         raise UnknownNameError("heuristic baseline", name, BASELINES)
     return BASELINES[name](split.observable())
 
 
 def measure(name: str, tasks: Sequence[Ranked]) -> list[Mapping[str, float]]:
-    """Return a baseline's expected metrics on tasks of one split.
+    """Return a heuristic baseline's metrics on tasks of one split.
 
     Each triple is scored once for all tasks, and what has the same candidates in several is counted once.
     """
@@ -107,7 +107,7 @@ def _remembered(score: ScoreFunction, split: Split, triples: Sequence[IntArray])
 
 
 class Baselines(Mapping[str, Mapping[str, float]]):
-    """Expected metrics of every baseline on one task, each computed when it is first looked at.
+    """Metrics of every heuristic baseline on one task, each computed when it is first looked at.
 
     A loop that evaluates after every epoch never looks; a printed or saved result has them all.
     """

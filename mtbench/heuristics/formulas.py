@@ -1,4 +1,4 @@
-"""A baseline as one formula of head, relation and tail, asked for single triples or for whole rows of candidates."""
+"""A heuristic baseline as one formula of head, relation and tail, asked for single triples or for whole rows."""
 
 from __future__ import annotations
 

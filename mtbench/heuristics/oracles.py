@@ -1,7 +1,7 @@
-"""Scorers whose figures are known beforehand: to read an evaluation protocol, not to compete in it.
+"""Oracles: scorers that look at the test triples. They show what a protocol can reach and what it gives away.
 
-Two of them look at the targets. A figure they do not reach is one that no model can reach, and what they
-get although they cannot tell relations apart is what the protocol gives away.
+A figure they do not reach is one that no model can reach, and what the blind one gets, although it cannot tell
+relations apart, is what the protocol gives away.
 """
 
 from __future__ import annotations
@@ -31,9 +31,10 @@ def blind_oracle(split: Split) -> ScoreFunction:
     return lambda triples: np.isin(keys(split, triples, HEAD, TAIL), pairs).astype(np.int64)
 
 
-YARDSTICKS: Mapping[str, Callable[[Split], ScoreFunction]] = {
+SCORERS: Mapping[str, Callable[[Split], ScoreFunction]] = {
     "oracle": oracle,
     "blind-oracle": blind_oracle,
     "relation-frequency": BASELINES["relation_frequency"],
     "entity-degree": BASELINES["entity_degree"],
 }
+"""Both oracles and two heuristic baselines by name, for `mtbench settings`."""

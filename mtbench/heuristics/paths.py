@@ -1,4 +1,4 @@
-"""Baselines on the graph without relation types: how close head and tail are to each other.
+"""Heuristic baselines on the graph without relation types: how close head and tail are to each other.
 
 Both see the simple undirected graph (an edge wherever any triple links two different entities), so they
 tie all relations of a pair. Both are columns of a matrix with one row per entity, made for a block of

@@ -1,4 +1,4 @@
-"""Rank metrics in closed form, with every tie resolved three ways: expected, optimistic, pessimistic.
+"""Rank metrics in closed form, with ties resolved in three ways: realistic (averaged), optimistic, pessimistic.
 
 A target with g candidates strictly above it and e equal to it takes each of the ranks g + 1 to
 g + e + 1 with the same probability when the tied block is in random order. The expectation over that

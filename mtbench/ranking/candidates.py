@@ -176,7 +176,7 @@ class Candidates:
 
     @property
     def parts(self) -> tuple[Part, ...]:
-        """What the lists consist of; candidates of no protocol, as conventions draw, are all in one list."""
+        """What the lists consist of; candidates of no protocol, as the paper's settings draw, are all in one list."""
         return PROTOCOLS[self.protocol].parts if self.protocol in PROTOCOLS else tuple(self.drawn)
 
     @property
@@ -218,7 +218,7 @@ def draw(split: Split, protocol: str = "dual", vocabulary: str = "present", seed
     asked, pool = protocol_named(protocol), vocabulary_named(vocabulary)
     if not len(split.targets):
         raise UsageError(
-            f"{split.dataset} {split.name}: there are no targets to rank; the training graph has its targets in "
+            f"{split.dataset} {split.name}: there are no triples to rank; those of the training graph are in "
             f"data.valid, the test graph in data.test"
         )
     try:

@@ -40,7 +40,7 @@ def with_names(result: Given, split: Split | Dataset | None = None) -> Given:
     if len(found.targets) != len(result.ranks):
         raise ResultError(
             f"{result.dataset} {result.split}: {len(result.ranks)} ranks without names, the split has "
-            f"{len(found.targets)} targets; evaluate again"
+            f"{len(found.targets)} triples to rank; evaluate again"
         )
     heads, relations, tails = found.targets.T[[HEAD, RELATION, TAIL]]
     ranks = Ranks(found.entities[heads], found.relations[relations], found.entities[tails], result.ranks.parts)

@@ -98,7 +98,7 @@ def by_task(results: Sequence[Result]) -> str:
         metrics = [tables.number(name, result.metrics[name]) if name in result.metrics else "" for name in names]
         ties = tables.bounds(result.optimistic, result.pessimistic) if result.optimistic else result.run.status
         rows.append([f"{result.protocol}, {result.vocabulary}", *metrics, shown, ties])
-    headings = ["task", *map(tables.heading, names), "MRR of the best baseline", "MRR by the order of ties"]
+    headings = ["task", *map(tables.heading, names), "MRR of the best baseline", "MRR, pessimistic to optimistic"]
     return tables.lay_out(headings, rows, "text")
 
 

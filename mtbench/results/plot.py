@@ -33,7 +33,7 @@ STYLES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)))
 def draw_ranks(results: Sequence[Result], path: Path) -> None:
     """Draw the share of targets of each rank or better into a PNG or SVG file, one curve per run.
 
-    The curve is the expectation over the order of ties, its band reaches from the pessimistic to the
+    The curve is the realistic rank, its band reaches from the pessimistic to the
     optimistic order, and the grey curve is chance. A single run has a curve for each direction too. All runs
     must have been ranked among the same candidates. Raises `UsageError` for runs of other tasks, more than
     six, a run without ranks, or a protocol whose rank is not one plus the candidates above, and the errors of
@@ -73,7 +73,7 @@ def draw_ranks(results: Sequence[Result], path: Path) -> None:
         chance = _cumulated(np.zeros_like(counts), counts, last)
         label = f"chance: MRR {results[0].chance['mrr']:.3f}"
         axes.plot(x[1:], chance[1:], color=GREY, linestyle=":", linewidth=1.4, label=label)
-        title = f"{_title(results[0])}\nband: from the worst to the best order of ties"
+        title = f"{_title(results[0])}\nband: from pessimistic to optimistic"
         pictures.plain(axes, title, f"Rank k (1 is best, {last:,} is last)", "Ranks of k or better")
         axes.set_ylim(0, 1)
         axes.yaxis.set_major_formatter(lambda value, _: f"{100 * value:g} %")
@@ -89,7 +89,7 @@ def draw_ranks(results: Sequence[Result], path: Path) -> None:
 def draw_strata(strata: Strata, path: Path, metric: str = "mrr") -> None:
     """Draw one bar per stratum into a PNG or SVG file, with the number of targets and what chance gives.
 
-    The black line in a bar reaches from the pessimistic to the optimistic order of ties, the grey mark is
+    The black line in a bar reaches from the pessimistic to the optimistic value, the grey mark is
     chance in the stratum, and the dashed line is the whole run. Of more than 40 strata those with most
     targets are drawn. Raises `UnknownNameError` for another metric and the errors of `mtbench.files.pictures.page`.
     """
@@ -106,7 +106,7 @@ def draw_strata(strata: Strata, path: Path, metric: str = "mrr") -> None:
     )
     title = pictures.literal(f"{strata.model} on {strata.task}")
     if len(rows) < len(strata.rows):
-        title += f"\nthe {len(rows)} of {len(strata.rows)} strata with most targets"
+        title += f"\nthe {len(rows)} of {len(strata.rows)} strata with most test triples"
     labels = [pictures.literal(label) for label in pictures.shorten([row.label for row in rows], 40)]
     width = 6.2 + 0.07 * max(16, *map(len, labels))
     with pictures.page(path, width, 1.7 + 0.3 * len(rows)) as figure:
@@ -114,7 +114,7 @@ def draw_strata(strata: Strata, path: Path, metric: str = "mrr") -> None:
         low, high = np.minimum(worst, best), np.maximum(worst, best)
         whole = strata.whole.metrics[metric]
         shown = [
-            axes.barh(y, values, height=0.66, color=COLOURS[0], label="expected"),
+            axes.barh(y, values, height=0.66, color=COLOURS[0], label="realistic"),
             axes.hlines(y, low, high, color="black", linewidth=1.2, label="range by ties"),
             axes.vlines(chance, y - 0.4, y + 0.4, color=COLOURS[4], linewidth=2.2, label="chance"),
             axes.axvline(whole, color=GREY, linestyle="--", linewidth=1.2, label=f"whole: {whole:.3f}"),
@@ -123,7 +123,7 @@ def draw_strata(strata: Strata, path: Path, metric: str = "mrr") -> None:
         axes.set_ylim(len(rows) - 0.4, -0.6)
         axes.set_xlim(0, None if metric == "mr" else 1)
         better = ", lower is better" if metric == "mr" else ""
-        pictures.plain(axes, title, f"{tables.heading(metric)}{better}", f"{strata.name} (targets)")
+        pictures.plain(axes, title, f"{tables.heading(metric)}{better}", f"{strata.name} (triples)")
         axes.yaxis.labelpad = 10
         axes.grid(visible=False, axis="y")
         axes.legend(handles=shown, frameon=False, fontsize=9, loc="upper left", bbox_to_anchor=(1, 1))
@@ -153,7 +153,7 @@ def draw_models(first: Result, second: Result, path: Path, metric: str = "mrr") 
         _draw_relations(right, means, counts, key)
         heading = tables.heading(metric)
         pictures.plain(right, f"{heading} of {len(groups)} relation types", *(f"{heading}, {name}" for name in names))
-        figure.suptitle(f"{_title(first)}\nthe area of a dot is the number of targets", fontsize=11)
+        figure.suptitle(f"{_title(first)}\nthe area of a dot is the number of triples", fontsize=11)
 
 
 def _draw_targets(axes: Axes, ranks: Sequence[FloatArray], names: Sequence[str]) -> None:
@@ -167,8 +167,8 @@ def _draw_targets(axes: Axes, ranks: Sequence[FloatArray], names: Sequence[str])
         axes.set(xscale="log", yscale="log")
     _diagonal(axes, 1, last)
     _dots(axes, x, y, counts)
-    pictures.plain(axes, f"Rank of {len(ranks[0]):,} targets", *(f"Rank, {name}" for name in names))
-    first, second = (f"{np.mean(ranks[i] < ranks[1 - i]):.0%} of targets better under {names[i]}" for i in (0, 1))
+    pictures.plain(axes, f"Rank of {len(ranks[0]):,} triples", *(f"Rank, {name}" for name in names))
+    first, second = (f"{np.mean(ranks[i] < ranks[1 - i]):.0%} of triples better under {names[i]}" for i in (0, 1))
     behind = {"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 1}
     axes.text(0.03, 0.97, first, transform=axes.transAxes, fontsize=9, ha="left", va="top", bbox=behind)
     axes.text(0.97, 0.04, second, transform=axes.transAxes, fontsize=9, ha="right", va="bottom", bbox=behind)

@@ -32,7 +32,7 @@ class Rescored:
 
     def __str__(self) -> str:
         if self.old_version == self.new_version and not self.changed:
-            return f"{self.directory}: nothing to change, every figure follows from the ranks"
+            return f"{self.directory}: nothing to change, all metrics match the ranks"
         figures = [f"{name} {old:.4f} -> {new:.4f}" for name, (old, new) in self.changed.items()]
         moved = "; ".join(figures) or "no figure changed"
         return f"{self.directory}: evaluator {self.old_version} -> {self.new_version}: {moved}"
@@ -43,7 +43,7 @@ def rescore(directory: Path | str) -> Rescored:
 
     Metrics, both tie bounds, chance and the tie rate are written with the version of this evaluator, and
     what stood there before is kept under the key ``rescored``. Baselines and warnings stay as they were,
-    because they need the scores or the split. A run whose figures follow from its ranks already is not
+    because they need the scores or the split. A run whose metrics match its ranks already is not
     touched, and one that failed has nothing to rescore. Raises `ResultError` for a run that is damaged
     otherwise, or newer than this package, and `MtbenchError` for a place that cannot be written; the old
     file is then as it was.

@@ -1,4 +1,4 @@
-"""A finished evaluation: its metrics with both tie bounds and the baselines, saved, loaded and verified."""
+"""A finished evaluation: its metrics with both tie bounds and the heuristic baselines, saved, loaded and verified."""
 
 from __future__ import annotations
 
@@ -50,11 +50,11 @@ class MtbenchWarning(UserWarning):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Result(Evaluated):
-    """The metrics of one scorer on one task, with both tie bounds and the baselines beside them.
+    """The metrics of one scorer on one task, with both tie bounds and the heuristic baselines beside them.
 
-    ``metrics`` are expectations over the order of ties, ``optimistic`` and ``pessimistic`` what the
+    ``metrics`` are realistic: averaged over all orders of ties. ``optimistic`` and ``pessimistic`` are what the
     best and the worst order give; ``tie_rate`` is the share of ranks with a tie. ``chance`` and
-    ``baselines`` are expectations for scorers that learn nothing, on the same candidates. ``warnings``
+    ``baselines`` are metrics of scorers that learn nothing, on the same candidates. ``warnings``
     holds a sentence for everything a reader should know before trusting the figures. ``asked`` names by
     direction what the scorer was asked, ``asked_again`` says how its scores compared in other batches. A run that ran
     out of memory or failed has empty metrics and ranks, and a ``tie_rate`` that is not a number.
@@ -80,7 +80,7 @@ class Result(Evaluated):
         lines = [
             f"{self.dataset} {self.split}: protocol {self.protocol}, {self.vocabulary} relations, "
             f"candidate seed {self.candidate_seed}",
-            f"{targets} targets, {self.ranks.count.mean():.1f} candidates {_EACH[len(self.ranks.lists)]}, "
+            f"{targets} triples to rank, {self.ranks.count.mean():.1f} candidates {_EACH[len(self.ranks.lists)]}, "
             f"{self.tie_rate:.1%} of ranks tied"
             if targets
             else f"no ranks: {self.run.status}",
@@ -92,8 +92,8 @@ class Result(Evaluated):
     def table(self, rows: str = "all", format: str = "text") -> str:  # noqa: A002
         """Return the metrics in ``text``, ``markdown``, ``latex`` or ``csv``.
 
-        ``all`` rows are the model's, its bounds over the orders of ties, each direction and every heuristic baseline;
-        ``short`` ones are the model's, the best heuristic baseline's, those of chance and what ties do to the MRR.
+        ``all`` rows are the model's, its optimistic and pessimistic bounds, each direction and every baseline;
+        ``short`` ones are the model's, the best heuristic baseline's, those of chance and the bounds of the MRR.
         Raises `UnknownNameError` for other rows or formats.
         """
         if rows not in ROWS:
@@ -121,7 +121,7 @@ class Result(Evaluated):
         ]
         if self.optimistic:
             ties = tables.bounds(self.optimistic, self.pessimistic)
-            cells.append(["by the order of ties", *(ties if name == "mrr" else "" for name in names)])
+            cells.append(["pessimistic to optimistic", *(ties if name == "mrr" else "" for name in names)])
         return tables.lay_out(["", *map(tables.heading, names)], cells, format)
 
     @property
@@ -220,7 +220,7 @@ class Problem:
 
 @dataclass(frozen=True)
 class Verification:
-    """What `verify` found in a run directory; no problems means every figure follows from the counts."""
+    """What `verify` found in a run directory; no problems means that all metrics match the counts."""
 
     directory: Path
     problems: tuple[Problem, ...]

@@ -32,7 +32,7 @@ KINDS = ("metrics", "optimistic", "pessimistic", "chance")
 
 @dataclass(frozen=True)
 class Stratum:
-    """One part of the targets: ``share`` of all, metrics expected over ties, both tie bounds, and chance."""
+    """One part of the targets: ``share`` of all, metrics with ties averaged, both tie bounds, and chance."""
 
     label: str
     targets: int
@@ -81,7 +81,7 @@ class Strata:
         if format == "csv":
             frame = self.to_frame()
             return tables.lay_out(list(frame.columns), frame.to_numpy(dtype=object).tolist(), format)
-        headings = [self.name, "Targets", "Share", *map(tables.heading, METRICS), "MRR by ties", "MRR by chance"]
+        headings = [self.name, "Triples", "Share", *map(tables.heading, METRICS), "MRR by ties", "MRR by chance"]
         rows = [
             [
                 row.label,
@@ -98,7 +98,7 @@ class Strata:
     def to_frame(self) -> pd.DataFrame:
         """Return one row per stratum and one for the whole: label, targets, share, and every metric four times.
 
-        ``mrr`` is the expected value; ``mrr_optimistic``, ``mrr_pessimistic`` and ``mrr_chance`` follow it.
+        ``mrr`` is realistic (ties averaged); ``mrr_optimistic``, ``mrr_pessimistic`` and ``mrr_chance`` follow it.
         """
         import pandas as pd
 
@@ -185,7 +185,7 @@ def side_by_side(runs: Sequence[Strata], metric: str = "mrr", format: str = "tex
         size: list[tables.Cell] = [row.targets, row.share] if exact else [f"{row.targets:,}", f"{row.share:.1%}"]
         cells.append([row.label, *size, *numbers])
     heading = metric if exact else tables.heading(metric)
-    names = ["stratum", "targets", "share"] if exact else [first.name, "Targets", "Share"]
+    names = ["stratum", "targets", "share"] if exact else [first.name, "Triples", "Share"]
     return tables.lay_out([*names, *(f"{heading}, {label}" for label in (*labels, "chance"))], cells, format)
 
 
@@ -196,13 +196,13 @@ def _sizes(strata: Strata) -> list[tuple[str, int]]:
 def by_target(result: Evaluated, split: Split, kinds: Collection[str] = KINDS) -> dict[str, dict[str, FloatArray]]:
     """Return per kind of figure every metric ``(m,)`` of the targets of the run's split, in the order of that split.
 
-    The kinds are some of `KINDS`: expected over ties, both bounds, and chance, under the rules of the run's
+    The kinds are some of `KINDS`: ties averaged, both bounds, and chance, under the rules of the run's
     protocol. Raises `ResultError` for ranks of other targets.
     """
     ranks = result.ranks
     if len(ranks) != len(split.targets):
         raise ResultError(
-            f"{result.dataset} {result.split}: {len(ranks)} ranks, the split has {len(split.targets)} targets; "
+            f"{result.dataset} {result.split}: {len(ranks)} ranks, the split has {len(split.targets)} triples to rank; "
             "evaluate again"
         )
     place = _places(result, split) if ranks.named else slice(None)  # without names they are in the order of the split

@@ -66,7 +66,7 @@ def test_a_family_counted_by_hand():
     assert similar == {("child", "parent", "inverse"): (1.0, 2), ("sibling", "sibling", "symmetric"): (1.0, 2)}
     assert "1 entities are in train and test" in found.findings
     assert "train graph: 3 relation types occur in 4 slots" in found.findings
-    assert "valid targets: 1 of 1 are observable" in found.findings
+    assert "valid triples: 1 of 1 are in the graph as well" in found.findings
     assert json.loads(json.dumps(found.to_dict()))["graphs"]["train"]["degrees"] == [[4, 3]]
 
 
@@ -131,7 +131,7 @@ def test_targets_by_definition(graph, targets):
 def test_reversed_pairs_are_a_finding_from_a_tenth_of_the_targets_on(others, told):
     test = [("bob", "child", "ann"), *(("ann", "parent", f"x{number}") for number in range(others))]
     findings = mtbench.audit(released.named("kin", KIN, KIN[:1], KIN[:1], test, slots=(3, 3))).findings
-    sentence = f"test targets: for 1 of {1 + others} a triple from tail to head is observable"
+    sentence = f"test triples: for 1 of {1 + others} a triple from tail to head is in the graph"
     assert any(finding.startswith(sentence) for finding in findings) is told
 
 

@@ -101,7 +101,7 @@ def test_the_audit_of_a_dataset_holds_every_draw(monkeypatch):
     assert named == [
         (protocol, vocabulary, seed) for protocol in STANDARD for vocabulary in VOCABULARIES for seed in SEEDS
     ]
-    lonely = "1 test targets have no candidate and rank first for free (protocol relation, present relations, seed 0)"
+    lonely = "1 test triples have no candidate and rank first for free (protocol relation, present relations, seed 0)"
     assert lonely in found.findings
     assert not any("known triples" in sentence for sentence in found.findings)
     assert len(json.loads(json.dumps(found.to_dict()))["candidates"]) == 18

@@ -38,7 +38,7 @@ def test_a_picture_says_what_it_shows(found, tmp_path, monkeypatch):
         "Relation types, most frequent first",
         "train: 3 entities, 4 triples",
         "Degree k",
-        "Triples and targets of the type",
+        "Triples of the type, missing ones included",
     ):
         assert words in text
 

@@ -16,8 +16,8 @@ def test_audit_prints_tables_and_findings(run):
     assert lines[0] == "toy 2.0.0"
     assert "train 3 4 1 2 5 2.0 2" in lines
     assert "all 1 2" in lines
-    assert "another relation from head to tail is observable 0 (0.0 %) 0 (0.0 %)" in lines
-    assert "half-links (h, r, .) and (., r, t) observable: both 1 (100.0 %) 1 (50.0 %)" in lines
+    assert "another relation from head to tail is in the graph 0 (0.0 %) 0 (0.0 %)" in lines
+    assert "half-links (h, r, .) and (., r, t) in the graph: both 1 (100.0 %) 1 (50.0 %)" in lines
     assert "valid knows knows knows 1 1" in lines
     assert "- train graph: 2 relation types occur in 5 slots" in lines
     assert "Test candidates, mean of seeds 0, 1, 2" in lines
@@ -60,7 +60,7 @@ def test_audit_refuses_a_threshold(run):
 def test_audit_of_single_statistics(run, tmp_path):
     code, out, err = run("audit", "toy", "--statistics")
     assert (code, err) == (0, "")
-    said = "what one statistic alone tells of the test targets, 0.5 is chance (AUC), the 3 clearest of each kind"
+    said = "what one statistic alone tells of the test triples, 0.5 is chance (AUC), the 3 clearest of each kind"
     assert out.splitlines()[0] == f"toy 2.0.0: {said}"
     assert "Against tails, dual" in out
     assert "... and" not in out

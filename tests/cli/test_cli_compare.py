@@ -33,7 +33,7 @@ def test_tables_and_what_the_targets_can_tell(run, runs):
     assert "p (Holm)" in out
     assert "big seed 0: oom" in out
     assert "one seed only (rough)" in out
-    assert out.rstrip().splitlines()[-1].startswith("40 targets in ")
+    assert out.rstrip().splitlines()[-1].startswith("40 test triples in ")
     again = run("compare", *reversed(runs))
     assert again == (code, out, err)
 

@@ -25,9 +25,9 @@ def test_contamination_prints_a_table(run, graph):
     assert lines[0] == f"toy: seen in the 2 triples of {graph}"
     assert lines[2] == "Part Triples Exact Same pair Reversed Reversed pair Entities Relations"
     assert "train graph 4 1 (25.0 %) 1 (25.0 %) 0 0 2 (66.7 %) 1 (50.0 %)" in lines
-    assert "valid targets 1 0 0 0 0 1 (50.0 %) 1 (100.0 %)" in lines
+    assert "valid triples 1 0 0 0 0 1 (50.0 %) 1 (100.0 %)" in lines
     assert "test graph 3 0 0 0 1 (33.3 %) 2 (66.7 %) 1 (50.0 %)" in lines
-    assert "test targets 2 1 (50.0 %) 2 (100.0 %) 0 0 2 (100.0 %) 1 (50.0 %)" in lines
+    assert "test triples 2 1 (50.0 %) 2 (100.0 %) 0 0 2 (100.0 %) 1 (50.0 %)" in lines
 
 
 def test_contamination_as_json(run, graph):
@@ -43,14 +43,14 @@ def test_contamination_as_json(run, graph):
 def test_contamination_fails_above_a_share_of_the_test_split(run, graph, share, code):
     found, out, err = run("contamination", "toy", "--against", graph, "--fail-above", share)
     assert found == code
-    assert "test targets" in out
-    assert err == (f"error: toy: 0.5000 of its test targets were seen, more than {share}\n" if code else "")
+    assert "test triples" in out
+    assert err == (f"error: toy: 0.5000 of its test triples were seen, more than {share}\n" if code else "")
 
 
 def test_contamination_against_a_dataset(run):
     code, _, err = run("contamination", "toy", "--against", "Toy_v1", "--fail-above", "0.5")
     assert code == 1
-    assert "1.0000 of its test graph and 1.0000 of its test targets were seen" in err
+    assert "1.0000 of its inference graph and 1.0000 of its test triples were seen" in err
 
 
 def test_fingerprints_stand_in_for_the_graph(run, graph, tmp_path):

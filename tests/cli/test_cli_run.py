@@ -28,13 +28,13 @@ def test_a_run_prints_its_table_and_where_it_is(run, tmp_path):
     assert verify(tmp_path / "kept").ok
     code, out, _ = run("verify", "kept")
     assert code == 0
-    assert "every figure follows from the ranks" in out
+    assert "verified, all metrics match the ranks" in out
 
 
-def test_paper_writes_the_conventions_too(run, tmp_path):
+def test_paper_writes_the_papers_settings_too(run, tmp_path):
     code, out, err = run("run", MODEL, "--dataset", "toy", "--out", "kept", "--paper")
     assert (code, err) == (0, "")
-    assert "conventions.json holds the model under the conventions of the paper's tables\n" in out
+    assert "conventions.json holds the model in the evaluation settings of the paper's tables\n" in out
     assert list(json.loads((tmp_path / "kept" / "conventions.json").read_text(encoding="utf-8"))["protocols"]) == [
         "dual"
     ]

@@ -187,7 +187,7 @@ def test_an_old_run_is_rescored_once(run, runs):
     assert found["changed"] == {"tie_rate": {"old": 0.75, "new": payload["tie_rate"]}}
     assert verify(runs / "a0").ok
     assert run("verify", "runs/a0", "--rescore") == (
-        *(0, "runs/a0: nothing to change, every figure follows from the ranks\n", ""),
+        *(0, "runs/a0: nothing to change, all metrics match the ranks\n", ""),
     )
 
 

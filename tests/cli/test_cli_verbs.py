@@ -188,7 +188,7 @@ def test_verify_a_run(run, tmp_path):
     mtbench.evaluate(score, mtbench.load("toy").test).save(tmp_path / "run")
     code, out, err = run("verify", tmp_path / "run")
     assert (code, err) == (0, "")
-    assert out == f"{tmp_path / 'run'}: every figure follows from the ranks\n"
+    assert out == f"{tmp_path / 'run'}: verified, all metrics match the ranks\n"
     path = tmp_path / "run" / "result.json"
     found = json.loads(path.read_text(encoding="utf-8"))
     found["metrics"]["mrr"] += 0.25

@@ -116,8 +116,8 @@ def test_the_notes_say_what_the_targets_can_tell(runs):
     smallest = [pair.detectable for pair in found.pairs]
     middle = sorted(smallest)[1]
     assert found.notes == (
-        f"80 targets in {found.clusters} (head, relation) pairs (0.1 level, 80 % power) and these seeds tell apart "
-        f"models that differ by {middle:.4f} MRR (median of 3 pairs, {min(smallest):.4f} to {max(smallest):.4f})",
+        f"80 test triples in {found.clusters} (head, relation) pairs (0.1 level, 80 % power) and these seeds tell "
+        f"apart models that differ by {middle:.4f} MRR (median of 3 pairs, {min(smallest):.4f} to {max(smallest):.4f})",
     )
 
 
@@ -153,7 +153,7 @@ def test_one_run_has_an_interval_of_targets_only(runs):
 
 def test_a_pair_covers_seeds_only_if_both_models_have_several(runs):
     found = compare([*runs[:3], runs[3]])
-    assert [row.covers for row in found.rows] == ["seeds and targets", "targets"]
+    assert [row.covers for row in found.rows] == ["seeds and triples", "triples"]
     assert found.pairs[0].covers == "targets"
 
 
@@ -278,7 +278,7 @@ def test_everything_is_there_as_plain_values(runs):
     assert set(plain["rows"][0]["adjusted"]) == set(runs[0].metrics)
     assert plain["detectable"] == found.detectable
     assert plain["notes"] == list(found.notes)
-    assert plain["pairs"][0]["covers"] == "seeds and targets"
+    assert plain["pairs"][0]["covers"] == "seeds and triples"
 
 
 @pytest.mark.parametrize("format", ["text", "markdown", "latex"])

@@ -1,4 +1,4 @@
-"""Each convention against a plain implementation in Python integers and sets, and against closed forms."""
+"""Each setting of the paper against a plain implementation in Python integers and sets, and against closed forms."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from mtbench.ranking.candidates import VOCABULARIES, protocol_named
 PROTOCOLS = ("dual", "entity", "relation")
 WORD = 2**64
 COLUMN = {"head": 0, "relation": 1, "tail": 2}
-# Per convention and protocol: the lists, each the sides in it with their numbers, and the largest integer added.
+# Per setting and protocol: the lists, each the sides in it with their numbers, and the largest integer added.
 DECLARED = {
     ("isdea", "dual"): ([{"relation": 26, "tail": 24}, {"head": 24, "relation": 26}], 0),
     ("isdea", "entity"): ([{"tail": 50}, {"head": 50}], 0),
@@ -138,7 +138,7 @@ def plain_figures(ranks, sampled):
 @combinations
 @settings(max_examples=25)
 @given(split=splits(), seed=st.integers(0, 3))
-def test_every_convention_is_that_of_a_plain_implementation(name, protocol, split, seed):
+def test_every_setting_is_that_of_a_plain_implementation(name, protocol, split, seed):
     found = read(hashed, split, name, protocol, seed)
     plain = plain_counts(split, name, protocol, seed, lambda triple: int(hashed(np.array([triple]))[0]))
     assert list(zip(found.greater.tolist(), found.equal.tolist(), found.added.tolist(), strict=True)) == plain
@@ -244,7 +244,7 @@ def test_the_candidates_are_those_of_a_plain_implementation(name, protocol, spli
 
 @ties_expected
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_the_standard_convention_is_the_evaluator(protocol):
+def test_the_standard_setting_is_the_evaluator(protocol):
     split = random_split(1)
     found, result = read(hashed, split, "standard", protocol, 2), evaluate(hashed, split, protocol, "present", 2)
     assert found.metrics == found.expected == result.metrics
@@ -464,7 +464,7 @@ def test_a_comparison_has_the_standard_first_and_reads_one_scorer_under_all():
     assert all(part["differs"] and part["source"] for part in payload[1:])
 
 
-def test_every_row_of_the_paper_has_a_convention_and_isdeas_a_second_for_models_without_inverses():
+def test_every_row_of_the_paper_has_a_setting_and_isdeas_a_second_for_models_without_inverses():
     own = {row: [one.name for one in conventions_of(row)] for one in CONVENTIONS.values() for row in one.rows}
     isdea = ["isdea-doubled", "isdea"]
     assert own == {
@@ -480,7 +480,7 @@ def test_every_row_of_the_paper_has_a_convention_and_isdeas_a_second_for_models_
     assert convention_named("standard") is STANDARD
 
 
-def test_a_convention_says_which_protocol_of_ours_its_dual_is_nearest_to():
+def test_a_setting_says_which_protocol_of_ours_its_dual_is_nearest_to():
     nearest = {name: convention.nearest for name, convention in CONVENTIONS.items()}
     assert nearest == {"isdea": "dual", "isdea-doubled": "dual", "ingram": "dual", "nbfnet": "entity"}
     for name, protocol in nearest.items():
@@ -491,7 +491,7 @@ def test_a_convention_says_which_protocol_of_ours_its_dual_is_nearest_to():
 
 
 def test_what_cannot_be_read():
-    with pytest.raises(UnknownNameError, match="unknown convention 'isde': did you mean isdea"):
+    with pytest.raises(UnknownNameError, match="unknown evaluation setting 'isde': did you mean isdea"):
         read(hashed, small(), "isde")
     with pytest.raises(UnknownNameError, match="unknown protocol 'duall': did you mean dual"):
         read(hashed, small(), "ingram", "duall")
@@ -501,14 +501,16 @@ def test_what_cannot_be_read():
         read(hashed, small(), "isdea", seed=0.5)
     with pytest.raises(ScoreError, match="not finite"):
         read(lambda triples: np.full(len(triples), np.nan), small(), "isdea")
-    with pytest.raises(UsageError, match="a convention with inverses needs a scorer that has score_inverses"):
+    with pytest.raises(UsageError, match="an evaluation setting with inverses needs a scorer that has score_inverses"):
         read(hashed, small(), "isdea-doubled")
     for change in ({"known": "graph"}, {"relations": VOCABULARIES["slots"]}):
-        with pytest.raises(UsageError, match=r"convention ingram: last_excluded needs known=.all. and relations"):
+        with pytest.raises(
+            UsageError, match=r"evaluation setting ingram: last_excluded needs known=.all. and relations"
+        ):
             replace(CONVENTIONS["ingram"], **change)
-    with pytest.raises(UsageError, match="convention nbfnet: sampled hits and invented candidates need ties"):
+    with pytest.raises(UsageError, match="evaluation setting nbfnet: sampled hits and invented candidates need ties"):
         replace(CONVENTIONS["nbfnet"], ties="expected")
-    with pytest.raises(UsageError, match="convention standard: sampled hits and invented candidates need ties"):
+    with pytest.raises(UsageError, match="evaluation setting standard: sampled hits and invented candidates need ties"):
         replace(STANDARD, sampled_hits=True)
 
 

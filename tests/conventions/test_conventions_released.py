@@ -1,4 +1,4 @@
-"""The conventions on the released data: what the paper's printed figures rest on."""
+"""The evaluation settings on the released data: what the paper's printed figures rest on."""
 
 from __future__ import annotations
 

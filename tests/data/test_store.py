@@ -260,7 +260,7 @@ def test_a_split_whose_ids_have_no_names_is_refused():
         ({"targets": beyond}, "1 rows of targets have ids outside the vocabulary, first at row 1"),
         ({"graph": below}, "1 rows of graph have ids outside the vocabulary, first at row 0"),
         ({"graph": good.graph[:, :2]}, r"graph must be int64 of shape \(n, 3\), not int64 of shape \(3, 2\)"),
-        ({"relation_slots": 1}, "1 relation slots cannot hold 2 relations"),
+        ({"relation_slots": 1}, "1 relation ids cannot hold 2 relations"),
     ):
         with pytest.raises(DatasetError, match=reason):
             replace(good, **changes)

@@ -379,7 +379,7 @@ def test_a_result_says_what_it_is_of():
     assert task(split, dataset_version="3.1").dataset_version == "3.1"
     lines = result.text("all").splitlines()
     assert lines[0] == "random test: protocol entity, slots relations, candidate seed 2"
-    assert lines[1] == "40 targets, 50.0 candidates in each direction, 0.0% of ranks tied"
+    assert lines[1] == "40 triples to rank, 50.0 candidates in each direction, 0.0% of ranks tied"
     assert [line.split("  ")[0] for line in lines[5:]] == [
         "unnamed",
         "tails, (h, r, ?)",

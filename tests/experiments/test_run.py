@@ -151,7 +151,7 @@ def test_scores_that_are_not_numbers_are_refused_and_leave_no_run(plan):
 
 
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
-def test_an_error_of_the_conventions_keeps_the_run_an_interruption_what_goes_on(plan, monkeypatch, error):
+def test_an_error_of_the_papers_settings_keeps_the_run_an_interruption_what_goes_on(plan, monkeypatch, error):
     def fail(*_):
         raise error
 
@@ -164,7 +164,7 @@ def test_an_error_of_the_conventions_keeps_the_run_an_interruption_what_goes_on(
         assert tree(plan.out) == ["ranks.parquet", "result.json"]
 
 
-def test_the_conventions_of_the_paper_are_written_on_request(module, plan):
+def test_the_settings_of_the_paper_are_written_on_request(module, plan):
     directory, results = run(replace(plan, paper=True, protocols=("dual", "entity"), candidate_seed=1))
     assert [call[0] for call in module.calls] == ["made", "fitted", "applied"]
     saved = json.loads((directory / "conventions.json").read_text(encoding="utf-8"))

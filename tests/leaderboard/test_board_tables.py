@@ -66,7 +66,7 @@ def test_an_entry_that_is_not_ranked_says_so_and_is_never_the_best(board):
 def test_baselines_and_chance_are_those_of_finished_runs(board):
     (part,) = (one for one in board.datasets if one.name == "metafam")
     result = line_of(board, "isdea").entry.runs["metafam"][0].headline
-    found = part.yardsticks["dual", "present"]
+    found = part.baselines["dual", "present"]
     assert list(found) == [*result.baselines, "chance"]
     assert found["chance"] == result.chance
     assert found["half_link_memory"] == pytest.approx(result.baselines["half_link_memory"])
@@ -94,7 +94,7 @@ def test_tails_alone_are_no_headline(board):
     line = line_of(board, "one-sided")
     assert (line.figure(), line.place, line.lift) == (None, None, None)
     assert set(line.read(STANDARD, "dual-tail")) == set(line.read(SLOTS, "entity-tail")) == set(METRICS)
-    assert line.figure(PAPER).mean > 0  # by the convention of the paper it was ranked in both directions
+    assert line.figure(PAPER).mean > 0  # in the setting of the paper it was ranked in both directions
     assert {"outdated: evaluator version 1, now 2 (seed 0)"} < set(line.remarks)
 
 
@@ -179,4 +179,4 @@ def test_who_learned_from_many_test_targets_is_not_ranked(tmp_path):
         card.write_text(card.read_text(encoding="utf-8") + graphs, encoding="utf-8")
         (line,) = rank([entries.load(tmp_path / "tally")], draws=100).lines("tally")
         assert (line.place is None) == (seen > 0)
-    assert line.remarks == ("contaminated: it learned from FB15k-237, which has 233 of the 397 test targets",)
+    assert line.remarks == ("contaminated: it learned from FB15k-237, which has 233 of the 397 test triples",)

@@ -121,7 +121,7 @@ def test_a_forged_standard_beside_the_result(entry, run):
 
 
 @pytest.mark.parametrize("key", ["content_sha256", "model", "seed", "dataset", "split", "dataset_version"])
-def test_conventions_of_another_run(entry, run, key):
+def test_settings_of_another_run(entry, run, key):
     value = "fbnell" if key == "dataset" else 1 if key == "seed" else "0" * 64
     edit(run / "conventions.json", **{key: value})
     assert f"{key} is {value!r}" in problems(entry)["conventions"].message
@@ -547,7 +547,7 @@ class TestOneSided:
         edit(run / "entity-slots" / "result.json", tie_rate=0.5)
         assert problems(entry)["tie_rate"].where == "ingram/metafam/seed0/entity-slots"
 
-    def test_their_conventions_are_compared_with_what_they_ranked(self, entry, run):
+    def test_their_settings_are_compared_with_what_they_ranked(self, entry, run):
         payload = read(run / "conventions.json")
         payload["protocols"]["entity"][0]["metrics"]["mrr"] = 0.9
         write(run / "conventions.json", payload)

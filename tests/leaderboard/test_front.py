@@ -159,11 +159,11 @@ def test_what_is_contaminated_is_shown_and_not_ranked(toy_entries, toy_board):
     found = rank([replace(entry, card=graphs)], draws=100)
     (line,) = found.lines("isdea")
     assert line.place is None
-    assert "contaminated: it learned from metafam, which has 184 of the 184 test targets" in line.remarks
+    assert "contaminated: it learned from metafam, which has 184 of the 184 test triples" in line.remarks
     (one,) = found.standings
     assert one.covered == ()
     badge = labels(found, "isdea")["contaminated: metafam"]
-    assert badge.tip.said == "it learned from metafam, which has 184 of the 184 test targets"
+    assert badge.tip.said == "it learned from metafam, which has 184 of the 184 test triples"
 
 
 def test_what_was_scored_again_is_said_while_its_ranks_are_those(monkeypatch):

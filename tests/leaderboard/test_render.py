@@ -209,7 +209,7 @@ def test_figures_are_those_of_the_board(pages, board):
                 assert views.number(metric, figure.mean) in page
 
 
-def test_the_best_of_several_is_marked_but_not_under_the_papers_conventions(board):
+def test_the_best_of_several_is_marked_but_not_in_the_papers_settings(board):
     (part,) = (part for part in board.datasets if part.name == "metafam")
     standard, *_, paper = standing.standings(part, "zero-shot")
     marked = [row.label for row in standard.groups[0].rows if any(cell.best for cell in row.cells)]
@@ -217,10 +217,10 @@ def test_the_best_of_several_is_marked_but_not_under_the_papers_conventions(boar
     assert not any(cell.best for row in paper.groups[0].rows for cell in row.cells)
 
 
-def test_a_row_by_the_paper_says_by_which_convention(board):
+def test_a_row_by_the_paper_says_in_which_setting(board):
     found = {table.reading: table.groups[0].rows[0].detail for table in detail.of_entry(board.lines("isdea"), "dual")}
     told = {reading.key: "" for reading in readings.READINGS}
-    assert found == told | {readings.PAPER.key: "convention isdea"}
+    assert found == told | {readings.PAPER.key: "setting isdea"}
 
 
 def test_what_ranked_tails_alone_is_shown_apart(pages, board):
@@ -537,7 +537,7 @@ def test_strata_are_shown_where_there_are_several_of_so_many_entries(board, monk
     assert (table.caption, why) == ("By the degree of the ends", "")
     names = [line.name for line in lines]
     assert len(names) == 3
-    assert [column.label for column in table.columns] == ["Targets", *names[:2], "Chance"]
+    assert [column.label for column in table.columns] == ["Triples", *names[:2], "Chance"]
     assert Page(picture).all("svg")
     assert strata.strata("x", lines, Data(), drawn=False)[0] == ""
 

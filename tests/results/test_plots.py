@@ -46,7 +46,7 @@ WORDS = {
     ),
     "strata": (
         "neither  (",
-        "half_link (targets)",
+        "half_link (triples)",
         "range by ties",
         "chance",
         "whole: ",

@@ -56,7 +56,7 @@ def test_a_verified_run_is_not_touched(run):
     assert files(run) == before
     assert (run / "result.json").stat().st_mtime_ns == stamp
     assert (done.old_version, done.new_version, done.changed) == ("2", "2", {})
-    assert str(done) == f"{run}: nothing to change, every figure follows from the ranks"
+    assert str(done) == f"{run}: nothing to change, all metrics match the ranks"
 
 
 def test_figures_are_recomputed_and_the_old_ones_kept(old):

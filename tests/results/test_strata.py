@@ -163,7 +163,7 @@ def test_the_table_and_the_frame_hold_rows_and_the_whole():
     assert frame["mrr_pessimistic"].iloc[0] == found[found.rows[0].label].pessimistic["mrr"]
     assert frame["hits@10"].iloc[-1] == found.whole.metrics["hits@10"]
     lines = found.table().splitlines()
-    assert lines[0].split()[:3] == ["relation", "Targets", "Share"]
+    assert lines[0].split()[:3] == ["relation", "Triples", "Share"]
     assert len(lines) == 2 + len(found) + 1
     low, high = found.whole.pessimistic["mrr"], found.whole.optimistic["mrr"]
     assert f"{low:.4f} to {high:.4f}" in lines[-1]

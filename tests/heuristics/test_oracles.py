@@ -5,18 +5,18 @@ import pytest
 from ranking_toys import random_split, small
 
 from mtbench.evaluation.tasks import evaluate
-from mtbench.heuristics import oracles as yardsticks
-from mtbench.heuristics.oracles import YARDSTICKS
+from mtbench.heuristics import oracles
+from mtbench.heuristics.oracles import SCORERS
 
 TRIPLES = np.array([[0, 1, 2], [0, 0, 2], [2, 1, 0], [3, 2, 2], [0, 1, 1], [0, 5, 1]])
 
 
 def scores(name):
     """Score known, missing, reversed and unknown triples of four people; relation 5 is an empty slot."""
-    return yardsticks.YARDSTICKS[name](small())(TRIPLES).tolist()
+    return oracles.SCORERS[name](small())(TRIPLES).tolist()
 
 
-def test_yardsticks_on_a_graph_counted_by_hand():
+def test_scorers_on_a_graph_counted_by_hand():
     split = small()
     named = [*split.named(TRIPLES[:5]), ("ann", "<empty slot 5>", "bob")]
     assert named[0] == ("ann", "knows", "cem")
@@ -29,12 +29,12 @@ def test_yardsticks_on_a_graph_counted_by_hand():
 @pytest.mark.parametrize("protocol", ["dual", "entity", "relation"])
 def test_the_oracle_is_perfect_under_the_standard_protocol(protocol):
     split = random_split(1)
-    assert evaluate(yardsticks.oracle(split), split, protocol).metrics["mrr"] == 1
+    assert evaluate(oracles.oracle(split), split, protocol).metrics["mrr"] == 1
 
 
 def test_the_blind_oracle_ties_all_relations_and_degree_does_too():
     split = random_split(2, entities=300)
-    for make in (yardsticks.blind_oracle, YARDSTICKS["entity-degree"]):
+    for make in (oracles.blind_oracle, SCORERS["entity-degree"]):
         with pytest.warns(UserWarning, match="40 of 40 targets tie"):
             result = evaluate(make(split), split, "relation")
         assert result.metrics == result.chance
@@ -43,5 +43,5 @@ def test_the_blind_oracle_ties_all_relations_and_degree_does_too():
 @pytest.mark.parametrize("name", ["relation-frequency", "entity-degree"])
 def test_two_do_not_look_at_the_targets(name):
     split = random_split(3)
-    make = yardsticks.YARDSTICKS[name]
+    make = oracles.SCORERS[name]
     np.testing.assert_array_equal(make(split)(split.targets), make(split.observable())(split.targets))

@@ -1,4 +1,4 @@
-"""``mtbench conventions``: tables, JSON, somebody's scorer, and refusals before any work."""
+"""``mtbench settings``: tables, JSON, somebody's scorer, and refusals before any work."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ def make(split):
 """
 
 
-def test_the_yardsticks_under_every_convention(run):
-    code, out, err = run("conventions", "toy", "--seed", 1)
+def test_every_scorer_under_every_setting(run):
+    code, out, err = run("settings", "toy", "--seed", 1)
     assert (code, err) == (0, "")
     lines = [" ".join(line.split()) for line in out.splitlines()]
     assert lines[0] == "toy 2.0.0 test: protocol dual, seed 1"
@@ -35,7 +35,7 @@ def test_the_yardsticks_under_every_convention(run):
 
 
 def test_json_has_every_figure(run):
-    code, out, _ = run("conventions", "toy", "--scorer", "oracle", "--protocol", "relation", "--json")
+    code, out, _ = run("settings", "toy", "--scorer", "oracle", "--protocol", "relation", "--json")
     found = json.loads(out)
     assert code == 0
     assert (found["dataset"], found["version"], found["split"]) == ("toy", "2.0.0", "test")
@@ -51,7 +51,7 @@ def test_somebodys_scorer_sees_no_targets(run, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
     monkeypatch.delitem(sys.modules, "conventional", raising=False)
-    code, out, err = run("conventions", "toy", "--scorer", "conventional:make", "--scorer", "conventional:make")
+    code, out, err = run("settings", "toy", "--scorer", "conventional:make", "--scorer", "conventional:make")
     assert (code, err) == (0, "")
     assert out.count("\nconventional:make\n") == 1
 
@@ -67,7 +67,7 @@ def test_somebodys_scorer_sees_no_targets(run, monkeypatch, tmp_path):
     ],
 )
 def test_refusals(run, cache, arguments, message):
-    code, _, err = run("conventions", *arguments)
+    code, _, err = run("settings", *arguments)
     assert code == 2
     assert message in " ".join(err.split())
     assert not cache.exists()

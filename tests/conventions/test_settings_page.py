@@ -1,4 +1,4 @@
-"""The page on ties and conventions: its example runs, and its table is what the package computes."""
+"""The page on ties and evaluation settings: its example runs, and its table is what the package computes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 import released
 
 from mtbench.conventions.reading import compare_conventions
-from mtbench.heuristics.oracles import YARDSTICKS
+from mtbench.heuristics.oracles import SCORERS
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "ties-and-settings.md").read_text(encoding="utf-8")
 CELLS = re.findall(
@@ -25,13 +25,13 @@ def test_the_example_runs(tmp_path, monkeypatch, capsys):
 
 
 def test_the_table_has_every_yardstick_on_two_datasets():
-    assert [cell[:2] for cell in CELLS] == [(data, name) for data in ("metafam", "fbnell") for name in YARDSTICKS]
+    assert [cell[:2] for cell in CELLS] == [(data, name) for data in ("metafam", "fbnell") for name in SCORERS]
 
 
 @pytest.mark.parametrize("data", ["metafam", "fbnell"])
 def test_the_table_is_what_is_computed(data, mirror):
     split = released.dataset(data, mirror).test
     for _, name, *rows in (cell for cell in CELLS if cell[0] == data):
-        results = compare_conventions(YARDSTICKS[name](split), split)
+        results = compare_conventions(SCORERS[name](split), split)
         for metric, places, row in zip(("mr", "mrr", "hits@10"), (2, 3, 3), rows, strict=True):
             assert row.split(" | ") == [f"{result.metrics[metric]:.{places}f}" for result in results]
