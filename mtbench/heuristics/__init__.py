@@ -1,1 +1,1 @@
-"""Scorers that learn nothing, and what they reach."""
+"""Heuristic baselines and oracles, and what they reach."""

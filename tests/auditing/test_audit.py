@@ -65,7 +65,7 @@ def test_a_family_counted_by_hand():
     }
     assert similar == {("child", "parent", "inverse"): (1.0, 2), ("sibling", "sibling", "symmetric"): (1.0, 2)}
     assert "1 entities are in train and test" in found.findings
-    assert "train graph: 3 relation types occur in 4 slots" in found.findings
+    assert "train graph: 3 relation types occur, of 4 relation ids" in found.findings
     assert "valid triples: 1 of 1 are in the graph as well" in found.findings
     assert json.loads(json.dumps(found.to_dict()))["graphs"]["train"]["degrees"] == [[4, 3]]
 

@@ -51,5 +51,5 @@ def test_an_auc_is_what_a_loop_counts():
 
 
 def test_a_graph_without_targets_is_refused():
-    with pytest.raises(UsageError, match="there are no targets to rank"):
+    with pytest.raises(UsageError, match="there are no triples to rank"):
         giveaways(random_split(3).observable())

@@ -115,7 +115,7 @@ def test_without_a_file_for_it_there_is_no_validation(folder):
     data = mtbench.load(folder)
     assert not len(data.valid.targets)
     assert data.train.entities.tolist() == ["ann", "bob", "çelik öz"]
-    with pytest.raises(MtbenchError, match="mine valid: there are no targets to rank"):
+    with pytest.raises(MtbenchError, match="mine valid: there are no triples to rank"):
         named(f"{folder}/valid")
 
 

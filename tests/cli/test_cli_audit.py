@@ -19,7 +19,7 @@ def test_audit_prints_tables_and_findings(run):
     assert "another relation from head to tail is in the graph 0 (0.0 %) 0 (0.0 %)" in lines
     assert "half-links (h, r, .) and (., r, t) in the graph: both 1 (100.0 %) 1 (50.0 %)" in lines
     assert "valid knows knows knows 1 1" in lines
-    assert "- train graph: 2 relation types occur in 5 slots" in lines
+    assert "- train graph: 2 relation types occur, of 5 relation ids" in lines
     assert "Test candidates, mean of seeds 0, 1, 2" in lines
     assert "entity slots 50 heads, 50 tails 50.0 + 50.0 1.5 + 1.5 0.0 % 0 0.0886 0.1961" in lines
 

@@ -147,7 +147,7 @@ def test_one_file_answers_several_tasks(run, scored, tmp_path, more):
             2,
             "unknown regime 'zeroshot': did you mean zero",
         ),
-        (("scores.parquet", "--task", "toy", "--split", "train"), 2, "there are no targets to rank"),
+        (("scores.parquet", "--task", "toy", "--split", "train"), 2, "there are no triples to rank"),
         (("scors.parquet", "--task", "toy"), 2, "scors.parquet is no file: check the path"),
         (("triples.csv", "--task", "toy"), 1, "triples.csv: the column score is missing"),
         (("scores.parquet", "--task", "toy/valid"), 1, "has unknown names"),

@@ -145,8 +145,8 @@ def test_directories_results_and_files_are_read_alike(runs, tmp_path):
 def test_one_run_has_an_interval_of_targets_only(runs):
     found = compare(runs[0])
     (row,) = found.rows
-    assert (row.deviation, row.covers, found.pairs, found.detectable) == (None, "targets", (), None)
-    assert found.notes[0] == "one seed only (good): the interval covers the choice of targets, not that of seeds"
+    assert (row.deviation, row.covers, found.pairs, found.detectable) == (None, "triples", (), None)
+    assert found.notes[0] == "one seed only (good): the interval covers the choice of test triples, not that of seeds"
     assert "whose errors are not opposed" in found.notes[-1]
     assert f"differ by {found.bound:.4f} MRR" in found.notes[-1]
 
@@ -154,7 +154,7 @@ def test_one_run_has_an_interval_of_targets_only(runs):
 def test_a_pair_covers_seeds_only_if_both_models_have_several(runs):
     found = compare([*runs[:3], runs[3]])
     assert [row.covers for row in found.rows] == ["seeds and triples", "triples"]
-    assert found.pairs[0].covers == "targets"
+    assert found.pairs[0].covers == "triples"
 
 
 def test_hyperparameters_regime_and_graphs_make_different_models():
@@ -204,7 +204,7 @@ def test_runs_of_another_protocol_are_refused():
 def test_ranks_of_other_targets_are_refused(runs):
     ranks = runs[3].ranks
     renamed = Ranks(np.roll(ranks.heads, 1), ranks.relations, ranks.tails, ranks.parts)
-    with pytest.raises(ResultError, match="result 2: its ranks are of other targets"):
+    with pytest.raises(ResultError, match="result 2: its ranks are of other triples"):
         compare([runs[0], replace(runs[3], ranks=renamed)])
 
 

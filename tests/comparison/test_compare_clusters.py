@@ -53,10 +53,11 @@ def test_refusals():
     with pytest.raises(UsageError, match="need the graph"):
         clusters.label(RANKS, "component")
     with pytest.raises(
-        UsageError, match=r"all 2 targets are in one cluster \(\(head, relation\) pairs\).*choose the clusters none"
+        UsageError,
+        match=r"all 2 test triples are in one cluster \(\(head, relation\) pairs\).*choose the clusters none",
     ):
         clusters.label(ranks_of(("a", "r", "b"), ("a", "r", "c")), "pair")
-    with pytest.raises(UsageError, match="all 1 targets are in one cluster"):
+    with pytest.raises(UsageError, match="all 1 test triples are in one cluster"):
         clusters.label(ranks_of(("a", "r", "b")), "none")
 
 

@@ -495,7 +495,7 @@ def test_what_cannot_be_read():
         read(hashed, small(), "isde")
     with pytest.raises(UnknownNameError, match="unknown protocol 'duall': did you mean dual"):
         read(hashed, small(), "ingram", "duall")
-    with pytest.raises(UsageError, match=r"toy test: there are no targets to rank"):
+    with pytest.raises(UsageError, match=r"toy test: there are no triples to rank"):
         read(hashed, small().observable(), "nbfnet")
     with pytest.raises(UsageError, match=r"the candidate seed must be an integer, not 0\.5"):
         read(hashed, small(), "isdea", seed=0.5)

@@ -149,7 +149,7 @@ def test_renaming_entities_and_relations_changes_nothing(split, seed):
 @combinations
 @pytest.mark.parametrize("value", [0, 0.0, 1.0, -3.5])
 def test_a_constant_scorer_is_exactly_chance(protocol, vocabulary, value):
-    with pytest.warns(MtbenchWarning, match=r"(40 of 40 targets|80 of 80 ranks) tie"):
+    with pytest.warns(MtbenchWarning, match=r"(40 of 40 triples|80 of 80 ranks) tie"):
         result = evaluate(lambda triples: np.full(len(triples), value), random_split(5), protocol, vocabulary)
     assert result.metrics == result.chance
     assert result.tie_rate == 1.0
@@ -284,7 +284,7 @@ def test_unknown_names(arguments, message):
 
 
 def test_a_split_without_targets():
-    with pytest.raises(UsageError, match=r"toy test: there are no targets.*data\.valid"):
+    with pytest.raises(UsageError, match=r"toy test: there are no triples.*data\.valid"):
         evaluate(hashed, small().observable())
 
 
@@ -365,7 +365,7 @@ def test_one_saturated_probability_is_flagged(value):
 
 def test_targets_without_candidates_are_flagged():
     found = sentences(lambda triples: hashed(triples, 1000003), small(), protocol="relation")
-    assert found == ("1 of 3 targets have no candidate (all are known triples) and rank first for free",)
+    assert found == ("1 of 3 triples have no candidate (all are known triples) and rank first for free",)
 
 
 def test_a_result_says_what_it_is_of():

@@ -164,7 +164,7 @@ def test_ranks_that_are_no_longer_those_of_the_run_are_told(run, data, monkeypat
     monkeypatch.setattr(Weigher, "score_statistics", lambda self, statistics, triples: -statistics[:, 9])
     found = explain(directory, [], data)
     assert found.changed > 0
-    assert f"warning: {found.changed} targets rank otherwise than the run recorded" in str(found)
+    assert f"warning: {found.changed} test triples rank otherwise than the run recorded" in str(found)
 
 
 def test_moves_are_listed_unless_they_round_to_nothing(run, data):

@@ -35,7 +35,7 @@ def test_the_oracle_is_perfect_under_the_standard_protocol(protocol):
 def test_the_blind_oracle_ties_all_relations_and_degree_does_too():
     split = random_split(2, entities=300)
     for make in (oracles.blind_oracle, SCORERS["entity-degree"]):
-        with pytest.warns(UserWarning, match="40 of 40 targets tie"):
+        with pytest.warns(UserWarning, match="40 of 40 triples tie"):
             result = evaluate(make(split), split, "relation")
         assert result.metrics == result.chance
 

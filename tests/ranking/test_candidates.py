@@ -338,7 +338,7 @@ def test_what_cannot_be_drawn(arguments, error, message):
 def test_a_split_without_targets_names_those_that_have_some():
     split = small().observable()
     assert split.targets_sha256 == CONTENT_HASH_OF_NOTHING
-    with pytest.raises(UsageError, match=r"toy test: there are no targets to rank.*data\.valid.*data\.test"):
+    with pytest.raises(UsageError, match=r"toy test: there are no triples to rank.*data\.valid.*data\.test"):
         draw(split)
 
 
