@@ -42,10 +42,10 @@ def datasets() -> str:
     """Return the catalogue: sizes, and how many relation types there are to rank against."""
     headings = [
         "Dataset",
-        "Train triples",
-        "Valid targets",
+        "Train graph",
+        "Validation triples",
+        "Inference graph",
         "Test triples",
-        "Test targets",
         "Test relation types",
         "Defects",
     ]

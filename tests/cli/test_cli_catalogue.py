@@ -142,7 +142,7 @@ def test_info_of_a_release(run):
     assert "Parameters" not in out
     assert any(line.startswith("also https://raw.githubusercontent.com/") for line in lines)
     assert (
-        "- The paper prints 99 training relation types: those are slots of the dictionary, 29 of them occur." in lines
+        "- The paper prints 99 training relation types: those are all ids of the dictionary, 29 of them occur." in lines
     )
 
 

@@ -43,7 +43,7 @@ def test_info_shows_everything_declared(run):
     assert "test 656 28 29 7,257 184" in lines
     assert "seed 88564" in lines
     assert "test/targets 184 38fbe19d1e15f751172e6dca09b72b3227280b3bf4ead9e7e5accf11dae2d086" in lines
-    assert "- The inverse of every missing triple is observable." in lines
+    assert "- The inverse of every missing triple is in the graph." in lines
     assert "Licence: MIT" in out
     assert "Stored: not yet (mtbench build metafam)" in lines
 
