@@ -6,11 +6,10 @@ import re
 from collections.abc import Callable, Iterable
 from itertools import groupby
 
-from mkdocs.config.defaults import MkDocsConfig
-from mkdocs.exceptions import PluginError
-from mkdocs.structure.files import Files
-from mkdocs.structure.pages import Page
+from sphinx.application import Sphinx
+from sphinx.errors import ExtensionError
 
+from hooks.commands import commands
 from leaderboard.board.reported import Cell, cells
 from mtbench.data import catalog
 
@@ -27,15 +26,20 @@ MEANING = {
 }
 
 
-def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+def setup(app: Sphinx) -> None:
+    """Read every page with its tables."""
+    app.connect("source-read", fill)
+
+
+def fill(app: Sphinx, page: str, content: list[str]) -> None:
     """Put the tables in the place of their comments; an unknown one ends the build."""
 
     def table(found: re.Match[str]) -> str:
         if found[1] not in TABLES:
-            raise PluginError(f"{page.file.src_uri}: no table {found[1]!r}, only {', '.join(sorted(TABLES))}")
+            raise ExtensionError(f"{page}: no table {found[1]!r}, only {', '.join(sorted(TABLES))}")
         return TABLES[found[1]]()
 
-    return MARK.sub(table, markdown)
+    content[0] = MARK.sub(table, content[0])
 
 
 def datasets() -> str:
@@ -102,6 +106,7 @@ def _table(headings: list[str], rows: list[list[str]], right: int = 0) -> str:
 
 
 TABLES: dict[str, Callable[[], str]] = {
+    "commands": commands,
     "datasets": datasets,
     "defects": defects,
     "errata": errata,
