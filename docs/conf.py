@@ -1,4 +1,4 @@
-"""The documentation as pages: ``sphinx-build -W docs site`` makes them; nothing of them is loaded from anywhere else."""
+"""The documentation as pages: ``sphinx-build -W docs site/docs`` makes them, and they load nothing from elsewhere."""
 
 from __future__ import annotations
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import traceback
 from collections.abc import Iterable, Sequence
 
 SHOWN = 5
@@ -14,6 +15,15 @@ class MtbenchError(Exception):
     """Base class of the package's own errors; the command line prints its message and exits with 1."""
 
     exit_code = 1
+
+
+def raised(error: Exception) -> str:
+    """Return an error of somebody else's code in a line: its type, its message, its notes, and where it was raised."""
+    message = "; ".join([str(error), *getattr(error, "__notes__", ())])
+    where = traceback.extract_tb(error.__traceback__)[-1]
+    # A file that cannot be compiled was not run: its error names it.
+    place = "" if isinstance(error, SyntaxError) else f" ({where.filename}, line {where.lineno})"
+    return f"{type(error).__name__}: {message}{place}"
 
 
 class UsageError(MtbenchError):

@@ -79,3 +79,11 @@ def test_several_tasks_have_a_line_each(data):
 )
 def test_a_model_is_called_what_its_scorer_is(data, scorer, name):
     assert mtbench.evaluate(scorer, data).run.model == name
+
+
+def test_a_notebook_shows_the_same_four_rows_as_a_table(data):
+    result = mtbench.evaluate(mine, data)
+    shown = result._repr_html_()
+    assert shown.count("<tr>") == 5
+    assert "<td>best heuristic baseline: inverse visible" in shown
+    assert all(f"{result.metrics[name]:.4f}" in shown for name in ("mrr", "hits@10"))

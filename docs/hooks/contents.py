@@ -25,8 +25,8 @@ CONTENTS = {
         "Many models, or a cluster": "grid",
     },
     "Read the figures": {
-        "How are ranks and ties defined?": "ties-and-conventions",
-        "What needs no learning?": "floors",
+        "How are ranks and ties defined?": "ties-and-settings",
+        "What needs no learning?": "baselines",
         "Which differences are real?": "comparing-models",
     },
     "Leaderboard": {
@@ -46,6 +46,7 @@ CONTENTS = {
         "Command line": "reference/commands",
         "Python": "reference/python",
         "More of Python": "reference/modules",
+        "Glossary": "glossary",
         "Benchmarks": "benchmarks",
     },
 }

@@ -6,10 +6,10 @@ import re
 from collections.abc import Callable, Iterable
 from itertools import groupby
 
+from hooks.commands import commands
 from sphinx.application import Sphinx
 from sphinx.errors import ExtensionError
 
-from hooks.commands import commands
 from leaderboard.board.reported import Cell, cells
 from mtbench.data import catalog
 

@@ -70,6 +70,11 @@ def submit(
         say(f"written without names, because the data may not be passed on: {', '.join(made.unnamed)}")
     for remark in made.remarks:
         say(f"remark: {remark}")
+    if made.lacking:
+        say("shown, but not ranked before its runs have all standard tasks; they get them, without training again, by")
+        for command in made.lacking:
+            say(command)
+        say("and go into the entry by this command with --force")
     say(f"{made.directory} holds the entry; read {made.directory / cards.CARD_FILE}, then type")
     say(f"mtbench leaderboard check {made.directory}")
 

@@ -50,6 +50,8 @@ def render(
     from leaderboard.board import deviations, tables
     from leaderboard.entries.checks import gather
     from leaderboard.site import render
+    from leaderboard.site.cells import dataset_page
+    from leaderboard.site.strata import ABSENT
     from mtbench.errors import UnknownNameError, UsageError
     from mtbench.files import atomic
 
@@ -59,7 +61,14 @@ def render(
     if format == "html":
         place = out or Path("site")
         render.expect_free(place, force=force)
-        written = render.render(_board(entries), entries, place, force=force, watch=watching)
+        board = _board(entries)
+        written = render.render(board, entries, place, force=force, watch=watching)
+        pages = {part.name: place / dataset_page(part.name) for part in board.datasets}
+        if absent := " ".join(name for name, page in pages.items() if ABSENT in page.read_text(encoding="utf-8")):
+            say(
+                f"left out, because these datasets are not here: intervals, strata and audits of {absent}. With a "
+                f"network, type mtbench fetch {absent}; then render again with --force"
+            )
         say(f"{len(written)} files; open {place / 'index.html'}")
         return
     if out is not None and out.is_dir():

@@ -11,9 +11,8 @@ from itertools import islice
 from pathlib import Path
 
 from leaderboard.entries.cards import CARD_BYTES, CARD_FILE, Problem
-from mtbench.experiments.run import CHECKPOINTS, CONVENTIONS_FILE
+from mtbench.experiments.run import CHECKPOINTS, CONVENTIONS_FILE, TASK_FOLDERS
 from mtbench.experiments.told import HISTORY_FILE, TASKS_FILE
-from mtbench.ranking.candidates import PROTOCOLS, VOCABULARIES
 from mtbench.results import runs
 from mtbench.results.runs import RANKS_FILE, RESULT_FILE
 
@@ -33,7 +32,6 @@ SIZES = {
 CHECKPOINT_SIZES = {".safetensors": 8 * MIB, ".json": MIB}
 TASK_FILES = (RESULT_FILE, RANKS_FILE)
 RUN_FILES = (*TASK_FILES, CONVENTIONS_FILE, HISTORY_FILE, TASKS_FILE)
-TASK_FOLDERS = tuple(f"{protocol}-{vocabulary}" for protocol in PROTOCOLS for vocabulary in VOCABULARIES)
 DATASET_FOLDER = re.compile(r"[a-z0-9][a-z0-9._-]{0,79}")
 SEED_FOLDER = re.compile(r"seed(0|[1-9][0-9]{0,17})")
 PICKLES = (".pkl", ".pickle", ".pt", ".pth", ".bin", ".ckpt", ".joblib", ".npy", ".npz", ".dill")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import shutil
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,10 +15,12 @@ from pathlib import Path
 
 from leaderboard.entries import cards, checks
 from leaderboard.entries.cards import CARD_FILE, SLUG, Card, Problem, SubmissionError, plain
-from leaderboard.entries.files import RUN_FILES, TASK_FOLDERS, account
+from leaderboard.entries.entries import TASKS
+from leaderboard.entries.files import RUN_FILES, account
 from leaderboard.entries.run_checks import may_name_targets
 from mtbench.data import catalog
 from mtbench.errors import ResultError
+from mtbench.experiments.run import CONVENTIONS_FILE, TASK_FOLDERS
 from mtbench.experiments.told import TASKS_FILE
 from mtbench.files import atomic
 from mtbench.results import result
@@ -40,13 +43,17 @@ OPTIONS = {
 
 @dataclass(frozen=True)
 class Submitted:
-    """A finished entry; ``unnamed`` are the datasets whose targets' names were left out, ``remarks`` worth knowing."""
+    """A finished entry; ``unnamed`` are the datasets whose targets' names were left out, ``remarks`` worth knowing.
+
+    ``lacking`` are the commands that complete its runs, each as it is typed.
+    """
 
     directory: Path
     card: Card
     seeds: Mapping[str, tuple[int, ...]]
     unnamed: tuple[str, ...]
     remarks: tuple[Problem, ...]
+    lacking: tuple[str, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,7 +121,21 @@ def submit(
     for run in sorted(runs, key=lambda run: (run.headline.dataset, run.headline.run.seed)):
         seeds[run.headline.dataset] = (*seeds.get(run.headline.dataset, ()), run.headline.run.seed)
     hidden = {run.headline.dataset for run in runs if _withholds(run)}
-    return Submitted(target, filled, seeds, tuple(sorted(hidden)), tuple(one for one in found if one.remark))
+    remarks = tuple(one for one in found if one.remark and one.name != "incomplete")
+    return Submitted(target, filled, seeds, tuple(sorted(hidden)), remarks, tuple(filter(None, map(_completing, runs))))
+
+
+def _completing(run: _Run) -> str:
+    """Return what is typed to score a run on the standard tasks that it lacks, or nothing."""
+    tasks = {(one.protocol, one.vocabulary) for one in run.results.values()}
+    info = run.headline.run
+    if info.status != "ok" or tasks.issuperset(TASKS):
+        return ""
+    # Runs of earlier versions do not say what they were begun with.
+    begun = f"mtbench run {info.model} --dataset {run.headline.dataset} --seed {info.seed}"
+    paper = " --paper" * (not (run.directory / CONVENTIONS_FILE).exists())
+    command = info.environment.get("command", begun)
+    return f"{command} --protocol all --vocabulary all{paper} --out {shlex.quote(str(run.directory))}"
 
 
 def find(given: Iterable[Path]) -> list[Path]:

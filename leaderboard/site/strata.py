@@ -29,6 +29,9 @@ PANELS = {
 }
 
 
+ABSENT = "this needs the dataset, which was not at hand when the page was made."
+
+
 class Data:
     """The datasets of a rendering, the labels of their targets and what runs make of these, each had at most once."""
 
@@ -43,7 +46,7 @@ class Data:
             try:
                 self._found[name] = load(name)
             except MtbenchError:  # its message names folders of this machine
-                self._found[name] = "this needs the dataset, which was not at hand when the page was made."
+                self._found[name] = ABSENT
         return self._found[name]
 
     def labels(self, key: str, found: Dataset) -> Labels | None:

@@ -73,7 +73,7 @@ Device: TypeAlias = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
 Settings: TypeAlias = Annotated[
     list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A hyper-parameter; may be repeated.")
 ]
-TableFormat: TypeAlias = Annotated[str, typer.Option(help="text, markdown, latex or csv.")]
+TableFormat: TypeAlias = Annotated[str, typer.Option(help="text, markdown, latex, csv or html.")]
 
 
 def check_output(format: str = "text", *, alone: bool = False, plot: Path | None = None) -> None:  # noqa: A002

@@ -17,7 +17,7 @@ from mtbench.cli import options
 from mtbench.cli.options import All
 from mtbench.cli.output import AsJson, doing, records, say, say_json, say_table
 from mtbench.cli.results import told_of
-from mtbench.errors import UsageError
+from mtbench.errors import MtbenchError, UsageError, raised
 
 if TYPE_CHECKING:
     from mtbench.data.splits import Split
@@ -69,9 +69,19 @@ def check(
     options.look_here_for_modules()
     expected = "expected package.module:name, importable from here"
     found = models.attribute(scorer, "scorer", expected)
+    if hasattr(found, "fit") and hasattr(found, "scorer"):
+        raise UsageError(
+            f"{scorer} is a model, which learns before it scores: type mtbench run {scorer} --dataset metafam, or name "
+            "a function of the split that returns a scorer"
+        )
     split = load(dataset).test if dataset else None
-    with doing("checking") as tell:
-        report = check(found, split, seconds=seconds or math.inf, report=tell)
+    try:
+        with doing("checking") as tell:
+            report = check(found, split, seconds=seconds or math.inf, report=tell)
+    except MtbenchError:
+        raise
+    except Exception as error:
+        raise MtbenchError(f"{scorer} raised {raised(error)}") from error
     rows = [(finding.name, finding.verdict, finding.message) for finding in report.findings]
     if as_json:
         say_json(

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from mtbench.data import catalog
 from mtbench.data.catalog import Parameter
 from mtbench.data.splits import Split
-from mtbench.errors import MissingExtraError, UnknownNameError, UsageError
+from mtbench.errors import MissingExtraError, UnknownNameError, UsageError, raised
 from mtbench.names import FloatArray, IntArray, Scorer
 from mtbench.results.runs import Regime, RunInfo
 from mtbench.statistics.features import Statistics
@@ -258,4 +258,6 @@ def attribute(path: str, what: str, expected: str) -> object:
         found: object = getattr(importlib.import_module(module), name)
     except (ModuleNotFoundError, AttributeError) as error:
         raise UsageError(f"cannot import the {what} {path!r} ({error}): {expected}") from error
+    except Exception as error:
+        raise UsageError(f"cannot import the {what} {path!r}: {raised(error)}") from error
     return found

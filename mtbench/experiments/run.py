@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import shlex
 import shutil
 import sys
 import time
@@ -30,10 +31,14 @@ from mtbench.files.atomic import is_free, replace_file, storage_errors
 from mtbench.names import Scorer
 from mtbench.ranking import candidates
 from mtbench.results.result import Result
-from mtbench.results.runs import RANKS_FILE, RESULT_FILE, RunInfo
+from mtbench.results.result import load as load_result
+from mtbench.results.runs import RANKS_FILE, RESULT_FILE, RunInfo, environment
 
 CHECKPOINTS = "checkpoints"
 CONVENTIONS_FILE = "conventions.json"
+TASK_FOLDERS = tuple(
+    f"{protocol}-{vocabulary}" for protocol in candidates.PROTOCOLS for vocabulary in candidates.VOCABULARIES
+)
 ALL = "all"
 GROUPS: Mapping[str, Sequence[str]] = {ALL: candidates.STANDARD}
 """Names that stand for several protocols: all that draw candidates and rank a target in every way."""
@@ -120,6 +125,8 @@ class Trainee:
         own = (f"{context.dataset}/train",)
         learned = told_of.pretraining_graphs if isinstance(told_of, TellsPretraining) else own
         source = told_of if isinstance(told_of, TellsSource) else RunInfo()
+        settings = [word for key, value in context.settings.items() for word in ("--set", f"{key}={value}")]
+        words = ["mtbench", "run", self.name, "--dataset", context.dataset, *settings, "--seed", str(context.seed)]
         info = RunInfo(
             model=model.name if model else self.name,
             seed=context.seed,
@@ -132,6 +139,7 @@ class Trainee:
             wall_seconds=self.cost.seconds(),
             peak_memory_bytes=on_device or self.cost.peak(),
             status=result.run.status,
+            environment=environment() | {"command": shlex.join(words)},
         )
         return replace(result, run=info)
 
@@ -155,14 +163,16 @@ def run(
     runs needs (`mtbench.experiments.costs.of`). An error after everything is scored is raised, too, but the run is
     kept: it lacks what was to be written beside its results.
 
-    Raises `UsageError` if the run directory exists (with ``force``: if it holds more than a run), if
-    another process is at work on it, or if the checkpoints there belong to other options.
+    A run directory of the same options is completed: tasks it lacks are scored, from its checkpoints if its model
+    keeps them, once the model has given its first task the same ranks again. Raises `UsageError` if the run directory
+    has all that is asked for or is another run's (with ``force``: if it holds more than a run), if another process is
+    at work on it, or if the checkpoints there belong to other options.
     """
     started = time.perf_counter()
     plan.tasks()  # an unknown name is refused before anything is loaded
     make = models.factory(plan.model)
     directory = plan.directory()
-    _expect_replaceable(directory, force=plan.force)
+    _kept(plan, directory)
     data = load(plan.dataset)
     if plan.task_labels and not data.test.tasks:
         raise UsageError(
@@ -171,26 +181,31 @@ def run(
         )
     with alone(directory):
         # Another process may have finished there while the dataset was built.
-        _expect_replaceable(directory, force=plan.force)
+        results = _kept(plan, directory)
+        tasks = list(dict.fromkeys([*((one.protocol, one.vocabulary) for one in results), *plan.tasks()]))
         partial = directory.parent / f".{directory.name}.partial"
         _clear(partial, restart=plan.restart)
         if plan.start is not None:
             copy_checkpoints(plan.start, partial / CHECKPOINTS)
+        if results:
+            begun = [CHECKPOINTS] if (partial / CHECKPOINTS).exists() else []
+            with storage_errors(partial):
+                shutil.copytree(directory, partial, ignore=shutil.ignore_patterns(*begun), dirs_exist_ok=True)
         cost = costs.resumed(partial / CHECKPOINTS, started)
         context = Context(data.name, plan.seed, plan.device, cost.folder, plan.settings, cost.keeping(report))
         trainee = Trainee(plan.model, context, cost)
-        results = list[Result]()
         try:
-            _score(plan, trainee, make, data, partial, results, keep_failures=keep_failures)
+            _score(plan, tasks, trainee, make, data, partial, results, keep_failures=keep_failures)
         finally:
             cost.keep()
-            if len(results) == len(plan.tasks()) and not isinstance(sys.exception(), KeyboardInterrupt):
+            if len(results) == len(tasks) and not isinstance(sys.exception(), KeyboardInterrupt):
                 _put_in_place(partial, directory)
     return directory, results
 
 
 def _score(
     plan: Plan,
+    pairs: Sequence[tuple[str, str]],
     trainee: Trainee,
     make: models.Factory,
     data: Dataset,
@@ -199,8 +214,7 @@ def _score(
     *,
     keep_failures: bool,
 ) -> None:
-    """Train, score every task and save each of the ``results``; what could not be scored has one that says why."""
-    pairs = plan.tasks()
+    """Train, score every task that has no result yet and save it; what could not be scored has one that says why."""
 
     def task_of(pair: tuple[str, str]) -> Task:
         return task(data.test, *pair, plan.candidate_seed, dataset_version=data.version)
@@ -213,11 +227,13 @@ def _score(
     def work() -> None:
         model = trainee.train(make, data)
         score = model.scorer(data.test.observable())
-        for pair in pairs:
+        if results:
+            _expect_same(results[0], trainee.describe(task_of(pairs[0]).run(score)), plan.directory())
+        for pair in pairs[len(results) :]:
             keep(task_of(pair).run(score))
         told.write(model, data, partial, with_names=plan.with_names)
         if plan.paper:
-            read = _conventions(plan, model.name, score, data)
+            read = _conventions(plan, _readable(pairs), model.name, score, data)
             replace_file(partial / CONVENTIONS_FILE, f"{json.dumps(read, indent=2)}\n".encode())
 
     if (failure := costs.attempt(work, keep=keep_failures)) is not None:
@@ -246,11 +262,13 @@ def _place(directory: Path, tasks: Sequence[tuple[str, str]], number: int) -> Pa
     return directory / "-".join(tasks[number]) if number else directory
 
 
-def _conventions(plan: Plan, model: str, score: Scorer, data: Dataset) -> dict[str, object]:
-    """Return what one scorer gets in the standard and each setting of the paper, per protocol asked for."""
-    protocols = [
-        name for name in dict.fromkeys(protocol for protocol, _ in plan.tasks()) if name in reading.STANDARD.lists
-    ]
+def _readable(pairs: Sequence[tuple[str, str]]) -> list[str]:
+    """Return the protocols of some tasks that the paper has, too."""
+    return [name for name in dict.fromkeys(protocol for protocol, _ in pairs) if name in reading.STANDARD.lists]
+
+
+def _conventions(plan: Plan, protocols: Sequence[str], model: str, score: Scorer, data: Dataset) -> dict[str, object]:
+    """Return what one scorer gets in the standard and each setting of the paper, per protocol."""
     read = {name: reading.compare_conventions(score, data.test, name, plan.candidate_seed) for name in protocols}
     return {
         "dataset": data.name,
@@ -273,6 +291,41 @@ def expand(
     return list(dict.fromkeys(member for name in chosen for member in groups.get(name, (name,))))
 
 
+def _kept(plan: Plan, directory: Path) -> list[Result]:
+    """Return the results in the run directory that a plan completes, first task first; `UsageError` if it cannot."""
+    if plan.force or plan.restart or plan.start or not (directory / RESULT_FILE).exists():
+        _expect_replaceable(directory, force=plan.force)
+        return []
+    kept = [load_result(path) for path in (directory, *map(directory.joinpath, TASK_FOLDERS)) if path.exists()]
+    lacks = set(plan.tasks()) - {(one.protocol, one.vocabulary) for one in kept}
+    if plan.paper:
+        read = (
+            json.loads(file.read_text("utf-8"))["protocols"] if (file := directory / CONVENTIONS_FILE).exists() else ()
+        )
+        lacks |= {(name, "") for name in _readable(plan.tasks()) if name not in read}
+    seeds = {(one.run.seed, one.candidate_seed, one.run.status) for one in kept}
+    if not lacks or seeds != {(plan.seed, plan.candidate_seed, "ok")}:
+        _expect_replaceable(directory, force=False)
+    return kept
+
+
+def _expect_same(kept: Result, again: Result, directory: Path) -> None:
+    """Raise `UsageError` unless a model gives the ranks that a run has kept, so that its further tasks belong to it."""
+    one, other = (
+        (
+            *(result.dataset, result.dataset_version, result.evaluator_version, result.run.model),
+            json.dumps(dict(result.run.hyperparameters), sort_keys=True),
+            *(result.ranks.greater.tolist(), result.ranks.equal.tolist()),
+        )
+        for result in (kept, again)
+    )
+    if one != other:
+        raise UsageError(
+            f"{directory} holds other ranks than this model gives now: name another with --out DIR, or replace it "
+            "with --force"
+        )
+
+
 def _expect_replaceable(directory: Path, *, force: bool) -> None:
     if directory.name in ("", ".."):
         raise UsageError(f"{directory} cannot become a run directory: name a new one, as in --out {directory / 'run'}")
@@ -280,8 +333,7 @@ def _expect_replaceable(directory: Path, *, force: bool) -> None:
         return
     if not force:
         raise UsageError(f"{directory} exists already: name another with --out DIR, or replace it with --force")
-    ours = {RESULT_FILE, RANKS_FILE, CHECKPOINTS, CONVENTIONS_FILE, FAILURE_FILE, *told.FILES}
-    ours |= {f"{protocol}-{vocabulary}" for protocol in candidates.PROTOCOLS for vocabulary in candidates.VOCABULARIES}
+    ours = {RESULT_FILE, RANKS_FILE, CHECKPOINTS, CONVENTIONS_FILE, FAILURE_FILE, *told.FILES, *TASK_FOLDERS}
     others = sorted({path.name for path in directory.iterdir()} - ours) if directory.is_dir() else [directory.name]
     if others:
         raise UsageError(

@@ -13,7 +13,7 @@ from mtbench.names import METRICS
 
 Cell: TypeAlias = str | int | float | None
 
-FORMATS = {"text": "simple", "markdown": "github", "latex": "latex_booktabs", "csv": ""}
+FORMATS = {"text": "simple", "markdown": "github", "latex": "latex_booktabs", "csv": "", "html": "html"}
 HEADINGS = {"mr": "MR", "mrr": "MRR"}
 PLACES = {"mr": 2}
 NO_RANGE = "-"
@@ -23,7 +23,7 @@ MARKDOWN = re.compile(r"([\\|_*`~<>\[\]])")
 
 
 def render(rows: Sequence[tuple[str, Mapping[str, float]]], format: str = "text", decimals: int = 4) -> str:  # noqa: A002
-    """Return labelled rows of metrics as a table in ``text``, ``markdown``, ``latex`` or ``csv``.
+    """Return labelled rows of metrics as a table in ``text``, ``markdown``, ``latex``, ``csv`` or ``html``.
 
     Ranks are printed with two decimals and everything else with ``decimals``; CSV is for programs and has
     all digits. A metric a row lacks stays empty. Raises `UnknownNameError` for another format.

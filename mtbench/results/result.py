@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -76,21 +77,28 @@ class Result(Evaluated):
 
     def text(self, rows: str = "short") -> str:
         """Return what was measured, the rows of `table` asked for, and a line for every warning."""
+        return "\n".join([*self._told(), "", self.table(rows), *self._warned()])
+
+    def _repr_html_(self) -> str:
+        before, after = (escape("\n".join(lines)).replace("\n", "<br>") for lines in (self._told(), self._warned()))
+        return f"<p>{before}</p>{self.table('short', 'html')}<p>{after}</p>"
+
+    def _warned(self) -> list[str]:
+        return [f"warning: {warning}" for warning in self.warnings]
+
+    def _told(self) -> list[str]:
         targets = len(self.ranks)
-        lines = [
+        return [
             f"{self.dataset} {self.split}: protocol {self.protocol}, {self.vocabulary} relations, "
             f"candidate seed {self.candidate_seed}",
             f"{targets} triples to rank, {self.ranks.count.mean():.1f} candidates {_EACH[len(self.ranks.lists)]}, "
             f"{self.tie_rate:.1%} of ranks tied"
             if targets
             else f"no ranks: {self.run.status}",
-            "",
-            self.table(rows),
         ]
-        return "\n".join([*lines, *(f"warning: {warning}" for warning in self.warnings)])
 
     def table(self, rows: str = "all", format: str = "text") -> str:  # noqa: A002
-        """Return the metrics in ``text``, ``markdown``, ``latex`` or ``csv``.
+        """Return the metrics in ``text``, ``markdown``, ``latex``, ``csv`` or ``html``.
 
         ``all`` rows are the model's, its optimistic and pessimistic bounds, each direction and every baseline;
         ``short`` ones are the model's, the best heuristic baseline's, those of chance and the bounds of the MRR.

@@ -23,6 +23,16 @@ SOURCE = """
         return triples @ np.array([0.3, 0.1, 1.0])
 
     number = 3
+
+    class Model:
+        def fit(self, train, valid): ...
+        def scorer(self, observable): ...
+
+    def broken(triples):
+        return 1 / 0
+
+    def of_nothing():
+        return score
 """
 
 
@@ -78,10 +88,29 @@ def test_json_on_a_dataset(run):
         ((f"{NAME}:by_degre",), "has no attribute 'by_degre'"),
         ((f"{NAME}.py:by_degree",), f"No module named '{NAME}.py'"),
         ((f"{NAME}:number",), "int cannot score"),
+        (("wrong:score",), "cannot import the scorer 'wrong:score': RuntimeError: no ("),
+        (("unfinished:score",), "cannot import the scorer 'unfinished:score': SyntaxError: "),
+        ((f"{NAME}:Model",), f"is a model, which learns before it scores: type mtbench run {NAME}:Model --dataset"),
         ((f"{NAME}:score", "--dataset", "tyo"), "unknown dataset or directory 'tyo': did you mean toy"),
     ],
 )
-def test_wrong_usage(run, arguments, message):
+def test_wrong_usage(run, arguments, message, tmp_path):
+    (tmp_path / "wrong.py").write_text('raise RuntimeError("no")', encoding="utf-8")
+    (tmp_path / "unfinished.py").write_text("def (", encoding="utf-8")
     code, out, err = run("check", *arguments)
     assert (code, out) == (2, "")
     assert message in err
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("broken", "broken raised ZeroDivisionError: division by zero ("),
+        ("of_nothing", "calls its parameter 'triples' ("),
+    ],
+)
+def test_what_a_scorer_raises_is_one_error(run, name, message):
+    code, out, err = run("check", f"{NAME}:{name}")
+    assert (code, out) == (1, "")
+    assert message in err
+    assert err.count("\n") == 1

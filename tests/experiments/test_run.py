@@ -234,6 +234,39 @@ def test_an_existing_run_is_refused_and_replaced_on_request(module, plan):
     assert sorted(path.name for path in directory.parent.iterdir()) == ["one"]
 
 
+def test_a_run_is_completed_by_the_tasks_it_lacks(module, plan, tmp_path):
+    directory, _ = run(plan)
+    before = {path: (directory / path).read_bytes() for path in tree(directory)}
+    more = replace(plan, protocols=("all",), vocabularies=("all",), paper=True)
+    _, results = run(more)
+    assert [(one.protocol, one.vocabulary) for one in results] == more.tasks()
+    assert {path: (directory / path).read_bytes() for path in before} == before
+    whole, expected = run(replace(more, out=tmp_path / "whole"))
+    assert tree(directory) == tree(whole)
+    assert [one.metrics for one in results] == [one.metrics for one in expected]
+    read = [json.loads((path / "conventions.json").read_text(encoding="utf-8")) for path in (directory, whole)]
+    assert read[0] == read[1]
+    with pytest.raises(UsageError, match="one exists already"):
+        run(more)
+    assert len([what for what, *_ in module.calls if what == "fitted"]) == 3
+
+
+def test_the_paper_alone_can_be_what_a_run_lacks(plan):
+    run(plan)
+    directory, results = run(replace(plan, paper=True))
+    assert tree(directory) == ["conventions.json", "ranks.parquet", "result.json"]
+    assert len(results) == 1
+
+
+def test_a_run_of_another_model_is_not_completed(plan):
+    directory, _ = run(plan)
+    before = tree(directory)
+    for other in (replace(plan, model=f"{thirdparty.NAME}:Ready"), replace(plan, settings={"depth": "2"})):
+        with pytest.raises(UsageError, match="one holds other ranks than this model gives now: name another with"):
+            run(replace(other, vocabularies=("all",)))
+    assert tree(directory) == before
+
+
 def test_what_a_killed_replacement_left_is_no_obstacle(plan):
     run(plan)
     leftover = plan.out.with_name(".one.old")

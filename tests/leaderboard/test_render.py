@@ -591,7 +591,11 @@ def test_the_command_writes_pages(run, folder, tmp_path, monkeypatch):
     out = tmp_path / "site"
     code, said, err = run("leaderboard", "render", "--entries", few, "--out", out)
     assert (code, err) == (0, "")
-    assert said.endswith(f"open {out / 'index.html'}\n")
+    missing, written = said.splitlines()
+    assert missing.startswith("left out, because these datasets are not here: intervals, strata and audits of ")
+    assert "mtbench fetch " in missing
+    assert " metafam " not in missing
+    assert written.endswith(f"open {out / 'index.html'}")
     assert "Out of memory" in (out / "index.html").read_text(encoding="utf-8")
     assert run("leaderboard", "render", "--entries", few, "--out", out)[0] == 2
     code, said, _ = run("leaderboard", "render", "--entries", few, "--format", "markdown")

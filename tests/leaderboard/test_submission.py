@@ -81,6 +81,17 @@ def test_runs_become_an_entry_that_holds(runs, to):
     assert all(not run.missing for run in entry.runs["metafam"])
 
 
+def test_what_runs_lack_is_said_with_what_is_typed_for_it(runs, to):
+    assert submit([runs], to, card=CARD).lacking == ()
+    for path in runs.rglob("entity-present"):
+        shutil.rmtree(path)
+    edit_all(runs / "isdea-metafam-1", environment={"command": "mtbench run mine:Model --dataset metafam --seed 1"})
+    first, second = submit([runs], to, card=CARD, force=True).lacking
+    more = f"--protocol all --vocabulary all --out {runs / 'isdea-metafam'}"
+    assert first == f"mtbench run isdea --dataset metafam --seed 0 {more}-0"
+    assert second == f"mtbench run mine:Model --dataset metafam --seed 1 {more}-1"
+
+
 def test_of_a_run_only_what_is_shown_is_copied_and_that_to_the_byte(runs, to):
     made = submit([runs], to, card=CARD)
     found = tree(made.directory)

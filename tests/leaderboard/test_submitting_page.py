@@ -17,7 +17,9 @@ from mtbench.cli import app as cli
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 PAGE = (DOCS / "submitting.md").read_text(encoding="utf-8")
-(EXAMPLE,) = re.findall(r"```python\n(.*?)```", (DOCS / "your-model.md").read_text(encoding="utf-8"), re.DOTALL)
+BEFORE = (DOCS / "your-model.md").read_text(encoding="utf-8")
+(EXAMPLE,) = re.findall(r"```python\n(.*?)```", BEFORE, re.DOTALL)
+(ALONE,) = re.findall(r"```console\n(.*?)\n```", BEFORE, re.DOTALL)
 COMMANDS, REPLACE = re.findall(r"```console\n(.*?)\n```", PAGE, re.DOTALL)
 (PRINTED,) = re.findall(r"```text\n(.*?)```", PAGE, re.DOTALL)
 (CARD,) = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
@@ -46,9 +48,12 @@ def run(shared, tmp_path, monkeypatch, capsys):
 
 def test_the_commands_of_the_page_make_an_entry_that_holds(run, tmp_path):
     first, second, submit, check = COMMANDS.splitlines()
+    run(ALONE)
+    lacking = run(submit).splitlines()
+    assert lacking[2] == f"{first} --out runs/example-Model-metafam-seed0"
     run(first)
     run(second)
-    assert run(submit) == PRINTED
+    assert run(submit, "--force") == PRINTED
     assert PRINTED.splitlines()[-1] == check
     assert run(check).endswith("every file, figure, hash and claim holds\n")
     entry = entries.load(tmp_path / "leaderboard" / "results" / "evidence")

@@ -18,8 +18,8 @@ def test_the_first_command_of_the_readme_leaves_a_run_that_verifies(tmp_path, mo
     monkeypatch.chdir(tmp_path)
     (command,) = re.findall(r"&& mtbench (run .*)\n", README.read_text(encoding="utf-8"))
     with pytest.raises(SystemExit) as stopped:
-        # As it is typed, but for fewer epochs: these are the fewest that learn more than a look at the inverses tells.
-        cli.main([*command.split(), "--set", "epochs=2", "--set", "adaptation_epochs=1"])
+        # As it is typed, but for fewer epochs.
+        cli.main([*command.split(), "--set", "epochs=2"])
     printed = capsys.readouterr()
     assert stopped.value.code == 0, printed.err
     (found,) = (tmp_path / "runs").iterdir()
