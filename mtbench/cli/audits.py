@@ -90,13 +90,14 @@ def audit(
     from mtbench.data.loading import load
 
     options.check_output(plot=plot)
-    found = audit(load(name), threshold=0.8 if threshold is None else threshold)
+    data = load(name)
+    found = audit(data, threshold=0.8 if threshold is None else threshold)
     if plot is not None:
         draw(found, plot)
     if as_json:
         say_json(found.to_dict())
         return
-    show_audit(found)
+    show_audit(found, data.label)
     if plot is not None:
         say(f"\n{plot} shows the degrees and relation frequencies")
 
@@ -112,7 +113,7 @@ def _audit_statistics(name: str, as_json: bool) -> None:
         say_json({"dataset": data.name, "statistics": [asdict(row) for row in rows]})
         return
     say(
-        f"{data.name} {data.version}: what one statistic alone tells of the test triples, 0.5 is chance (AUC), the "
+        f"{data.label}: what one statistic alone tells of the test triples, 0.5 is chance (AUC), the "
         f"{CLEAREST} clearest of each kind"
     )
     for against in AGAINST:
@@ -123,9 +124,9 @@ def _audit_statistics(name: str, as_json: bool) -> None:
                 _show_some(f"Against {side}s, {against}", STATISTICS, shown)
 
 
-def show_audit(found: Audit) -> None:
-    """Print the tables of an audit."""
-    say(f"{found.dataset} {found.version}\n")
+def show_audit(found: Audit, label: str) -> None:
+    """Print the tables of an audit of the dataset with this label."""
+    say(f"{label}\n")
     say_table(
         GRAPHS,
         [

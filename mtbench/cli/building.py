@@ -248,7 +248,7 @@ def import_files(
         say_json(about | {"baselines": figures, "audit": found.to_dict()})
         return
     say(f"read as {data.parameters['layout']}, and stored in {out}\n\n{data!r}\n")
-    show_audit(found)
+    show_audit(found, data.label)
     rows = [(baseline.replace("_", " "), values) for baseline, values in figures.items()]
     say(f"\nHeuristic baselines on {asked.name}, which a model has to beat\n\n{tables.render(rows)}\n")
     for note in data.info.defects:

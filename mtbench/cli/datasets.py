@@ -66,6 +66,7 @@ def info(
     from mtbench.auditing.report import audit
     from mtbench.data import catalog, store
     from mtbench.data.loading import directory_given, load
+    from mtbench.data.splits import NOT_A_RELEASE
     from mtbench.files import atomic
 
     given = directory_given(name)
@@ -87,6 +88,7 @@ def info(
                 "licence": record.licence,
                 "citation": record.citation,
                 "stored": stored or None,
+                "release": data is None or data.is_release,
                 "splits": records(COUNTS, counts),
                 "parts": records(HASHES, hashes),
                 "parameters": dict(record.parameters),
@@ -99,7 +101,8 @@ def info(
     say(f"{record.title} ({record.id}, version {record.version})\n{record.summary}\n")
     say(f"Licence: {record.licence}")
     say(f"Aliases: {', '.join(record.aliases) or 'none'}")
-    say(f"Stored:  {stored or f'not yet (mtbench {_verb(record)} {record.id})'}\n")
+    whose = NOT_A_RELEASE if data and not data.is_release else ""
+    say(f"Stored:  {stored or f'not yet (mtbench {_verb(record)} {record.id})'}{whose}\n")
     say_table(COUNTS, counts)
     say("\nvalid shares the graph of train.\n")
     say_table(HASHES, hashes)

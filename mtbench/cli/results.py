@@ -16,6 +16,7 @@ from mtbench.errors import MtbenchError, UnknownNameError, UsageError
 
 if TYPE_CHECKING:
     from mtbench.comparison.findings import Comparison
+    from mtbench.data.catalog import Record
     from mtbench.results.result import Result
     from mtbench.results.strata import Strata
 
@@ -301,10 +302,11 @@ def verify(
 
 
 def _verify_dataset(name: str, *, as_json: bool) -> None:
-    from mtbench.data.loading import locate
+    from mtbench.data.loading import load, locate
+    from mtbench.data.splits import NOT_A_RELEASE
 
-    directory, remedy = locate(name)
-    rows, valid = _stored(directory, remedy)
+    directory, remedy, release = locate(name)
+    rows, valid = _stored(directory, remedy, release)
     if as_json:
         say_json({"directory": str(directory), "valid": valid, "parts": records(HEADINGS, rows)})
     else:
@@ -312,14 +314,15 @@ def _verify_dataset(name: str, *, as_json: bool) -> None:
     if not valid:
         raise typer.Exit(1)
     if not as_json:
-        say(f"\n{directory}: every file and every content hash is as recorded")
+        whose = "" if release or load(name).is_release else NOT_A_RELEASE
+        say(f"\n{directory}: every file and every content hash is as recorded{whose}")
 
 
-def _stored(directory: Path, remedy: str) -> tuple[list[tuple[Cell, ...]], bool]:
+def _stored(directory: Path, remedy: str, release: Record | None) -> tuple[list[tuple[Cell, ...]], bool]:
     """Return a row per part of a stored dataset, and whether all are as recorded; prints an error if not."""
     from mtbench.data import store
 
-    rows = store.verify(directory, remedy)
+    rows = store.verify(directory, remedy, release)
     if differing := [row.part for row in rows if not row.same]:
         fail(f"{directory}: {', '.join(differing)} differ from the manifest: {remedy}")
     return [(row.part, row.triples, row.sha256, row.same) for row in rows], not differing
@@ -335,7 +338,7 @@ def _verify_all(*, as_json: bool) -> None:
         stored, valid = not atomic.is_free(directory), None
         if stored:
             try:
-                _, valid = _stored(directory, store.mend(record.id))
+                _, valid = _stored(directory, store.mend(record.id), record)
             except MtbenchError as error:
                 fail(str(error))
                 valid = False

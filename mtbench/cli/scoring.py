@@ -281,32 +281,34 @@ def baselines(
     asked = list(product(protocols, vocabularies))
     found = []
     for name in dict.fromkeys(catalog.names() if every else names or []):
-        for task, figures in _measure(name, split, asked, candidate_seed):
+        for task, figures, whose in _measure(name, split, asked, candidate_seed):
             if as_json:
                 found.append(_described(task, figures))
                 continue
             rows = [(label.replace("_", " "), values) for label, values in figures.items()]
             drawn = task.candidates
             say(
-                f"{task.split.dataset} {split}: protocol {drawn.protocol}, {drawn.vocabulary} relations, "
+                f"{task.split.dataset} {split}{whose}: protocol {drawn.protocol}, {drawn.vocabulary} relations, "
                 f"candidate seed {drawn.seed}\n\n{tables.render(rows, format)}\n"
             )
     if as_json:
         say_json(found)
 
 
-def _measure(name: str, split: str, asked: list[tuple[str, str]], seed: int) -> Iterator[tuple[Task, Figures]]:
+def _measure(name: str, split: str, asked: list[tuple[str, str]], seed: int) -> Iterator[tuple[Task, Figures, str]]:
     from mtbench.data.loading import load
+    from mtbench.data.splits import NOT_A_RELEASE
     from mtbench.evaluation.tasks import task
     from mtbench.heuristics.figures import BASELINES, measure
     from mtbench.metrics.summary import chance
 
     data = load(name)
     tasks = [task(data.split(split), *pair, seed, dataset_version=data.version) for pair in asked]
+    whose = "" if data.is_release else NOT_A_RELEASE
     by_baseline = {baseline: measure(baseline, tasks) for baseline in BASELINES}
     for number, chosen in enumerate(tasks):
         figures, drawn = {baseline: values[number] for baseline, values in by_baseline.items()}, chosen.candidates
-        yield chosen, figures | {"chance": chance(drawn.counts, drawn.protocol, drawn.vocabulary)}
+        yield chosen, figures | {"chance": chance(drawn.counts, drawn.protocol, drawn.vocabulary)}, whose
 
 
 def _described(task: Task, figures: Figures) -> dict[str, object]:
@@ -357,7 +359,7 @@ def settings(
         scorers = {label: [result.to_dict() for result in results] for label, results in read.items()}
         say_json({"dataset": data.name, "version": data.version, "split": "test", "scorers": scorers})
         return
-    say(f"{data.name} {data.version} test: protocol {protocol}, seed {seed}")
+    say(f"{data.label} test: protocol {protocol}, seed {seed}")
     for label, results in read.items():
         say(f"\n{label}\n\n{table(results)}")
     say("\nAgainst the standard (present relations, distinct candidates, ties averaged):")

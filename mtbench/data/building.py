@@ -10,7 +10,7 @@ from typing import TypeAlias, cast
 
 from mtbench.data import catalog, store
 from mtbench.data.catalog import Parameter, Record
-from mtbench.data.splits import Dataset, PartMatch, match_parts
+from mtbench.data.splits import Dataset, PartMatch, differences, match_parts
 from mtbench.errors import DatasetError, UnknownNameError, UsageError
 from mtbench.files.atomic import expect_replaceable
 from mtbench.files.hashing import file_hash
@@ -107,7 +107,7 @@ def keep(
             expect_release(dataset, record)
         return dataset
 
-    dataset = store.obtain(directory, make, force=force, remedy=remedy)
+    dataset = store.obtain(directory, make, force=force, remedy=remedy, release=record if out is None else None)
     if dict(dataset.parameters) != dict(values) or dataset.info.id != record.id:
         raise UsageError(f"{directory} holds {dataset.name}: name another directory, or add --force to replace it")
     return dataset
@@ -119,13 +119,8 @@ def check(dataset: Dataset) -> list[PartMatch]:
 
 
 def expect_release(dataset: Dataset, record: Record) -> None:
-    """Raise `DatasetError` naming every part in which a dataset differs from the release."""
-    differing = [row.part for row in match_parts(dataset, record.parts) if not row.same]
-    differing += [
-        f"{split.name}/relation_slots"
-        for split in (dataset.train, dataset.test)
-        if split.relation_slots != record.graphs[split.name].relation_slots
-    ]
+    """Raise `DatasetError` naming everything in which a dataset differs from the release."""
+    differing = differences(dataset, record)
     if differing:
         raise DatasetError(
             f"{record.id}: {', '.join(differing)} differ from the release although the parameters are the release's; "

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from mtbench.data import catalog, store
 from mtbench.data.building import keep, of_files
+from mtbench.data.catalog import Record
 from mtbench.data.splits import Dataset
 from mtbench.errors import CorruptedFileError, DatasetError, UnknownNameError, UsageError
 from mtbench.files import atomic
@@ -28,18 +29,18 @@ def load(source: str | Path) -> Dataset:
     if (directory := directory_given(source)) is not None:
         return store.read(directory) if store.is_stored(directory) else of_files(directory)
     record = catalog.record(str(source))
-    directory, remedy = store.cached(record), store.mend(record.id)
+    directory = store.cached(record)
     if not atomic.is_free(directory):
         try:
-            return store.read(directory, remedy)
+            return store.read(directory, store.mend(record.id), record)
         except CorruptedFileError:
             # It may have been replaced while it was read: the second look is under the lock.
             pass
     return keep(record, record.parameters)
 
 
-def locate(source: str | Path) -> tuple[Path, str]:
-    """Return the directory of a dataset that is stored already, and the command that mends it.
+def locate(source: str | Path) -> tuple[Path, str, Record | None]:
+    """Return the directory of a dataset that is stored already, the command that mends it, and the record it is to be.
 
     A dataset of the catalogue that was not built yet raises `DatasetError`.
     """
@@ -49,12 +50,12 @@ def locate(source: str | Path) -> tuple[Path, str]:
                 f"{directory} holds no manifest.json, so there is no hash to compare its files with: mtbench info "
                 f"{directory} shows the hashes of its triples"
             )
-        return directory, ""
+        return directory, "", None
     record = catalog.record(str(source))
     directory = store.cached(record)
     if atomic.is_free(directory):
         raise DatasetError(f"{record.id} is not stored yet: mtbench build {record.id}")
-    return directory, store.mend(record.id)
+    return directory, store.mend(record.id), record
 
 
 def directory_given(source: object) -> Path | None:

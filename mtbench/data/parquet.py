@@ -52,14 +52,17 @@ def encode_names(kind: str, names: NameArray, tasks: Mapping[str, str] | None = 
 
 
 def decode_names(data: pa.Buffer, kind: str) -> tuple[NameArray, dict[str, str]]:
-    """Return a vocabulary and its known tasks; a missing column or an empty name raises `ValueError`."""
+    """Return a vocabulary and its known tasks; a missing column, an empty name or another order raises `ValueError`."""
     table = _decode(data, (kind,))
     names: list[str | None] = table.column(kind).to_pylist()
     if None in names:
         raise ValueError(f"column {kind} has an empty cell")
     labels: list[str | None] = table.column("task").to_pylist() if "task" in table.column_names else [None] * len(names)
     tasks = {str(name): label for name, label in zip(names, labels, strict=True) if label is not None}
-    return np.array(names, dtype=np.str_), tasks
+    found = np.array(names, dtype=np.str_)
+    if (found[:-1] >= found[1:]).any():
+        raise ValueError(f"column {kind} is not sorted, or has a name twice")
+    return found, tasks
 
 
 def check_vocabulary(names: NameArray, where: str) -> None:

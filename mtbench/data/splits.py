@@ -12,6 +12,7 @@ from typing import Literal, TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from mtbench.data import catalog
 from mtbench.data.catalog import Graph, Parameter, Part, Record
 from mtbench.errors import DatasetError, UnknownNameError
 from mtbench.files.hashing import CONTENT_HASH_OF_NOTHING, content_hash
@@ -22,6 +23,7 @@ SplitName: TypeAlias = Literal["train", "valid", "test"]
 NamedTriple: TypeAlias = tuple[str, str, str]
 SPLIT_NAMES: tuple[SplitName, ...] = ("train", "valid", "test")
 PARTS = ("graph", "targets")
+NOT_A_RELEASE = ", nobody's release"
 SIZES = ("entities", "relations", "relation ids incl. unused", "triples in the graph", "triples to predict")
 
 
@@ -167,7 +169,17 @@ class Dataset:
 
     @property
     def _title(self) -> str:
-        return f"{self.name} {self.version}: {self.info.summary}"
+        return f"{self.label}: {self.info.summary}"
+
+    @cached_property
+    def is_release(self) -> bool:
+        """Whether it is, by what it says of itself and by its content, the release of a record of the catalogue."""
+        return catalog.find(self.name) == self.info and not differences(self, self.info)
+
+    @property
+    def label(self) -> str:
+        """Its name and version, and that it is nobody's release where it is none."""
+        return f"{self.name} {self.version}{'' if self.is_release else NOT_A_RELEASE}"
 
     @property
     def _next(self) -> str:
@@ -332,3 +344,21 @@ def match_parts(dataset: Dataset, expected: Mapping[str, Part]) -> list[PartMatc
         PartMatch(key, part.triples, wanted[key].triples, part.content_sha256, wanted[key].content_sha256)
         for key, part in all_parts(measure(dataset.valid, dataset.test)[1]).items()
     ]
+
+
+def differences(dataset: Dataset, record: Record) -> list[str]:
+    """Return in what a dataset is not the release of a record, by name: in nothing if it is."""
+    graphs, parts = measure(dataset.valid, dataset.test)
+    claims = {
+        "id": (dataset.name.partition("[")[0], record.id),
+        "record": (dataset.info, record),
+        "version": (dataset.version, record.version),
+        "parameters": (dict(dataset.parameters), dict(record.parameters)),
+    }
+    counts = {
+        f"{split}/{key}": (found, getattr(record.graphs[split], key))
+        for split, graph in graphs.items()
+        for key, found in vars(graph).items()
+    }
+    content = {key: (part, record.parts[key]) for key, part in parts.items()}
+    return [key for key, (found, wanted) in {**claims, **counts, **content}.items() if found != wanted]

@@ -6,6 +6,7 @@ import hashlib
 import os
 import shlex
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
@@ -17,8 +18,8 @@ import pyarrow as pa
 from mtbench.data import catalog, manifest, parquet
 from mtbench.data.catalog import Part, Record
 from mtbench.data.manifest import Manifest, StoredFile, StoredPart
-from mtbench.data.splits import Dataset, PartMatch, Split, all_parts, match_parts, measure, together
-from mtbench.errors import CorruptedFileError, DatasetError
+from mtbench.data.splits import Dataset, PartMatch, Split, all_parts, differences, match_parts, measure, together
+from mtbench.errors import CorruptedFileError, DatasetError, MtbenchError
 from mtbench.files import atomic
 from mtbench.names import NameArray
 from mtbench.version import __version__
@@ -60,16 +61,30 @@ def mend(arguments: str, directory: Path | None = None) -> str:
     return f"mtbench build {arguments}{place} --force"
 
 
-def obtain(directory: Path, make: Callable[[], Dataset], *, force: bool = False, remedy: str = "") -> Dataset:
+def obtain(
+    directory: Path,
+    make: Callable[[], Dataset],
+    *,
+    force: bool = False,
+    remedy: str = "",
+    release: Record | None = None,
+) -> Dataset:
     """Return the dataset of a directory, made and stored first where it is absent or ``force`` says so.
 
     Processes that want the same directory take turns: the first makes it, the others wait and read
     it. With ``force`` the old dataset stays in place until the new one is complete; whatever fails,
-    the directory is afterwards what it was before. A full or read-only disk raises `MtbenchError`.
+    the directory is afterwards what it was before. A full or read-only disk raises `MtbenchError`,
+    but what it holds already is read.
     """
-    with atomic.locked(directory):
+    with ExitStack() as held:
+        try:
+            held.enter_context(atomic.locked(directory))
+        except MtbenchError:
+            # What cannot be written is not replaced while it is read, either.
+            if force or atomic.is_free(directory):
+                raise
         if not (force or atomic.is_free(directory)):
-            return read(directory, remedy)
+            return read(directory, remedy, release)
         dataset = make()
         atomic.replace_directory(directory, encode(dataset))
         return dataset
@@ -91,17 +106,17 @@ def encode(dataset: Dataset) -> dict[str, bytes]:
     return {**files, MANIFEST: manifest.render(_describe(dataset, files))}
 
 
-def read(directory: Path, remedy: str = "") -> Dataset:
+def read(directory: Path, remedy: str = "", release: Record | None = None) -> Dataset:
     """Return the dataset stored in a directory.
 
     Every file is compared with the manifest by size and SHA-256 before it is used: a missing,
     truncated or edited one raises `CorruptedFileError` that names it and ends in ``remedy``, the
-    command that mends it (by default the one that made the directory).
+    command that mends it (by default the one that made the directory). So does a dataset that is not the ``release``
+    that it should be, or that its manifest says it is, whatever the hashes of its files.
     """
     found = read_manifest(directory, remedy)
     record = _record(found)
     remedy = remedy or _remedy(found, record, directory)
-    _expect_release(found, record, directory, remedy)
 
     def decoded(name: str, decode: Callable[..., Decoded], *vocabulary: str | NameArray) -> Decoded:
         data = _checked_bytes(directory / f"{name}.parquet", found.files[f"{name}.parquet"], remedy)
@@ -126,7 +141,17 @@ def read(directory: Path, remedy: str = "") -> Dataset:
                 tasks=tasks,
             )
         )
-    return replace(together(record, found.dataset, splits[0], splits[1], found.parameters), version=found.version)
+    dataset = replace(together(record, found.dataset, splits[0], splits[1], found.parameters), version=found.version)
+    if release is None and catalog.find(found.dataset) is record:
+        # What another version of the package made, or other parameters, is not said to be today's release.
+        claimed = found.version == record.version and dict(found.parameters) == dict(record.parameters)
+        release = record if claimed else None
+    if release is not None and (differing := differences(dataset, release)):
+        raise CorruptedFileError(
+            f"{directory} holds {dataset.name} {dataset.version}, which is not the catalogue's release of {release.id} "
+            f"({', '.join(differing)} differ): {remedy}"
+        )
+    return dataset
 
 
 def read_manifest(directory: Path, remedy: str = "") -> Manifest:
@@ -148,12 +173,12 @@ def read_manifest(directory: Path, remedy: str = "") -> Manifest:
     return found
 
 
-def verify(directory: Path, remedy: str = "") -> list[PartMatch]:
+def verify(directory: Path, remedy: str = "", release: Record | None = None) -> list[PartMatch]:
     """Read a stored dataset, recompute its content hashes and return them beside the manifest's.
 
     Files that differ from the manifest raise `CorruptedFileError`, as in `read`.
     """
-    return match_parts(read(directory, remedy), _parts(read_manifest(directory, remedy)))
+    return match_parts(read(directory, remedy, release), _parts(read_manifest(directory, remedy)))
 
 
 def _describe(dataset: Dataset, files: Mapping[str, bytes]) -> Manifest:
@@ -198,16 +223,6 @@ def _expect_consistent(dataset: Dataset) -> None:
             parquet.check_vocabulary(names, f"{dataset.name} {split.name} {kind}")
         if unknown := sorted(split.tasks.keys() - set(split.relations.tolist())):
             raise DatasetError(f"{dataset.name} {split.name}: tasks of unknown relations {', '.join(unknown)}")
-
-
-def _expect_release(found: Manifest, record: Record, directory: Path, remedy: str) -> None:
-    # A directory that another version of the package made must not pass for today's release.
-    if found.version != record.version or dict(found.parameters) != dict(record.parameters):
-        return
-    wanted = all_parts(record.parts)
-    for key, part in _parts(found).items():
-        if wanted[key] != part:
-            raise CorruptedFileError(f"{directory / MANIFEST}: {key} is not that of the catalogue's release: {remedy}")
 
 
 def _record(found: Manifest) -> Record:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +13,7 @@ import toys
 
 import mtbench
 from mtbench.data import building as build
-from mtbench.data import catalog, store
+from mtbench.data import catalog, manifest, store
 from mtbench.data import loading as datasets
 from mtbench.errors import CorruptedFileError, DatasetError, UnknownNameError, UsageError, nearest
 from mtbench.files import atomic
@@ -228,6 +229,38 @@ def test_a_damaged_cache_names_the_command_and_the_command_mends_it(cache):
     toys.assert_same(mtbench.load("toy"), toys.dataset())
 
 
+@pytest.mark.parametrize("other", ["seed", "name", "version", "files"])
+def test_another_dataset_in_the_place_of_the_release_is_refused(cache, command, other):
+    made = mtbench.build("toy", seed=3, out=cache) if other == "seed" else toys.dataset()
+    if other != "seed":
+        found = {
+            "name": replace(made, name="fbnell"),
+            "version": replace(made, version="1.0.0"),
+            "files": replace(made, info=replace(made.info, builder=manifest.FILES)),
+        }
+        store.obtain(cache, lambda: found[other])
+    for use in (mtbench.load, mtbench.build):
+        with pytest.raises(
+            CorruptedFileError, match=r"not the catalogue's release of toy .*: mtbench build toy --force$"
+        ):
+            use("toy")
+    for verb in ("info", "audit", "floors", "verify"):
+        code, stdout, stderr = command(verb, "toy")
+        assert (code, stdout) == (1, "")
+        assert "not the catalogue's release of toy" in stderr
+    assert command("verify", "--all")[0] == 1
+
+
+def test_a_directory_says_that_it_is_nobodys_release(tmp_path, command):
+    mtbench.build("toy", seed=3, out=tmp_path / "mine")
+    mtbench.build("toy", out=tmp_path / "same")
+    assert repr(mtbench.load(tmp_path / "mine")).startswith("toy[seed=3] 2.0.0, nobody's release: A few people.")
+    for verb in ("info", "audit", "floors", "verify"):
+        assert "nobody's release" in command(verb, tmp_path / "mine")[1]
+        assert "nobody's release" not in command(verb, tmp_path / "same")[1]
+    assert not json.loads(command("info", tmp_path / "mine", "--json")[1])["release"]
+
+
 def test_a_cache_without_its_manifest_is_damaged(cache):
     mtbench.load("toy")
     (cache / "manifest.json").unlink()
@@ -266,7 +299,7 @@ def test_locating_does_not_build(cache):
     with pytest.raises(DatasetError, match="toy is not stored yet: mtbench build toy"):
         datasets.locate("toy")
     mtbench.load("toy")
-    assert datasets.locate("toy") == (cache, "mtbench build toy --force")
+    assert datasets.locate("toy") == (cache, "mtbench build toy --force", catalog.record("toy"))
 
 
 def test_a_dataset_that_is_replaced_while_it_is_read_is_read_again(monkeypatch):
@@ -274,10 +307,10 @@ def test_a_dataset_that_is_replaced_while_it_is_read_is_read_again(monkeypatch):
     failures = iter([CorruptedFileError("half old, half new")])
     read = store.read
 
-    def flaky(directory, remedy=""):
+    def flaky(*arguments):
         for failure in failures:
             raise failure
-        return read(directory, remedy)
+        return read(*arguments)
 
     monkeypatch.setattr(store, "read", flaky)
     toys.assert_same(mtbench.load("toy"), toys.dataset())

@@ -220,12 +220,43 @@ def test_a_newer_manifest_asks_for_a_newer_package(stored):
         store.read(stored)
 
 
-def test_a_stored_release_must_be_the_catalogues(stored):
+@pytest.mark.parametrize(
+    ("other", "differing"),
+    [
+        ({"parts": (toys.TRAIN, toys.MASKED, toys.TEST, toys.MISSING[:1])}, "test/targets"),
+        ({"parts": (toys.TRAIN, toys.MASKED, toys.TEST + toys.MISSING, toys.MISSING)}, "test/graph"),
+        ({"slots": (5, 500)}, "test/relation_slots"),
+    ],
+)
+def test_what_is_said_to_be_the_release_must_be_it_whatever_its_hashes(stored, tmp_path, toy, other, differing):
+    store.obtain(tmp_path / "forged", lambda: toys.dataset(**other))
+    honest, forged = (store.read_manifest(directory) for directory in (stored, tmp_path / "forged"))
+    said = replace(forged, parts=honest.parts)
+    (tmp_path / "forged" / store.MANIFEST).write_bytes(manifest.render(said))
+    for release in (None, toy):
+        with pytest.raises(
+            CorruptedFileError, match=rf"not the catalogue's release of toy \({differing} differ\): mtb"
+        ):
+            store.read(tmp_path / "forged", release=release)
+
+
+def test_names_in_another_order_are_refused(stored):
+    file = stored / "test" / "entities.parquet"
+    file.write_bytes(parquet.encode_names("entity", toys.dataset().test.entities[::-1]))
     found = store.read_manifest(stored)
-    parts = {**found.parts, "test/graph": found.parts["test/targets"]}
-    (stored / store.MANIFEST).write_bytes(manifest.render(replace(found, parts=parts)))
-    with pytest.raises(CorruptedFileError, match="test/graph is not that of the catalogue"):
+    data = StoredFile(file.stat().st_size, hashlib.sha256(file.read_bytes()).hexdigest())
+    files = {**found.files, "test/entities.parquet": data}
+    (stored / store.MANIFEST).write_bytes(manifest.render(replace(found, files=files)))
+    with pytest.raises(CorruptedFileError, match=r"entities.parquet column entity is not sorted"):
         store.read(stored)
+
+
+def test_what_is_stored_is_read_where_no_lock_can_be_had(stored):
+    stored.with_name(".stored.lock").unlink()
+    stored.with_name(".stored.lock").mkdir()
+    toys.assert_same(store.obtain(stored, pytest.fail), toys.dataset())
+    with pytest.raises(MtbenchError, match="cannot write"):
+        store.obtain(stored, pytest.fail, force=True)
 
 
 def test_the_remedy_repeats_the_parameters(tmp_path):
