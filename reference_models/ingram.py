@@ -190,7 +190,7 @@ def mean_score(embedded: list[tuple[Tensor, Tensor]], triples: IntArray) -> Tens
     """Return the scores ``(m,)`` of triples ``(m, 3)`` on the CPU, averaged over draws of the features."""
     found = []
     for start in range(0, len(triples), SCORING_BATCH):
-        batch = torch.from_numpy(triples[start : start + SCORING_BATCH]).to(embedded[0][0].device)
+        batch = torch.tensor(triples[start : start + SCORING_BATCH]).to(embedded[0][0].device)
         found.append(
             torch.stack([score(entities, relations, batch) for entities, relations in embedded]).mean(dim=0).cpu()
         )

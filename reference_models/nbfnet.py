@@ -176,7 +176,7 @@ def logits_of(network: NBFNetHomo, graph: TypedGraph, hidden: IntArray, triples:
     """Return the logits ``(b, c)`` of triples ``(b, c, 3)`` on a graph sorted by tails, without some of its triples."""
     shown = graph.without(edges_of(graph, hidden, inverses=True))
     neighbours = Neighbours.sorted_already(shown.heads, shown.tails, graph.num_nodes)
-    pairs = torch.from_numpy(triples.reshape(-1, 3)).to(graph.heads.device)
+    pairs = torch.tensor(triples.reshape(-1, 3)).to(graph.heads.device)
     return network(neighbours, pairs[:, HEAD], pairs[:, TAIL]).view(triples.shape[:2])  # type: ignore[no-any-return]
 
 

@@ -74,7 +74,7 @@ class OnGraph:
         self.model, self.half, self.seen_from_inverse = model, kinds.half, heads == "tail"
         triples = split.graph.copy()
         triples[:, RELATION] = kinds.of_slot[triples[:, RELATION]]
-        head, relation, tail = torch.from_numpy(triples.T)
+        head, relation, tail = torch.tensor(triples.T)
         graph = SimpleNamespace(
             edge_index=torch.stack((torch.cat((head, tail)), torch.cat((tail, head)))),
             edge_type=torch.cat((relation, relation + kinds.half)),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import operator
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -13,7 +12,7 @@ from mtbench.conventions.records import STANDARD, Convention
 from mtbench.data.splits import Split
 from mtbench.errors import UnknownNameError, UsageError
 from mtbench.names import COLUMN, HEAD, RELATION, TAIL, IntArray, Side
-from mtbench.ranking.candidates import Candidates, Vocabulary, draw, draw_side, is_known
+from mtbench.ranking.candidates import Candidates, Vocabulary, draw, draw_side, is_known, seed_of
 
 CONVENTIONS_VERSION = 1
 """Raised whenever a setting would draw otherwise; part of what its draws are named by."""
@@ -32,10 +31,7 @@ def candidates(split: Split, convention: Convention, protocol: str = "dual", see
         return draw(split, protocol, convention.relations.name, seed)
     if not len(split.targets):
         raise UsageError(f"{split.dataset} {split.name}: there are no triples to rank; take data.valid or data.test")
-    try:
-        seed = operator.index(seed)
-    except TypeError as error:
-        raise UsageError(f"the candidate seed must be an integer, not {seed!r}") from error
+    seed = seed_of(seed, "the candidate seed")
     if convention.inverses:
         split = split.with_inverses()
     # Without the protocol in it, so that the lists of dual are the beginnings of those of 50.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 from pathlib import Path
 
 from mtbench.data import catalog, store
@@ -71,7 +73,9 @@ def directory_given(source: object) -> Path | None:
     try:
         directory = Path(source).expanduser()
         if directory.is_dir():
-            return directory
+            if os.access(directory, os.R_OK | os.X_OK):
+                return directory
+            raise UsageError(f"{directory} may not be read: chmod u+rx {shlex.quote(str(directory))}")
     except (OSError, RuntimeError, ValueError) as error:
         # A name too long for a path, with a null byte, or of an unknown user's folder.
         why = getattr(error, "strerror", None) or error

@@ -75,8 +75,8 @@ def parse(data: bytes, where: str) -> Manifest:
     """
     try:
         table = json.loads(data)
-    except ValueError as error:
-        raise ValueError("is not JSON") from error
+    except (ValueError, RecursionError) as error:
+        raise ValueError("is not JSON, or nested too deeply") from error
     schema = table.get("schema") if isinstance(table, dict) else None
     if type(schema) is not int:
         raise ValueError("is not a manifest (it has no schema number)")

@@ -23,6 +23,7 @@ SplitName: TypeAlias = Literal["train", "valid", "test"]
 NamedTriple: TypeAlias = tuple[str, str, str]
 SPLIT_NAMES: tuple[SplitName, ...] = ("train", "valid", "test")
 PARTS = ("graph", "targets")
+ARRAYS = (*PARTS, "entities", "relations")
 NOT_A_RELEASE = ", nobody's release"
 SIZES = ("entities", "relations", "relation ids incl. unused", "triples in the graph", "triples to predict")
 
@@ -33,10 +34,11 @@ class Split:
 
     ``graph`` is int64 ``(n, 3)`` and ``targets`` int64 ``(m, 3)``, both head, relation, tail, in the
     order of the release. Ids index ``entities`` and ``relations``, arrays of names sorted by name and
-    frozen with the dataset. ``relation_slots`` is the size of the relation dictionary the graph was
-    published with: ids from ``num_relations`` up to it, the empty slots, are unused. ``num_relations``
-    never counts inverses. ``tasks`` maps a relation to the predictive pattern it follows, where the
-    ground truth is known (the synthetic datasets), and is empty elsewhere.
+    frozen with the dataset. All four arrays are read-only: work on a copy. ``relation_slots`` is the
+    size of the relation dictionary the graph was published with: ids from ``num_relations`` up to it
+    are the empty slots, unused. ``num_relations`` never counts inverses. ``tasks`` maps a relation to the
+    predictive pattern it follows, where the ground truth is known (the synthetic datasets), and is
+    empty elsewhere.
     """
 
     dataset: str
@@ -56,6 +58,10 @@ class Split:
                 f"{self.dataset} {self.name}: {self.relation_slots} relation ids cannot hold "
                 f"{self.num_relations} relations"
             )
+        for name in ARRAYS:
+            array = getattr(self, name).view()
+            array.flags.writeable = False
+            object.__setattr__(self, name, array)
 
     def __repr__(self) -> str:
         return (
@@ -105,6 +111,13 @@ class Split:
     def targets_sha256(self) -> str:
         """Content hash of the missing triples."""
         return content_hash(self.named(self.targets))
+
+    @property
+    def changed(self) -> list[str]:
+        """The parts that somebody has written into after all, as their hashes tell that were taken before."""
+        return [
+            part for part in PARTS if getattr(self, f"{part}_sha256") != content_hash(self.named(getattr(self, part)))
+        ]
 
     @cached_property
     def content_sha256(self) -> str:

@@ -18,7 +18,18 @@ import pyarrow as pa
 from mtbench.data import catalog, manifest, parquet
 from mtbench.data.catalog import Part, Record
 from mtbench.data.manifest import Manifest, StoredFile, StoredPart
-from mtbench.data.splits import Dataset, PartMatch, Split, all_parts, differences, match_parts, measure, together
+from mtbench.data.splits import (
+    PARTS,
+    SPLIT_NAMES,
+    Dataset,
+    PartMatch,
+    Split,
+    all_parts,
+    differences,
+    match_parts,
+    measure,
+    together,
+)
 from mtbench.errors import CorruptedFileError, DatasetError, MtbenchError
 from mtbench.files import atomic
 from mtbench.names import NameArray
@@ -37,6 +48,9 @@ FILES = (
     "test/targets.parquet",
 )
 """The files beside the manifest; validation shares the graph and the vocabulary of training."""
+
+GRAPHS = ("train", "test")
+ALL_PARTS = tuple(f"{split}/{part}" for split in SPLIT_NAMES for part in PARTS)
 
 
 def cache_root() -> Path:
@@ -166,10 +180,12 @@ def read_manifest(directory: Path, remedy: str = "") -> Manifest:
         found = manifest.parse(path.read_bytes(), str(path))
     except FileNotFoundError as error:
         raise CorruptedFileError(f"{path} is missing: {remedy}") from error
-    except (ValueError, OSError) as error:
+    except OSError as error:
+        raise CorruptedFileError(f"{path} cannot be read, {error.strerror or error}: {remedy}") from error
+    except ValueError as error:
         raise CorruptedFileError(f"{path} {error}: {remedy}") from error
-    if set(found.files) != set(FILES):
-        raise CorruptedFileError(f"{path} lists other files than a dataset has: {remedy}")
+    if (set(found.files), set(found.graphs), set(found.parts)) != (set(FILES), {*GRAPHS}, {*ALL_PARTS}):
+        raise CorruptedFileError(f"{path} lists other files, graphs or parts than a dataset has: {remedy}")
     return found
 
 

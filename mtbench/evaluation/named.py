@@ -12,7 +12,7 @@ from mtbench.data.splits import SPLIT_NAMES, Split
 from mtbench.errors import UnknownNameError, UsageError
 from mtbench.evaluation.tasks import Task
 from mtbench.evaluation.tasks import task as task_of
-from mtbench.ranking.candidates import PROTOCOLS, VOCABULARIES
+from mtbench.ranking.candidates import PROTOCOLS, VOCABULARIES, seed_of
 
 
 def task(
@@ -63,9 +63,13 @@ def named(name: str, **chosen: str | None) -> Task:
                 f"the {kind} is {found[kind]} in the task {name!r} and {value} apart from it: give it once"
             )
     full = DEFAULTS | found
-    if not full["candidate seed"].isdecimal():
-        raise UsageError(f"the candidate seed must be a whole number, not {full['candidate seed']!r}")
-    return task(dataset, full["protocol"], full["vocabulary"], int(full["candidate seed"]), full["split"])
+    number = full["candidate seed"]
+    seed = seed_of(int(number) if number.isdecimal() and len(number) <= LONGEST else number, "the candidate seed")
+    return task(dataset, full["protocol"], full["vocabulary"], seed, full["split"])
+
+
+LONGEST = 100
+"""Digits of a number that are read."""
 
 
 def _kind_of(part: str) -> str:

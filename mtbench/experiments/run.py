@@ -76,8 +76,7 @@ class Plan:
 
     def __post_init__(self) -> None:
         for name in ("seed", "candidate_seed"):
-            if getattr(self, name) < 0:
-                raise UsageError(f"{name} must be at least 0, not {getattr(self, name)}")
+            candidates.seed_of(getattr(self, name), name)
 
     def tasks(self) -> list[tuple[str, str]]:
         """Return the protocols and vocabularies to score, the headline first."""

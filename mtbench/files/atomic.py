@@ -85,8 +85,11 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 def is_free(directory: Path) -> bool:
-    """Tell whether nothing would be lost by making this directory: it is absent or empty."""
-    return not directory.exists() or (directory.is_dir() and not any(directory.iterdir()))
+    """Tell whether nothing would be lost by making this directory: it is absent or empty, as far as one may look."""
+    try:
+        return not directory.exists() or (directory.is_dir() and not any(directory.iterdir()))
+    except PermissionError:
+        return False
 
 
 def expect_replaceable(directory: Path, names: tuple[str, ...]) -> None:

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import hashlib
 import operator
+import reprlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import SupportsIndex
 
 import numpy as np
 
@@ -39,6 +41,7 @@ from mtbench.ranking.filtered import filter_side
 CANDIDATES_VERSION = 1
 """Raised whenever the same arguments would draw other candidates; part of every candidates hash."""
 
+LAST_SEED = 2**63 - 1
 EVERY = 2**31 - 1
 """The number of candidates of a protocol that asks for all there are."""
 
@@ -221,10 +224,7 @@ def draw(split: Split, protocol: str = "dual", vocabulary: str = "present", seed
             f"{split.dataset} {split.name}: there are no triples to rank; those of the training graph are in "
             f"data.valid, the test graph in data.test"
         )
-    try:
-        seed = operator.index(seed)
-    except TypeError as error:
-        raise UsageError(f"the candidate seed must be an integer, not {seed!r}") from error
+    seed = seed_of(seed, "the candidate seed")
     if asked.full:
         seed = 0
     header = _header(split.content_sha256, draw_of(protocol), vocabulary, seed)
@@ -235,6 +235,15 @@ def draw(split: Split, protocol: str = "dual", vocabulary: str = "present", seed
     drawn = Candidates(protocol, vocabulary, seed, split.content_sha256, split.targets, sides)
     _check_published(drawn, split)
     return drawn
+
+
+def seed_of(seed: object, what: str) -> int:
+    """Return a seed as an int; raises `UsageError` for what is no whole number from 0 to `LAST_SEED`."""
+    if not isinstance(seed, bool | np.bool_) and isinstance(seed, SupportsIndex):
+        found = operator.index(seed)
+        if 0 <= found <= LAST_SEED:
+            return found
+    raise UsageError(f"{what} must be a whole number from 0 to {LAST_SEED}, not {reprlib.repr(seed)}")
 
 
 def full_hash(content_sha256: str, protocol: str, vocabulary: str, counts: Mapping[Side, IntArray]) -> str:
@@ -337,6 +346,11 @@ def _check_published(drawn: Candidates, split: Split) -> None:
     key = f"{split.name}/{drawn.protocol}/{drawn.vocabulary}/{drawn.seed}"
     published = found.candidates.get(key) if found else None
     if published is not None and published != drawn.sha256:
+        if changed := split.changed:
+            raise DatasetError(
+                f"{split.dataset} {split.name}: something has written into {' and '.join(changed)} since the dataset "
+                "was loaded: load it again, and work on a copy (array.copy())"
+            )
         raise DatasetError(
             f"{split.dataset} {split.name}: the candidates {key} have the hash {drawn.sha256}, published is "
             f"{published}: scores would not be comparable; reinstall mtbench-kg, or report this with the versions of "

@@ -163,7 +163,7 @@ def typed_graph(split: Split, *, inverses: bool, device: torch.device) -> TypedG
 
 def doubled(triples: IntArray, slots: int, *, inverses: bool, device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
     """Return heads, slots and tails of triples ``(m, 3)``, followed by their inverses if asked for."""
-    columns = torch.from_numpy(triples).to(device).unbind(dim=1)
+    columns = torch.tensor(triples).to(device).unbind(dim=1)
     if not inverses:
         return columns[HEAD], columns[RELATION], columns[TAIL]
     return (

@@ -56,7 +56,7 @@ def prepare(stage: Stage, recipe: Recipe, numbers: IntArray, negatives: Negative
     graph = stage.graph
     if stage.masked and recipe.mask != "none":
         graph = graph.without(_hidden(graph, triples, recipe))
-    return Batch(graph, torch.from_numpy(triples).to(graph.heads.device), pair_features(graph, triples, recipe.hops))
+    return Batch(graph, torch.tensor(triples).to(graph.heads.device), pair_features(graph, triples, recipe.hops))
 
 
 def task_loss(network: TripleNetwork, logits: Tensor | None, batch: Batch, recipe: Recipe) -> Tensor:

@@ -497,7 +497,7 @@ def test_what_cannot_be_read():
         read(hashed, small(), "ingram", "duall")
     with pytest.raises(UsageError, match=r"toy test: there are no triples to rank"):
         read(hashed, small().observable(), "nbfnet")
-    with pytest.raises(UsageError, match=r"the candidate seed must be an integer, not 0\.5"):
+    with pytest.raises(UsageError, match=r"the candidate seed must be a whole number from 0 .*, not 0\.5"):
         read(hashed, small(), "isdea", seed=0.5)
     with pytest.raises(ScoreError, match="not finite"):
         read(lambda triples: np.full(len(triples), np.nan), small(), "isdea")

@@ -143,6 +143,7 @@ def test_a_damaged_file_is_named_with_the_command_that_mends_it(stored, name, da
         (b"\xff\xfe", "is not JSON"),
         (b"[]", "is not a manifest"),
         (b'{"schema": 1}', "was edited"),
+        (b"[" * 100_000, "is not JSON, or nested too deeply"),
     ],
 )
 def test_a_damaged_manifest_is_named(stored, text, reason):
@@ -194,13 +195,36 @@ def test_what_is_no_manifest_is_told_with_its_place(stored, key, value, reason):
         manifest.parse(signed({**body, key: value}), "here")
 
 
-def test_a_manifest_that_lost_a_file_is_refused(stored):
+@pytest.mark.parametrize(
+    ("key", "lost"), [("files", "test/targets.parquet"), ("graphs", "test"), ("parts", "valid/graph")]
+)
+def test_a_manifest_that_lost_something_is_refused(stored, key, lost):
     path = stored / store.MANIFEST
     found = store.read_manifest(stored)
-    fewer = {name: file for name, file in found.files.items() if name != "test/targets.parquet"}
-    path.write_bytes(manifest.render(replace(found, files=fewer)))
-    with pytest.raises(CorruptedFileError, match="lists other files"):
+    fewer = {name: one for name, one in getattr(found, key).items() if name != lost}
+    path.write_bytes(manifest.render(replace(found, **{key: fewer})))
+    with pytest.raises(CorruptedFileError, match="lists other files, graphs or parts"):
         store.read(stored)
+
+
+def test_a_folder_that_may_not_be_read_is_one_problem_of_its_own(stored, monkeypatch, command):
+    place = store.cached(catalog.record("metafam"))
+    place.mkdir(parents=True)
+    exists = Path.exists
+
+    def refused(path, *arguments):
+        if path == place or place in path.parents:
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        return exists(path)
+
+    monkeypatch.setattr(Path, "exists", refused)
+    assert command("list")[0] == 0
+    code, _, stderr = command("verify", "--all")
+    assert (code, stderr.count("error:")) == (1, 1)
+    assert "metafam/1.0.0/manifest.json is missing: mtbench build metafam --force" in stderr
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    code, _, stderr = command("info", stored)
+    assert (code, stderr) == (2, f"error: {stored} may not be read: chmod u+rx {stored}\n")
 
 
 @pytest.mark.parametrize("name", store.FILES)

@@ -91,5 +91,5 @@ def test_parts_out_of_order_or_given_twice(name):
 
 
 def test_a_seed_that_is_none():
-    with pytest.raises(UsageError, match="the candidate seed must be a whole number, not '-1'"):
+    with pytest.raises(UsageError, match=r"the candidate seed must be a whole number from 0 to .*, not '-1'"):
         tasks.named("toy", candidate_seed="-1")

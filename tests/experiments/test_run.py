@@ -140,7 +140,7 @@ def test_a_wrong_name_is_refused_before_anything_is_done(module, plan, change, m
 
 @pytest.mark.parametrize("name", ["seed", "candidate_seed"])
 def test_a_negative_seed_is_refused(plan, name):
-    with pytest.raises(UsageError, match=f"^{name} must be at least 0, not -1$"):
+    with pytest.raises(UsageError, match=f"^{name} must be a whole number from 0 to {2**63 - 1}, not -1$"):
         replace(plan, **{name: -1})
 
 

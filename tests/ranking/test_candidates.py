@@ -250,6 +250,26 @@ def test_the_tail_left_out_without_replacement_is_uniform():
     assert 25 < chi_square(counts, 2080 / 51) < 80
 
 
+@pytest.mark.parametrize("seed", [-1, True, np.True_, 2**63, 2**70, "0", 1.0, None])
+def test_a_candidate_seed_that_is_none_is_refused(seed):
+    with pytest.raises(UsageError, match="the candidate seed must be a whole number from 0 to 9223372036854775807"):
+        draw(small(), seed=seed)
+
+
+def test_a_split_is_read_only_and_what_somebody_wrote_into_is_named(monkeypatch):
+    targets = np.array([[0, 0, 1], [1, 1, 2]])
+    split = replace(small(), targets=targets)
+    for name in ("graph", "targets", "entities", "relations"):
+        with pytest.raises(ValueError, match="read-only"):
+            getattr(split, name)[0] = 0
+    draw(split)
+    targets[0] = 0, 0, 2
+    monkeypatch.setattr(module, "released", lambda split: replace(catalog.record("metafam"), candidates=published))
+    published = {"test/dual/present/0": "0" * 64}
+    with pytest.raises(DatasetError, match="something has written into targets since the dataset was loaded: load it"):
+        draw(split)
+
+
 def test_a_draw_that_differs_from_the_published_hash_is_refused(monkeypatch):
     split = small()
     record = replace(
@@ -327,7 +347,7 @@ def test_arrays_are_read_only():
         ({"protocol": "full_tail"}, UnknownNameError, "unknown protocol 'full_tail': did you mean full-tail"),
         ({"protocol": "duel"}, UnknownNameError, "unknown protocol 'duel': did you mean dual"),
         ({"vocabulary": "slot"}, UnknownNameError, "unknown vocabulary 'slot': did you mean slots"),
-        ({"seed": 0.5}, UsageError, "seed must be an integer, not 0.5"),
+        ({"seed": 0.5}, UsageError, "the candidate seed must be a whole number from 0 to 9223372036854775807, not 0.5"),
     ],
 )
 def test_what_cannot_be_drawn(arguments, error, message):
