@@ -109,7 +109,7 @@ def _dataset(name: str, entries: Sequence[Entry], broken: Mapping[str, Sequence[
         lines=tuple(found),
         baselines={
             task: {**_baselines(record, task), "chance": result.chance}
-            for entry in entries
+            for entry in sorted(entries, key=lambda entry: entry.slug not in broken)
             for run in entry.runs.get(name, ())
             for task, result in run.results.items()
             if result.run.status == "ok"

@@ -12,12 +12,13 @@ import numpy as np
 
 from leaderboard.entries.cards import Problem, quote, unplain
 from leaderboard.entries.entries import TASKS
-from leaderboard.entries.files import RUN_FILES, SIZES
-from leaderboard.entries.shapes import BESIDE, HEADER, Conventions, Shown, bounds, shaped, without_slots
+from leaderboard.entries.files import CHECKPOINT_SIZES, RUN_FILES, SIZES
+from leaderboard.entries.shapes import BESIDE, HEADER, Conventions, Shown, Stage, bounds, shaped, without_slots
 from mtbench.conventions.reading import STANDARD
 from mtbench.data import catalog
 from mtbench.errors import ResultError
 from mtbench.evaluation.tasks import GIVEN, NOT_ASKED
+from mtbench.experiments.run import CHECKPOINTS
 from mtbench.experiments.told import TASKS_FILE
 from mtbench.heuristics.figures import BASELINES
 from mtbench.names import METRICS
@@ -97,9 +98,9 @@ def read(directory: Path, folder: str, files: Collection[str]) -> tuple[RunRead,
         run.saved[task], run.places[task] = found, place
         if ranks is not None:
             run.ranks[task] = ranks
-    for name in RUN_FILES[2:]:
-        if name in inside:
-            problems += _beside(directory / folder / name, run)
+    for name in inside:
+        if name in RUN_FILES[2:] or (name.startswith(f"{CHECKPOINTS}/") and name.endswith(".json")):
+            problems += _beside(directory / folder / name, f"{run.where}/{name}", run)
     return run, problems
 
 
@@ -155,18 +156,17 @@ def _result(folder: Path, has_ranks: bool) -> tuple[Saved, Ranks | None]:
         raise _Unreadable("ranks", message, RANKS_FILE) from error
 
 
-def _beside(path: Path, run: RunRead) -> Iterator[Problem]:
+def _beside(path: Path, where: str, run: RunRead) -> Iterator[Problem]:
     """Check that a file beside a result can be read, has its shape, and holds nothing a page should not show."""
-    where = f"{run.where}/{path.name}"
     try:
-        payload = read_json(path, SIZES[path.name])
+        payload = read_json(path, SIZES.get(path.name, CHECKPOINT_SIZES[path.suffix]))
     except ResultError as error:
         yield Problem("json", where, f"{error}: delete it, or run again")
         return
     if wrong := unplain(without_slots(payload) if path.name == TASKS_FILE else payload):
         yield Problem("text", where, f"{wrong}; a page shows it: delete the file, or run again")
     try:
-        found = shaped(payload, BESIDE[path.name])
+        found = shaped(payload, BESIDE.get(path.name, Stage))
         for message in _unlike(found, run) if run.saved and isinstance(found, Conventions) else ():
             yield Problem("conventions", where, f"{message}: delete it, or run again with --paper")
     except ResultError as error:

@@ -16,6 +16,7 @@ from leaderboard.entries.cards import is_address
 from mtbench.conventions.reading import CONVENTIONS, STANDARD
 from mtbench.errors import ResultError
 from mtbench.evaluation.tasks import GIVEN, NOT_ASKED
+from mtbench.experiments.costs import COST_FILE
 from mtbench.experiments.run import CONVENTIONS_FILE
 from mtbench.experiments.told import HISTORY_FILE, TASKS_FILE
 from mtbench.files import schema
@@ -167,8 +168,30 @@ class Conventions:
     ]
 
 
+@dataclass(frozen=True)
+class Spent:
+    """``checkpoints/cost.json``: what a run took."""
+
+    seconds: Annotated[float, Field(ge=0, lt=MOST)]
+    peak: Annotated[int, Field(ge=0, lt=MOST)] | None
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Any other file of ``checkpoints``: of which run a stage of training is, how far it came, and its weights."""
+
+    schema: Whole
+    identity: Mapping[str, Scalar | None]
+    weights: Annotated[str, expected(re.compile(r"[a-z0-9-]+\.safetensors").fullmatch, "a file of weights beside it")]
+    epoch: Whole
+    best_epoch: Whole
+    best_value: float | None
+    history: Sequence[Mapping[str, Scalar | None]]
+    sha256: Hash
+
+
 HEADER = tuple(declared.name for declared in fields(Conventions) if declared.name != "protocols")
-BESIDE: Mapping[str, Any] = {HISTORY_FILE: History, TASKS_FILE: Tasks, CONVENTIONS_FILE: Conventions}
+BESIDE: Mapping[str, Any] = {HISTORY_FILE: History, TASKS_FILE: Tasks, CONVENTIONS_FILE: Conventions, COST_FILE: Spent}
 
 
 def shaped(payload: object, kind: type[Kind]) -> Kind:

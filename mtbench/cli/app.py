@@ -151,6 +151,9 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     except MtbenchError as error:
         output.fail(str(error))
         sys.exit(error.exit_code)
+    except PermissionError as error:
+        output.fail(f"{error.filename} may not be read or written: {error.strerror}")
+        sys.exit(MtbenchError.exit_code)
     except KeyboardInterrupt:
         output.fail("interrupted")
         sys.exit(INTERRUPTED)

@@ -214,7 +214,7 @@ def test_a_folder_that_may_not_be_read_is_one_problem_of_its_own(stored, monkeyp
 
     def refused(path, *arguments):
         if path == place or place in path.parents:
-            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
         return exists(path)
 
     monkeypatch.setattr(Path, "exists", refused)
@@ -222,6 +222,8 @@ def test_a_folder_that_may_not_be_read_is_one_problem_of_its_own(stored, monkeyp
     code, _, stderr = command("verify", "--all")
     assert (code, stderr.count("error:")) == (1, 1)
     assert "metafam/1.0.0/manifest.json is missing: mtbench build metafam --force" in stderr
+    code, _, stderr = command("verify", place)
+    assert (code, stderr) == (1, f"error: {place / 'result.json'} may not be read or written: Permission denied\n")
     monkeypatch.setattr(os, "access", lambda path, mode: False)
     code, _, stderr = command("info", stored)
     assert (code, stderr) == (2, f"error: {stored} may not be read: chmod u+rx {stored}\n")

@@ -14,7 +14,7 @@ import forging
 import numpy as np
 import pyarrow as pa
 import pytest
-from forging import copy_entry, edit, edit_all, edit_card, edit_ranks, read, write, write_ranks
+from forging import PUBLISHED, copy_entry, edit, edit_all, edit_card, edit_ranks, read, write, write_ranks
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyarrow import parquet
@@ -314,6 +314,26 @@ def test_files_that_do_not_belong_there(entry, place, name):
     found = problems(entry)
     assert set(found) == {name}
     assert found[name].where.startswith("isdea/")
+
+
+@pytest.mark.parametrize(
+    ("file", "changed", "name", "message"),
+    [
+        ("cost.json", {"seconds": "long"}, "shape", "seconds must be a valid number"),
+        ("cost.json", {"note": "call me"}, "shape", "unknown key 'note'"),
+        ("train.json", {"weights": "../../card.toml"}, "shape", "weights must be a file of weights beside it"),
+        ("train.json", {"history": [{"loss": SCRIPT}]}, "text", "history loss must be plain text"),
+        ("free.json", {"any": "text"}, "shape", "unknown key 'any'"),
+    ],
+)
+def test_checkpoints_hold_what_training_writes(entry, run, file, changed, name, message):
+    shutil.copytree(PUBLISHED / "isdea-homo/metafam/seed0/checkpoints", run / "checkpoints")
+    assert problems(entry) == {}
+    place = run / "checkpoints" / file
+    write(place, (read(place) if place.exists() else {}) | changed)
+    found = problems(entry)[name]
+    assert found.where == f"isdea/metafam/seed0/checkpoints/{file}"
+    assert message in found.message
 
 
 def test_a_pipe_is_not_waited_for(entry, run):
