@@ -109,5 +109,17 @@ class InverseScorer(Protocol):
         ...
 
 
+@runtime_checkable
+class BetweenScorer(Protocol):
+    """A scorer that answers (h, ?, t) by a query of its own, as a network for relation prediction does.
+
+    Relations are scored by it in every list, and everything else by the scorer's other methods.
+    """
+
+    def score_between(self, triples: IntArray, /) -> ArrayLike:
+        """Return the scores ``(m,)`` of the relations of int64 triples ``(m, 3)`` between their heads and tails."""
+        ...
+
+
 Scorer: TypeAlias = ScoreFunction | TripleScorer | TailScorer | HeadScorer | RelationScorer
 """Whatever can be ranked: an object with one or more of the four methods, or a plain function of triples."""

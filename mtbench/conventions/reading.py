@@ -107,7 +107,8 @@ def read(
     ``score``, ``batch_size`` and ``progress`` are as for `mtbench.evaluation.tasks.evaluate`; ``seed`` names the
     draw of candidates and of the random integer, and the same one gives the same figures everywhere.
     A scorer that tells inverse relations apart (`mtbench.names.InverseScorer`) is asked through them where a
-    target is ranked as its inverse, any other through the relation itself.
+    target is ranked as its inverse, any other through the relation itself. One with inverses asks a scorer for
+    relations as for tails and heads, whether it has a query of its own for them or not.
     The result is for comparison with those rows only: it is no `Result`, cannot be saved as a run and
     has no place beside standard figures. Raises `UnknownNameError` for an evaluation setting or
     protocol that does not exist, `UsageError` for a split without targets or a setting with inverses and a scorer
@@ -218,7 +219,7 @@ def _counts(
     plain, groups = replace(scorer, inverses=None), lists.groups
     asked: list[tuple[Ways, Sequence[Sequence[Side]]]] = [(plain, groups)]
     if lists.ranks == "directions" and scorer.inverses is not None:
-        asked = [(plain, groups[:1]), (Ways(scorer.inverses, {}), groups[1:])]
+        asked = [(plain, groups[:1]), (Ways(scorer.inverses, {}, between=scorer.between), groups[1:])]
     above: list[IntArray] = []
     tied: list[IntArray] = []
     for way, some in asked:

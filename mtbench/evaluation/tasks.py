@@ -353,6 +353,7 @@ def evaluate(
     ``score_tails``, ``score_heads`` and ``score_relations`` (see `mtbench.names`). Full protocols prefer the
     rows, sampled ones ``score``. A scorer with ``score_inverses`` is asked through it in lists of heads, and
     rows of heads and of tails serve their own direction; else both directions get the same score of a triple.
+    One with ``score_between`` is asked through it for relations, in lists of both directions.
 
     Each distinct triple or row of a side is asked for once, at most ``batch_size`` scores at a time but always
     a whole row, so a target and its candidates on a side never differ by a second forward pass;

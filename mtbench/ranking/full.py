@@ -58,7 +58,7 @@ def _method(found: Ways, part: Part) -> str:
     direction, side = PARTS[part]
     if side in found.rows and (part != "head_relation" or found.inverses is None):
         return METHODS[side]
-    if (given := found.function(direction)) is not None:
+    if (given := found.function(part)) is not None:
         return given[0]
     if side == "relation":
         return METHODS[found.kinds(direction)[0]]
@@ -69,7 +69,7 @@ def _method(found: Ways, part: Part) -> str:
 
 
 def _way(found: Ways, part: Part, candidates: Filtered, asker: Asker) -> _Way:
-    (direction, side), method = PARTS[part], _method(found, part)
+    side, method = PARTS[part][1], _method(found, part)
     silent = Asker(asker.split, asker.size, Meter(asker.meter.total), asker.seen)
     kind = next((kind for kind in found.rows if METHODS[kind] == method), None)
     if kind == side:
@@ -84,7 +84,7 @@ def _way(found: Ways, part: Part, candidates: Filtered, asker: Asker) -> _Way:
     def listed(triples: IntArray, asks: Asker = asker) -> ScoreArray:
         if kind is not None:
             return asks.gathered(triples, side=kind, function=found.rows[kind])
-        given = found.function(direction)
+        given = found.function(part)
         assert given is not None
         return asks.triples(triples, function=given[1])
 

@@ -16,6 +16,7 @@ from mtbench.errors import ScoreError, UsageError
 from mtbench.names import (
     COLUMN,
     PARTS,
+    BetweenScorer,
     BoolArray,
     Direction,
     HeadScorer,
@@ -46,22 +47,27 @@ Progress: TypeAlias = Callable[[int, int], None]
 RowFunction: TypeAlias = Callable[[IntArray, IntArray], ArrayLike]
 
 
-SCORE, INVERSES = "score(triples)", "score_inverses(triples)"
+SCORE, INVERSES, BETWEEN = "score(triples)", "score_inverses(triples)", "score_between(triples)"
 
 
 @dataclass(frozen=True, eq=False)
 class Ways:
     """What a scorer offers: a function of triples, functions that return a whole row of one side, or both.
 
-    ``inverses`` is the function of triples for the direction ``head``, None where both directions have one.
+    ``inverses`` is the function of triples for the direction ``head``, None where both directions have one, and
+    ``between`` that for relations, None where they have that of their direction.
     """
 
     triples: ScoreFunction | None
     rows: Mapping[Side, RowFunction]
     inverses: ScoreFunction | None = None
+    between: ScoreFunction | None = None
 
-    def function(self, direction: Direction) -> tuple[str, ScoreFunction] | None:
-        """Return the function of triples for a direction, with its name, None where there is none."""
+    def function(self, part: Part) -> tuple[str, ScoreFunction] | None:
+        """Return the function of triples for a part, with its name, None where there is none."""
+        direction, side = PARTS[part]
+        if side == "relation" and self.between is not None:
+            return BETWEEN, self.between
         if direction == "head" and self.inverses is not None:
             return INVERSES, self.inverses
         return None if self.triples is None else (SCORE, self.triples)
@@ -88,12 +94,13 @@ def ways(score: Scorer | Ways) -> Ways:
     if isinstance(score, TailScorer):
         rows["tail"] = score.score_tails
     inverses = score.score_inverses if isinstance(score, InverseScorer) else None
+    between = score.score_between if isinstance(score, BetweenScorer) else None
     if isinstance(score, TripleScorer):
-        return Ways(score.score, rows, inverses)
+        return Ways(score.score, rows, inverses, between)
     if rows:
-        return Ways(None, rows, inverses)
+        return Ways(None, rows, inverses, between)
     if callable(score):
-        return Ways(score, {}, inverses)
+        return Ways(score, {}, inverses, between)
     raise UsageError(
         f"{type(score).__name__} cannot score: pass a function of triples or an object with a score method "
         f"(score, score_tails, score_heads or score_relations)"
@@ -252,7 +259,7 @@ def score_listed(
     """Return per part scores ``(k,)`` aligned with ``triples`` ``(k, 3)``, filled in the rows ``needed`` of it,
     which may repeat.
 
-    A scorer of triples is asked for each once per direction, or once for both where they have one function.
+    A scorer of triples is asked for each once per function it has: of a direction, of both, or of relations.
     Otherwise every part is read from the kind of rows of its direction that takes the fewest scores, parts that
     share a kind from the same rows, so that a target and its candidates in a part always come from one method.
     """
@@ -260,12 +267,11 @@ def score_listed(
     methods: dict[str, Callable[[Asker, IntArray], ScoreArray]] = {}
     chosen: dict[Part, str] = {}
     for part, rows in needed.items():
-        direction = PARTS[part][0]
-        if (given := found.function(direction)) is not None:
+        if (given := found.function(part)) is not None:
             chosen[part] = given[0]
             methods[given[0]] = partial(Asker.triples, function=given[1])
         else:
-            kind = min(found.kinds(direction), key=lambda kind: _cells(split, kind, triples[rows]))
+            kind = min(found.kinds(PARTS[part][0]), key=lambda kind: _cells(split, kind, triples[rows]))
             chosen[part] = METHODS[kind]
             methods[METHODS[kind]] = partial(Asker.gathered, side=kind, function=found.rows[kind])
     wanted = {

@@ -270,6 +270,7 @@ def test_whole_rows_are_preferred_in_full_rankings_and_triples_in_sampled_ones()
 def test_a_result_says_what_each_direction_was_asked():
     split = random_split(11)
     triples, rows = by_direction(split)
+    three = SimpleNamespace(**vars(triples), score_between=hashed)
     tails, heads, relations = (
         "score_tails(heads, relations)",
         "score_heads(relations, tails)",
@@ -279,6 +280,8 @@ def test_a_result_says_what_each_direction_was_asked():
         (hashed, "dual", ("score(triples)", "score(triples)")),
         (triples, "dual", ("score(triples)", "score_inverses(triples)")),
         (triples, "full", ("score(triples)", "score_inverses(triples)")),
+        (three, "dual", ("score(triples), score_between(triples)", "score_inverses(triples), score_between(triples)")),
+        (three, "full-relation", ("score_between(triples)",)),
         (rows, "dual", (tails, heads)),
         (rows, "relation", (tails,)),
         (rows, "entity-head", (heads,)),
@@ -286,6 +289,19 @@ def test_a_result_says_what_each_direction_was_asked():
     ):
         found = evaluate(asked, split, protocol)
         assert found.asked == dict(zip(protocol_named(protocol).directions, expected, strict=True)), protocol
+
+
+@ties_expected
+@pytest.mark.parametrize("protocol", ["dual", "relation", "full-relation", "dual-exact"])
+def test_relations_are_scored_by_their_own_query_and_compared_with_a_target_by_that(protocol):
+    split = random_split(11)
+    plain, mirrored = SimpleNamespace(score=hashed), SimpleNamespace(score=turned)
+    apart = evaluate(SimpleNamespace(score=hashed, score_between=turned), split, protocol).ranks.parts
+    ends, relations = (evaluate(one, split, protocol).ranks.parts for one in (plain, mirrored))
+    for part, counts in apart.items():
+        expected = (relations if PARTS[part][1] == "relation" else ends)[part]
+        np.testing.assert_array_equal(counts.greater, expected.greater)
+        np.testing.assert_array_equal(counts.equal, expected.equal)
 
 
 @ties_expected
