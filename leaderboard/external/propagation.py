@@ -12,7 +12,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 import numpy as np
 import torch
@@ -22,6 +22,9 @@ from torch.nn.functional import embedding, embedding_bag, linear
 from mtbench.data.splits import unique
 from mtbench.names import HEAD, RELATION, TAIL, BoolArray, IntArray
 from mtbench.statistics.ragged import spread
+
+Edges: TypeAlias = tuple[IntArray, IntArray, IntArray, IntArray]
+"""Edges ``(e,)``: where they lead, their types, the rows they come from, and how often each is there."""
 
 
 class Layer(Protocol):
@@ -33,25 +36,33 @@ class Layer(Protocol):
     activation: Callable[[Tensor], Tensor]
 
 
-def relational_sum(
-    into: IntArray, kind: IntArray, source: IntArray, times: IntArray, weights: Tensor, states: Tensor, size: int
-) -> Tensor:
-    """Return the generalised relational sum of ``size`` nodes: weight times state over all edges that lead into them.
+class RelationalSum:
+    """The generalised relational sum of ``size`` nodes: weight times state over all edges that lead into them.
 
-    Edges ``(e,)``, each there so many ``times``, come from rows of ``states`` ``(n, *d)`` and have a row of ``weights``
-    ``(kinds, *d)`` by their type. States that enter a node by the same type are added first, and multiplied once.
+    Edges ``(e,)``, each there so many ``times``, have one of ``kinds`` types and come from a row of some states.
     """
-    pairs = into * len(weights) + kind
-    order = np.argsort(pairs, kind="stable")
-    first = _first(pairs[order])
-    pairs = pairs[order][first]
-    added = _sums(source[order], first, states.flatten(1), torch.from_numpy(times[order].astype(np.float32)))
-    weighted = added.mul_(weights.flatten(1).index_select(0, torch.from_numpy(pairs % len(weights))))
-    starts = np.searchsorted(pairs, np.arange(size) * len(weights))
-    return _sums(np.arange(len(pairs)), starts, weighted).reshape(size, *states.shape[1:])
+
+    def __init__(self, edges: Edges, kinds: int, size: int) -> None:
+        into, kind, source, times = edges
+        pairs = into * kinds + kind
+        order = np.argsort(pairs, kind="stable")
+        self.source, self.times = source[order], torch.from_numpy(times[order].astype(np.float32))
+        self.first = _first(pairs[order])
+        pairs = pairs[order][self.first]
+        self.kind = torch.from_numpy(pairs % kinds)
+        self.starts = np.searchsorted(pairs, np.arange(size) * kinds)
+
+    def __call__(self, weights: Tensor, states: Tensor) -> Tensor:
+        """Return the sums ``(size, *d)`` by the weights of all types ``(kinds, *d)`` and states ``(n, *d)``.
+
+        States that enter a node by the same type are added first, and multiplied once.
+        """
+        added = sums(self.source, self.first, states.flatten(1), self.times)
+        weighted = added.mul_(weights.flatten(1).index_select(0, self.kind))
+        return sums(np.arange(len(weighted)), self.starts, weighted).unflatten(1, states.shape[1:])
 
 
-def _sums(rows: IntArray, starts: IntArray, values: Tensor, times: Tensor | None = None) -> Tensor:
+def sums(rows: IntArray, starts: IntArray, values: Tensor, times: Tensor | None = None) -> Tensor:
     """Return the sums of values ``(n, w)``, times a number if given, over the rows from each start to the next."""
     rows_, starts_ = torch.from_numpy(rows), torch.from_numpy(starts)
     return embedding_bag(rows_, values, starts_, mode="sum", per_sample_weights=times)
@@ -138,11 +149,12 @@ class Network:
         own, graph = representations[asked, torch.arange(len(asked))][None], self.graph
         into = np.repeat(np.arange(len(graph.sizes)), np.diff(graph.begin))
         edges = into, graph.kind, graph.source, graph.number * graph.sizes[graph.source]
+        summing = RelationalSum(edges, len(representations), len(graph.sizes))
         state = torch.zeros(len(graph.sizes), *own.shape[1:])
         weights, before = list[Tensor](), list[Tensor]()
         for layer in self.layers:
             weights.append(layer.relation_projection(representations))
-            summed = relational_sum(*edges, weights[-1], state, len(state))
+            summed = summing(weights[-1], state)
             before.append(layer.linear(torch.cat((state, summed), dim=-1)))
             state = state + layer.activation(layer.layer_norm(before[-1]))
         return Relations(own, weights, before, state)
@@ -161,7 +173,7 @@ class Network:
             into, kind, source, times = from_start.edges(nodes)
             near = position[source] >= 0
             edges = into[near], kind[near], position[source[near]], times[near]
-            summed = relational_sum(*edges, _picked(weights, every, columns), changed, len(nodes))
+            summed = RelationalSum(edges, len(every), len(nodes))(_picked(weights, every, columns), changed)
             summed[nodes == from_start.row] += own
             stays = position[nodes]
             position[there] = -1
@@ -181,35 +193,39 @@ class Network:
 class Start:
     """A graph as a query sees it: its start is no twin of anybody, but a ``row`` of its own after all classes.
 
-    ``of`` is the class of each row, for what the two share; a start that has no twins is its class.
+    ``of`` is the class of each row, for what the two share; a start that has no twins is its class. Of several nodes
+    that a query begins at, each has a row: ``rows`` has them, ``row`` the first.
     """
 
-    def __init__(self, graph: Twins, start: int) -> None:
-        self.graph, self.own = graph, int(graph.of[start])
-        number = len(graph.sizes)
-        self.alone = bool(graph.sizes[self.own] == 1)
-        self.row = self.own if self.alone else number
-        self.of = np.append(np.arange(number), self.own)
-        self.sizes = np.append(graph.sizes, 1)
-        self.sizes[self.own] -= not self.alone
+    def __init__(self, graph: Twins, *nodes: int) -> None:
+        self.graph, number = graph, len(graph.sizes)
+        self.rows = {node: int(graph.of[node]) for node in nodes}
+        own = {node: row for node, row in self.rows.items() if graph.sizes[row] > 1}
+        self.twins = list(zip(own.values(), itertools.count(number)))
+        self.rows |= dict(zip(own, itertools.count(number)))
+        self.row = self.rows[nodes[0]]
+        classes = np.array(list(own.values()), dtype=np.int64)
+        self.of = np.append(np.arange(number), classes)
+        self.sizes = np.append(graph.sizes - np.bincount(classes, minlength=number), np.ones_like(classes))
 
-    def edges(self, rows: IntArray) -> tuple[IntArray, IntArray, IntArray, IntArray]:
-        """Return the edges into some rows: the place of the row, the type, the row they come from, and how often."""
+    def edges(self, rows: IntArray) -> Edges:
+        """Return the edges into some rows, each by its place among them."""
         graph, classes = self.graph, self.of[rows]
         found, into = spread(graph.begin[classes], graph.begin[classes + 1])
         source = graph.source[found]
-        if not self.alone:
-            twin = np.flatnonzero(source == self.own)
+        for own, row in self.twins:
+            twin = np.flatnonzero(source == own)
             found, into = np.append(found, found[twin]), np.append(into, into[twin])
-            source = np.append(source, np.full(len(twin), self.row))
+            source = np.append(source, np.full(len(twin), row))
         return into, graph.kind[found], source, graph.number[found] * self.sizes[source]
 
     def between(self, ends: IntArray, steps: int) -> list[IntArray]:
         """Return the rows that the start reaches in so many steps and that reach an end in those that are left."""
-        ahead, behind = self._reached(np.array([self.row]), steps), self._reached(ends, steps)
+        ahead, behind = self.reached(np.array([self.row]), steps), self.reached(ends, steps)
         return [np.flatnonzero(some & others) for some, others in zip(ahead, reversed(behind), strict=True)]
 
-    def _reached(self, rows: IntArray, steps: int) -> list[BoolArray]:
+    def reached(self, rows: IntArray, steps: int) -> list[BoolArray]:
+        """Return which rows some rows reach in no step, in one and so on."""
         found = [np.zeros(len(self.of), dtype=np.bool_)]
         found[0][rows] = True
         for _ in range(steps):

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from leaderboard.external.checkouts import commit, imported
-from leaderboard.external.propagation import Network, Relations, relational_sum, twins
+from leaderboard.external.propagation import Network, RelationalSum, Relations, twins
 from leaderboard.external.queries import END, QUERY, START, Answers, Kinds, Scores
 from mtbench.data.splits import Split
 from mtbench.errors import UsageError
@@ -63,7 +63,7 @@ def scatter_add(values: Tensor, index: Tensor) -> Tensor:
 def rspmm(edges: Tensor, kind: Tensor, _: Tensor, weights: Tensor, states: Tensor, **__: str) -> Tensor:
     """Return the relational sum that the authors' kernel computes; edges weigh 1 but in training."""
     into, source = edges.numpy()
-    return relational_sum(into, kind.numpy(), source, np.ones_like(into), weights, states, len(states))
+    return RelationalSum((into, kind.numpy(), source, np.ones_like(into)), len(weights), len(states))(weights, states)
 
 
 class OnGraph:

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import nn
 
-from leaderboard.external.propagation import Network, relational_sum, twins
+from leaderboard.external.propagation import Network, RelationalSum, twins
 
 NODES, HALF, WIDTH, DEPTH = 18, 2, 4, 3
 
@@ -73,4 +73,4 @@ def test_the_sum_is_that_of_a_loop_over_edges():
     expected = torch.zeros(7, 2, 4)
     for one, by, other, often in zip(into, kind, source, times.tolist(), strict=True):
         expected[one] += often * weights[by] * states[other]
-    torch.testing.assert_close(relational_sum(into, kind, source, times, weights, states, 7), expected)
+    torch.testing.assert_close(RelationalSum((into, kind, source, times), 3, 7)(weights, states), expected)
