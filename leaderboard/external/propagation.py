@@ -62,6 +62,17 @@ class RelationalSum:
         return sums(np.arange(len(weighted)), self.starts, weighted).unflatten(1, states.shape[1:])
 
 
+def scatter_add(values: Tensor, index: Tensor) -> Tensor:
+    """Return the sums of values ``(n,)`` by index, as the function of that name in torch_scatter does."""
+    return values.new_zeros(int(index.max()) + 1).scatter_add(0, index, values)
+
+
+def rspmm(edges: Tensor, kind: Tensor, _: Tensor, weights: Tensor, states: Tensor, **__: str) -> Tensor:
+    """Return the relational sum that the kernel of ULTRA and TRIX computes; edges weigh 1 but in training."""
+    into, source = edges.numpy()
+    return RelationalSum((into, kind.numpy(), source, np.ones_like(into)), len(weights), len(states))(weights, states)
+
+
 def sums(rows: IntArray, starts: IntArray, values: Tensor, times: Tensor | None = None) -> Tensor:
     """Return the sums of values ``(n, w)``, times a number if given, over the rows from each start to the next."""
     rows_, starts_ = torch.from_numpy(rows), torch.from_numpy(starts)

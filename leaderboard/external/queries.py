@@ -15,6 +15,9 @@ from mtbench.files.atomic import replace_file
 from mtbench.names import HEAD, RELATION, TAIL, IntArray
 
 FILE = "answers.npz"
+FEW = 8
+"""Ends: more of one query are scored apart from those of the other queries of its start."""
+
 START, QUERY, END = 0, 1, 2
 """Columns of questions, int64 ``(m, 3)``: where a query starts, its relation, and the node to score."""
 
@@ -33,7 +36,8 @@ class Kinds:
     """The relation types of a graph as a network has them: those with an edge, one without, and their inverses.
 
     ``of_slot`` has the type of every relation slot of the dictionary, whose inverse is ``half`` further. Slots without
-    an edge differ in nothing but their names, which such a network does not know: they are one type.
+    an edge differ in nothing but their names, which such a network does not know: they are one type. ``triples`` are
+    those of the graph by type.
     """
 
     def __init__(self, split: Split) -> None:
@@ -41,21 +45,32 @@ class Kinds:
         self.of_slot = np.full(split.relation_slots, len(known))
         self.of_slot[known] = np.arange(len(known))
         self.half = len(known) + 1
+        self.triples = split.graph.copy()
+        self.triples[:, RELATION] = self.of_slot[split.graph[:, RELATION]]
 
 
-class Answers:
-    """A scorer that asks a network for what it does not know yet, and keeps the answers in a file of a folder.
+def together(questions: IntArray, at_once: int) -> list[IntArray]:
+    """Return the rows of questions that are computed together: of one start, and of so many relations in a row.
 
-    A tail is asked for from the head by the relation, a head from the tail by its inverse. ``made_of`` tells answers
-    of different networks apart: `UsageError` where those in the file are another's. Asked again, it repeats itself:
-    that an answer does not depend on what is asked with it, is for the tests of a network to show.
+    Queries with more than `FEW` ends are apart from others. Rows whose relations are the same come after each other.
+    """
+    _, query, ends = np.unique(questions[:, :END], axis=0, return_inverse=True, return_counts=True)
+    columns = ends[query] > FEW, questions[:, START], questions[:, QUERY] // at_once
+    order = np.lexsort(columns)
+    changes = np.any([column[order][1:] != column[order][:-1] for column in columns], axis=0)
+    return np.split(order, np.flatnonzero(changes) + 1)
+
+
+class Kept:
+    """Asks a network for what it does not know yet, and keeps the answers in a file.
+
+    Questions are below ``sizes``. ``made_of`` tells answers of different networks apart: `UsageError` where those in
+    the file are another's. Asked again, it repeats itself: that an answer does not depend on what is asked with it,
+    is for the tests of a network to show.
     """
 
-    def __init__(self, network: Answering, split: Split, folder: Path | None, made_of: str) -> None:
-        self.network, self.kinds = network, Kinds(split)
-        self.sizes = (split.num_entities, 2 * self.kinds.half, split.num_entities)
-        self.file = folder / FILE if folder else None
-        self.made_of = f"{split.content_sha256} {made_of}"
+    def __init__(self, network: Answering, sizes: tuple[int, int, int], file: Path | None, made_of: str) -> None:
+        self.network, self.sizes, self.file, self.made_of = network, sizes, file, made_of
         self.keys, self.scores = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.float32)
         if self.file and self.file.exists():
             with np.load(self.file) as found:
@@ -63,16 +78,8 @@ class Answers:
                     raise UsageError(f"{self.file} has the answers of another model: begin anew with --restart")
                 self.keys, self.scores = found["keys"], found["scores"]
 
-    def score(self, triples: IntArray) -> Scores:
-        """Return the scores of the tails of triples ``(m, 3)``."""
-        return self._answers(triples[:, HEAD], self.kinds.of_slot[triples[:, RELATION]], triples[:, TAIL])
-
-    def score_inverses(self, triples: IntArray) -> Scores:
-        """Return the scores of the heads of triples ``(m, 3)``."""
-        inverses = self.kinds.of_slot[triples[:, RELATION]] + self.kinds.half
-        return self._answers(triples[:, TAIL], inverses, triples[:, HEAD])
-
-    def _answers(self, *columns: IntArray) -> Scores:
+    def __call__(self, *columns: IntArray) -> Scores:
+        """Return the scores of questions, given by their columns."""
         keys = np.ravel_multi_index(columns, self.sizes)
         new = np.unique(keys[~among(keys, self.keys)])
         if len(new):
@@ -90,3 +97,21 @@ class Answers:
             np.savez(page, made_of=np.array(self.made_of), keys=self.keys, scores=self.scores)
             self.file.parent.mkdir(parents=True, exist_ok=True)
             replace_file(self.file, page.getvalue())
+
+
+class Answers:
+    """A scorer of which a tail is asked for from the head by the relation, a head from the tail by its inverse."""
+
+    def __init__(self, network: Answering, split: Split, folder: Path | None, made_of: str) -> None:
+        self.kinds = Kinds(split)
+        sizes = split.num_entities, 2 * self.kinds.half, split.num_entities
+        self.ends = Kept(network, sizes, folder / FILE if folder else None, f"{split.content_sha256} {made_of}")
+
+    def score(self, triples: IntArray) -> Scores:
+        """Return the scores of the tails of triples ``(m, 3)``."""
+        return self.ends(triples[:, HEAD], self.kinds.of_slot[triples[:, RELATION]], triples[:, TAIL])
+
+    def score_inverses(self, triples: IntArray) -> Scores:
+        """Return the scores of the heads of triples ``(m, 3)``."""
+        inverses = self.kinds.of_slot[triples[:, RELATION]] + self.kinds.half
+        return self.ends(triples[:, TAIL], inverses, triples[:, HEAD])

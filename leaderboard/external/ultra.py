@@ -15,16 +15,15 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from leaderboard.external.checkouts import commit, imported
-from leaderboard.external.propagation import Network, RelationalSum, Relations, twins
-from leaderboard.external.queries import END, QUERY, START, Answers, Kinds, Scores
+from leaderboard.external.propagation import Network, Relations, rspmm, scatter_add, twins
+from leaderboard.external.queries import END, QUERY, START, Answers, Kinds, Scores, together
 from mtbench.data.splits import Split
 from mtbench.errors import UsageError
 from mtbench.experiments.models import Context
 from mtbench.files.hashing import file_hash
-from mtbench.names import RELATION, IntArray
+from mtbench.names import IntArray
 from mtbench.results.runs import Regime
 
 ADDRESS = "https://github.com/DeepGraphLearning/ULTRA"
@@ -51,20 +50,6 @@ AT_ONCE = 64
 HELD = 2**31
 """Bytes of what queries share that are kept; what does not fit is computed again where it is asked for."""
 
-FEW = 8
-"""Ends: more of one query are scored apart from those of the other queries of its start."""
-
-
-def scatter_add(values: Tensor, index: Tensor) -> Tensor:
-    """Return the sums of values ``(n,)`` by index, as the function of that name in torch_scatter does."""
-    return values.new_zeros(int(index.max()) + 1).scatter_add(0, index, values)
-
-
-def rspmm(edges: Tensor, kind: Tensor, _: Tensor, weights: Tensor, states: Tensor, **__: str) -> Tensor:
-    """Return the relational sum that the authors' kernel computes; edges weigh 1 but in training."""
-    into, source = edges.numpy()
-    return RelationalSum((into, kind.numpy(), source, np.ones_like(into)), len(weights), len(states))(weights, states)
-
 
 class OnGraph:
     """ULTRA on one graph: what all queries of a relation share is computed once, and kept."""
@@ -72,9 +57,7 @@ class OnGraph:
     def __init__(self, model: Any, tasks: Any, split: Split, heads: str) -> None:
         kinds = Kinds(split)
         self.model, self.half, self.seen_from_inverse = model, kinds.half, heads == "tail"
-        triples = split.graph.copy()
-        triples[:, RELATION] = kinds.of_slot[triples[:, RELATION]]
-        head, relation, tail = torch.tensor(triples.T)
+        head, relation, tail = torch.from_numpy(kinds.triples.T)
         graph = SimpleNamespace(
             edge_index=torch.stack((torch.cat((head, tail)), torch.cat((tail, head)))),
             edge_type=torch.cat((relation, relation + kinds.half)),
@@ -83,20 +66,15 @@ class OnGraph:
         )
         self.relation_graph = tasks.build_relation_graph(graph).relation_graph
         entities = model.entity_model
-        self.network = Network(entities.layers, entities.mlp, twins(triples, split.num_entities, 2 * kinds.half))
+        self.network = Network(entities.layers, entities.mlp, twins(kinds.triples, split.num_entities, 2 * kinds.half))
         self.shared: dict[int, Relations] = {}
 
     @torch.inference_mode()
     def answer(self, questions: IntArray) -> Scores:
         """Return the scores of questions; the queries of a start that have few ends are computed together."""
-        _, query, ends = np.unique(questions[:, :END], axis=0, return_inverse=True, return_counts=True)
-        block = questions[:, QUERY] // AT_ONCE
-        columns = (ends[query] > FEW, questions[:, START], block)
-        order = np.lexsort(columns)
-        changes = np.any([column[order][1:] != column[order][:-1] for column in columns], axis=0)
         scores = np.empty(len(questions), dtype=np.float32)
-        groups = np.split(order, np.flatnonzero(changes) + 1)
-        for number, some in itertools.groupby(groups, lambda rows: int(block[rows[0]])):
+        groups = together(questions, AT_ONCE)
+        for number, some in itertools.groupby(groups, lambda rows: int(questions[rows[0], QUERY]) // AT_ONCE):
             shared = self._shared(number)
             for rows in some:
                 queries, column = np.unique(questions[rows, QUERY], return_inverse=True)

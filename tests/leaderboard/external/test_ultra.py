@@ -138,7 +138,7 @@ def test_slots_without_an_edge_are_one_type_and_no_inverse(checkout, asked):
 def test_a_head_is_asked_for_by_the_inverse_as_the_relation_or_the_inverse_sees_it(checkout, heads):
     split = random_split(1, graph=60, targets=8)
     scorer = made(checkout, heads=heads).scorer(split.observable())
-    network, kinds = scorer.network, scorer.kinds
+    network, kinds = scorer.ends.network, scorer.kinds
     inverse = int(kinds.of_slot[0]) + kinds.half
     seen_from = torch.tensor([inverse if heads == "tail" else inverse - kinds.half])
     with torch.inference_mode():
@@ -157,7 +157,7 @@ def test_what_is_not_held_is_computed_again_once_for_all_that_is_asked_together(
     blocks, shared = [], ultra.OnGraph._shared
     monkeypatch.setattr(ultra.OnGraph, "_shared", lambda self, block: blocks.append(block) or shared(self, block))
     np.testing.assert_array_equal(scorer.score(split.targets), held)
-    assert (blocks, scorer.network.shared) == ([0], {})
+    assert (blocks, scorer.ends.network.shared) == ([0], {})
 
 
 def test_an_interrupted_run_knows_its_answers_and_no_others(checkout, asked, tmp_path):
@@ -219,7 +219,7 @@ def test_the_scores_are_those_of_the_authors_code(heads):
     split = random_split(2, graph=200, targets=8)
     scorer = model.scorer(split.observable())
     assert isinstance(scorer, Answers)
-    on_graph, half, nodes = scorer.network, scorer.kinds.half, split.num_entities
+    on_graph, half, nodes = scorer.ends.network, scorer.kinds.half, split.num_entities
     graph = split.graph.copy()
     graph[:, RELATION] = scorer.kinds.of_slot[graph[:, RELATION]]
     head, relation, tail = torch.from_numpy(graph.T)
