@@ -32,7 +32,7 @@ KIND = {"input_dim": 32, "message_func": "distmult", "aggregate_func": "sum", "s
 LAYERS = SimpleNamespace(feature_dim=32, num_layer=3, num_mlp_layer=2)
 PAIRS = "relations.npz"
 SINCE = {OF_ENTITIES: {"entity_model_mini": "entity_model_1", "entity_model": "entity_model_2"}, OF_RELATIONS: {}}
-"""What networks are called in the authors' code that have another name in a checkpoint: those of two and four layers."""
+"""What networks that have another name in a checkpoint are called in the code: those of two and of four layers."""
 
 
 class EntityQueries:
@@ -85,7 +85,7 @@ class WithRelations(Answers):
 class Trix:
     """The checkpoints of TRIX, which learn nothing here."""
 
-    name, device, url = "trix", "cpu", ADDRESS
+    device, url = "cpu", ADDRESS
     regime: Regime = "zero-shot"
     pretraining_graphs: Sequence[str] = ("FB15k-237", "WN18RR", "CoDEx-Medium")
 
@@ -107,16 +107,21 @@ class Trix:
             OF_ENTITIES: entities.TRIX(layers[3], layers[2], layers[4]),
             OF_RELATIONS: relations.TRIX(layers[2], layers[2], LAYERS),
         }
-        self.used = dict.fromkeys((OF_ENTITIES, self.relations))
-        self.hyperparameters: Mapping[str, str] = {"relations": self.relations}
-        for name in self.used:
-            weights = torch.load(checkout / name, map_location="cpu", weights_only=True)["model"]
-            parts = ((*key.split(".", 1), values) for key, values in weights.items())
-            called = {f"{SINCE[name].get(model, model)}.{rest}": values for model, rest, values in parts}
-            self.models[name].load_state_dict(called)
-            self.models[name].eval()
-            self.hyperparameters |= {f"{name}_sha256": file_hash(checkout / name)}
+        used = dict.fromkeys((OF_ENTITIES, self.relations))
+        for name in used:
+            self.load(checkout, name)
+        self.name = "trix" if len(used) > 1 else "trix-entities"
         self.commit, self.workdir = commit(checkout), context.workdir
+        sha256 = {f"{name}_sha256": file_hash(checkout / name) for name in used}
+        self.hyperparameters: Mapping[str, str] = {"relations": self.relations, **sha256}
+
+    def load(self, checkout: Path, name: str) -> None:
+        """Give a network the weights of its checkpoint."""
+        weights = torch.load(checkout / name, map_location="cpu", weights_only=True)["model"]
+        parts = [(*key.partition("."), values) for key, values in weights.items()]
+        called = {f"{SINCE[name].get(model, model)}.{rest}": values for model, _, rest, values in parts}
+        self.models[name].load_state_dict(called)
+        self.models[name].eval()
 
     def fit(self, train: Split, valid: Split) -> None:
         """Learn nothing: the weights are there."""

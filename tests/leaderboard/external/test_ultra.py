@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import os
 import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
@@ -67,23 +66,14 @@ def build_relation_graph(graph):
 
 
 @pytest.fixture
-def checkout(tmp_path, monkeypatch):
+def checkout(written, committed, monkeypatch):
     """Return a checkout with one commit and the weights ``ultra_3g.pth``."""
-    for name in ("ultra", "ultra.models", "ultra.tasks", "ultra.rspmm", "torch_scatter"):
-        monkeypatch.setitem(sys.modules, name, None)
-        del sys.modules[name]
-    place = tmp_path / "ULTRA"
-    for name, text in (("__init__", ""), ("models", MODELS), ("tasks", TASKS)):
-        (place / "ultra").mkdir(parents=True, exist_ok=True)
-        (place / "ultra" / f"{name}.py").write_text(text, encoding="utf-8")
+    texts = {"__init__": "", "models": MODELS, "tasks": TASKS}
+    place = written("ULTRA", {f"ultra/{name}.py": text for name, text in texts.items()})
     (place / "ckpts").mkdir()
     monkeypatch.setattr(ultra, "KIND", {"input_dim": 4, "hidden_dims": [4] * 3})
-    monkeypatch.setattr(sys, "dont_write_bytecode", True)
     weights(place, "ultra_3g.pth")
-    git = ["git", "-C", str(place), "-c", "user.name=a", "-c", "user.email=a@example.org"]
-    for words in (["init", "-q"], ["add", "-A"], ["commit", "-qm", "theirs"]):
-        subprocess.run([*git, *words], check=True)
-    return place
+    return committed(place)
 
 
 def weights(place, name):
