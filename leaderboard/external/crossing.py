@@ -30,6 +30,14 @@ class Projected(Layer, Protocol):
     relation_projection: nn.Sequential
 
 
+def parts(layer: Projected) -> tuple[nn.Linear, nn.Module, nn.Linear]:
+    """Return the linear maps of a layer's map to its weights, and what is between them."""
+    first, between, last = layer.relation_projection
+    assert isinstance(first, nn.Linear)
+    assert isinstance(last, nn.Linear)
+    return first, between, last
+
+
 class OfRelations(Protocol):
     """Layers of relations, each of four parts: by an entity that is the head or the tail of one and of the other."""
 
@@ -111,16 +119,16 @@ class Crossing:
         self.heads = graph.heads
         four = model.layers_hh, model.layers_ht, model.layers_th, model.layers_tt
         self.layers = [[part[number] for part in four] for number in layers]
-        maps = [part.relation_projection for layer in self.layers for part in layer]
-        first = [torch.cat(parts) for parts in zip(*((one[0].weight, one[0].bias) for one in maps), strict=True)]
-        hidden = maps[0][1](linear(states, *first))
+        first, between, last = zip(*(parts(part) for layer in self.layers for part in layer), strict=True)
+        weight, bias = torch.cat([one.weight for one in first]), torch.cat([one.bias for one in first])
+        hidden = between[0](linear(states, weight, bias))
         order = np.argsort(of, kind="stable")
         starts = np.searchsorted(of[order], np.arange(graph.heads.shape[1]))
         often = torch.from_numpy(times[order].astype(np.float32))
-        added = sums(order, starts, hidden.flatten(1), often).unflatten(1, hidden.shape[1:])
+        added = sums(order, starts, hidden.flatten(1), often).reshape(-1, *hidden.shape[1:])
         number = sums(order, starts, torch.ones(len(states), 1), often)[:, None]
-        parts = zip(maps, added.chunk(len(maps), dim=-1), strict=True)
-        self.weights = [linear(part, one[2].weight) + one[2].bias * number for one, part in parts]
+        found = zip(last, added.chunk(len(last), dim=-1), strict=True)
+        self.weights = [linear(some, one.weight) + one.bias * number for one, some in found]
 
     def __call__(self, state: Tensor, begun: Tensor) -> Tensor:
         """Return the last states of relations from the first ones ``(kinds, q, d)``; every layer begins anew."""
@@ -129,17 +137,16 @@ class Crossing:
             by = self.weights[4 * number :][:4]
             at_head, at_tail = self._added(state), self._added(state.roll(half, 0))
             joined = by[0] * at_head, by[1] * at_tail, by[2] * at_head, by[3] * at_tail, by[0], by[3]
-            of_head = (self.heads @ torch.cat([one.flatten(1) for one in joined], dim=1)).unflatten(1, (6, -1))
-            hh, ht, th, tt, h, t = (one.unflatten(1, state.shape[1:]) for one in of_head.unbind(1))
-            own = h * state, 0, 0, t.roll(half, 0) * state
-            summed = hh, ht, th.roll(half, 0), tt.roll(half, 0)
-            parts = zip(layers, summed, own, strict=True)
-            state = sum((changed(layer, state, many - itself + begun) for layer, many, itself in parts), state)
+            of_head = (self.heads @ torch.cat([one.flatten(1) for one in joined], dim=1)).reshape(half * 2, 6, -1)
+            hh, ht, th, tt, h, t = (one.reshape(state.shape) for one in of_head.unbind(1))
+            summed = hh - h * state, ht, th.roll(half, 0), tt.roll(half, 0) - t.roll(half, 0) * state
+            changes = [changed(layer, state, some + begun) for layer, some in zip(layers, summed, strict=True)]
+            state = state + torch.stack(changes).sum(0)
         return state
 
     def _added(self, states: Tensor) -> Tensor:
         """Return the sum of states ``(kinds, q, d)`` over the types of each pattern."""
-        return (self.heads.T @ states.flatten(1)).unflatten(1, states.shape[1:])
+        return (self.heads.T @ states.flatten(1)).reshape(-1, *states.shape[1:])
 
 
 class Around:
@@ -179,7 +186,7 @@ class Around:
         summed = self.first(weights[0], own[None])
         summed[self.begun] += own
         state += changed(layers[0], state, summed)
-        summed = (self.graph.degrees @ weights[1].flatten(1)).unflatten(1, own.shape).mul_(rest)
+        summed = (self.graph.degrees @ weights[1].flatten(1)).reshape(-1, *own.shape).mul_(rest)
         near = summed[self.alike[self.twice]] + self.second(weights[1], state - rest)
         near[self.within] += own
         states = rest.expand(len(summed) + len(near), *own.shape).clone()
@@ -217,8 +224,8 @@ class Entities:
         kinds, patterns = graph.heads.shape
         sizes = np.bincount(graph.pattern[graph.alike], weights=graph.twins.sizes, minlength=patterns)
         first = list[Tensor]()
-        for some in torch.arange(kinds // 2).split(AT_ONCE):
-            begun = torch.eye(kinds)[:, some, None].expand(-1, -1, width(relations))
+        for begin in range(0, kinds // 2, AT_ONCE):
+            begun = torch.eye(kinds, kinds // 2)[:, begin : begin + AT_ONCE, None].expand(-1, -1, width(relations))
             every = torch.ones(patterns, *begun.shape[1:])
             first.append(Crossing(graph, relations, [0], every, sizes, np.arange(patterns))(begun, begun))
         self.first = torch.cat(first, dim=1)

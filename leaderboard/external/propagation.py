@@ -59,7 +59,7 @@ class RelationalSum:
         """
         added = sums(self.source, self.first, states.flatten(1), self.times)
         weighted = added.mul_(weights.flatten(1).index_select(0, self.kind))
-        return sums(np.arange(len(weighted)), self.starts, weighted).unflatten(1, states.shape[1:])
+        return sums(np.arange(len(weighted)), self.starts, weighted).reshape(-1, *states.shape[1:])
 
 
 def scatter_add(values: Tensor, index: Tensor) -> Tensor:
