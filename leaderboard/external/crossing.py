@@ -79,6 +79,9 @@ class ForRelations(Protocol):
 AT_ONCE = 16
 """Queries that are computed together."""
 
+HELD = 2**30
+"""Bytes of what is kept of queries for further ends; of those that do not fit it is computed again."""
+
 
 class Graph:
     """A graph in which entities with the same neighbours are one, and how many edges of each type lead into them.
@@ -217,7 +220,10 @@ class Around:
 
 
 class Entities:
-    """A network for (h, r, ?) on a graph. What it makes of a relation before a start is known, is computed once."""
+    """A network for (h, r, ?) on a graph. What it makes of a relation before a start is known, is computed once.
+
+    What it makes of the relations for a query is kept, for further ends that are asked for later.
+    """
 
     def __init__(self, model: ForEntities, graph: Graph) -> None:
         self.model, self.graph, relations = model, graph, model.relation_model
@@ -229,14 +235,29 @@ class Entities:
             every = torch.ones(patterns, *begun.shape[1:])
             first.append(Crossing(graph, relations, [0], every, sizes, np.arange(patterns))(begun, begun))
         self.first = torch.cat(first, dim=1)
+        self.known: dict[tuple[int, int], Tensor] = {}
 
     def scores(self, start: int, asked: IntArray, ends: IntArray) -> Tensor:
         """Return the scores ``(e, q)`` of some ends for queries from a start by the types ``asked`` ``(q,)``.
 
         Relations are represented as seen from the relation, also where its inverse is asked.
         """
-        one, two, relations = self.model.entity_model_1, self.model.entity_model_2, self.model.relation_model
-        around, kinds, column = Around(self.graph, start), torch.from_numpy(asked), torch.arange(len(asked))
+        two, around = self.model.entity_model_2, Around(self.graph, start)
+        new = np.array([kind for kind in asked.tolist() if (start, kind) not in self.known], dtype=np.int64)
+        made = dict(zip(new.tolist(), self._relations(around, new).unbind(1), strict=True)) if len(new) else {}
+        last = torch.stack([made[kind] if kind in made else self.known[start, kind] for kind in asked.tolist()], dim=1)
+        if (len(self.known) + len(made)) * last[:, 0].nbytes <= HELD:
+            self.known |= {(start, kind): states for kind, states in made.items()}
+        own = last[torch.from_numpy(asked), torch.arange(len(asked))]
+        weights = [layer.relation_projection(last) for layer in two.layers]
+        table = around.states(two.layers[:2], weights[:2], own)
+        state = around.at(ends, two.layers[2:], weights[2:], own, table)
+        return two.mlp(torch.cat((state, own.expand_as(state)), dim=-1)).squeeze(-1)
+
+    def _relations(self, around: Around, asked: IntArray) -> Tensor:
+        """Return the last states of relations ``(kinds, q, d)`` for queries from a start."""
+        one, relations = self.model.entity_model_1, self.model.relation_model
+        kinds, column = torch.from_numpy(asked), torch.arange(len(asked))
         seen_from = kinds % (self.graph.kinds // 2)
         first = self.first[:, seen_from]
         own = first[kinds, column]
@@ -244,12 +265,7 @@ class Entities:
         table = relations.node_mlp(torch.cat((table, own.expand_as(table)), dim=-1))
         begun = torch.zeros_like(first)
         begun[seen_from, column] = 1
-        last = Crossing(self.graph, relations, [1, 2], table, around.times, around.pattern)(first, begun)
-        own = last[kinds, column]
-        weights = [layer.relation_projection(last) for layer in two.layers]
-        table = around.states(two.layers[:2], weights[:2], own)
-        state = around.at(ends, two.layers[2:], weights[2:], own, table)
-        return two.mlp(torch.cat((state, own.expand_as(state)), dim=-1)).squeeze(-1)
+        return Crossing(self.graph, relations, [1, 2], table, around.times, around.pattern)(first, begun)
 
 
 class Relations:

@@ -78,8 +78,11 @@ class WithRelations(Answers):
         self.between = Kept(relations, sizes, folder / PAIRS if folder else None, self.ends.made_of)
 
     def score_between(self, triples: IntArray) -> Scores:
-        """Return the scores of the relations of triples ``(m, 3)``."""
-        return self.between(triples[:, HEAD], triples[:, TAIL], self.kinds.of_slot[triples[:, RELATION]])
+        """Return the scores of the relations of triples ``(m, 3)``; of a query, all are asked for at once."""
+        ends, kinds = triples[:, [HEAD, TAIL]], np.arange(self.kinds.half)
+        pairs = np.unique(ends, axis=0).repeat(len(kinds), axis=0)
+        self.between(*pairs.T, np.tile(kinds, len(pairs) // len(kinds)))
+        return self.between(*ends.T, self.kinds.of_slot[triples[:, RELATION]])
 
 
 class Trix:

@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import nn
 
+from leaderboard.external import crossing
 from leaderboard.external.crossing import Entities, Graph, Relations
 from leaderboard.external.propagation import twins
 
@@ -89,7 +90,9 @@ def beside(state, own):
 
 
 @torch.inference_mode()
-def test_ends_score_as_on_the_whole_graph_whatever_is_asked_with_them(triples, graph):
+@pytest.mark.parametrize("held", [crossing.HELD, 0])
+def test_ends_score_as_on_the_whole_graph_whatever_is_asked_with_them(triples, graph, monkeypatch, held):
+    monkeypatch.setattr(crossing, "HELD", held)
     one, two, relations = of_entities(2, 1), of_entities(4, 1), of_relations(3)
     network = Entities(SimpleNamespace(relation_model=relations, entity_model_1=one, entity_model_2=two), graph)
 
@@ -109,19 +112,20 @@ def test_ends_score_as_on_the_whole_graph_whatever_is_asked_with_them(triples, g
             for ends in (np.arange(NODES), *(np.array([end]) for end in (0, 3, 10, 12, 13, 15, 16))):
                 found = network.scores(start, asked, ends)
                 torch.testing.assert_close(found, expected[ends], rtol=1e-4, atol=1e-4)
+    assert bool(network.known) == bool(held)
 
 
 @torch.inference_mode()
 def test_relations_score_as_on_the_whole_graph(triples, graph):
-    crossing, entities = [of_relations(2) for _ in range(3)], [of_entities(2, WIDTH) for _ in range(3)]
+    relations, entities = [of_relations(2) for _ in range(3)], [of_entities(2, WIDTH) for _ in range(3)]
     mlp = nn.Linear(WIDTH, 1)
-    network = Relations(SimpleNamespace(relation_model=crossing, entity_model=entities, mlp=mlp), graph)
+    network = Relations(SimpleNamespace(relation_model=relations, entity_model=entities, mlp=mlp), graph)
     for head, tail in ((0, 3), (3, 12), (12, 13), (15, 14), (9, 9), (16, 17)):
         types, begun = torch.ones(2 * HALF, WIDTH), torch.zeros(NODES, WIDTH)
         begun[head] += 1
         begun[tail] -= 1
         state = begun
-        for one, other in zip(entities, crossing, strict=True):
+        for one, other in zip(entities, relations, strict=True):
             state = along_edges(one.layers, triples, types, begun, state)
             state = one.mlp(beside(state, torch.ones(WIDTH)))
             types = across(other, range(2), triples, state, torch.ones(2 * HALF, WIDTH), types)
