@@ -44,7 +44,7 @@ def submit(
 ) -> None:
     """Make an entry of runs, checked and with a card.
 
-    Regime and pre-training graphs are what the runs say. Names of targets are published for metafam alone: other data
+    Regime and pre-training graphs are what the runs say. Names of triples are published for metafam alone: other data
     may not be passed on.
 
     Example: mtbench submit runs/mine-* --to leaderboard/results --authors "A. Author" --licence MIT --url https://...

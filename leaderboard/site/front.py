@@ -235,9 +235,7 @@ def badges(board: Board, one: Standing) -> list[Badge]:
     card = one.entry.card
     found = [Badge(REGIME_NAMES[card.regime], Tip(REGIMES_SAID[card.regime]), card.regime)]
     if one.entry.slug not in board.problems:
-        said = (
-            f"Every figure follows from the rank counts that are published, by evaluator version {EVALUATOR_VERSION}."
-        )
+        said = f"Verified: all metrics match the ranks (evaluator version {EVALUATOR_VERSION})."
         found.append(Badge("verified ranks", Tip(said, f"mtbench leaderboard check {one.entry.slug}"), "good"))
     else:
         found.append(Badge("does not hold", Tip("; ".join(board.problems[one.entry.slug][:3])), "bad"))

@@ -498,7 +498,7 @@ def test_settings_that_datasets_share_are_told_once(board):
 )
 def test_what_a_model_learned_from_is_what_its_runs_say(pages, slug, told):
     text = pages[f"models/{slug}.html"].text
-    assert text.partition("Learned from ")[2].startswith(f"{told} Read the figures as")
+    assert text.partition("Learned from ")[2].startswith(f"{told} Evaluation setting")
 
 
 def test_bounds_are_those_of_the_runs(board):
@@ -569,7 +569,7 @@ def test_with_the_dataset_there_is_an_audit_and_no_name_of_a_target(folder, tmp_
     made = render.files(replace(board, datasets=tuple(part for part in board.datasets if part.name == "fbnell")), only)
     page = Page(made["datasets/fbnell.html"].decode())
     assert "No audit" not in page.text
-    assert "By half-links observable in the test graph" in page.text
+    assert "By half-links in the inference graph" in page.text
     assert "unknown" not in page.text
     split = load("fbnell").test
     names = {str(name) for name in split.entities[np.unique(split.targets[:, [HEAD, TAIL]])]}
