@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from mtbench.data.splits import Dataset
 
 
+LIST_KEYS = ("Name", "Version", "Train triples", "Valid targets", "Test triples", "Test targets", "Stored")
 LIST_HEADINGS = ("Name", "Version", "Train graph", "Validation triples", "Inference graph", "Test triples", "Stored")
 
 
@@ -36,7 +37,7 @@ def list_datasets(as_json: AsJson = False) -> None:
         stored = not atomic.is_free(store.cached(record))
         rows.append((record.id, record.version, *(record.parts[part].triples for part in parts), stored))
     if as_json:
-        say_json(records(LIST_HEADINGS, rows))
+        say_json(records(LIST_KEYS, rows))
     else:
         say_table(LIST_HEADINGS, rows)
 
@@ -89,7 +90,7 @@ def info(
                 "citation": record.citation,
                 "stored": stored or None,
                 "release": data is None or data.is_release,
-                "splits": records(COUNTS, counts),
+                "splits": records(COUNT_KEYS, counts),
                 "parts": records(HASHES, hashes),
                 "parameters": dict(record.parameters),
                 "sources": [vars(source) for source in record.sources],
