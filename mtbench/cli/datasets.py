@@ -42,14 +42,8 @@ def list_datasets(as_json: AsJson = False) -> None:
         say_table(LIST_HEADINGS, rows)
 
 
-COUNTS = (
-    "Split",
-    "Entities",
-    "Relation types used",
-    "Relation ids incl. unused",
-    "Graph triples",
-    "Triples to predict",
-)
+COUNT_KEYS = ("Split", "Entities", "Relation types used", "Relation slots", "Triples", "Targets")
+COUNTS = (*COUNT_KEYS[:3], "Relation ids incl. unused", "Graph triples", "Triples to predict")
 HASHES = ("Part", "Triples", "Content SHA-256")
 PARAMETERS = ("Parameter", "Value")
 
