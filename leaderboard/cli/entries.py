@@ -71,10 +71,10 @@ def submit(
     for remark in made.remarks:
         say(f"remark: {remark}")
     if made.lacking:
-        say("shown, but not ranked before its runs have all standard tasks; they get them, without training again, by")
+        say("shown, but not ranked: runs lack standard tasks, which these commands score")
         for command in made.lacking:
             say(command)
-        say("and go into the entry by this command with --force")
+        say("then type this command again with --force")
     say(f"{made.directory} holds the entry; read {made.directory / cards.CARD_FILE}, then type")
     say(f"mtbench leaderboard check {made.directory}")
 
