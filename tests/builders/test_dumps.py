@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mtbench.builders.dumps.blocks import BLOCK_BYTES, LONGEST_LINE
 from mtbench.builders.dumps.dump import read_dump
 from mtbench.errors import DatasetError
 
@@ -195,3 +196,11 @@ def test_wrong_files_are_told(tmp_path):
             read_dump([path])
     with pytest.raises(DatasetError, match="5 lines, none with a relation that is asked for"):
         read_dump([write(tmp_path, WIKIDATA, "txt")], ["P1"])
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress])
+def test_a_line_without_an_end_is_not_read_to_it(tmp_path, pack):
+    path = tmp_path / ("dump.txt" if pack is bytes else "dump.txt.gz")
+    path.write_bytes(pack(text(NAMED) + b"x" * (LONGEST_LINE + 2 * BLOCK_BYTES) + b"\tr\tt\n"))
+    with pytest.raises(DatasetError, match=f"{path}, line 5: more than 1,048,576 bytes without an end"):
+        read_dump([path])

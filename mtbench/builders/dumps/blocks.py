@@ -20,6 +20,9 @@ from mtbench.errors import DatasetError
 BLOCK_BYTES = 1 << 19
 """Large enough to make the cost of a call vanish, small enough that its temporaries stay in the processor's cache."""
 
+LONGEST_LINE = 1 << 20
+"""Bytes: three names of a triple are far shorter, and a longer line would be copied again and again."""
+
 ROWS_PER_BATCH = 1 << 15
 COLUMNS = ("head", "relation", "tail")
 FORMS = (
@@ -90,6 +93,10 @@ def _lines(stream: Readable, file: str, block_bytes: int) -> Iterator[Block]:
         end = chunk.rfind(b"\n") + 1
         if end == 0:
             rest += chunk
+            if len(rest) > LONGEST_LINE:
+                raise DatasetError(
+                    f"{file}, line {line}: more than {LONGEST_LINE:,} bytes without an end: name {FORMS}"
+                )
             continue
         block = _block(rest + chunk[:end], file, line)
         rest = chunk[end:]
