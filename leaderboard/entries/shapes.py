@@ -22,7 +22,7 @@ from mtbench.experiments.told import HISTORY_FILE, TASKS_FILE
 from mtbench.files import schema
 from mtbench.names import DIRECTIONS, METRICS
 from mtbench.ranking.listed import GIVEN_SCORES
-from mtbench.ranking.scorers import INVERSES, METHODS, SCORE
+from mtbench.ranking.scorers import BETWEEN, INVERSES, METHODS, SCORE
 from mtbench.results.result import TOLERANCE
 from mtbench.results.saved import Hash, Saved, Whole, expected
 
@@ -40,7 +40,7 @@ def _within(values: Mapping[str, float]) -> bool:
     return held and all(-TOLERANCE <= share <= 1 + TOLERANCE for share in shares)
 
 
-WAYS = (SCORE, INVERSES, *METHODS.values(), GIVEN_SCORES)
+WAYS = (SCORE, INVERSES, BETWEEN, *METHODS.values(), GIVEN_SCORES)
 AGAIN = re.compile(rf"|{NOT_ASKED}|{GIVEN}|the same|the same within rounding: [0-9.]{{1,4}}e[+-][0-9]{{2,3}} apart")
 """What an evaluation says of how a model was asked, and of what became of the second time."""
 

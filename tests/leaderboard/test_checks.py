@@ -585,6 +585,7 @@ class TestOneSided:
 @pytest.mark.parametrize(("key", "value"), [("asked", {"tail": "score(triples)"}), ("asked", {}), ("asked_again", "")])
 def test_how_the_model_was_asked_is_told(entry, run, key, value):
     edit(run / "relation-present" / "result.json", asked={"tail": "score_relations(heads, tails)"})
+    edit(run / "relation-slots" / "result.json", asked={"tail": "score_between(triples)"})
     assert problems(entry) == {}
     edit(run / "result.json", **{key: value})
     assert set(problems(entry)) == {key}
