@@ -226,6 +226,15 @@ def test_a_scorer_of_rows_and_inverses_is_read_with_inverses():
         assert (ours.greater.tolist(), ours.equal.tolist()) == (theirs.greater.tolist(), theirs.equal.tolist())
 
 
+@pytest.mark.parametrize("name", ["isdea", "ingram"])
+def test_relations_are_read_by_a_query_of_their_own_where_there_is_one(name):
+    split = random_split(12)
+    three = BothWays()
+    three.score_between = three.score_inverses
+    ours, theirs = (read(one, split, name, "relation") for one in (three, three.score_between))
+    assert (ours.greater.tolist(), ours.equal.tolist()) == (theirs.greater.tolist(), theirs.equal.tolist())
+
+
 @pytest.mark.parametrize(("name", "protocol"), DECLARED)
 @settings(max_examples=15)
 @given(split=splits(), seed=st.integers(0, 3))
