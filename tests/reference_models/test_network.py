@@ -4,14 +4,17 @@ import literal
 import numpy as np
 import pytest
 import torch
+from ranking_toys import random_split
 
+from reference_models.double_equivariant import representations, score
 from reference_models.equivariant.network import Architecture, attention_logits
 from reference_models.equivariant.soft import Input
-from reference_models.graphs.graph import TypedGraph
+from reference_models.graphs.graph import TypedGraph, typed_graph
 from reference_models.isdea import ISDEA
 from reference_models.mtdea import MTDEA
 from reference_models.training.batches import pair_features
 
+CPU = torch.device("cpu")
 SIZES = Architecture(width=4, gin_layers=2, tasks=3, hops=2)
 
 
@@ -231,3 +234,22 @@ def test_first_weights_are_uniform_within_their_bounds_and_biases_zero():
     logits, bound = attention_logits(100, 3, torch.device("cpu")), (6 / 103) ** 0.5
     assert logits.shape == (100, 3)
     assert 0.95 * bound < logits.abs().max() <= bound
+
+
+@pytest.mark.parametrize("hops", [0, 2])
+def test_a_score_has_the_same_bits_whatever_it_is_scored_with(hops):
+    sizes = Architecture(width=32, gin_layers=2, tasks=2, hops=hops)
+    rng = np.random.default_rng(0)
+    graph = typed_graph(
+        random_split(0, entities=40, relations=4, slots=4, graph=300, targets=10), inverses=False, device=CPU
+    )
+    network = ISDEA(sizes, learn_epsilon=False).eval()
+    features = representations(network, graph, None)
+    triples = rng.integers([40, 4, 40], size=(5000, 3))
+    distances = pair_features(graph, triples, hops)
+    once = score(network, features, triples, distances)
+    for size in (1, 7, 300):
+        some = rng.permutation(5000)[:size]
+        apart = None if distances is None else distances[some]
+        assert torch.equal(score(network, features, triples[some], apart), once[some])
+    assert torch.equal(score(network, features, triples[:0], None if distances is None else distances[:0]), once[:0])
