@@ -10,10 +10,10 @@ from dataclasses import dataclass, fields
 from datetime import date
 from pathlib import Path
 from typing import Annotated
-from urllib.parse import urlsplit
 
 from pydantic import Field
 
+from leaderboard.entries.naming import hidden, is_address, is_mixed
 from mtbench.errors import MtbenchError
 from mtbench.files import schema
 from mtbench.results.runs import Regime
@@ -85,7 +85,7 @@ class Card:
     of a model that is not theirs; ``leaks`` are the datasets whose known leak the model can see; ``contaminated`` says
     how it came to know the test graphs where no overlap of graphs shows it, and keeps it from being ranked. Raises
     `SubmissionError` for text that no page should show (markup, control characters, more than `LONGEST` characters),
-    for an address that is not http or https, and for a date that is none.
+    for a name that mixes letters which look alike, for an address that is not plain https, and for a date that is none.
     """
 
     name: str
@@ -114,8 +114,14 @@ class Card:
                     expect_plain(declared.name, text, lines=declared.name in ("summary", "citation"))
         for needed in ("name", "model", "authors", "licence", "hardware"):
             value = getattr(self, needed)
-            if not value or (isinstance(value, tuple) and "" in value):
+            if not value or not all(text.strip() for text in (value if isinstance(value, tuple) else [value])):
                 raise SubmissionError(f"{needed} must not be empty")
+        for shown in ("name", "model"):
+            if is_mixed(getattr(self, shown)):
+                raise SubmissionError(
+                    f"{shown} mixes scripts whose letters look alike, so that it may pass for another name: "
+                    f"{ascii(getattr(self, shown))[:LONGEST_REMARK]}"
+                )
         for name in ("url", "code"):
             if (address := getattr(self, name)) and not is_address(address):
                 raise SubmissionError(f"{name} must be an address that begins with https://, or empty, not {address!r}")
@@ -154,15 +160,6 @@ def parse(table: Mapping[str, object]) -> Card:
     return schema.convert(table, Card, "the card", SubmissionError)
 
 
-def is_address(text: str) -> bool:
-    """Tell whether a text is an address a page may link to: http or https, with a host."""
-    try:
-        parts = urlsplit(text)
-        return parts.scheme in ("http", "https") and bool(parts.hostname) and " " not in text
-    except ValueError:
-        return False
-
-
 def is_day(text: str) -> bool:
     """Tell whether a text is a day as YYYY-MM-DD."""
     try:
@@ -182,6 +179,8 @@ def expect_plain(name: str, text: str, *, lines: bool = False) -> None:
     if not shown.isprintable() or "<" in shown or ">" in shown:
         character = next(one for one in shown if one in "<>" or not one.isprintable())
         raise SubmissionError(f"{name} must be plain text, without {character!r}: {text[:60]!r}")
+    if wrong := hidden(shown):
+        raise SubmissionError(f"{name} must be plain text, {wrong}: {text[:60]!a}")
 
 
 def texts(value: object, where: str = "") -> Iterator[tuple[str, str]]:

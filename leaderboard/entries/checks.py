@@ -13,9 +13,11 @@ from leaderboard.entries.cards import CARD_FILE, SLUG, TRAIN, Card, Problem, Sub
 from leaderboard.entries.cards import read as read_card
 from leaderboard.entries.entries import Entry, Run, Watch, of_runs, unwatched
 from leaderboard.entries.files import account
+from leaderboard.entries.naming import looks
 from leaderboard.entries.run_checks import RunRead, Task
 from mtbench.errors import UnknownNameError
 from mtbench.ranking.ranks import Ranks
+from mtbench.results.rescoring import FIGURES
 from mtbench.results.result import of_saved
 
 __all__ = ["Examined", "Problem", "check", "check_all", "examine", "folders", "gather"]
@@ -156,6 +158,8 @@ def examine(directory: Path) -> Examined:
     readable = not problems
     for run in read:
         problems += run_checks.held(directory, run)
+    # What contradicts its own counts is no figure to show, ranked or not.
+    readable = readable and not any(one.name in FIGURES for one in problems)
     if card is not None and read:
         problems += _claims(slug, card, read)
     problems += _layout(read)
@@ -219,9 +223,26 @@ def foreign(learned: Iterable[tuple[str, Iterable[str]]]) -> set[str]:
     return {graph for dataset, graphs in learned for graph in graphs if graph != f"{dataset}{TRAIN}"}
 
 
+def _taken(one: Examined, entries: Sequence[Examined]) -> Iterator[Problem]:
+    """Say which of its names an entry does not own: the folder that is called so does, else whoever was first."""
+    for name in dict.fromkeys((one.card.model, one.card.name) if one.card else ()):
+        alike = [
+            (not looks(name) & looks(other.slug), other.card.date or LATEST, other.slug)
+            for other in entries
+            if other.card and any(looks(name) & looks(theirs) for theirs in (other.card.model, other.card.name))
+        ]
+        if (owner := min(alike)[-1]) != one.slug:
+            message = f"{quote(name)} is, or looks like, the name of the entry {owner}: choose another"
+            yield Problem("name", f"{one.slug}/{CARD_FILE}", message)
+
+
+LATEST = "9999-12-31"
+"""The day of a card that tells none."""
+
+
 def _compared(entries: Sequence[Examined]) -> dict[str, list[Problem]]:
-    """Compare entries with each other: no ranks twice."""
-    found: dict[str, list[Problem]] = {one.slug: [] for one in entries}
+    """Compare entries with each other: no name and no ranks twice."""
+    found: dict[str, list[Problem]] = {one.slug: list(_taken(one, entries)) for one in entries}
     owners: dict[tuple[str, Task, str], list[RunRead]] = defaultdict(list)
     for entry in entries:
         for key, run in entry.prints():

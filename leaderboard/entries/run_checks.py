@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -25,7 +25,6 @@ from mtbench.names import METRICS
 from mtbench.ranking.candidates import PROTOCOLS
 from mtbench.ranking.ranks import Ranks
 from mtbench.results import result
-from mtbench.results.rescoring import FORGIVEN
 from mtbench.results.result import EVALUATOR_VERSION, TOLERANCE
 from mtbench.results.runs import ONE_SIDED, RANKS_FILE, RENAMED, RESULT_FILE, as_now, read_json
 from mtbench.results.saved import Limits, Saved, read_ranks
@@ -199,14 +198,9 @@ def held(directory: Path, run: RunRead) -> Iterator[Problem]:
 
 
 def _figures(folder: Path, where: str, found: Saved, ranks: Ranks | None) -> Iterator[Problem]:
-    """Compare a result with its counts; one of an earlier evaluator is not ranked, and may have other figures.
-
-    `ONE_SIDED` had those of this one, under other names.
-    """
-    forgiven: Sequence[str] = ()
-    if earlier := _earlier(found):
-        forgiven = FORGIVEN[:1] if found.evaluator_version == ONE_SIDED else FORGIVEN
-    wrong = [one for one in result.problems(folder, ranks) if one[0] not in forgiven]
+    """Compare a result with its counts; figures of `ONE_SIDED`, which are these under other names, are not ranked."""
+    earlier = _earlier(found)
+    wrong = [one for one in result.problems(folder, ranks) if not (earlier and one[0] == "evaluator_version")]
     if not earlier and set(found.floors) != set(BASELINES):
         wrong.append(("baselines", f"heuristic baselines must be exactly {', '.join(BASELINES)}"))
     if found.protocol in PROTOCOLS and found.metrics and not _one_sided(found):
@@ -221,8 +215,7 @@ def _figures(folder: Path, where: str, found: Saved, ranks: Ranks | None) -> Ite
 
 
 def _earlier(found: Saved) -> bool:
-    version = found.evaluator_version
-    return version.isdecimal() and version.isascii() and int(version) < int(EVALUATOR_VERSION)
+    return found.evaluator_version == ONE_SIDED
 
 
 def _asked(found: Saved) -> Iterator[tuple[str, str]]:

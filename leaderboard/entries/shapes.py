@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import Field
 
-from leaderboard.entries.cards import is_address
+from leaderboard.entries.naming import is_address
 from mtbench.conventions.reading import CONVENTIONS, STANDARD
 from mtbench.errors import ResultError
 from mtbench.evaluation.tasks import GIVEN, NOT_ASKED
