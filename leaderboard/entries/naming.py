@@ -35,10 +35,11 @@ def hidden(text: str) -> str:
 
 
 def is_mixed(name: str) -> bool:
-    """Tell whether a name mixes scripts with letters that pass for those of another script."""
+    """Tell whether a word of a name mixes scripts with letters that pass for those of another script."""
     from confusable_homoglyphs import confusables
 
-    return bool(confusables.is_dangerous(name))
+    letters = "".join(one for one in unicodedata.normalize("NFD", name) if unicodedata.category(one) != "Mn")
+    return any(confusables.is_dangerous(word) for word in re.findall(r"\w+", letters))
 
 
 def looks(name: str) -> frozenset[str]:

@@ -337,7 +337,7 @@ def settings(
     seed: Annotated[int, typer.Option(min=0, help="Seed of the candidates and of the random integer.")] = 0,
     as_json: AsJson = False,
 ) -> None:
-    """Score one model in each evaluation setting of the paper's tables.
+    """Score a model in each setting of the paper's tables.
 
     Example: mtbench settings metafam
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -185,6 +186,17 @@ def context_of(run: RunInfo, dataset: str, device: str, workdir: Path | None) ->
     """Return what a model is told so that it becomes that of a recorded run, with its checkpoints in ``workdir``."""
     settings = {key: str(value) for key, value in run.hyperparameters.items()}
     return Context(dataset, run.seed, device, workdir, settings)
+
+
+def command(name: str, context: Context, model: Model | None) -> str:
+    """Return what a run was begun with; a setting that its model does not tell, such as a folder, is left open."""
+    known = {key: str(value).lower() for key, value in (model.hyperparameters if model else {}).items()}
+    settings = [
+        word
+        for key, value in context.settings.items()
+        for word in ("--set", f"{key}={value if known.get(key) == value.lower() else '...'}")
+    ]
+    return shlex.join(["mtbench", "run", name, "--dataset", context.dataset, *settings, "--seed", str(context.seed)])
 
 
 @contextmanager

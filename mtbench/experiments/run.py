@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-import shlex
 import shutil
 import sys
 import time
@@ -124,8 +123,6 @@ class Trainee:
         own = (f"{context.dataset}/train",)
         learned = told_of.pretraining_graphs if isinstance(told_of, TellsPretraining) else own
         source = told_of if isinstance(told_of, TellsSource) else RunInfo()
-        settings = [word for key, value in context.settings.items() for word in ("--set", f"{key}={value}")]
-        words = ["mtbench", "run", self.name, "--dataset", context.dataset, *settings, "--seed", str(context.seed)]
         info = RunInfo(
             model=model.name if model else self.name,
             seed=context.seed,
@@ -138,7 +135,7 @@ class Trainee:
             wall_seconds=self.cost.seconds(),
             peak_memory_bytes=on_device or self.cost.peak(),
             status=result.run.status,
-            environment=environment() | {"command": shlex.join(words)},
+            environment=environment() | {"command": models.command(self.name, context, model)},
         )
         return replace(result, run=info)
 

@@ -77,14 +77,11 @@ class Result(Evaluated):
 
     def text(self, rows: str = "short") -> str:
         """Return what was measured, the rows of `table` asked for, and a line for every warning."""
-        return "\n".join([*self._told(), "", self.table(rows), *self._warned()])
+        return "\n".join([*self._told(), "", self.table(rows), *(f"warning: {one}" for one in self.warnings)])
 
     def _repr_html_(self) -> str:
-        before, after = (escape("\n".join(lines)).replace("\n", "<br>") for lines in (self._told(), self._warned()))
-        return f"<p>{before}</p>{self.table('short', 'html')}<p>{after}</p>"
-
-    def _warned(self) -> list[str]:
-        return [f"warning: {warning}" for warning in self.warnings]
+        lines = map(escape, (*self._told(), *self.warnings))
+        return f"<p>{'<br>'.join(lines)}</p>{self.table('short', 'html')}"
 
     def _told(self) -> list[str]:
         targets = len(self.ranks)

@@ -34,7 +34,7 @@ def test_a_picture_says_what_it_shows(found, tmp_path, monkeypatch):
     text = (tmp_path / "a.svg").read_text(encoding="utf-8")
     for words in (
         "toy 2.0.0",
-        "Degrees in the observable graph",
+        "Degrees in the graph",
         "Relation types, most frequent first",
         "train: 3 entities, 4 triples",
         "Degree k",

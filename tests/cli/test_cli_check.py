@@ -50,7 +50,7 @@ def test_a_sound_scorer_passes(run):
     code, out, err = run("check", f"{NAME}:by_degree")
     assert (code, err) == (0, "")
     assert "entity names     pass      exactly the same scores" in out
-    assert out.endswith(f"{NAME}:by_degree on synthetic, 40 targets: 9 pass, 0 fail, 0 not applicable\n")
+    assert out.endswith(f"{NAME}:by_degree on synthetic, 40 triples to rank: 9 pass, 0 fail, 0 not applicable\n")
 
 
 def test_a_module_beside_us_is_found_before_one_of_the_same_name(run, monkeypatch, tmp_path):

@@ -94,7 +94,7 @@ def test_one_run_has_no_differences(run, runs):
         (["--cluster", "component"], "--data DIR"),
         (["--cluster", "component", "--data", "toy"], "test split of toy is not the one the runs are of"),
         (["--data", "toyy"], "'toyy': did you mean toy"),
-        (["--format", "html"], "unknown table format 'html'"),
+        (["--format", "word"], "unknown table format 'word'"),
         (["--format", "csv", "--json"], "either --format or --json"),
         (["--level", "95"], "not 95"),
         (["--draws", "1"], "draws must be at least 100"),

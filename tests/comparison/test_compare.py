@@ -250,7 +250,7 @@ def test_names_that_do_not_exist_and_no_runs(runs):
     with pytest.raises(UsageError, match="no runs to compare"):
         compare([])
     with pytest.raises(UnknownNameError, match="table format"):
-        compare(runs).table("html")
+        compare(runs).table("word")
 
 
 def test_the_kind_of_cluster_is_used(runs):

@@ -244,7 +244,7 @@ def test_another_dataset_in_the_place_of_the_release_is_refused(cache, command, 
             CorruptedFileError, match=r"not the catalogue's release of toy .*: mtbench build toy --force$"
         ):
             use("toy")
-    for verb in ("info", "audit", "floors", "verify"):
+    for verb in ("info", "audit", "baselines", "verify"):
         code, stdout, stderr = command(verb, "toy")
         assert (code, stdout) == (1, "")
         assert "not the catalogue's release of toy" in stderr
@@ -255,7 +255,7 @@ def test_a_directory_says_that_it_is_nobodys_release(tmp_path, command):
     mtbench.build("toy", seed=3, out=tmp_path / "mine")
     mtbench.build("toy", out=tmp_path / "same")
     assert repr(mtbench.load(tmp_path / "mine")).startswith("toy[seed=3] 2.0.0, nobody's release: A few people.")
-    for verb in ("info", "audit", "floors", "verify"):
+    for verb in ("info", "audit", "baselines", "verify"):
         assert "nobody's release" in command(verb, tmp_path / "mine")[1]
         assert "nobody's release" not in command(verb, tmp_path / "same")[1]
     assert not json.loads(command("info", tmp_path / "mine", "--json")[1])["release"]

@@ -32,7 +32,7 @@ def test_every_public_name_is_there():
 
 def test_docstrings_reach_the_page(site):
     page = text(site / "reference" / "python.html")
-    assert "Rank every target of a split, or of a dataset's test split, among its candidates" in page
+    assert "Rank the triples to predict of a split, or the test triples of a dataset, and return the metrics" in page
     assert "batch_size: int = BATCH_SIZE" in page
 
 

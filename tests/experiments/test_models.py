@@ -50,11 +50,12 @@ def test_a_path_that_leads_nowhere_is_one_clear_error(monkeypatch, tmp_path, pat
         models.factory(path)
 
 
-def test_an_error_inside_somebodys_module_is_left_to_them(monkeypatch, tmp_path):
+def test_an_error_inside_somebodys_module_says_where(monkeypatch, tmp_path):
     (tmp_path / "faulty_models.py").write_text("1 / 0\n", encoding="utf-8")
     monkeypatch.syspath_prepend(str(tmp_path))
-    with pytest.raises(ZeroDivisionError):
+    with pytest.raises(UsageError, match=r"ZeroDivisionError: division by zero .*faulty_models\.py, line 1") as raised:
         models.factory("faulty_models:make")
+    assert isinstance(raised.value.__cause__, ZeroDivisionError)
 
 
 class Entry:

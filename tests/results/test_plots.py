@@ -151,7 +151,7 @@ def test_of_many_strata_those_with_most_targets_are_drawn(tmp_path, monkeypatch)
     found = FIRST.by("relation", split=SPLIT)
     plots.draw_strata(found, tmp_path / "a.svg", "mr")
     text = (tmp_path / "a.svg").read_text(encoding="utf-8")
-    assert "the 3 of 8 strata with most targets" in text
+    assert "the 3 of 8 strata with most test triples" in text
     assert [f"{row.label}  (" in text for row in found] == [True] * 3 + [False] * 5
     assert "MR, lower is better" in text
 

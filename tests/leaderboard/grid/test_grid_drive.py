@@ -280,7 +280,7 @@ def test_a_run_that_another_process_finished_meanwhile_is_left_alone(small, out)
         ({"models": [gridtoys.chosen(epochs=4)]}, "epochs: the default there, 4 here"),
         ({"models": [gridtoys.chosen("Fails", "counting")]}, f"model: {gridtoys.HERE}:Counting there"),
         ({"candidate_seed": 2}, "candidate seed: 0 there, 2 here"),
-        ({"with_names": False}, "names of the targets: yes there, no here"),
+        ({"with_names": False}, "names of the test triples: yes there, no here"),
         ({"paper": True}, "the paper's evaluation settings: no there, yes here"),
         ({"protocols": ("dual", "entity")}, "protocol entity with vocabulary present was not asked for there"),
         ({"vocabularies": ("slots",)}, "protocol dual with vocabulary slots was not asked for there"),
