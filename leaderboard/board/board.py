@@ -14,21 +14,32 @@ from mtbench.data.catalog import Record
 from mtbench.results.result import Metrics
 from mtbench.results.runs import RENAMED, Regime
 
+SEEDS = 3
+"""Fewer seeds than these are told beside a mean, which is then not marked as the best: one seed may be picked."""
+
 
 @dataclass(frozen=True)
 class Figure:
-    """A mean over seeds with its sample standard deviation, None for a single seed.
+    """A mean over ``seeds`` with its sample standard deviation, None for a single seed.
 
-    ``low`` and ``high`` are the pessimistic and the optimistic means, None where a setting has none.
+    ``low`` and ``high`` are the pessimistic and the optimistic means, None where a setting has none; ``seeds`` is
+    None for what is no mean of ours.
     """
 
     mean: float
     deviation: float | None = None
     low: float | None = None
     high: float | None = None
+    seeds: int | None = None
+
+    @property
+    def few(self) -> str:
+        """How many seeds it is of if they are fewer than `SEEDS`, else empty."""
+        return "" if self.seeds is None or self.seeds >= SEEDS else f"{self.seeds} seed{'s' * (self.seeds > 1)}"
 
     def __str__(self) -> str:
-        return f"{self.mean:.3f}" if self.deviation is None else f"{self.mean:.3f} ({self.deviation:.3f})"
+        beside = ", ".join(filter(None, ("" if self.deviation is None else f"{self.deviation:.3f}", self.few)))
+        return f"{self.mean:.3f} ({beside})" if beside else f"{self.mean:.3f}"
 
 
 Figures = Mapping[str, Figure]
@@ -38,7 +49,7 @@ Figures = Mapping[str, Figure]
 def over_seeds(values: Iterable[float]) -> Figure:
     """Return the mean and deviation of what the seeds have; raises `ValueError` for no seeds."""
     seeds = list(values)
-    return Figure(statistics.fmean(seeds), statistics.stdev(seeds) if len(seeds) > 1 else None)
+    return Figure(statistics.fmean(seeds), statistics.stdev(seeds) if len(seeds) > 1 else None, seeds=len(seeds))
 
 
 def figures(some: Iterable[Metrics]) -> Figures:
@@ -191,21 +202,23 @@ class DatasetBoard:
         """Return the line of an entry, None where it has no runs on this dataset."""
         return next((line for line in self.lines if line.entry.slug == entry.slug), None)
 
-    def best(self, regime: Regime, reading: Reading = STANDARD) -> float | None:
-        """Return the best mean of the ranked lines of a regime in an evaluation setting."""
-        means = (line.figure(reading) for line in self.of(regime) if line.place is not None)
-        return max((figure.mean for figure in means if figure is not None), default=None)
-
     @property
     def leader(self) -> Line | None:
         """The ranked line with the best headline in any regime, None where there is none."""
         ranked = [line for line in self.lines if line.place is not None]
         return max(ranked, key=lambda line: figure.mean if (figure := line.figure()) else 0.0, default=None)
 
-    def leads(self, line: Line) -> bool:
-        """Tell whether nothing that is ranked in any regime has a better headline, to three digits."""
-        own, best = line.figure(), self.leader.figure() if self.leader else None
-        return own is not None and best is not None and f"{own.mean:.3f}" == f"{best.mean:.3f}"
+    def leads(self, line: Line, reading: Reading = STANDARD, regime: Regime | None = None) -> bool:
+        """Tell whether a line is marked as the best: of all that are ranked on `SEEDS` seeds, to three digits.
+
+        ``regime`` is the one it is compared in, None for all of them.
+        """
+        means = {
+            one.entry.slug: round(figure.mean, 3)
+            for one in (self.lines if regime is None else self.of(regime))
+            if one.place is not None and (figure := one.figure(reading)) and not figure.few
+        }
+        return line.entry.slug in means and means[line.entry.slug] == max(means.values())
 
     def paper(self, model: str, protocol: str = "dual") -> Cell | None:
         """Return the MRR the paper reports of a model."""

@@ -22,9 +22,10 @@ MARKS = {
 CAPTION = (
     f"Realistic MRR (ties averaged) of the dual protocol, mean over tail and head prediction, present relation types; "
     f"mtbench, evaluator version {EVALUATOR_VERSION}. Lift: mean over the covered datasets above the best heuristic "
-    "baseline, a scorer that learns nothing. A dash: not run in both directions, or not ranked."
+    "baseline, a scorer that learns nothing. Bold: the best of three or more seeds. A star: fewer than three seeds. A "
+    "dash: not run in both directions, or not ranked."
 )
-NONE, TAILS = "-", "tails alone"
+NONE, TAILS, STAR = "-", "tails alone", "*"
 ONE_SIDED = (
     f"{TAILS}: ranked by an earlier evaluator, as dual-tail; the headline ranks heads too, and the model has to be run "
     "again for it."
@@ -35,9 +36,9 @@ Row: TypeAlias = Sequence[tables.Cell]
 def summary(board: Board) -> str:
     """Return a Markdown table per regime for a README: headline MRR of every entry by dataset, over what was reported.
 
-    The best ranked mean of a column and regime is bold. Below each entry that has a row in the paper stand its reported
-    figure and, behind the slash, what the same setting gives here; the last row is the best heuristic baseline.
-    Datasets that nobody was scored on are left out.
+    The best mean of a column and regime is bold (`DatasetBoard.leads`). Below each entry that has a row in the paper
+    stand its reported figure and, behind the slash, what the same setting gives here; the last row is the best
+    heuristic baseline. Datasets that nobody was scored on are left out.
     """
     parts = [part for part in board.datasets if part.lines]
     baselines = [part.baseline and part.baseline[1] for part in parts]
@@ -115,7 +116,8 @@ def _mean(part: DatasetBoard, line: Line | None) -> str:
     figure = None if line is None or line.place is None else line.figure()
     if figure is None:
         return NONE
-    return f"{BOLD_FROM}{figure.mean:.3f}{BOLD_TO}" if line and part.leads(line) else f"{figure.mean:.3f}"
+    mean = f"{figure.mean:.3f}{STAR * bool(figure.few)}"
+    return f"{BOLD_FROM}{mean}{BOLD_TO}" if line and part.leads(line) else mean
 
 
 def _headline(part: DatasetBoard, line: Line | None) -> str:
@@ -127,7 +129,7 @@ def _headline(part: DatasetBoard, line: Line | None) -> str:
     if line.place is None:
         return f"{figure}, not ranked"
     mean, space, deviation = str(figure).partition(" ")
-    if figure.mean == part.best(line.regime):
+    if part.leads(line, regime=line.regime):
         mean = f"{BOLD_FROM}{mean}{BOLD_TO}"
     return mean + space + deviation
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import permutations
+from itertools import combinations
 from pathlib import Path
 
 from leaderboard.entries import run_checks
 from leaderboard.entries.cards import CARD_FILE, SLUG, TRAIN, Card, Problem, SubmissionError, quote
 from leaderboard.entries.cards import read as read_card
-from leaderboard.entries.entries import Entry, Run, Watch, of_runs, unwatched
+from leaderboard.entries.entries import HEADLINE, Entry, Run, Watch, of_runs, unwatched
 from leaderboard.entries.files import account
 from leaderboard.entries.naming import looks
 from leaderboard.entries.run_checks import RunRead, Task
@@ -227,7 +227,7 @@ def _taken(one: Examined, entries: Sequence[Examined]) -> Iterator[Problem]:
     """Say which of its names an entry does not own: the folder that is called so does, else whoever was first."""
     for name in dict.fromkeys((one.card.model, one.card.name) if one.card else ()):
         alike = [
-            (not looks(name) & looks(other.slug), other.card.date or LATEST, other.slug)
+            _claim(other, name)
             for other in entries
             if other.card and any(looks(name) & looks(theirs) for theirs in (other.card.model, other.card.name))
         ]
@@ -240,22 +240,56 @@ LATEST = "9999-12-31"
 """The day of a card that tells none."""
 
 
+def _claim(one: Examined, name: str) -> tuple[bool, str, str]:
+    """Return what is least for the owner of what several entries have: whose folder is called so, else the oldest."""
+    return not looks(name) & looks(one.slug), (one.card and one.card.date) or LATEST, one.slug
+
+
 def _compared(entries: Sequence[Examined]) -> dict[str, list[Problem]]:
-    """Compare entries with each other: no name and no ranks twice."""
+    """Compare entries with each other: no name and no ranks twice; who owns them has no problem."""
     found: dict[str, list[Problem]] = {one.slug: list(_taken(one, entries)) for one in entries}
+    claims = {one.slug: _claim(one, one.card.model if one.card else "") for one in entries}
+
+    def owned(run: RunRead) -> tuple[tuple[bool, str, str], str]:
+        return claims[run.where.partition("/")[0]], run.where
+
     owners: dict[tuple[str, Task, str], list[RunRead]] = defaultdict(list)
+    headlines: dict[str, list[RunRead]] = defaultdict(list)
     for entry in entries:
-        for key, run in entry.prints():
-            owners[key].append(run)
+        for (dataset, task, hashed), run in entry.prints():
+            owners[dataset, task, hashed].append(run)
+            if task == HEADLINE:
+                headlines[dataset].append(run)
     copies: dict[tuple[str, str], list[str]] = defaultdict(list)
+    runs: dict[str, RunRead] = {}
     for (_, task, _), some in owners.items():
-        for run, other in permutations(some, 2):
-            copies[run.where, other.where].append("-".join(task))
-    for (where, source), tasks in sorted(copies.items()):
-        what = f"the ranks of {', '.join(sorted(tasks))} are those of {source}"
-        if (slug := where.partition("/")[0]) != source.partition("/")[0]:
-            message = f"{what}: submit what your own model scored, or delete one of the two"
-            found[slug].append(Problem("copy", where, message))
-        elif where > source:
-            found[slug].append(Problem("copy", where, f"{what}: a model without randomness, or a copy", remark=True))
+        source, *others = sorted(some, key=owned)
+        for run in others:
+            runs[run.where] = run
+            copies[run.where, source.where].append("-".join(task))
+    for (where, of), tasks in sorted(copies.items()):
+        slug, drawn = where.partition("/")[0], run_checks.drawn(runs[where].headline)
+        if other := slug != of.partition("/")[0]:
+            told = "submit what your own model scored, or delete one of the two"
+        elif drawn:
+            told = f"{', '.join(drawn)} make a run depend on its seed; run each seed, or submit one of them"
+        else:
+            told = "a model without randomness, or a copy"
+        message = f"the ranks of {', '.join(sorted(tasks))} are those of {of}: {told}"
+        found[slug].append(Problem("copy", where, message, remark=not (other or drawn)))
+    for some in headlines.values():
+        for where, message in _nearly(sorted(some, key=owned)):
+            found[where.partition("/")[0]].append(Problem("near_copy", where, message, remark=True))
     return found
+
+
+def _nearly(runs: Sequence[RunRead]) -> Iterator[tuple[str, str]]:
+    """Say of which earlier run a run has all but a few ranks of the headline."""
+    counts = [(run.where, Counter(run_checks.rows(run.ranks[HEADLINE]))) for run in runs]
+    told = set()
+    for (source, theirs), (where, own) in combinations(counts, 2):
+        apart = own.total() - (own & theirs).total()
+        if where not in told and 0 < apart <= max(1, own.total() // run_checks.NEAR):
+            told.add(where)
+            what = f"all but {apart} of {own.total()} ranks of {'-'.join(HEADLINE)} are those of {source}"
+            yield where, f"{what}: a copy, or two models that are very much alike"

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from leaderboard.entries.cards import Problem, quote, unplain
+from leaderboard.entries.cards import TRAIN, Problem, quote, unplain
 from leaderboard.entries.entries import TASKS
 from leaderboard.entries.files import CHECKPOINT_SIZES, RUN_FILES, SIZES
 from leaderboard.entries.shapes import BESIDE, HEADER, Conventions, Shown, Stage, bounds, shaped, without_slots
@@ -35,6 +35,15 @@ BASELINE_TOLERANCE = 1e-3
 
 TELLING = 8
 """Different shares of candidates above and equal that ranks must have before two models cannot have them by chance."""
+
+NEAR = 200
+"""One in so many rows of counts differs between near-copies, at most; of two honest models, four or more."""
+
+LEAST = 1e-5
+"""Seconds that no run scores a triple in, with its candidates: what is above is a matter of machines."""
+
+CHANCE = {"epochs", "steps", "dropout", "negatives", "draws"}
+"""Words of settings that make what a model learned depend on its seed."""
 
 Task = tuple[str, str]
 
@@ -184,6 +193,7 @@ def held(directory: Path, run: RunRead) -> Iterator[Problem]:
             message = "names triples of data that may not be passed on: submit the run again, which leaves them out"
             yield Problem("names", f"{where}/{RANKS_FILE}", message)
     yield from _told(run)
+    yield from _times(run)
     first = run.headline
     for task, found in run.saved.items():
         for key in ("dataset", "dataset_version", "model", "seed", "regime", "pretraining_graphs", "hyperparameters"):
@@ -239,6 +249,14 @@ def _told(run: RunRead) -> Iterator[Problem]:
         yield Problem("given", where, message, remark=True)
 
 
+def _times(run: RunRead) -> Iterator[Problem]:
+    for task, found in run.saved.items():
+        seconds, where = found.wall_seconds, f"{run.where}/{run.places[task]}".rstrip("/")
+        if found.status == "ok" and seconds is not None and seconds <= LEAST * found.targets:
+            message = f"wall_seconds is {seconds}, in which nothing scores {found.targets} triples: run it again"
+            yield Problem("wall_seconds", where, message)
+
+
 def _released(where: str, found: Saved) -> Iterator[Problem]:
     """Compare what was scored with the catalogue."""
     name, record = found.dataset, catalog.record(found.dataset)
@@ -279,6 +297,24 @@ def fingerprint(ranks: Ranks) -> str | None:
         return None
     rows, numbers = counted_rows([getattr(counts, name) for counts in parts for name in ("greater", "equal", "count")])
     return hashlib.sha256(np.column_stack((rows, numbers)).astype("<i8").tobytes()).hexdigest()
+
+
+def rows(ranks: Ranks) -> list[tuple[int, ...]]:
+    """Return the counts of each target."""
+    names = ("greater", "equal", "count")
+    columns = [getattr(counts, name) for counts in ranks.parts.values() for name in names]
+    return list(zip(*(column.tolist() for column in columns), strict=True))
+
+
+def drawn(found: Saved) -> list[str]:
+    """Return the settings by which a run on a dataset depends on its seed; none of a model that learned nothing there.
+
+    They are known by their names, and so a guess: that of a model of one's own may be called otherwise.
+    """
+    learned = f"{found.dataset}{TRAIN}" in found.pretraining_graphs or found.regime != "zero-shot"
+    return sorted(
+        key for key, value in found.hyperparameters.items() if learned and value and CHANCE & {*key.split("_")}
+    )
 
 
 def _is(task: Task, found: Saved, protocol: str) -> bool:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import Field
@@ -174,6 +174,7 @@ class Spent:
 
     seconds: Annotated[float, Field(ge=0, lt=MOST)]
     peak: Annotated[int, Field(ge=0, lt=MOST)] | None
+    threads: Mapping[str, Sequence[Annotated[str, expected(str.isdigit, "a number")]]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -144,11 +144,12 @@ MISSING = Cell(DASH, kind="missing")
 
 
 def figure_cell(figure: Figure | None, metric: str = "mrr", *, best: bool = False) -> Cell:
-    """Return the cell of a mean with its deviation, a dash for none."""
+    """Return the cell of a mean with its deviation and how many seeds it is of if they are few, a dash for none."""
     if figure is None:
         return MISSING
-    deviation = "" if figure.deviation is None else f"({number(metric, figure.deviation)})"
-    return Cell(number(metric, figure.mean), deviation, value=figure.mean, best=best)
+    deviation = "" if figure.deviation is None else number(metric, figure.deviation)
+    beside = ", ".join(filter(None, (deviation, figure.few if metric == "mrr" else "")))
+    return Cell(number(metric, figure.mean), f"({beside})" if beside else "", value=figure.mean, best=best)
 
 
 def paper_cell(printed: reported.Cell | None, notes: Notes) -> Cell:

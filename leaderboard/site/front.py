@@ -46,7 +46,7 @@ def drawing(board: Board) -> tuple[pictures.Drawing, str]:
     for part in (part for one in scenarios(board) for part in one.every):
         line = part.leader
         figure = None if line is None else line.figure()
-        name = "" if line is None else line.name
+        name = ", ".join(filter(None, (line.name, figure.few))) if line and figure else ""
         baseline = None if part.baseline is None else part.baseline[1]
         rows.append(Best(short(part.name), baseline, name, None if figure is None else figure.mean))
         said.append(f"{short(part.name)}: {f'{name} {figure.mean:.3f}' if figure else 'not run'}, {baseline or 0:.3f}")
@@ -207,7 +207,8 @@ def _cell(card: Card, parts: Sequence[DatasetBoard], lines: dict[str, Line]) -> 
         mean = statistics.fmean(figure.mean for _, figure in own)
         if remarks := dict.fromkeys(text for line, _ in own if line.place is None for text in line.remarks):
             return Cell(f"{mean:.3f}", "not ranked", mean, "unranked", tip=Tip(f"{'; '.join(remarks)}."))
-        return figure_cell(Figure(mean), best=all(part.leads(lines[part.name]) for part in parts))
+        fewest = min((figure.seeds for _, figure in own if figure.seeds), default=None)
+        return figure_cell(Figure(mean, seeds=fewest), best=all(part.leads(lines[part.name]) for part in parts))
     there = {line.dataset for line, _ in own}
     missing = [part.name for part in parts if part.name not in there]
     text = f"{len(own)} of {len(parts)}" if own else _why([lines[name] for name in missing if name in lines])

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from leaderboard.board import citing, readings
-from leaderboard.board.board import Board, DatasetBoard
+from leaderboard.board.board import SEEDS, Board, DatasetBoard
 from leaderboard.entries.cards import TRAIN
 from leaderboard.entries.entries import Entry, Watch, unwatched
 from leaderboard.site import detail, facts, front, standing
@@ -137,7 +137,7 @@ def _pages(board: Board, entries: Path) -> Iterator[tuple[str, Callable[[], str]
         yield f"datasets/{slug(part.name)}.html", page("dataset.html", "../", partial(_dataset, part, data, board))
     for entry in board.entries:
         yield f"models/{entry.slug}.html", page("model.html", "../", partial(_model, board, entry, data))
-    about = {"regimes": REGIME_NAMES, "said": front.REGIMES_SAID, "protocols": detail.PROTOCOLS}
+    about = {"regimes": REGIME_NAMES, "said": front.REGIMES_SAID, "protocols": detail.PROTOCOLS, "seeds": SEEDS}
     yield "about.html", page("about.html", "", lambda: about)
     if transfers:
         yield "transfer.html", page("transfer.html", "", lambda: {"tables_shown": transfers})

@@ -77,8 +77,11 @@ def standings(part: DatasetBoard, regime: Regime) -> list[Table]:
     lines = [line for line in part.of(regime) if line.place is not None]
     tables = []
     for reading in readings.READINGS if lines else ():
-        notes, best = Notes(), _best(part, regime, reading)
-        rows = [_row(line, _standing(line, reading, best, notes), line.device) for line in lines]
+        notes, several = Notes(), _compares(lines, reading)
+        rows = [
+            _row(line, _standing(line, reading, notes, best=several and part.leads(line, reading, regime)), line.device)
+            for line in lines
+        ]
         caption = f"{REGIME_NAMES[regime]}: dual MRR, {how(reading)}"
         if reading == readings.STANDARD and part.baseline:
             name, mrr = part.baseline
@@ -89,10 +92,9 @@ def standings(part: DatasetBoard, regime: Regime) -> list[Table]:
     return tables
 
 
-def _best(part: DatasetBoard, regime: Regime, reading: Reading) -> float | None:
-    """Return the mean to mark as the best of several; the settings of the paper do not compare with each other."""
-    ranked = [line for line in part.of(regime) if line.place is not None and line.figure(reading)]
-    return part.best(regime, reading) if reading != readings.PAPER and len(ranked) > 1 else None
+def _compares(lines: Sequence[Line], reading: Reading) -> bool:
+    """Tell whether one of several is marked as the best; the settings of the paper do not compare with each other."""
+    return reading != readings.PAPER and sum(line.figure(reading) is not None for line in lines) > 1
 
 
 def how(reading: Reading) -> str:
@@ -106,9 +108,9 @@ def _row(line: Line, cells: Sequence[Cell], *words: str) -> Row:
     return Row(line.name, cells, f"../{model_page(line.entry.slug)}", words=" ".join(known))
 
 
-def _standing(line: Line, reading: Reading, best: float | None, notes: Notes) -> list[Cell]:
+def _standing(line: Line, reading: Reading, notes: Notes, *, best: bool) -> list[Cell]:
     figure, headline = line.figure(reading), line.figure()
-    main = figure_cell(figure, best=figure is not None and figure.mean == best)
+    main = figure_cell(figure, best=best)
     if reading == readings.STANDARD:
         return _standard(line, main)
     if reading == readings.SLOTS:

@@ -8,7 +8,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
@@ -16,7 +16,7 @@ from mtbench.data.catalog import Parameter
 from mtbench.errors import CorruptedFileError, UsageError
 from mtbench.experiments.models import Progress
 from mtbench.files.atomic import replace_file
-from mtbench.results.runs import RunInfo, Status
+from mtbench.results.runs import RunInfo, Status, environment
 
 COST_FILE = "cost.json"
 Done = TypeVar("Done")
@@ -28,13 +28,15 @@ class Cost:
 
     ``started`` is a reading of `time.perf_counter`. What earlier processes took stands beside the checkpoints
     in ``folder``, where `keep` brings it up to date: a run without checkpoints begins anew, and so does its
-    cost. A process that is killed loses what it took since the last `keep`.
+    cost. A process that is killed loses what it took since the last `keep`. ``threads`` are the numbers of threads
+    that each stage was computed with, in the order of the processes.
     """
 
     folder: Path
     started: float
     seconds_before: float = 0.0
     peak_before: int | None = None
+    threads: dict[str, list[str]] = field(default_factory=dict)
 
     def seconds(self) -> float:
         """Return the seconds of wall time so far, all processes together."""
@@ -45,6 +47,17 @@ class Cost:
         known = [size for size in (self.peak_before, peak_memory()) if size is not None]
         return max(known, default=None)
 
+    def environment(self) -> dict[str, str]:
+        """Return `mtbench.results.runs.environment`; ``threads`` are told by stage where they were not the same in all.
+
+        What is not a stage, scoring above all, was computed with those of this process.
+        """
+        found = environment()
+        if (now := found.get("threads")) and any(some != [now] for some in self.threads.values()):
+            stages = {**self.threads, "scoring": [now]}
+            found["threads"] = "; ".join(f"{stage} {' and '.join(some)}" for stage, some in stages.items())
+        return found
+
     def keep(self) -> None:
         """Write the cost down for the process that goes on, if there are checkpoints it can go on from.
 
@@ -52,14 +65,17 @@ class Cost:
         """
         if not self.folder.is_dir():
             return
-        kept = json.dumps({"seconds": self.seconds(), "peak": self.peak()})
+        kept = json.dumps({"seconds": self.seconds(), "peak": self.peak(), "threads": self.threads})
         replace_file(self.folder / COST_FILE, f"{kept}\n".encode())
 
     def keeping(self, report: Callable[[Progress], None]) -> Callable[[Progress], None]:
-        """Return the function with a `keep` after the last batch of every epoch."""
+        """Return the function with a `keep` after the last batch of every epoch, and threads written down."""
+        own = environment().get("threads")
 
         def reported(progress: Progress) -> None:
             report(progress)
+            if own and own not in (known := self.threads.setdefault(progress.stage, [])):
+                known.append(own)
             if progress.batch == progress.batches:
                 self.keep()
 
@@ -77,8 +93,9 @@ def resumed(folder: Path, started: float) -> Cost:
     try:
         kept = json.loads(file.read_text(encoding="utf-8"))
         seconds, peak = float(kept["seconds"]), kept["peak"]
-        return Cost(folder, started, seconds, None if peak is None else int(peak))
-    except (ValueError, KeyError, TypeError) as error:
+        threads = {stage: [str(int(one)) for one in some] for stage, some in kept.get("threads", {}).items()}
+        return Cost(folder, started, seconds, None if peak is None else int(peak), threads)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise CorruptedFileError(
             f"{file}: not the cost of a run ({error!r}); begin the run anew with --restart"
         ) from error

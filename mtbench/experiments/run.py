@@ -31,7 +31,7 @@ from mtbench.names import Scorer
 from mtbench.ranking import candidates
 from mtbench.results.result import Result
 from mtbench.results.result import load as load_result
-from mtbench.results.runs import RANKS_FILE, RESULT_FILE, RunInfo, environment
+from mtbench.results.runs import RANKS_FILE, RESULT_FILE, RunInfo
 
 CHECKPOINTS = "checkpoints"
 CONVENTIONS_FILE = "conventions.json"
@@ -135,7 +135,7 @@ class Trainee:
             wall_seconds=self.cost.seconds(),
             peak_memory_bytes=on_device or self.cost.peak(),
             status=result.run.status,
-            environment=environment() | {"command": models.command(self.name, context, model)},
+            environment=self.cost.environment() | {"command": models.command(self.name, context, model)},
         )
         return replace(result, run=info)
 

@@ -88,7 +88,7 @@ def environment() -> dict[str, str]:
             except metadata.PackageNotFoundError:
                 found[name] = "unknown"
     if "torch" in sys.modules:
-        # On a CPU the same seed gives the same figures for one number of threads.
+        # On a CPU the same seed gives the same figures for one number of threads, unless its sums have one order.
         found["threads"] = str(sys.modules["torch"].get_num_threads())
     return found
 

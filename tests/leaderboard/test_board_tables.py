@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from forging import PUBLISHED, as_published, copy_entry
@@ -40,8 +41,9 @@ def test_the_summary_has_the_headline_over_what_was_reported_by_regime(board):
         headings = [cell.strip() for cell in table.splitlines()[0].strip("| ").split(" |")]
         assert headings == [f"{regime}, dual MRR", "metafam", "fbnell"]
         assert len({len(line) for line in table.splitlines()}) == 1  # laid out, bold included
-    mean, deviation = str(line_of(board, "mtdea-k2").figure()).split(" ")
-    assert rows(adapted, "MTDEA, K = 2") == [["MTDEA, K = 2", f"**{mean}** {deviation}", "-"]]
+    figure = line_of(board, "mtdea-k2").figure()
+    assert str(figure) == f"{figure.mean:.3f} ({figure.deviation:.3f}, 2 seeds)"
+    assert rows(adapted, "MTDEA, K = 2") == [["MTDEA, K = 2", str(figure), "-"]]
     assert rows(zero, "MTDEA, K = 2") == rows(adapted, "ISDEA") == []
     isdea = line_of(board, "isdea")
     mean, _, deviation = str(isdea.figure()).partition(" ")
@@ -50,7 +52,7 @@ def test_the_summary_has_the_headline_over_what_was_reported_by_regime(board):
     ours = isdea.figure(PAPER).mean
     below = zero.partition("| ISDEA ")[2].splitlines()[1]
     assert f"{printed:.3f} / {ours:.3f}" in below
-    assert adapted.count("**") == 2
+    assert "**" not in adapted
     _, value = isdea.baseline
     assert rows(zero, "best heuristic baseline")[0][1] == f"{value:.3f}"
 
@@ -61,6 +63,29 @@ def test_an_entry_that_is_not_ranked_says_so_and_is_never_the_best(board):
     assert row[1].endswith(", not ranked")
     assert "**" not in row[1]
     assert rows(text, "Out of memory") == [["Out of memory", "OOM", "-"]]
+
+
+def test_fewer_than_three_seeds_are_told_and_neither_the_best_nor_in_its_way(board):
+    (part,) = (one for one in board.datasets if one.name == "metafam")
+    isdea = part.line(line_of(board, "isdea").entry)
+    picked = replace(
+        isdea,
+        entry=replace(isdea.entry, directory=Path("picked")),
+        figures={(STANDARD, "dual"): {"mrr": replace(isdea.figure(), mean=0.999, deviation=None, seeds=1)}},
+    )
+    beside = replace(part, lines=(picked, isdea))
+    assert (beside.leader, beside.leads(picked), beside.leads(isdea)) == (picked, False, True)
+    assert beside.leads(isdea, regime="zero-shot")
+    alone = replace(board, datasets=(replace(part, lines=(picked,)),), suite=("metafam",))
+    standing = replace(board.standings[0], entry=picked.entry, covered=("metafam",))
+    for text in (tables.markdown, tables.latex):
+        shown = text(replace(alone, standings=(standing,)))
+        assert "0.999" in shown
+        assert "**0.999" not in shown
+        assert "textbf" not in shown
+    assert r"0.999\*" in tables.markdown(replace(alone, standings=(standing,)))
+    three = replace(isdea, entry=picked.entry, figures={(STANDARD, "dual"): {"mrr": replace(isdea.figure(), mean=0.9)}})
+    assert replace(part, lines=(three, isdea)).leads(three)
 
 
 def test_baselines_and_chance_are_those_of_finished_runs(board):
@@ -89,7 +114,8 @@ def test_tails_alone_are_no_headline(board):
     text = tables.summary(board)
     assert text.endswith(f"\n\n{tables.ONE_SIDED}")
     figure = str(line_of(board, "isdea-homo").figure())
-    assert {tuple(row[1:]) for row in rows(text, "ISDEA-homo")} == {("-", f"**{figure}**")}
+    assert {tuple(row[1:]) for row in rows(text, "ISDEA-homo")} == {("-", figure)}
+    assert figure.endswith("(1 seed)")
     assert {tuple(row[1:]) for row in rows(text, "InGram")} == {(tables.TAILS, "-")}
     line = line_of(board, "one-sided")
     assert (line.figure(), line.place, line.lift) == (None, None, None)

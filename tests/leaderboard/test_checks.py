@@ -182,13 +182,60 @@ def test_a_copy_is_found_under_another_seed_without_its_names_and_in_another_ord
     assert "are those of isdea/metafam/seed0" in found["copy"].message
 
 
-def test_the_same_ranks_under_two_seeds_of_one_entry_are_a_remark(entry):
-    shutil.copytree(entry / "metafam" / "seed0", entry / "metafam" / "seed1")
-    for path in sorted((entry / "metafam" / "seed1").rglob("result.json")):
-        edit(path, seed=1)
-    edit(entry / "metafam" / "seed1" / "conventions.json", seed=1)
+@pytest.mark.parametrize("older", [True, False])
+@pytest.mark.parametrize("model", ["isdea", "mine"])
+def test_a_copy_does_not_unrank_what_it_is_of(entry, model, older):
+    """The owner is whose folder is called as its model, and of two that are the older."""
+    mine = copy_entry(entry.parent, name="mine", seeds=(0,))
+    edit_all(mine, model=model)
+    edit(mine / "metafam" / "seed0" / "conventions.json", model=model)
+    edit_card(mine, 'model = "isdea"', f'model = "{model}"')
+    edit_card(mine, 'name = "ISDEA"', 'name = "Mine"')
+    edit_card(entry.parent / ("isdea" if older else "mine"), 'date = "2026', 'date = "2025')
+    _, wrong = gather(entry.parent)
+    (copier,) = wrong
+    assert copier == ("isdea" if model == "mine" and not older else "mine")
+    assert "the ranks of dual-present" in str(wrong[copier])
+
+
+@pytest.mark.parametrize(("changed", "told"), [(0, False), (1, True), (20, False)])
+def test_a_near_copy_is_a_remark_on_it_alone(entry, changed, told):
+    other = copy_entry(entry.parent, name="mine", seeds=(0,))
+
+    def elsewhere(greater):
+        return [abs(value - 1) if place < changed else value for place, value in enumerate(greater)]
+
+    edit_ranks(other / "metafam" / "seed0", rehash=True, tail_greater=elsewhere)
+    remarked = {one.name: one.message for one in check(other, [entry]) if one.remark}
+    assert ("near_copy" in remarked) == told
+    if told:
+        assert "all but 1 of 184 ranks of dual-present are those of isdea/metafam/seed0" in remarked["near_copy"]
+    assert [one.name for one in check(entry, [other]) if one.name in ("copy", "near_copy")] == []
+
+
+def test_one_run_as_several_seeds_is_a_remark_only_of_a_model_without_randomness(entry):
+    for seed in (1, 2):
+        again = entry / "metafam" / f"seed{seed}"
+        shutil.copytree(entry / "metafam" / "seed0", again)
+        for path in (*sorted(again.rglob("result.json")), again / "conventions.json"):
+            edit(path, seed=seed)
+    wrong = [one for one in check(entry) if one.name == "copy"]
+    assert [(one.where, one.remark) for one in wrong] == [(f"isdea/metafam/seed{seed}", False) for seed in (1, 2)]
+    assert "adaptation_epochs" not in wrong[0].message  # which are none
+    assert "anneal_epochs, epochs, " in wrong[0].message
+    for changes in ({"hyperparameters": {"width": 8}}, {"pretraining_graphs": []}):
+        edit_all(entry, **changes)
+        assert "copy" not in problems(entry)
+        assert "a model without randomness, or a copy" in remarks(entry)["copy"].message
+
+
+@pytest.mark.parametrize("seconds", [0, 1e-9, 0.001, -1, float("inf"), float("nan")])
+def test_a_time_in_which_no_run_scores(entry, run, seconds):
+    edit(run / "result.json", wall_seconds=seconds)
+    (name,) = problems(entry)
+    assert name == ("wall_seconds" if 0 <= seconds < 1 else "shape" if seconds == -1 else "json")
+    edit(run / "result.json", wall_seconds=0.01)
     assert problems(entry) == {}
-    assert "a model without randomness, or a copy" in remarks(entry)["copy"].message
 
 
 def test_ranks_that_every_model_of_a_kind_has_are_no_copy():
@@ -320,6 +367,7 @@ def test_files_that_do_not_belong_there(entry, place, name):
     ("file", "changed", "name", "message"),
     [
         ("cost.json", {"seconds": "long"}, "shape", "seconds must be a valid number"),
+        ("cost.json", {"threads": {"train": ["many"]}}, "shape", "threads.train.0 must be a number"),
         ("cost.json", {"note": "call me"}, "shape", "unknown key 'note'"),
         ("train.json", {"weights": "../../card.toml"}, "shape", "weights must be a file of weights beside it"),
         ("train.json", {"history": [{"loss": SCRIPT}]}, "text", "history loss must be plain text"),

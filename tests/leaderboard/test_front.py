@@ -9,11 +9,12 @@ import pytest
 from site_toys import standing_board
 
 from leaderboard.board import rescored
-from leaderboard.board.board import Overlap
+from leaderboard.board.board import Figure, Overlap
 from leaderboard.board.commands import command, estimate
 from leaderboard.board.ranking import rank
+from leaderboard.board.readings import STANDARD
 from leaderboard.entries import entries
-from leaderboard.site import front
+from leaderboard.site import front, standing
 from leaderboard.site.cells import DASH, MISSING, Cell, Column, Group, Row, Table, filled
 from mtbench.data import catalog
 
@@ -203,3 +204,21 @@ def test_the_pictures_show_the_best_of_each_dataset_and_every_lift(board):
         assert "few-low -0.125" in picture
         assert ">none<" not in picture
     assert picture.count('hollow"') == 3 + 1
+
+
+def test_few_seeds_are_told_and_never_bold_on_any_page(toy_board):
+    assert "ISDEA-homo, 1 seed 0.099" in front.drawing(toy_board)[1]
+    table = front.standings(toy_board)
+    assert cells(table, "MTDEA, K = 2")["MetaFam"].detail == "(2 seeds)"
+    assert not cells(table, "ISDEA-homo")["FBNELL"].best
+    (part,) = (one for one in toy_board.datasets if one.name == "metafam")
+    ranked = {line.entry.slug: line for line in part.of("zero-shot") if line.place is not None}
+    seeds = {"isdea": 3, "hostile": 1}
+    assert {slug: len(ranked[slug].seeds) for slug in seeds} == seeds
+    figures = {slug: {(STANDARD, "dual"): {"mrr": Figure(0.9 / count, seeds=count)}} for slug, count in seeds.items()}
+    lines = [replace(ranked[slug], figures=some) for slug, some in figures.items()]
+    rows = standing.standings(replace(part, lines=tuple(lines)), "zero-shot")[0].groups[0].rows
+    assert [(row.cells[1].text, row.cells[1].detail, row.cells[1].best) for row in rows] == [
+        ("0.300", "", True),
+        ("0.900", "(1 seed)", False),
+    ]

@@ -13,6 +13,7 @@ from mtbench.errors import UnknownNameError, UsageError
 from mtbench.experiments.run import Plan, run
 from mtbench.results.result import load, verify
 from reference_models import nbfnet
+from reference_models.tally import one_thread
 from reference_models.training.fitting import hold_out
 
 pytestmark = pytest.mark.filterwarnings("ignore::mtbench.results.result.MtbenchWarning")
@@ -40,13 +41,14 @@ def plan_for(small, out, model, **settings):
 
 @pytest.fixture(scope="module")
 def uninterrupted(small, tmp_path_factory):
-    """Run directories of runs that nobody stopped, made once."""
+    """Run directories of runs that nobody stopped, made once and with one thread."""
     made = {}
 
     def get(model):
         if model not in made:
             made[model] = tmp_path_factory.mktemp("uninterrupted") / model
-            run(plan_for(small, made[model], model))
+            with one_thread():
+                run(plan_for(small, made[model], model))
         return made[model]
 
     return get
@@ -56,13 +58,12 @@ def uninterrupted(small, tmp_path_factory):
 def test_a_run_records_what_it_did_and_is_the_same_again_with_two_threads(
     small, tmp_path, torch, uninterrupted, two_threads, model
 ):
-    torch.set_num_threads(1)
     info = load(uninterrupted(model)).run
     regime = "test-time-adaptation" if model == "tally-adapted" else "zero-shot"
     assert (info.model, info.regime, info.device) == (model, regime, "cpu")
     assert {key: str(info.hyperparameters[key]) for key in QUICK[model]} == QUICK[model]
-    torch.set_num_threads(2)
     run(plan_for(small, tmp_path / "again", model))
+    assert (info.environment["threads"], torch.get_num_threads()) == ("1", 2)
     assert_same_run(tmp_path / "again", uninterrupted(model))
 
 

@@ -277,6 +277,22 @@ def test_the_cost_of_a_resumed_run_is_that_of_both_processes(tmp_path, stopped):
     assert 7000 < load(plan.out).run.wall_seconds < 8000
 
 
+def test_a_run_that_goes_on_tells_the_threads_of_every_stage(small, tmp_path, two_threads):
+    def told(*stops):
+        out = tmp_path / "-".join(map(str, stops)) / "run"
+        for number, stop in enumerate(stops):
+            torch.set_num_threads(number % 2 + 1)
+            with pytest.raises(KeyboardInterrupt):
+                run(plan_for(small, out), Stop(*stop))
+        torch.set_num_threads(2)
+        run(plan_for(small, out))
+        return load(out).run.environment["threads"]
+
+    assert told() == "2"
+    assert told(("adapt", 1, 0)) == "train 1; adapt 2; scoring 2"
+    assert told(("train", 2, 0), ("train", 3, 0), ("adapt", 2, 0)) == "train 1 and 2; adapt 1 and 2; scoring 2"
+
+
 def test_restart_trains_anew(tmp_path, stopped):
     plan, _ = stopped(tmp_path)
     reports = []
