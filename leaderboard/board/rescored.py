@@ -28,12 +28,7 @@ def rescore(entry: Entry) -> Iterator[tuple[str, str, list[str]]]:
     """
     for run in _shipping(entry):
         model, _ = installed(entry.card.model)
-        wrong = [
-            f"{run.directory}: {one.protocol}-{one.vocabulary}: its weights give an MRR of {one.found:.4f}, "
-            f"not {one.recorded:.4f}"
-            for one in from_weights(run.directory, model)
-            if not one.ok
-        ]
+        wrong = [f"{run.directory}: {one}" for one in from_weights(run.directory, model) if not one.ok]
         yield _name(run), _ranks(run), wrong
 
 

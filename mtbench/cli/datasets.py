@@ -61,7 +61,6 @@ def info(
     from mtbench.auditing.report import audit
     from mtbench.data import catalog, store
     from mtbench.data.loading import directory_given, load
-    from mtbench.data.splits import NOT_A_RELEASE
     from mtbench.files import atomic
 
     given = directory_given(name)
@@ -96,7 +95,7 @@ def info(
     say(f"{record.title} ({record.id}, version {record.version})\n{record.summary}\n")
     say(f"Licence: {record.licence}")
     say(f"Aliases: {', '.join(record.aliases) or 'none'}")
-    whose = NOT_A_RELEASE if data and not data.is_release else ""
+    whose = data.whose if data else ""
     say(f"Stored:  {stored or f'not yet (mtbench {_verb(record)} {record.id})'}{whose}\n")
     say_table(COUNTS, counts)
     say("\nvalid shares the graph of train.\n")

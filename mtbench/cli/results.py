@@ -17,6 +17,7 @@ from mtbench.errors import MtbenchError, UnknownNameError, UsageError
 if TYPE_CHECKING:
     from mtbench.comparison.findings import Comparison
     from mtbench.data.catalog import Record
+    from mtbench.experiments.again import Again
     from mtbench.results.result import Result
     from mtbench.results.strata import Strata
 
@@ -303,7 +304,6 @@ def verify(
 
 def _verify_dataset(name: str, *, as_json: bool) -> None:
     from mtbench.data.loading import load, locate
-    from mtbench.data.splits import NOT_A_RELEASE
 
     directory, remedy, release = locate(name)
     rows, valid = _stored(directory, remedy, release)
@@ -314,7 +314,7 @@ def _verify_dataset(name: str, *, as_json: bool) -> None:
     if not valid:
         raise typer.Exit(1)
     if not as_json:
-        whose = "" if release or load(name).is_release else NOT_A_RELEASE
+        whose = "" if release else load(name).whose
         say(f"\n{directory}: every file and every content hash is as recorded{whose}")
 
 
@@ -352,18 +352,16 @@ def _verify_all(*, as_json: bool) -> None:
 
 
 def _verify_run(directory: Path, *, as_json: bool, weights: bool, model: str | None) -> None:
-    from mtbench.experiments import again
     from mtbench.results import result as results
 
     problems = results.verify(directory).problems
-    tasks = again.from_weights(directory, model) if weights and not problems else []
+    tasks: Sequence[Again] = []
+    if weights and not problems:
+        from mtbench.experiments.again import from_weights
+
+        tasks = from_weights(directory, model)
     wrong = [problem.message for problem in problems]
-    wrong += [
-        f"{directory}: {one.protocol}-{one.vocabulary}: its weights give an MRR of {one.found:.4f}, "
-        f"not {one.recorded:.4f}"
-        for one in tasks
-        if not one.ok
-    ]
+    wrong += [f"{directory}: {one}" for one in tasks if not one.ok]
     rows = [(one.protocol, one.vocabulary, one.recorded, one.found, one.same) for one in tasks]
     if as_json:
         named = [(problem.name, problem.message) for problem in problems]

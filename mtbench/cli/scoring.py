@@ -297,18 +297,16 @@ def baselines(
 
 def _measure(name: str, split: str, asked: list[tuple[str, str]], seed: int) -> Iterator[tuple[Task, Figures, str]]:
     from mtbench.data.loading import load
-    from mtbench.data.splits import NOT_A_RELEASE
     from mtbench.evaluation.tasks import task
     from mtbench.heuristics.figures import BASELINES, measure
     from mtbench.metrics.summary import chance
 
     data = load(name)
     tasks = [task(data.split(split), *pair, seed, dataset_version=data.version) for pair in asked]
-    whose = "" if data.is_release else NOT_A_RELEASE
     by_baseline = {baseline: measure(baseline, tasks) for baseline in BASELINES}
     for number, chosen in enumerate(tasks):
         figures, drawn = {baseline: values[number] for baseline, values in by_baseline.items()}, chosen.candidates
-        yield chosen, figures | {"chance": chance(drawn.counts, drawn.protocol, drawn.vocabulary)}, whose
+        yield chosen, figures | {"chance": chance(drawn.counts, drawn.protocol, drawn.vocabulary)}, data.whose
 
 
 def _described(task: Task, figures: Figures) -> dict[str, object]:

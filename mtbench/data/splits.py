@@ -24,7 +24,6 @@ NamedTriple: TypeAlias = tuple[str, str, str]
 SPLIT_NAMES: tuple[SplitName, ...] = ("train", "valid", "test")
 PARTS = ("graph", "targets")
 ARRAYS = (*PARTS, "entities", "relations")
-NOT_A_RELEASE = ", nobody's release"
 SIZES = ("entities", "relations", "relation ids incl. unused", "triples in the graph", "triples to predict")
 
 
@@ -190,9 +189,14 @@ class Dataset:
         return catalog.find(self.name) == self.info and not differences(self, self.info)
 
     @property
+    def whose(self) -> str:
+        """What is said behind its name: nothing of a release, else that it is nobody's."""
+        return "" if self.is_release else ", nobody's release"
+
+    @property
     def label(self) -> str:
         """Its name and version, and that it is nobody's release where it is none."""
-        return f"{self.name} {self.version}{'' if self.is_release else NOT_A_RELEASE}"
+        return f"{self.name} {self.version}{self.whose}"
 
     @property
     def _next(self) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import tempfile
 import warnings
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -16,12 +15,9 @@ from mtbench.errors import UnknownNameError, UsageError
 from mtbench.evaluation.tasks import task
 from mtbench.experiments import models
 from mtbench.experiments.models import Progress, context_of, remaking
-from mtbench.experiments.run import CHECKPOINTS, copy_checkpoints
-from mtbench.ranking.candidates import PROTOCOLS, VOCABULARIES
+from mtbench.experiments.run import CHECKPOINTS, copy_checkpoints, results_in
 from mtbench.ranking.ranks import Ranks
-from mtbench.results import result as results
 from mtbench.results.result import MtbenchWarning, Result
-from mtbench.results.runs import RESULT_FILE
 
 MOST_APART = 0.001
 """The most that an MRR may differ from the recorded one: where scores are near, another machine's rounding decides."""
@@ -42,6 +38,10 @@ class Again:
         """Whether the weights give what was recorded, up to rounding."""
         return abs(self.recorded - self.found) <= MOST_APART
 
+    def __str__(self) -> str:
+        task = f"{self.protocol}-{self.vocabulary}"
+        return f"{task}: its weights give an MRR of {self.found:.4f}, not {self.recorded:.4f}"
+
 
 def from_weights(run: Path, model: str | None = None, device: str = "cpu") -> list[Again]:
     """Remake the model of a run from its checkpoints, without training, and rank every task of the run again.
@@ -51,8 +51,13 @@ def from_weights(run: Path, model: str | None = None, device: str = "cpu") -> li
     without ranks or checkpoints, or on a dataset that is not released, and for checkpoints of an unfinished training
     or of other settings.
     """
-    recorded = list(_tasks(run))
+    recorded = results_in(run)
     first = recorded[0]
+    for one in recorded:
+        if not len(one.ranks):
+            raise UsageError(
+                f"{run}: {one.protocol}-{one.vocabulary} is {one.run.status} and has no ranks to compare with"
+            )
     if catalog.find(first.dataset) is None:
         raise UsageError(f"{run}: {first.dataset} is no released dataset, so that nobody can score the run again")
     try:
@@ -74,17 +79,6 @@ def from_weights(run: Path, model: str | None = None, device: str = "cpu") -> li
             ]
 
 
-def _tasks(run: Path) -> Iterator[Result]:
-    """Give the results of a run that have ranks, the headline first."""
-    places = [run, *(run / f"{protocol}-{vocabulary}" for protocol in PROTOCOLS for vocabulary in VOCABULARIES)]
-    for place in places:
-        if place == run or (place / RESULT_FILE).exists():
-            result = results.load(place)
-            if not len(result.ranks):
-                raise UsageError(f"{place}: the run is {result.run.status} and has no ranks to compare with")
-            yield result
-
-
 def _refuse(progress: Progress) -> None:
     raise UsageError(f"its checkpoints are not of a finished training, which stands at {progress.stage}")
 
@@ -96,6 +90,5 @@ def _laid(recorded: Result, found: Result) -> Again:
 
 def _equal(one: Ranks, other: Ranks) -> float:
     """Return the share of targets whose counts are the same in every part."""
-    pairs = [(one.parts[part], other.parts[part]) for part in one.parts]
-    alike = [(a.greater == b.greater) & (a.equal == b.equal) for a, b in pairs]
-    return float(np.mean(np.logical_and.reduce(alike)))
+    apart = [one.parts[part].differs(other.parts[part]) for part in one.parts]
+    return 1 - float(np.mean(np.logical_or.reduce(apart)))

@@ -258,7 +258,7 @@ class _Lists:
         other = np.zeros(len(self.split.targets), dtype=np.bool_)
         for way, (rows, valid) in self.tables.items():
             then, now = result.ranks.lists[way], count(self.scores, rows[:, 0], rows[:, 1:], valid[:, 1:])
-            other |= (now.greater != then.greater) | (now.equal != then.equal)
+            other |= now.differs(then)
         return int(other.sum())
 
     def question(self, way: Direction, target: int) -> Question | None:

@@ -287,12 +287,17 @@ def expand(
     return list(dict.fromkeys(member for name in chosen for member in groups.get(name, (name,))))
 
 
+def results_in(run: Path) -> list[Result]:
+    """Return the results of every task of a run, the headline first."""
+    return [load_result(path) for path in (run, *map(run.joinpath, TASK_FOLDERS)) if path.exists()]
+
+
 def _kept(plan: Plan, directory: Path) -> list[Result]:
     """Return the results in the run directory that a plan completes, first task first; `UsageError` if it cannot."""
     if plan.force or plan.restart or plan.start or not (directory / RESULT_FILE).exists():
         _expect_replaceable(directory, force=plan.force)
         return []
-    kept = [load_result(path) for path in (directory, *map(directory.joinpath, TASK_FOLDERS)) if path.exists()]
+    kept = results_in(directory)
     lacks = set(plan.tasks()) - {(one.protocol, one.vocabulary) for one in kept}
     if plan.paper:
         read = (

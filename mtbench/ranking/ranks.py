@@ -59,6 +59,11 @@ class Counts:
     equal: IntArray
     count: IntArray
 
+    def differs(self, other: Counts) -> BoolArray:
+        """Return which targets ``(m,)`` have another rank than in other counts."""
+        apart: BoolArray = (self.greater != other.greater) | (self.equal != other.equal)
+        return apart
+
     def __add__(self, other: Counts) -> Counts:
         return Counts(self.greater + other.greater, self.equal + other.equal, self.count + other.count)
 
