@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 from dataclasses import replace
@@ -478,10 +479,12 @@ class TestCommand:
 
     def test_a_card_of_ones_own_whole_or_in_part(self, command, runs, to, tmp_path):
         card = tmp_path / "mine.toml"
-        shutil.copyfile(ISDEA / "card.toml", card)
+        older = re.sub("(?m)^date = .*", 'date = "2023-02-28"', (ISDEA / "card.toml").read_text(encoding="utf-8"))
+        card.write_text(older, encoding="utf-8")
         assert command("submit", runs, "--to", to, "--card", card, "--title", "Mine", "--name", "mine")[0] == 0
         made = cards.read(to / "mine" / "card.toml")
-        assert made == replace(cards.read(card), name="Mine")
+        assert made == replace(cards.read(card), name="Mine", date=made.date)
+        assert made.date > cards.read(card).date  # of the day it was made
         card.write_text('licence = "MIT"\n', encoding="utf-8")
         code, _, err = command("submit", runs, "--to", to, "--card", card)
         assert code == 1
