@@ -67,17 +67,19 @@ def markdown(board: Board) -> str:
 
 
 def latex(board: Board) -> str:
-    """Return the standard table as LaTeX that can be pasted into a paper; it needs the package booktabs."""
+    """Return the standard table as LaTeX to be pasted into a paper; it needs the packages booktabs and graphicx."""
     head, rule, rows = _lay_out(*_standard(board), "latex", 2).partition("\\midrule\n")
     baseline, end, others = rows.partition("\\\\\n")
     table = f"{head}{rule}{baseline}{end}{rule}{others}"
     return "\n".join(
         [
             r"\begin{table*}",
-            r"\centering\scriptsize\setlength{\tabcolsep}{3pt}",
+            r"\centering\scriptsize\setlength{\tabcolsep}{2pt}",
             rf"\caption{{{CAPTION.replace('%', chr(92) + '%')}}}",
             r"\label{tab:mtbench}",
+            r"\resizebox{\textwidth}{!}{%",
             table,
+            r"}",
             r"\end{table*}",
         ]
     )

@@ -41,6 +41,8 @@ def test_the_latex_table_is_whole_and_every_row_has_as_many_cells(board):
     assert [cell.strip() for cell in some[2:6]] == ["1/10", "-0.250", "0.250", "-"]
     assert r"\shortstack{mt1\\health}" in text
     assert not re.search("[\ue000-\ue00f]", text)
+    assert "\\resizebox{\\textwidth}{!}{%\n\\begin{tabular}" in text
+    assert "\\end{tabular}\n}\n" in text
 
 
 def test_the_markdown_table_has_the_same_rows(board):
