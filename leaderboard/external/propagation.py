@@ -62,9 +62,10 @@ class RelationalSum:
         return sums(np.arange(len(weighted)), self.starts, weighted).reshape(-1, *states.shape[1:])
 
 
-def scatter_add(values: Tensor, index: Tensor) -> Tensor:
-    """Return the sums of values ``(n,)`` by index, as the function of that name in torch_scatter does."""
-    return values.new_zeros(int(index.max()) + 1).scatter_add(0, index, values)
+def scatter_add(values: Tensor, index: Tensor, dim: int = 0, dim_size: int | None = None) -> Tensor:
+    """Return the sums of values ``(n, *d)`` by index, as the function of that name in torch_scatter does."""
+    size = int(index.max()) + 1 if dim_size is None else dim_size
+    return values.new_zeros(size, *values.shape[1:]).index_add_(dim, index, values)
 
 
 def rspmm(edges: Tensor, kind: Tensor, _: Tensor, weights: Tensor, states: Tensor, **__: str) -> Tensor:

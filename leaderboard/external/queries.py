@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Protocol, TypeAlias
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from mtbench.data.splits import Split, among
@@ -30,6 +31,32 @@ class Answering(Protocol):
     def answer(self, questions: IntArray, /) -> Scores:
         """Return the scores ``(m,)`` of different questions ``(m, 3)``, ordered by start, relation and end."""
         ...
+
+
+class FromStart(Protocol):
+    """A network that answers the queries of one start together."""
+
+    def scores(self, start: int, asked: IntArray, ends: IntArray, /) -> torch.Tensor:
+        """Return the scores ``(e, q)`` of some ends for queries from a start by some relations ``(q,)``."""
+        ...
+
+
+class Queries:
+    """Asks a network for the queries of a start that have few ends together, so many relations ``at_once``."""
+
+    def __init__(self, network: FromStart, at_once: int) -> None:
+        self.network, self.at_once = network, at_once
+
+    @torch.inference_mode()
+    def answer(self, questions: IntArray) -> Scores:
+        """Return the scores of questions."""
+        scores = np.empty(len(questions), dtype=np.float32)
+        for rows in together(questions, self.at_once):
+            queries, column = np.unique(questions[rows, QUERY], return_inverse=True)
+            nodes, place = np.unique(questions[rows, END], return_inverse=True)
+            found = self.network.scores(int(questions[rows[0], START]), queries, nodes)
+            scores[rows] = found.numpy()[place, column]
+        return scores
 
 
 class Kinds:

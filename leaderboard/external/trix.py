@@ -18,7 +18,7 @@ import torch
 from leaderboard.external.checkouts import commit, imported
 from leaderboard.external.crossing import AT_ONCE, Entities, Graph, Relations
 from leaderboard.external.propagation import rspmm, scatter_add, twins
-from leaderboard.external.queries import END, QUERY, START, Answering, Answers, Kept, Kinds, Scores, together
+from leaderboard.external.queries import END, Answering, Answers, Kept, Kinds, Queries, Scores, together
 from mtbench.data.splits import Split
 from mtbench.errors import UsageError
 from mtbench.experiments.models import Context
@@ -33,24 +33,6 @@ LAYERS = SimpleNamespace(feature_dim=32, num_layer=3, num_mlp_layer=2)
 PAIRS = "relations.npz"
 SINCE = {OF_ENTITIES: {"entity_model_mini": "entity_model_1", "entity_model": "entity_model_2"}, OF_RELATIONS: {}}
 """What networks that have another name in a checkpoint are called in the code: those of two and of four layers."""
-
-
-class EntityQueries:
-    """The network for entities; the queries of a start that have few ends are computed together."""
-
-    def __init__(self, network: Entities) -> None:
-        self.network = network
-
-    @torch.inference_mode()
-    def answer(self, questions: IntArray) -> Scores:
-        """Return the scores of questions."""
-        scores = np.empty(len(questions), dtype=np.float32)
-        for rows in together(questions, AT_ONCE):
-            queries, column = np.unique(questions[rows, QUERY], return_inverse=True)
-            nodes, place = np.unique(questions[rows, END], return_inverse=True)
-            found = self.network.scores(int(questions[rows[0], START]), queries, nodes)
-            scores[rows] = found.numpy()[place, column]
-        return scores
 
 
 class RelationQueries:
@@ -134,7 +116,7 @@ class Trix:
         kinds, made_of = Kinds(observable), " ".join((self.commit, *self.hyperparameters.values()))
         graph = Graph(twins(kinds.triples, observable.num_entities, 2 * kinds.half), 2 * kinds.half)
         with torch.inference_mode():
-            entities = EntityQueries(Entities(self.models[OF_ENTITIES], graph))
+            entities = Queries(Entities(self.models[OF_ENTITIES], graph), AT_ONCE)
         if self.relations == OF_ENTITIES:
             return Answers(entities, observable, self.workdir, made_of)
         relations = RelationQueries(Relations(self.models[OF_RELATIONS], graph))

@@ -14,6 +14,7 @@ import toys
 from ranking_toys import random_split
 
 from leaderboard.external import trix
+from leaderboard.external.queries import Queries
 from mtbench.errors import UsageError
 from mtbench.evaluation.tasks import evaluate
 from mtbench.experiments.models import Context
@@ -99,13 +100,13 @@ def made(checkout, workdir=None, **settings):
 def asked(monkeypatch):
     """Return every question that reaches either network, with its name."""
     found = []
-    for queries in (trix.EntityQueries, trix.RelationQueries):
+    for some in (Queries, trix.RelationQueries):
 
-        def noted(self, questions, queries=queries, answer=queries.answer):
-            found.extend((queries, *question) for question in questions.tolist())
+        def noted(self, questions, some=some, answer=some.answer):
+            found.extend((some, *question) for question in questions.tolist())
             return answer(self, questions)
 
-        monkeypatch.setattr(queries, "answer", noted)
+        monkeypatch.setattr(some, "answer", noted)
     return found
 
 
@@ -118,10 +119,10 @@ def test_every_question_is_asked_once_and_relations_of_their_own_network(checkou
     assert max(Counter(asked).values()) == 1
     head, relation, tail = split.targets[0].tolist()
     kind, half = int(scorer.kinds.of_slot[relation]), scorer.kinds.half
-    assert (trix.EntityQueries, head, kind, tail) in asked
-    assert (trix.EntityQueries, tail, kind + half, head) in asked
+    assert (Queries, head, kind, tail) in asked
+    assert (Queries, tail, kind + half, head) in asked
     assert (trix.RelationQueries, head, tail, kind) in asked
-    ends = {question[1:3] for question in asked if question[0] is trix.EntityQueries}
+    ends = {question[1:3] for question in asked if question[0] is Queries}
     kinds = scorer.kinds.of_slot[split.targets[:, RELATION]]
     assert ends == {*zip(split.targets[:, 0], kinds, strict=True), *zip(split.targets[:, 2], kinds + half, strict=True)}
 
@@ -131,7 +132,7 @@ def test_the_network_for_entities_scores_relations_too_if_it_is_to(checkout, ask
     scorer = made(checkout, relations=trix.OF_ENTITIES).scorer(split.observable())
     assert not isinstance(scorer, BetweenScorer)
     evaluate(scorer, split, "relation")
-    assert {question[0] for question in asked} == {trix.EntityQueries}
+    assert {question[0] for question in asked} == {Queries}
 
 
 def test_an_interrupted_run_knows_its_answers_and_no_others(checkout, asked, tmp_path):

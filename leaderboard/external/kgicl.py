@@ -1,0 +1,217 @@
+"""KG-ICL (Cui et al. 2024) zero-shot: ``mtbench run leaderboard.external.kgicl:build --set checkout=DIR``.
+
+``checkout`` is a folder with the authors' repository. A relation is known by prompts, five of its triples in the
+inference graph with what is around them; they are drawn once, by the seed of the run. A query (h, r, ?) begins at h and
+is passed on along every edge, six times; what it does not reach scores 0. A head is asked for by the inverse of r. The
+slope that the authors' code draws at random in every call is its mean here, as it is in their other activations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import embedding_bag, leaky_relu, relu
+
+from leaderboard.external.checkouts import commit, imported
+from leaderboard.external.prompts import HOPS, SHOTS, Encoder, Prompts
+from leaderboard.external.propagation import Start, scatter_add, twins
+from leaderboard.external.queries import Answers, Kinds, Queries
+from mtbench.data.splits import Split
+from mtbench.errors import UsageError
+from mtbench.experiments.models import Context
+from mtbench.files.hashing import file_hash
+from mtbench.names import IntArray
+from mtbench.results.runs import Regime
+
+ADDRESS = "https://github.com/nju-websoft/KG-ICL"
+CHECKPOINTS = ("KG-ICL-6L", "KG-ICL-5L", "KG-ICL-4L")
+WIDTH, ATTENTION = 32, 5
+SLOPE = nn.RReLU()
+"""Its slope is drawn between two bounds in training, and their mean in use."""
+
+AT_ONCE = 16
+"""Queries of a start that are computed together."""
+
+
+class Layer(Protocol):
+    """A layer of entities: how much an edge counts, by its start, its type and the query's, and what follows."""
+
+    Ws_attn: nn.Linear
+    Wr_attn: nn.Linear
+    Wqr_attn: nn.Linear
+    w_alpha: nn.Linear
+    W_h: nn.Linear
+    act: Callable[[Tensor], Tensor]
+
+
+class OfPrompts(Protocol):
+    """The authors' network."""
+
+    relation_encoder: Encoder
+    gnn_layers: Sequence[Layer]
+    rel_transfer: Sequence[nn.Linear]
+    layer_norms: Sequence[nn.LayerNorm]
+    layer_norms_rel: Sequence[nn.LayerNorm]
+    gate: nn.GRU
+    W_final: nn.Linear
+
+
+@dataclass(frozen=True, eq=False)
+class Query:
+    """What all queries by a relation share: the state ``(d,)`` that begins, and of each layer two tables.
+
+    ``states`` ``(kinds + 1, d)`` are those of all types and of staying, ``parts`` ``(kinds + 1, a)`` what they and the
+    relation add to the attention.
+    """
+
+    own: Tensor
+    states: Sequence[Tensor]
+    parts: Sequence[Tensor]
+
+
+class Step:
+    """The edges ``(e,)`` over which a step passes from some rows of a graph to others, ordered by where they lead.
+
+    Those of a node begin at ``begin`` ``(n,)``; ``source`` is a place among the rows before, ``kind`` the type, that
+    after all others for staying, and ``times`` how often an edge is there. Of the rows after, ``stays`` are the places
+    of those that were there before, at ``was``.
+    """
+
+    def __init__(self, view: Start, half: int, before: IntArray, after: IntArray) -> None:
+        place = np.full(len(view.of), -1)
+        place[before] = np.arange(len(before))
+        stays = np.flatnonzero(place[after] >= 0)
+        into, kind, source, times = view.edges(after)
+        near = place[source] >= 0
+        into = np.append(into[near], stays)
+        order = np.argsort(into, kind="stable")
+        kind = (kind + half) % (2 * half)  # types of the view lead from tail to head
+        self.begin = torch.from_numpy(np.searchsorted(into[order], np.arange(len(after))))
+        self.stays, self.was = torch.from_numpy(stays), torch.from_numpy(place[after[stays]])
+        self.source = torch.from_numpy(np.append(place[source[near]], place[after[stays]])[order])
+        self.kind = torch.from_numpy(np.append(kind[near], np.full_like(stays, 2 * half))[order])
+        self.times = torch.from_numpy(np.append(times[near], np.ones_like(stays))[order].astype(np.float32))
+
+
+class Passing:
+    """The network on a graph: what is passed on from a start, where it can reach one of the ends that are asked for."""
+
+    def __init__(self, model: OfPrompts, prompts: Prompts, kinds: Kinds, nodes: int) -> None:
+        self.model, self.prompts, self.half = model, prompts, kinds.half
+        self.twins = twins(kinds.triples, nodes, 2 * kinds.half)
+        self.known: dict[int, Query] = {}
+
+    def scores(self, start: int, asked: IntArray, ends: IntArray) -> Tensor:
+        """Return the scores ``(e, q)`` of some ends for queries from a start by the types ``asked`` ``(q,)``."""
+        queries, view = [self._query(kind) for kind in asked.tolist()], Start(self.twins, start)
+        rows, place = np.unique(np.where(ends == start, view.row, self.twins.of[ends]), return_inverse=True)
+        there, *within = view.between(rows, len(self.model.gnn_layers))
+        scores = torch.zeros(len(queries), len(rows))
+        if len(there):
+            state = torch.stack([query.own for query in queries])[:, None]
+            for number, nodes in enumerate(within):
+                state = self._passed(number, queries, state, Step(view, self.half, there, nodes))
+                there = nodes
+            scores[:, torch.from_numpy(np.searchsorted(rows, there))] = self.model.W_final(state).squeeze(-1)
+        return scores[:, torch.from_numpy(place)].T
+
+    def _passed(self, number: int, queries: Sequence[Query], state: Tensor, step: Step) -> Tensor:
+        """Return the states ``(q, n, d)`` of the nodes after a step by those of the nodes before it."""
+        model, layer = self.model, self.model.gnn_layers[number]
+        parts, types = (torch.stack([getattr(one, name)[number] for one in queries]) for name in ("parts", "states"))
+        felt = layer.Ws_attn(state)[:, step.source] + parts[:, step.kind]
+        counts = torch.sigmoid(layer.w_alpha(leaky_relu(felt, (SLOPE.lower + SLOPE.upper) / 2))).squeeze(-1)
+        counts = (counts * step.times).flatten()
+        shift = torch.arange(len(queries))[:, None]
+        begin = (step.begin + shift * len(step.source)).flatten()
+        tables = (step.source, state), (step.kind, types)
+        added = sum(
+            embedding_bag(
+                (rows + shift * values.shape[1]).flatten(),
+                values.flatten(0, 1),
+                begin,
+                mode="sum",
+                per_sample_weights=counts,
+            )
+            for rows, values in tables
+        )
+        now = model.layer_norms[number](layer.act(layer.W_h(added)))
+        before = torch.zeros_like(now).view(len(queries), -1, now.shape[-1])
+        if number:
+            before[:, step.stays] = state[:, step.was]
+        after: Tensor = model.gate(now[None], before.view(1, *now.shape))[0]
+        return after.view_as(before)
+
+    def _query(self, asked: int) -> Query:
+        if asked not in self.known:
+            model, found, states = self.model, self.prompts.encoded(self.model.relation_encoder, asked), list[Tensor]()
+            own, parts = found[asked], list[Tensor]()
+            for layer, transfer, norm in zip(model.gnn_layers, model.rel_transfer, model.layer_norms_rel, strict=True):
+                found = norm(found + relu(transfer(found)))
+                states.append(found)
+                parts.append(layer.Wr_attn(found) + layer.Wqr_attn(found[asked]))
+                found = norm(found)
+            self.known[asked] = Query(own, states, parts)
+        return self.known[asked]
+
+
+def scatter_max(values: Tensor, index: Tensor, dim: int, dim_size: int) -> tuple[Tensor, None]:
+    """Return the greatest of values ``(n, d)`` by index, 0 where there are none, as that function of torch_scatter."""
+    none = values.new_zeros(dim_size, *values.shape[1:])
+    return none.scatter_reduce_(dim, index[:, None].expand_as(values), values, "amax", include_self=False), None
+
+
+def network(module: Any, layers: int) -> Any:
+    """Return the authors' network with so many layers, and the options that their checkpoints have."""
+    options = {"attn_type": "Sigmoid", "AGG": "max", "AGG_rel": "max", "MSG": "concat", "act": "idd"}
+    sizes = {"hidden_dim": WIDTH, "attn_dim": ATTENTION, "n_layer": layers, "n_relation_encoder_layer": 3}
+    use = {"use_attn": True, "use_token_set": True, "use_prompt_graph": True, "use_augment": False}
+    rest = {"use_rspmm": False, "dropout": 0.0, "shot": SHOTS, "path_hop": HOPS, "device": "cpu"}
+    return module.EntityEncoder(SimpleNamespace(**options, **sizes, **use, **rest))
+
+
+class KgIcl:
+    """A checkpoint of KG-ICL, which learns nothing here."""
+
+    device, url = "cpu", ADDRESS
+    regime: Regime = "zero-shot"
+    pretraining_graphs: Sequence[str] = ("FB15k-237-inductive-v1", "NELL-995-inductive-v1", "CoDEx-Small")
+
+    def __init__(self, context: Context) -> None:
+        settings = {"checkpoint": CHECKPOINTS[0], **context.settings}
+        checkout, chosen = Path(settings.pop("checkout", "")), settings.pop("checkpoint")
+        if settings or checkout == Path() or chosen not in CHECKPOINTS:
+            raise UsageError(f"KG-ICL takes --set checkout=DIR and checkpoint={'|'.join(CHECKPOINTS)}")
+        scatter = {"scatter_add": scatter_add, "scatter_max": scatter_max, "scatter_mean": None}
+        module = imported(checkout / "src", ADDRESS, "encoder.EntityEncoder", {"torch_scatter": scatter})
+        weights = checkout / "checkpoint" / chosen / "model_best.tar"
+        self.model = network(module, int(chosen[-2]))
+        found = torch.load(weights, map_location="cpu", weights_only=True)["state_dict"]
+        # Their other way to add up messages, by a compiled kernel, has maps that it does not use.
+        self.model.load_state_dict({name: values for name, values in found.items() if ".conv." not in name})
+        self.model.eval()
+        self.name, self.seed = chosen.lower(), context.seed
+        self.commit, self.workdir = commit(checkout), context.workdir
+        self.hyperparameters: Mapping[str, str] = {"checkpoint": chosen, "checkpoint_sha256": file_hash(weights)}
+
+    def fit(self, train: Split, valid: Split) -> None:
+        """Learn nothing: the weights are there."""
+
+    def scorer(self, observable: Split) -> Answers:
+        """Return what asks KG-ICL for each answer on a graph once."""
+        kinds, nodes = Kinds(observable), observable.num_entities
+        passing = Passing(self.model, Prompts(kinds, nodes, self.seed), kinds, nodes)
+        made_of = " ".join((self.commit, *self.hyperparameters.values(), str(self.seed)))
+        return Answers(Queries(passing, AT_ONCE), observable, self.workdir, made_of)
+
+
+def build(context: Context) -> KgIcl:
+    """Return KG-ICL."""
+    return KgIcl(context)
