@@ -87,8 +87,8 @@ def submit(
     of the entry, ``slug``, from the model, and the date is today's. Only results, ranks, conventions, history and
     tasks are copied, and of data that may not be passed on no names. The entry is checked as
     `leaderboard.entries.checks.check` does before it is renamed into place, so that whatever fails or is killed leaves
-    no entry. With ``force`` it takes the
-    place of the entry of that name, whose runs are kept only if they are among those given.
+    no entry. With ``force`` it takes the place of the entry of that name, whose runs are kept only if they are among
+    those given.
     Raises `SubmissionError` for runs that do not hold or do not belong together, a card that lacks fields, and an
     entry that exists.
     """

@@ -33,8 +33,8 @@ from mtbench.results.runs import Regime
 ADDRESS = "https://github.com/nju-websoft/KG-ICL"
 CHECKPOINTS = ("KG-ICL-6L", "KG-ICL-5L", "KG-ICL-4L")
 WIDTH, ATTENTION = 32, 5
-SLOPE = nn.RReLU()
-"""Its slope is drawn between two bounds in training, and their mean in use."""
+SLOPE = (1 / 8 + 1 / 3) / 2
+"""The mean of the bounds that a slope of their activations is drawn between."""
 
 AT_ONCE = 16
 """Queries of a start that are computed together."""
@@ -127,7 +127,7 @@ class Passing:
         model, layer = self.model, self.model.gnn_layers[number]
         parts, types = (torch.stack([getattr(one, name)[number] for one in queries]) for name in ("parts", "states"))
         felt = layer.Ws_attn(state)[:, step.source] + parts[:, step.kind]
-        counts = torch.sigmoid(layer.w_alpha(leaky_relu(felt, (SLOPE.lower + SLOPE.upper) / 2))).squeeze(-1)
+        counts = torch.sigmoid(layer.w_alpha(leaky_relu(felt, SLOPE))).squeeze(-1)
         counts = (counts * step.times).flatten()
         shift = torch.arange(len(queries))[:, None]
         begin = (step.begin + shift * len(step.source)).flatten()
