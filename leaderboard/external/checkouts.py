@@ -1,14 +1,17 @@
-"""A checkout of somebody's repository: what is imported from it, and which commit of it that is."""
+"""A checkout of somebody's repository: what is imported from it, its weights, and which commit of it that is."""
 
 from __future__ import annotations
 
 import importlib
+import pickle
 import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+
+import torch
 
 from mtbench.errors import UsageError
 
@@ -28,6 +31,16 @@ def imported(checkout: Path, address: str, module: str, stand_ins: Mapping[str, 
         return importlib.import_module(module)
     finally:
         sys.path.remove(str(checkout))
+
+
+def weights(file: Path, address: str) -> dict[str, Any]:
+    """Return what a checkpoint holds; raises `UsageError` where it is not there, or is none."""
+    try:
+        found: dict[str, Any] = torch.load(file, map_location="cpu", weights_only=True)
+    except (OSError, EOFError, RuntimeError, pickle.UnpicklingError) as error:
+        why = "is no checkpoint" if file.is_file() else "is not there"
+        raise UsageError(f"{file} {why}: git clone {address} again, with its large files") from error
+    return found
 
 
 def commit(checkout: Path) -> str:

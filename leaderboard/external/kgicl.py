@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import embedding_bag, leaky_relu, relu
 
-from leaderboard.external.checkouts import commit, imported
+from leaderboard.external.checkouts import commit, imported, weights
 from leaderboard.external.prompts import HOPS, SHOTS, Encoder, Prompts
 from leaderboard.external.propagation import Start, scatter_add, twins
 from leaderboard.external.queries import Answers, Kinds, Queries
@@ -191,15 +191,15 @@ class KgIcl:
             raise UsageError(f"KG-ICL takes --set checkout=DIR and checkpoint={'|'.join(CHECKPOINTS)}")
         scatter = {"scatter_add": scatter_add, "scatter_max": scatter_max, "scatter_mean": None}
         module = imported(checkout / "src", ADDRESS, "encoder.EntityEncoder", {"torch_scatter": scatter})
-        weights = checkout / "checkpoint" / chosen / "model_best.tar"
+        file = checkout / "checkpoint" / chosen / "model_best.tar"
         self.model = network(module, int(chosen[-2]))
-        found = torch.load(weights, map_location="cpu", weights_only=True)["state_dict"]
+        found = weights(file, ADDRESS)["state_dict"]
         # Their other way to add up messages, by a compiled kernel, has maps that it does not use.
         self.model.load_state_dict({name: values for name, values in found.items() if ".conv." not in name})
         self.model.eval()
         self.name, self.seed = chosen.lower(), context.seed
         self.commit, self.workdir = commit(checkout), context.workdir
-        self.hyperparameters: Mapping[str, str] = {"checkpoint": chosen, "checkpoint_sha256": file_hash(weights)}
+        self.hyperparameters: Mapping[str, str] = {"checkpoint": chosen, "checkpoint_sha256": file_hash(file)}
 
     def fit(self, train: Split, valid: Split) -> None:
         """Learn nothing: the weights are there."""

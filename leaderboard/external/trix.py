@@ -15,7 +15,7 @@ from types import SimpleNamespace
 import numpy as np
 import torch
 
-from leaderboard.external.checkouts import commit, imported
+from leaderboard.external.checkouts import commit, imported, weights
 from leaderboard.external.crossing import AT_ONCE, Entities, Graph, Relations
 from leaderboard.external.propagation import rspmm, scatter_add, twins
 from leaderboard.external.queries import END, Answering, Answers, Kept, Kinds, Queries, Scores, together
@@ -102,8 +102,8 @@ class Trix:
 
     def load(self, checkout: Path, name: str) -> None:
         """Give a network the weights of its checkpoint."""
-        weights = torch.load(checkout / name, map_location="cpu", weights_only=True)["model"]
-        parts = [(*key.partition("."), values) for key, values in weights.items()]
+        found = weights(checkout / name, ADDRESS)["model"]
+        parts = [(*key.partition("."), values) for key, values in found.items()]
         called = {f"{SINCE[name].get(model, model)}.{rest}": values for model, _, rest, values in parts}
         self.models[name].load_state_dict(called)
         self.models[name].eval()

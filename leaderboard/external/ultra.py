@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from leaderboard.external.checkouts import commit, imported
+from leaderboard.external.checkouts import commit, imported, weights
 from leaderboard.external.propagation import Network, Relations, rspmm, scatter_add, twins
 from leaderboard.external.queries import END, QUERY, START, Answers, Kinds, Scores, together
 from mtbench.data.splits import Split
@@ -113,18 +113,18 @@ class Ultra:
             "ultra.rspmm": {"generalized_rspmm": rspmm},
         }
         models = imported(Path(checkout), ADDRESS, "ultra.models", stand_ins)
-        weights = Path(checkout) / "ckpts" / name
+        file = Path(checkout) / "ckpts" / name
         kind = {**KIND, "short_cut": True, "layer_norm": True}
         self.tasks = models.tasks
         self.model = models.Ultra({"class": "RelNBFNet", **kind}, {"class": "EntityNBFNet", **kind})
-        self.model.load_state_dict(torch.load(weights, map_location="cpu", weights_only=True)["model"])
+        self.model.load_state_dict(weights(file, ADDRESS)["model"])
         self.model.eval()
         self.name = name.removesuffix(".pth").replace("_", "-") + ("" if self.heads == "inverse" else "-tail")
         self.pretraining_graphs: Sequence[str] = LEARNED[name]
         self.commit, self.workdir = commit(Path(checkout)), context.workdir
         self.hyperparameters: Mapping[str, str] = {
             "checkpoint": name,
-            "checkpoint_sha256": file_hash(weights),
+            "checkpoint_sha256": file_hash(file),
             "heads": self.heads,
         }
 

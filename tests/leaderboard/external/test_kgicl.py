@@ -302,6 +302,19 @@ def test_a_folder_that_is_no_checkout_is_refused_with_what_to_type(tmp_path):
         made(tmp_path)
 
 
+@pytest.mark.parametrize("held", [None, b"", b"version https://git-lfs.example", b"PK\x03\x04 cut off"])
+def test_weights_that_are_not_there_or_are_none_are_refused(checkout, held):
+    file = checkout / "checkpoint" / "KG-ICL-5L" / "model_best.tar"
+    if held is not None:
+        file.parent.mkdir()
+        file.write_bytes(held)
+    why = "is not there" if held is None else "is no checkpoint"
+    with pytest.raises(
+        UsageError, match=rf"model_best\.tar {why}: git clone https://github\.com/nju-websoft/KG-ICL again"
+    ):
+        made(checkout, checkpoint="KG-ICL-5L")
+
+
 class TestTheirs:
     """Beside the authors' code."""
 
