@@ -141,6 +141,10 @@ class Point:
     hollow: bool = False
 
 
+LEFT = 48
+"""Where points are drawn from; the numbers of the axis are beside it."""
+
+
 def draw_points(
     points: Sequence[Point],
     ticks: Mapping[int, str],
@@ -157,7 +161,7 @@ def draw_points(
     across = Scale(low, high, 62, 440, log) if low < high else Scale(low - 1, high + 1, 62, 440)
     levels = steps(min(0.0, *(point.y for point in points)), max(point.y for point in points))
     up = Scale(min(levels), max(levels), 262, 14)
-    drawing.upward(up, 48, 468, {level: f"{level:+.1f}" if level else "0" for level in levels})
+    drawing.upward(up, LEFT, 468, {level: f"{level:+.1f}" if level else "0" for level in levels})
     drawing.across(across, 14, 262, ticks, x)
     if best and (stairs := _stairs(points, across, up, 468)):
         drawing.line("line s1", *stairs)
@@ -177,7 +181,7 @@ def _place(x: float, y: float, wide: float, taken: list[tuple[float, float, floa
     """Return where the label of a point is written: beside it, and below what is there already."""
     for down in range(0, 200, 3):
         for start in (x + 9, x - 9 - wide):
-            inside = start >= 0 and start + wide <= 480
+            inside = start >= LEFT and start + wide <= 480
             if inside and not any(
                 start < end and start + wide > begin and abs(y + down - at) < 14 for begin, end, at in taken
             ):
