@@ -224,14 +224,15 @@ def foreign(learned: Iterable[tuple[str, Iterable[str]]]) -> set[str]:
 
 
 def _taken(one: Examined, entries: Sequence[Examined]) -> Iterator[Problem]:
-    """Say which of its names an entry does not own: the folder that is called so does, else whoever was first."""
+    """Say which of its names an entry does not own: whose folder is called as its own name does, else the oldest."""
     for name in dict.fromkeys((one.card.model, one.card.name) if one.card else ()):
-        alike = [
-            _claim(other, name)
+        claims = [
+            _claim(other, theirs)
             for other in entries
-            if other.card and any(looks(name) & looks(theirs) for theirs in (other.card.model, other.card.name))
+            for theirs in ((other.card.model, other.card.name) if other.card else ())
+            if looks(name) & looks(theirs)
         ]
-        if (owner := min(alike)[-1]) != one.slug:
+        if (owner := min(claims)[-1]) != one.slug:
             message = f"{quote(name)} is, or looks like, the name of the entry {owner}: choose another"
             yield Problem("name", f"{one.slug}/{CARD_FILE}", message)
 
@@ -241,7 +242,7 @@ LATEST = "9999-12-31"
 
 
 def _claim(one: Examined, name: str) -> tuple[bool, str, str]:
-    """Return what is least for the owner of what several entries have: whose folder is called so, else the oldest."""
+    """Return what is least for the owner of what several entries have: whose folder its name is, else the oldest."""
     return not looks(name) & looks(one.slug), (one.card and one.card.date) or LATEST, one.slug
 
 

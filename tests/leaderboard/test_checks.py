@@ -384,9 +384,11 @@ def test_checkpoints_hold_what_training_writes(entry, run, file, changed, name, 
     assert message in found.message
 
 
+@pytest.mark.parametrize("year", ["2025", "2027"])
 @pytest.mark.parametrize("name", ["ISDEA", "isdea", "lSDEA", " ISDEA ", "\uff29SDEA"])
-def test_a_name_that_looks_like_anothers_is_taken(entry, name):
+def test_a_name_that_looks_like_anothers_is_taken_whoever_is_older(entry, name, year):
     other = copy_entry(entry.parent, "mtdea-k2")
+    edit_card(other, 'date = "2026', f'date = "{year}')
     edit_card(other, 'name = "MTDEA, K = 2"', f'name = "{name}"')
     assert problems(entry, other) == {}
     message = "is, or looks like, the name of the entry isdea: choose another"
