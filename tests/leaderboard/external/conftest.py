@@ -4,6 +4,10 @@ import subprocess
 import sys
 
 import pytest
+import toys
+
+from mtbench.experiments.run import Plan, run
+from mtbench.results.result import load, verify
 
 
 @pytest.fixture
@@ -38,3 +42,18 @@ def committed():
         return place
 
     return commit
+
+
+@pytest.fixture
+def ran(monkeypatch, tmp_path):
+    """Return a function that runs a recipe on a toy dataset, and returns the directory and what the run tells."""
+
+    def run_it(recipe, **settings):
+        toys.install(monkeypatch.setattr)
+        monkeypatch.setenv("MTBENCH_CACHE", str(tmp_path / "cache"))
+        plan = Plan(f"leaderboard.external.{recipe}:build", "toy", settings=settings, out=tmp_path / "run")
+        directory, _ = run(plan)
+        assert verify(directory).ok
+        return directory, load(directory).run
+
+    return run_it

@@ -12,7 +12,6 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-import toys
 from ranking_toys import random_split
 from torch import nn
 
@@ -23,9 +22,7 @@ from leaderboard.external.queries import Kinds, Queries
 from mtbench.errors import UsageError
 from mtbench.evaluation.tasks import evaluate
 from mtbench.experiments.models import Context
-from mtbench.experiments.run import Plan, run
 from mtbench.names import HEAD, RELATION, TAIL
-from mtbench.results.result import load, verify
 
 pytestmark = pytest.mark.filterwarnings("ignore::mtbench.results.result.MtbenchWarning")
 ENCODER = """
@@ -276,14 +273,8 @@ class TestPrompts:
         assert loader.kg.relation_num == 2 * kinds.half
 
 
-def test_a_run_tells_what_was_run(checkout, monkeypatch, tmp_path):
-    toys.install(monkeypatch.setattr)
-    monkeypatch.setenv("MTBENCH_CACHE", str(tmp_path / "cache"))
-    settings = {"checkout": str(checkout), "checkpoint": "KG-ICL-4L"}
-    plan = Plan("leaderboard.external.kgicl:build", "toy", settings=settings, out=tmp_path / "run")
-    directory, _ = run(plan)
-    assert verify(directory).ok
-    info = load(directory).run
+def test_a_run_tells_what_was_run(checkout, ran):
+    _, info = ran("kgicl", checkout=str(checkout), checkpoint="KG-ICL-4L")
     weights = checkout / "checkpoint" / "KG-ICL-4L" / "model_best.tar"
     sha256 = hashlib.sha256(weights.read_bytes()).hexdigest()
     assert info.hyperparameters == {"checkpoint": "KG-ICL-4L", "checkpoint_sha256": sha256}

@@ -10,7 +10,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-import toys
 from ranking_toys import random_split
 
 from leaderboard.external import trix
@@ -18,9 +17,7 @@ from leaderboard.external.queries import Queries
 from mtbench.errors import UsageError
 from mtbench.evaluation.tasks import evaluate
 from mtbench.experiments.models import Context
-from mtbench.experiments.run import Plan, run
 from mtbench.names import RELATION, BetweenScorer
-from mtbench.results.result import load, verify
 
 pytestmark = pytest.mark.filterwarnings("ignore::mtbench.results.result.MtbenchWarning")
 PARTS = """
@@ -145,13 +142,8 @@ def test_an_interrupted_run_knows_its_answers_and_no_others(checkout, asked, tmp
         made(checkout, tmp_path, relations=trix.OF_ENTITIES).scorer(split.observable())
 
 
-def test_a_run_tells_what_was_run(checkout, monkeypatch, tmp_path):
-    toys.install(monkeypatch.setattr)
-    monkeypatch.setenv("MTBENCH_CACHE", str(tmp_path / "cache"))
-    plan = Plan("leaderboard.external.trix:build", "toy", settings={"checkout": str(checkout)}, out=tmp_path / "run")
-    directory, _ = run(plan)
-    assert verify(directory).ok
-    info = load(directory).run
+def test_a_run_tells_what_was_run(checkout, ran):
+    _, info = ran("trix", checkout=str(checkout))
     sha256 = {
         f"{name}_sha256": hashlib.sha256((checkout / name).read_bytes()).hexdigest()
         for name in (trix.OF_ENTITIES, trix.OF_RELATIONS)

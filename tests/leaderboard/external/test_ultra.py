@@ -12,7 +12,6 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-import toys
 from ranking_toys import random_split
 
 from leaderboard.external import ultra
@@ -20,9 +19,7 @@ from leaderboard.external.queries import Answers, Kinds
 from mtbench.errors import UsageError
 from mtbench.evaluation.tasks import evaluate
 from mtbench.experiments.models import Context
-from mtbench.experiments.run import Plan, run
 from mtbench.names import HEAD, RELATION, TAIL
-from mtbench.results.result import load, verify
 
 pytestmark = pytest.mark.filterwarnings("ignore::mtbench.results.result.MtbenchWarning")
 MODELS = """
@@ -163,13 +160,8 @@ def test_an_interrupted_run_knows_its_answers_and_no_others(checkout, asked, tmp
         made(checkout, tmp_path, heads="tail").scorer(split.observable())
 
 
-def test_a_run_tells_what_was_run(checkout, monkeypatch, tmp_path):
-    toys.install(monkeypatch.setattr)
-    monkeypatch.setenv("MTBENCH_CACHE", str(tmp_path / "cache"))
-    settings = {"checkout": str(checkout), "checkpoint": "ultra_3g.pth"}
-    directory, _ = run(Plan("leaderboard.external.ultra:build", "toy", settings=settings, out=tmp_path / "run"))
-    assert verify(directory).ok
-    info = load(directory).run
+def test_a_run_tells_what_was_run(checkout, ran, tmp_path):
+    directory, info = ran("ultra", checkout=str(checkout), checkpoint="ultra_3g.pth")
     sha256 = hashlib.sha256((checkout / "ckpts" / "ultra_3g.pth").read_bytes()).hexdigest()
     assert info.hyperparameters == {"checkpoint": "ultra_3g.pth", "checkpoint_sha256": sha256, "heads": "inverse"}
     assert info.pretraining_graphs == ("FB15k-237", "WN18RR", "CoDEx-Medium")
