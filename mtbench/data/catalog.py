@@ -57,7 +57,8 @@ class Record:
     """Everything declared about one dataset.
 
     ``graphs`` has the keys ``train`` and ``test``; ``parts`` the keys ``train/graph``,
-    ``valid/targets``, ``test/graph`` and ``test/targets``; ``candidates`` maps
+    ``valid/targets``, ``test/graph`` and ``test/targets``; ``tasks``, where relations have ground-truth tasks, maps
+    the keys of ``graphs`` to the hash of these labels (`mtbench.data.splits.Split.tasks_sha256`); ``candidates`` maps
     ``split/protocol/vocabulary/seed`` to the hash of the frozen candidates, and ``baselines`` some of these names
     to the metrics of every heuristic baseline, in the order of `mtbench.names.METRICS`; ``parameters`` are the
     builder's, with the values that give the release. ``recipe`` is the place of the function that makes the
@@ -81,6 +82,7 @@ class Record:
     parameters: Mapping[str, Parameter]
     candidates: Mapping[str, str]
     baselines: Mapping[str, Mapping[str, tuple[float, ...]]] = field(default_factory=dict)
+    tasks: Mapping[str, str] = field(default_factory=dict)
     recipe: str = "mtbench.builders.release:build"
     raw: str = ""
     generated: bool = False

@@ -111,6 +111,11 @@ class Split:
         """Content hash of the missing triples."""
         return content_hash(self.named(self.targets))
 
+    @cached_property
+    def tasks_sha256(self) -> str:
+        """Content hash of the ground-truth tasks, each as a triple (relation, "task", label); of nothing without."""
+        return content_hash([(relation, "task", label) for relation, label in self.tasks.items()])
+
     @property
     def changed(self) -> list[str]:
         """The parts that somebody has written into after all, as their hashes tell that were taken before."""
@@ -378,4 +383,8 @@ def differences(dataset: Dataset, record: Record) -> list[str]:
         for key, found in vars(graph).items()
     }
     content = {key: (part, record.parts[key]) for key, part in parts.items()}
-    return [key for key, (found, wanted) in {**claims, **counts, **content}.items() if found != wanted]
+    labels = {
+        f"{split}/tasks": (getattr(dataset, split).tasks_sha256, record.tasks.get(split, CONTENT_HASH_OF_NOTHING))
+        for split in graphs
+    }
+    return [key for key, (found, wanted) in {**claims, **counts, **content, **labels}.items() if found != wanted]

@@ -252,6 +252,7 @@ def test_a_newer_manifest_asks_for_a_newer_package(stored):
         ({"parts": (toys.TRAIN, toys.MASKED, toys.TEST, toys.MISSING[:1])}, "test/targets"),
         ({"parts": (toys.TRAIN, toys.MASKED, toys.TEST + toys.MISSING, toys.MISSING)}, "test/graph"),
         ({"slots": (5, 500)}, "test/relation_slots"),
+        ({"tasks": "symmetric"}, "train/tasks, test/tasks"),
     ],
 )
 def test_what_is_said_to_be_the_release_must_be_it_whatever_its_hashes(stored, tmp_path, toy, other, differing):
