@@ -13,11 +13,11 @@ from mtbench.files import tables
 from mtbench.results.result import EVALUATOR_VERSION
 from mtbench.results.runs import REGIMES
 
-BOLD_FROM, BOLD_TO, OVER = "\ue000\ue000", "\ue001\ue001", "\ue002"
-"""Stand around what is bold, and within a name, while a table is laid out, which escapes every mark-up."""
+BOLD_FROM, BOLD_TO, OVER, STAR = "\ue000\ue000", "\ue001\ue001", "\ue002", "\ue003\ue003"
+"""Stand around what is bold, within a name and behind a number while a table is laid out, which escapes all mark-up."""
 MARKS = {
-    "markdown": {BOLD_FROM: "**", BOLD_TO: "**", OVER: "/"},
-    "latex": {BOLD_FROM: r"\textbf{", BOLD_TO: "}"},
+    "markdown": {BOLD_FROM: "**", BOLD_TO: "**", OVER: "/", STAR: r"\*"},
+    "latex": {BOLD_FROM: r"\textbf{", BOLD_TO: "}", STAR: r"\rlap{$^{*}$}"},
 }
 CAPTION = (
     f"Realistic MRR (ties averaged) of the dual protocol, mean over tail and head prediction, present relation types; "
@@ -25,7 +25,7 @@ CAPTION = (
     "baseline, a scorer that learns nothing. Bold: the best of three or more seeds. A star: fewer than three seeds. A "
     "dash: not run in both directions, or not ranked."
 )
-NONE, TAILS, STAR = "-", "tails alone", "*"
+NONE, TAILS = "-", "tails alone"
 ONE_SIDED = (
     f"{TAILS}: ranked by an earlier evaluator, as dual-tail; the headline ranks heads too, and the model has to be run "
     "again for it."
