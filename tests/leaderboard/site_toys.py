@@ -58,7 +58,7 @@ def make(folder: Path) -> Path:
     copy_entry(folder, "isdea", (0, 1, 2))
     copy_entry(folder, "mtdea-k2", (0, 1))
     copy_entry(folder, "isdea-homo", (0,), dataset="fbnell")
-    copy_entry(folder, "ingram", (0,), "one-sided", run=as_published)
+    copy_entry(folder, "ingram", (1,), "one-sided", run=as_published)
     hostile = _toy(folder, "hostile", HOSTILE)
     _edit(hostile, {"device": SCRIPT, "hyperparameters": {SCRIPT: SCRIPT, "width": 8}})
     incomplete = _toy(folder, "incomplete", "Incomplete", 'pretraining_graphs = ["fb15k-237"]\n')

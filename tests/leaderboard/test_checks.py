@@ -649,7 +649,11 @@ class TestOneSided:
 
     @pytest.fixture
     def entry(self, tmp_path):
-        return copy_entry(tmp_path / "entries", slug="ingram", seeds=(0,), run=forging.as_published)
+        return copy_entry(tmp_path / "entries", slug="ingram", seeds=(1,), run=forging.as_published)
+
+    @pytest.fixture
+    def run(self, entry):
+        return entry / "metafam" / "seed1"
 
     def test_they_hold_and_are_told_how_to_be_ranked(self, entry, run):
         assert problems(entry) == {}
@@ -659,7 +663,7 @@ class TestOneSided:
         assert "run the model again for both directions, or mtbench verify --rescore" in told["outdated"].message
         assert told["incomplete"].message.startswith("lacks dual-present, dual-slots, entity-present, entity-slots: ")
         edit(run / "entity-slots" / "result.json", tie_rate=0.5)
-        assert problems(entry)["tie_rate"].where == "ingram/metafam/seed0/entity-slots"
+        assert problems(entry)["tie_rate"].where == "ingram/metafam/seed1/entity-slots"
 
     def test_they_are_shown_and_not_ranked(self, entry):
         (found,), broken = gather(entry.parent)
