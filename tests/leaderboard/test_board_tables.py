@@ -84,6 +84,7 @@ def test_fewer_than_three_seeds_are_told_and_neither_the_best_nor_in_its_way(boa
         assert "**0.999" not in shown
         assert "textbf" not in shown
     assert r"0.999\*" in tables.markdown(replace(alone, standings=(standing,)))
+    assert r"0.999\rlap{$^{*}$} \\" in tables.latex(replace(alone, standings=(standing,)))
     three = replace(isdea, entry=picked.entry, figures={(STANDARD, "dual"): {"mrr": replace(isdea.figure(), mean=0.9)}})
     assert replace(part, lines=(three, isdea)).leads(three)
 
