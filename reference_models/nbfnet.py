@@ -17,6 +17,7 @@ from mtbench.names import HEAD, TAIL, IntArray
 from reference_models.graphs.graph import TypedGraph, typed_graph
 from reference_models.graphs.pairs import BothWays, PairScores
 from reference_models.graphs.propagation import Neighbours, plan
+from reference_models.layers.basic import RowLinear
 from reference_models.layers.pna import BoundaryPNA, degree_scales
 from reference_models.training.batches import edges_of
 from reference_models.training.epochs import batches_of
@@ -57,7 +58,7 @@ class NBFNetHomo(nn.Module):
         super().__init__()
         self.query = nn.Parameter(torch.randn(width))
         self.layers = nn.ModuleList(BoundaryPNA(width) for _ in range(layers))
-        self.head = nn.Sequential(nn.Linear(2 * width, 2 * width), nn.ReLU(), nn.Linear(2 * width, 1))
+        self.head = nn.Sequential(RowLinear(2 * width, 2 * width), nn.ReLU(), RowLinear(2 * width, 1))
 
     def forward(self, neighbours: Neighbours, heads: Tensor, tails: Tensor) -> Tensor:
         """Return the logits ``(m,)`` of node pairs, ``heads`` and ``tails`` being int64 ``(m,)``."""

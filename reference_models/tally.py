@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,6 +16,7 @@ from mtbench.errors import UsageError
 from mtbench.experiments.models import Context
 from mtbench.names import RELATION, IntArray
 from mtbench.statistics.features import FAMILIES, FAMILY, WIDTH, Statistics
+from reference_models.layers.threads import one_thread
 from reference_models.lists import Lists, leave_out
 from reference_models.training.checkpoint import ADAPTATION
 from reference_models.training.epochs import batches_of
@@ -203,17 +203,6 @@ def one_cycle(done: float) -> float:
     if done < WARM_UP:
         return BEGIN + (1 - BEGIN) * (1 - math.cos(math.pi * done / WARM_UP)) / 2
     return END + (1 - END) * (1 + math.cos(math.pi * (done - WARM_UP) / (1 - WARM_UP))) / 2
-
-
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """Compute inside the block with one thread, so that sums are added up in one order on any machine."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 def build(context: Context) -> TallyModel:

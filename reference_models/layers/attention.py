@@ -8,9 +8,10 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import leaky_relu, linear
+from torch.nn.functional import leaky_relu
 
 from reference_models.graphs.relation_graph import Edges, Messages
+from reference_models.layers.basic import RowLinear, linear
 from reference_models.layers.threads import in_threads
 
 SLOPE = 0.2
@@ -18,7 +19,7 @@ BLOCK = {"cpu": 1 << 12, "cuda": 1 << 22}
 """Edges whose vectors are held at once, by the kind of device: on a processor they stay in its cache."""
 
 
-class XavierLinear(nn.Linear):
+class XavierLinear(RowLinear):
     """A linear map with Xavier-normal weights of gain sqrt(2) and zero biases."""
 
     def reset_parameters(self) -> None:
@@ -82,10 +83,10 @@ class EntityAttention(_Attention):
         """
         weight, bias = self._maps(self.residual.in_features)
         if first is not None:
-            weight, bias = weight @ first.weight, weight @ first.bias + bias
+            weight, bias = linear(weight, first.weight.T), linear(weight, first.bias[None]).squeeze(1) + bias
         to, of, values, residual = linear(entities, weight, bias).chunk(4, dim=1)
         width = self.residual.in_features
-        kinds = relations @ torch.cat([self.before.weight[:, 2 * width :], self.values.weight[:, width:]]).T
+        kinds = linear(relations, torch.cat([self.before.weight[:, 2 * width :], self.values.weight[:, width:]]))
         by, by_values = _WithMeans.apply(kinds, messages.relations).chunk(2, dim=1)  # type: ignore[no-untyped-call]
         found = attend(messages.entities, self.vectors[0], [to, of, by], [values, by_values])
         return torch.relu(found + residual)

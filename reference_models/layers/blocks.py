@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 import torch
 from torch import Tensor
 
-from reference_models.layers.threads import in_threads
+from reference_models.layers.threads import in_threads, one_thread
 
 CELLS = {"cpu": 1 << 19, "cuda": 1 << 26}
 """How many numbers a block of features may hold, by the kind of device."""
@@ -130,9 +130,10 @@ class _Blockwise(torch.autograd.Function):
         def result(index: int) -> Products:
             return function(index, *_cut(tensors[:split], blocks[index]), *tensors[split:])
 
-        first = result(0)
-        out = first.base.new_empty(len(tensors[0]), *first.shape()[1:])
-        first.write(out[blocks[0][0]])
+        with one_thread():
+            first = result(0)
+            out = first.base.new_empty(len(tensors[0]), *first.shape()[1:])
+            first.write(out[blocks[0][0]])
         done = in_threads(lambda index: result(index + 1).write(out[blocks[index + 1][0]]), len(blocks) - 1, out.device)
         deque(done, maxlen=0)
         return out

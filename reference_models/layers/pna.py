@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from torch.nn.functional import layer_norm
 
 from reference_models.graphs.propagation import Step
+from reference_models.layers.basic import RowLinear, linear
 
 VARIANCE_FLOOR = 1e-6
 SCALE_FLOOR = 0.01
@@ -35,7 +36,7 @@ class BoundaryPNA(nn.Module):
     def __init__(self, width: int) -> None:
         super().__init__()
         self.relation = nn.Parameter(torch.randn(width))
-        self.linear = nn.Linear(13 * width, width)
+        self.linear = RowLinear(13 * width, width)
         self.norm = LayerNorm(width)
 
     def forward(self, below: Tensor, step: Step, query: Tensor, degrees: Tensor, scales: Tensor) -> Tensor:
@@ -44,10 +45,11 @@ class BoundaryPNA(nn.Module):
         gathered = aggregate((below * self.relation).index_select(0, step.senders), step, query, degrees)
         scale = scales[step.nodes].unsqueeze(1)
         plain, scaled, damped = (
-            gathered @ self.linear.weight[:, place : place + 4 * width].T
+            linear(gathered, self.linear.weight[:, place : place + 4 * width])
             for place in range(width, 13 * width, 4 * width)
         )
-        mixed = own @ self.linear.weight[:, :width].T + plain + scale * scaled + damped / scale.clamp(min=SCALE_FLOOR)
+        mixed = linear(own, self.linear.weight[:, :width]) + plain
+        mixed = mixed + scale * scaled + damped / scale.clamp(min=SCALE_FLOOR)
         return torch.relu(self.norm(mixed + self.linear.bias)) + own
 
 

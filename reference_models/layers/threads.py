@@ -1,7 +1,8 @@
 """Blocks computed side by side: one thread per block instead of many threads per operation.
 
 An operation on a block takes a millisecond or less, and threads that share it spend as long on meeting. Each
-worker therefore computes whole blocks, with one thread for its operations.
+worker therefore computes whole blocks, with one thread for its operations. Nor does a number then depend on how many
+there are: a dense product that threads share is added up in another order on some processors.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import cache
 from threading import Barrier
 from typing import TypeVar
@@ -21,13 +23,18 @@ Result = TypeVar("Result")
 def in_threads(function: Callable[[int], Result], number: int, device: torch.device) -> Iterator[Result]:
     """Yield function(i) for all i below ``number``, in order, computed by as many threads as the library uses.
 
-    On other devices than processors, and with one thread, by none but the caller's. Gradients are recorded
-    or not as they are where the iteration begins. What a call raises ends the iteration; calls that have not
-    begun are dropped then.
+    On other devices than processors, and with one thread, by none but the caller's; a single call, too, whose
+    operations take one thread as those of many do. Gradients are recorded or not as they are where the iteration
+    begins. What a call raises ends the iteration; calls that have not begun are dropped then.
     """
     threads = torch.get_num_threads()
-    if device.type != "cpu" or threads == 1 or number < 2:
+    if device.type != "cpu" or threads == 1:
         yield from map(function, range(number))
+        return
+    if number == 1:
+        with one_thread():
+            result = function(0)
+        yield result
         return
     graded = torch.is_grad_enabled()
 
@@ -42,6 +49,17 @@ def in_threads(function: Callable[[int], Result], number: int, device: torch.dev
     finally:
         for future in futures:
             future.cancel()
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Compute inside the block with one thread, so that sums are added up in one order on any machine."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 @cache

@@ -13,7 +13,7 @@ from mtbench.errors import UnknownNameError, UsageError
 from mtbench.experiments.run import Plan, run
 from mtbench.results.result import load, verify
 from reference_models import nbfnet
-from reference_models.tally import one_thread
+from reference_models.layers.threads import one_thread
 from reference_models.training.fitting import hold_out
 
 pytestmark = pytest.mark.filterwarnings("ignore::mtbench.results.result.MtbenchWarning")

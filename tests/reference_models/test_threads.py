@@ -9,12 +9,13 @@ import pytest
 import torch
 from resumed import assert_same_run
 from test_baselines import QUICK
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from mtbench.experiments.models import names
 from mtbench.experiments.run import Plan, run
 from reference_models.equivariant.linear import SoftLinear
 from reference_models.equivariant.soft import Input, SoftGIN
-from reference_models.layers import blocks
+from reference_models.layers import basic, blocks
 from reference_models.layers.pna import LayerNorm
 from reference_models.layers.threads import in_threads
 from reference_models.training.ingram import margin_loss
@@ -103,14 +104,62 @@ def test_every_model_is_run_with_both():
     assert {*QUICK, *EQUIVARIANT} == {*names()} - {"tally-foundation"}  # which is not trained
 
 
-@pytest.mark.parametrize("made", ["norm", "loss"])
+DENSE = {"mm", "addmm", "mv", "addmv", "dot", "linear"}
+"""Products that threads would share; of many at once, each has one thread."""
+
+
+class Shared(TorchDispatchMode):
+    """Collects the dense products that are asked for where threads would share one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[str] = []
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        name = function.overloadpacket.__name__.rstrip("_")
+        dense = all(one.layout == torch.strided for one in args if isinstance(one, torch.Tensor))
+        if name in DENSE and dense and torch.get_num_threads() > 1:
+            self.found.append(str(function))
+        return function(*args, **kwargs or {})
+
+
+@pytest.mark.parametrize("model", ["isdea", "mtdea", *QUICK])
+def test_no_dense_product_is_shared_by_threads(two_threads, small, tmp_path, model):
+    """On some processors the library adds it up in another order then."""
+    settings = QUICK.get(model) or {**EQUIVARIANT[model], "adaptation_epochs": "1", "width": "8", "batch": "500"}
+    with Shared() as shared:
+        torch.ones(2, 2) @ torch.ones(2, 2)
+        assert shared.found == ["aten.mm.default"]
+        run(Plan(model, str(small), device="cpu", settings=settings, out=tmp_path / "run"))
+    assert shared.found == ["aten.mm.default"]
+
+
+def test_a_linear_map_by_blocks_of_rows_is_that_of_the_library(monkeypatch):
+    monkeypatch.setitem(basic.ROWS, "cpu", 3)
+    for shape in ((8, 5), (2, 4, 5), (1, 5), (0, 5)):
+        inputs = [torch.randn(one, dtype=torch.float64, requires_grad=True) for one in (shape, (6, 5), (6,))]
+        torch.testing.assert_close(basic.linear(*inputs), torch.nn.functional.linear(*inputs))
+        torch.testing.assert_close(basic.linear(*inputs[:2]), torch.nn.functional.linear(*inputs[:2]))
+        torch.autograd.gradcheck(basic.linear, inputs)
+        for used in ((0,), (1,), (2,), (0, 2)):
+            leaves = [one if place in used else one.detach() for place, one in enumerate(inputs)]
+            found, wanted = (
+                torch.autograd.grad(made(*leaves).square().sum(), [inputs[place] for place in used])
+                for made in (basic.linear, torch.nn.functional.linear)
+            )
+            for one, two in zip(found, wanted, strict=True):
+                torch.testing.assert_close(one, two)
+
+
+@pytest.mark.parametrize("made", ["norm", "loss", "linear"])
 def test_sums_over_many_rows_are_the_same_with_both(two_threads, made):
     torch.manual_seed(0)
     rows, found = torch.randn(20_000, 11), []
     for threads in (1, 2):
         torch.set_num_threads(threads)
-        norm, leaf = LayerNorm(11), rows.clone().requires_grad_()
-        loss = margin_loss(leaf, 1.0) if made == "loss" else (norm(leaf) * rows).square().sum(dim=0).sum()
+        torch.manual_seed(1)
+        leaf, layer = rows.clone().requires_grad_(), LayerNorm(11) if made == "norm" else basic.Linear(11, 11)
+        loss = margin_loss(leaf, 1.0) if made == "loss" else (layer(leaf) * rows).square().sum(dim=0).sum()
         loss.backward()
-        found.append([loss, leaf.grad, *(one.grad for one in norm.parameters() if made == "norm")])
+        found.append([loss, leaf.grad, *(one.grad for one in layer.parameters() if made != "loss")])
     assert all(torch.equal(one, two) for one, two in zip(*found, strict=True))
