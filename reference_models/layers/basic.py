@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections import deque
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from reference_models.layers.blocks import Products, blockwise, node_blocks
 from reference_models.layers.sums import moments
-from reference_models.layers.threads import in_threads
-
-ROWS = {"cpu": 2560, "cuda": 1 << 22}
-"""How many rows a dense product takes at once, by the kind of device."""
 
 
 def uniform_(tensor: Tensor, fan_in: int, fan_out: int) -> Tensor:
@@ -26,59 +21,17 @@ def uniform_(tensor: Tensor, fan_in: int, fan_out: int) -> Tensor:
 def linear(rows: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """Return rows ``(*, a)`` times the transpose of a weight ``(b, a)``, plus a bias ``(b,)``: ``(*, b)``.
 
-    That is the library's function, by blocks of rows (`in_threads`): with any number of threads, result and
+    That is the library's function, by blocks of rows (`blockwise`): with any number of threads, result and
     gradients are the same to the last bit.
     """
-    return _Linear.apply(rows, weight, bias)  # type: ignore[no-any-return, no-untyped-call]
+    base = weight.new_zeros(len(weight)) if bias is None else bias
+    flat = rows.flatten(0, -2)
+    blocks = [(block,) for block in node_blocks(max(1, len(flat)), max(weight.shape), rows.device)]
+    return blockwise(_product, blocks, [flat], [weight, base]).view(*rows.shape[:-1], len(weight))
 
 
-class _Linear(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, rows: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-        ctx.save_for_backward(rows, weight)
-        flat = rows.flatten(0, -2)
-        blocks, out = _blocks(flat), flat.new_empty(len(flat), len(weight))
-
-        def write(index: int) -> None:
-            block = blocks[index]
-            if bias is None:
-                torch.mm(flat[block], weight.T, out=out[block])
-            else:
-                torch.addmm(bias, flat[block], weight.T, out=out[block])
-
-        deque(in_threads(write, len(blocks), rows.device), maxlen=0)
-        return out.view(*rows.shape[:-1], len(weight))
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
-        rows, weight = ctx.saved_tensors
-        flat, passed = rows.flatten(0, -2), gradient.flatten(0, -2)
-        blocks, (of_rows, of_weight, of_bias) = _blocks(flat), ctx.needs_input_grad
-        found = torch.empty_like(flat) if of_rows else None
-
-        def gradients(index: int) -> list[Tensor]:
-            block, own = blocks[index], passed[blocks[index]]
-            if found is not None:
-                torch.mm(own, weight, out=found[block])
-            return [*([own.T @ flat[block]] if of_weight else []), *([own.sum(dim=0)] if of_bias else [])]
-
-        wholes, *rest = in_threads(gradients, len(blocks), gradient.device)
-        for parts in rest:
-            for whole, part in zip(wholes, parts, strict=True):
-                whole += part
-        others = iter(wholes)
-        return (
-            None if found is None else found.view(rows.shape),
-            next(others) if of_weight else None,
-            next(others) if of_bias else None,
-        )
-
-
-def _blocks(rows: Tensor) -> list[slice]:
-    """Return slices of about as many rows each, one at least."""
-    number = max(1, -(-len(rows) // ROWS[rows.device.type]))
-    size = max(1, -(-len(rows) // number))
-    return [slice(start, start + size) for start in range(0, max(1, len(rows)), size)]
+def _product(_: int, rows: Tensor, weight: Tensor, base: Tensor) -> Products:
+    return Products(base, [(rows, weight)])
 
 
 class RowLinear(nn.Linear):

@@ -135,7 +135,7 @@ def test_no_dense_product_is_shared_by_threads(two_threads, small, tmp_path, mod
 
 
 def test_a_linear_map_by_blocks_of_rows_is_that_of_the_library(monkeypatch):
-    monkeypatch.setitem(basic.ROWS, "cpu", 3)
+    monkeypatch.setitem(blocks.CELLS, "cpu", 3 * 6)
     for shape in ((8, 5), (2, 4, 5), (1, 5), (0, 5)):
         inputs = [torch.randn(one, dtype=torch.float64, requires_grad=True) for one in (shape, (6, 5), (6,))]
         torch.testing.assert_close(basic.linear(*inputs), torch.nn.functional.linear(*inputs))
