@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from forging import as_published, copy_entry, now
+from forging import copy_entry, copy_one_sided, published
 
 from leaderboard.board.board import Board, Figure
 from leaderboard.board.ranking import _standings, overlap, rank
@@ -58,7 +58,7 @@ def make(folder: Path) -> Path:
     copy_entry(folder, "isdea", (0, 1, 2))
     copy_entry(folder, "mtdea-k2", (0, 1))
     copy_entry(folder, "isdea-homo", (0,), dataset="fbnell")
-    copy_entry(folder, "ingram", (1,), "one-sided", run=as_published)
+    copy_one_sided(folder, "one-sided")
     hostile = _toy(folder, "hostile", HOSTILE)
     _edit(hostile, {"device": SCRIPT, "hyperparameters": {SCRIPT: SCRIPT, "width": 8}})
     incomplete = _toy(folder, "incomplete", "Incomplete", 'pretraining_graphs = ["fb15k-237"]\n')
@@ -111,7 +111,7 @@ def standing_board(found: Board, told: Mapping[str, Mapping[str, float]]) -> Boa
 
 
 def _toy(folder: Path, slug: str, name: str, more: str = "") -> Path:
-    shutil.copytree(now("nbfnet-homo"), folder / slug / "metafam" / "seed0")
+    shutil.copytree(published("nbfnet-homo"), folder / slug / "metafam" / "seed0")
     (folder / slug / "card.toml").write_text(CARD.format(name=json.dumps(name)) + more, encoding="utf-8")
     return folder / slug / "metafam" / "seed0"
 

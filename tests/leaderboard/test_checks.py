@@ -267,7 +267,7 @@ def test_lowered_baselines_are_not_those_that_are_published(entry, run):
     edit(run / "result.json", floors=baselines)
     found = problems(entry)
     assert set(found) == {"baselines"}
-    published = payload["floors"]["random"]["mrr"]
+    published = f"{payload['floors']['random']['mrr']:.6g}"
     told = found["baselines"].message
     assert f"heuristic baseline 'random' of test/dual/present/0: mrr is 0.01, published is {published}" in told
     edit(run / "result.json", floors=dict(list(payload["floors"].items())[:3]))
@@ -649,7 +649,7 @@ class TestOneSided:
 
     @pytest.fixture
     def entry(self, tmp_path):
-        return copy_entry(tmp_path / "entries", slug="ingram", seeds=(1,), run=forging.as_published)
+        return forging.copy_one_sided(tmp_path / "entries")
 
     @pytest.fixture
     def run(self, entry):
@@ -776,13 +776,13 @@ def test_an_entry_without_runs(entry):
 
 def test_two_models_in_one_entry(entry, run):
     shutil.rmtree(run)
-    shutil.copytree(forging.now("ingram"), run)
+    shutil.copytree(forging.published("ingram"), run)
     assert "is of 'ingram', the card says 'isdea'" in problems(entry)["model"].message
 
 
 def test_two_models_in_one_run(entry, run):
     shutil.rmtree(run / "entity-slots")
-    shutil.copytree(forging.now("ingram") / "entity-slots", run / "entity-slots")
+    shutil.copytree(forging.published("ingram") / "entity-slots", run / "entity-slots")
     assert "model of entity-slots is not that of the run: 'ingram'" in problems(entry)["run"].message
 
 

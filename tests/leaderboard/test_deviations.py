@@ -8,7 +8,7 @@ from collections import Counter
 from dataclasses import replace
 
 import pytest
-from forging import copy_entry
+from forging import copy_entry, drop_doubled
 
 from leaderboard.board import reported
 from leaderboard.board.board import Figure
@@ -94,6 +94,7 @@ def test_the_entry_of_a_row_is_the_one_read_as_the_paper_ranked_then_the_one_of_
 
     def edit(slug, name, mr):
         for path in (folder / slug).glob("*/*/conventions.json"):
+            drop_doubled(path)
             told = json.loads(path.read_text(encoding="utf-8"))
             (of_slots,) = (one for one in told["protocols"]["dual"] if one["convention"] == "isdea")
             if name == "isdea":

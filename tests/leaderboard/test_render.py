@@ -220,7 +220,7 @@ def test_the_best_of_several_is_marked_but_not_in_the_papers_settings(board):
 def test_a_row_by_the_paper_says_in_which_setting(board):
     found = {table.reading: table.groups[0].rows[0].detail for table in detail.of_entry(board.lines("isdea"), "dual")}
     told = {reading.key: "" for reading in readings.READINGS}
-    assert found == told | {readings.PAPER.key: "setting isdea"}
+    assert found == told | {readings.PAPER.key: "setting isdea-doubled"}
 
 
 def test_what_ranked_tails_alone_is_shown_apart(pages, board):

@@ -13,7 +13,7 @@ import forging
 import numpy as np
 import pytest
 import toys
-from forging import CARD, NOW, PUBLISHED, edit, edit_all, edit_card, read, tree, write
+from forging import CARD, ONE_SIDED, PUBLISHED, edit, edit_all, edit_card, read, tree, write
 from hypothesis import given
 from hypothesis import strategies as st
 from ranking_toys import hashed
@@ -27,13 +27,7 @@ from mtbench.results import result as results
 from mtbench.results.runs import REGIMES, RunInfo
 
 pytestmark = pytest.mark.filterwarnings("ignore::mtbench.results.result.MtbenchWarning")
-ISDEA = NOW / "isdea"
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _isdea():
-    for dataset, seed in (("metafam", 0), ("metafam", 1), ("metafam", 2), ("fbnell", 0)):
-        forging.now("isdea", dataset, seed)
+ISDEA = PUBLISHED / "isdea"
 
 
 @pytest.fixture
@@ -276,14 +270,14 @@ class TestRefused:
         self.refused([runs], to, "isdea-metafam-1: evaluator_version is '0', expected '2'")
 
     def test_runs_that_ranked_tails_alone(self, to):
-        self.refused([PUBLISHED / "ingram" / "metafam"], to, "dual-tail-present, .* run the model again for both")
+        self.refused([ONE_SIDED], to, "dual-tail-present, .* run the model again for both")
 
     def test_scores_that_were_not_asked_for_again(self, runs, to):
         edit(runs / "isdea-metafam-1" / "result.json", asked_again=NOT_ASKED)
         self.refused([runs], to, "isdea-metafam-1: scores were not asked for again .*: leave out ask_again=False")
 
     def test_two_models(self, runs, to):
-        given = [runs / "isdea-metafam-0", forging.now("ingram", seed=1)]
+        given = [runs / "isdea-metafam-0", forging.published("ingram", seed=1)]
         self.refused(given, to, "submitted: .*ingram/metafam/seed1: is of 'ingram', the card says 'isdea'")
 
     def test_two_regimes(self, runs, to):
