@@ -27,47 +27,28 @@ HALF_DIGIT = 0.0005
 
 @dataclass(frozen=True)
 class Reason:
-    """Why figures differ: of which rows (all where none is named), and for runs of which hyper-parameters.
-
-    ``doubled`` is False for what holds only of runs without the ids of inverse relations among the candidates.
-    """
+    """Why figures differ: of which rows (all where none is named), and for runs of which hyper-parameters."""
 
     key: str
     text: str
     models: tuple[str, ...] = ()
-    datasets: tuple[str, ...] = ()
     protocols: tuple[str, ...] = ()
     settings: Mapping[str, Parameter] = field(default_factory=dict)
-    doubled: bool = True
 
     def holds(self, cell: Cell, ours: Ours) -> bool:
         """Tell whether it is one for a cell and our runs."""
-        wanted = ((self.models, cell.model), (self.datasets, cell.dataset), (self.protocols, cell.protocol))
-        return (
-            all(not some or one in some for some, one in wanted)
-            and all(ours.settings.get(key) == value for key, value in self.settings.items())
-            and (self.doubled or ours.convention != cell.convention.name)
+        wanted = ((self.models, cell.model), (self.protocols, cell.protocol))
+        return all(not some or one in some for some, one in wanted) and all(
+            ours.settings.get(key) == value for key, value in self.settings.items()
         )
 
 
 ERRATUM = Reason("a", "the printed figure is wrong (errata in `published.md`)")
 MEMORY = Reason("b", "the paper's run was out of memory")
 REASONS = (
+    Reason("c", "our run has no inverse relations, the paper's had", settings={"inverses": False}),
     Reason(
-        "c", "our run searched the assignment of relations to tasks, the paper's did not", settings={"reassign": True}
-    ),
-    Reason("d", "our run has no inverse relations, the paper's had", settings={"inverses": False}),
-    Reason(
-        "e",
-        "our run was evaluated before the ids of inverse relations were candidates",
-        models=("isdea", "mtdea-k2", "mtdea-k4", "mtdea-k6"),
-        protocols=("dual", "relation"),
-        settings={"inverses": True},
-        doubled=False,
-    ),
-    Reason("f", "the paper records no hyper-parameters", models=("ingram",), datasets=("metafam",)),
-    Reason(
-        "g",
+        "d",
         "its random rank and its estimate of Hits@k are inferred from printed figures",
         models=("nbfnet-homo",),
         protocols=("dual",),
@@ -78,9 +59,8 @@ REASONS = (
 
 @dataclass(frozen=True)
 class Ours:
-    """Our runs of a row of the paper on a dataset: their evaluation setting, hyper-parameters and figures."""
+    """Our runs of a row of the paper on a dataset: their hyper-parameters and figures."""
 
-    convention: str | None
     settings: Mapping[str, Parameter]
     figures: Mapping[str, Figures]
 
@@ -123,7 +103,7 @@ def _ours(entries: Sequence[Entry], cell: Cell) -> Ours | None:
         name, figures = by_convention(runs, cell.model)
         if figures:
             own = {protocol: some for (reading, protocol), some in figures.items() if reading == readings.PAPER}
-            found.append((name == cell.convention.name, entry.slug == cell.model, Ours(name, _settings(runs), own)))
+            found.append((name == cell.convention.name, entry.slug == cell.model, Ours(_settings(runs), own)))
     return max(found, key=lambda one: one[:2])[2] if found else None
 
 
