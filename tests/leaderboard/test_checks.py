@@ -14,7 +14,7 @@ import forging
 import numpy as np
 import pyarrow as pa
 import pytest
-from forging import PUBLISHED, copy_entry, edit, edit_all, edit_card, edit_ranks, read, write, write_ranks
+from forging import copy_entry, edit, edit_all, edit_card, edit_ranks, read, write, write_ranks
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyarrow import parquet
@@ -134,7 +134,7 @@ def test_a_wrong_dataset_hash(entry, run):
 
 def test_the_dataset_hash_of_the_catalogue_is_that_of_published_runs():
     for name in ("metafam", "fbnell"):
-        payload = read(forging.PUBLISHED / "isdea" / name / "seed0" / "result.json")
+        payload = read(forging.published("isdea", name) / "result.json")
         assert content_sha256(name) == payload["content_sha256"]
 
 
@@ -242,7 +242,7 @@ def test_ranks_that_every_model_of_a_kind_has_are_no_copy():
     """Both homogeneous models tie on all relations, and one of them ranks 183 of 184 alike: that tells nothing."""
 
     def prints(slug, *place):
-        return fingerprint(results.load(forging.PUBLISHED.joinpath(slug, "metafam", "seed0", *place)).ranks)
+        return fingerprint(results.load(forging.published(slug).joinpath(*place)).ranks)
 
     assert prints("isdea-homo", "relation-present") is prints("nbfnet-homo", "relation-present") is None
     assert prints("nbfnet-homo") is None
@@ -375,7 +375,7 @@ def test_files_that_do_not_belong_there(entry, place, name):
     ],
 )
 def test_checkpoints_hold_what_training_writes(entry, run, file, changed, name, message):
-    shutil.copytree(PUBLISHED / "isdea-homo/metafam/seed0/checkpoints", run / "checkpoints")
+    shutil.copytree(forging.published("isdea-homo") / "checkpoints", run / "checkpoints")
     assert problems(entry) == {}
     place = run / "checkpoints" / file
     write(place, (read(place) if place.exists() else {}) | changed)
@@ -461,7 +461,7 @@ def test_markup_beside_a_result(entry, run):
     write(run / "history.json", {SCRIPT: [{"epoch": 1, "loss": 0.5}]})
     assert problems(entry)["text"].where == "isdea/metafam/seed0/history.json"
     write(run / "history.json", {"train": []})
-    told = read(forging.PUBLISHED / "mtdea-k2" / "metafam" / "seed0" / "tasks.json")
+    told = read(forging.published("mtdea-k2") / "tasks.json")
     assert {"<empty slot 28>", "<empty slot 28> (inverse)"} <= {*told["graphs"]["train"]["without_truth"]}
     write(run / "tasks.json", told)
     assert problems(entry) == {}
@@ -829,7 +829,7 @@ def test_names_that_may_not_be_passed_on(tmp_path):
     names = {name: pa.array([f"{name} {row}" for row in range(len(table))]) for name in ("head", "relation", "tail")}
     write_ranks(run, pa.table(names | dict(zip(table.column_names, table.columns, strict=True))))
     assert problems(entry)["names"].where == "isdea/fbnell/seed0/ranks.parquet"
-    told = read(forging.PUBLISHED / "mtdea-k2" / "metafam" / "seed0" / "tasks.json")
+    told = read(forging.published("mtdea-k2") / "tasks.json")
     write(run / "tasks.json", told)
     assert "isdea/fbnell/seed0/tasks.json" in {one.where for one in check(entry) if one.name == "names"}
 

@@ -90,7 +90,6 @@ def test_the_entry_of_a_row_is_the_one_read_as_the_paper_ranked_then_the_one_of_
 
     def edit(slug, name, mr):
         for path in (folder / slug).glob("*/*/conventions.json"):
-            drop_doubled(path)
             told = json.loads(path.read_text(encoding="utf-8"))
             (of_slots,) = (one for one in told["protocols"]["dual"] if one["convention"] == "isdea")
             if name == "isdea":
@@ -100,6 +99,8 @@ def test_the_entry_of_a_row_is_the_one_read_as_the_paper_ranked_then_the_one_of_
                 told["protocols"]["dual"].insert(2, doubled)
             path.write_text(json.dumps(told), encoding="utf-8")
 
+    for path in (folder / "isdea").glob("*/*/conventions.json"):
+        drop_doubled(path)
     shutil.copytree(folder / "isdea", folder / "another")
     edit("another", "isdea", 5.0)
     edit("isdea", "isdea", 6.0)

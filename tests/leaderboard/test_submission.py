@@ -151,7 +151,7 @@ def test_a_card_that_does_not_hold(runs, to, card, message):
 def test_names_of_data_that_may_not_be_passed_on_are_left_out(toy_run, to):
     run = toy_run()
     assert results.load(run).ranks.named
-    told = read(PUBLISHED / "mtdea-k2" / "metafam" / "seed0" / "tasks.json")
+    told = read(forging.published("mtdea-k2") / "tasks.json")
     write(run / "tasks.json", told)
     write(run / "history.json", {"train": [{"epoch": 1, "loss": 0.5, "valid_mrr": None}]})
     made = submit([run], to, card=CARD)
