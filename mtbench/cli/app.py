@@ -74,6 +74,18 @@ SECTIONS: Mapping[str, Sequence[str]] = {
 }
 """What the verbs are for, as the help shows them; one that is in none comes last."""
 
+MEANT: Mapping[str, str] = {
+    "datasets": "list",
+    "download": "fetch",
+    "evaluate": "score",
+    "eval": "score",
+    "load": "fetch",
+    "predict": "score-with",
+    "rank": "score",
+    "train": "run",
+}
+"""Other words for a verb that people try first, none spelled like it."""
+
 VERBS_GROUP = "mtbench.verbs"
 """The entry points of verbs that other packages bring, as the leaderboard of this one does: functions, or apps."""
 
@@ -82,6 +94,12 @@ INTERRUPTED = 130
 
 class Verbs(TyperGroup):
     """The verbs, in the sections of the help."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        word = args[0] if args else ""
+        if word in MEANT and self.get_command(ctx, word) is None:
+            ctx.fail(f"No such command {word!r}. Did you mean {MEANT[word]!r}?")
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         verbs = {name: self.get_command(ctx, name) for name in self.list_commands(ctx)}

@@ -19,6 +19,8 @@ INSTALLED = "import sys, toys; toys.install(); from mtbench.cli.app import main;
     ("arguments", "message"),
     [
         ("lst", "No such command 'lst'. Did you mean 'list'?"),
+        ("train toy", "No such command 'train'. Did you mean 'run'?"),
+        ("download", "No such command 'download'. Did you mean 'fetch'?"),
         ("list --jsn", "--json"),
         ("build toy --chek", "--check"),
         ("export toy --out x --formt tsv", "--format"),
@@ -43,6 +45,11 @@ def test_wrong_usage_exits_with_2_and_names_what_was_meant(run, arguments, messa
     assert (code, out) == (2, "")
     assert message in err
     assert "Traceback" not in err
+
+
+def test_other_words_for_a_verb_are_none_and_mean_one():
+    assert set(cli.MEANT.values()) <= set(VERBS)
+    assert not set(cli.MEANT) & set(VERBS)
 
 
 def test_a_package_error_is_one_line_and_exits_with_1(run, tmp_path):
