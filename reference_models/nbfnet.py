@@ -16,7 +16,7 @@ from mtbench.experiments.models import Context
 from mtbench.names import HEAD, TAIL, IntArray
 from reference_models.graphs.graph import TypedGraph, typed_graph
 from reference_models.graphs.pairs import BothWays, PairScores
-from reference_models.graphs.propagation import Neighbours, plan
+from reference_models.graphs.propagation import Neighbours, by_receiver, plan
 from reference_models.layers.basic import RowLinear
 from reference_models.layers.pna import BoundaryPNA, degree_scales
 from reference_models.training.batches import edges_of
@@ -149,7 +149,7 @@ def query_loss(logits: Tensor, temperature: float) -> Tensor:
 
 def epoch_of(state: State[NBFNetHomo], graph: TypedGraph, positives: IntArray, recipe: Recipe) -> Work:
     """Return the work of one epoch: every positive once, its own edge and the inverse hidden while it is scored."""
-    order = torch.argsort(graph.tails, stable=True)
+    order = by_receiver(graph)
     graph = TypedGraph(
         graph.heads[order], graph.slots[order], graph.tails[order], graph.num_nodes, graph.num_slots, graph.dtype
     )

@@ -6,7 +6,8 @@ node that is more than t steps from the head has not heard of it by layer t: its
 no head at all, the same for all heads. A plan therefore holds the rows of that *background* that are read once, and of
 every head the rows that are both near enough to the head to differ from it and near enough to a scored node to be read.
 Below the first layer the background is zero, as is the boundary that is counted as a message anyway: there, messages
-from it are left out, and the background's rows after it differ by degree alone: one for every degree.
+from it are left out, and the background's rows after it differ by degree alone: one for every degree. Messages of one
+row into another are computed once and counted: into a node with a thousand neighbours go those of some dozen degrees.
 No row holds statistics of others, so the result is exactly that of the whole propagation.
 """
 
@@ -35,7 +36,7 @@ class Neighbours:
     @classmethod
     def of(cls, graph: TypedGraph) -> Neighbours:
         """Sort the edges of a graph with inverses by receiver."""
-        order = torch.argsort(graph.tails, stable=True)
+        order = by_receiver(graph)
         return cls.sorted_already(graph.heads[order], graph.tails[order], graph.num_nodes)
 
     @classmethod
@@ -63,12 +64,20 @@ class Neighbours:
         return rows, self.senders[first[rows] + torch.arange(len(rows), device=nodes.device)]
 
 
+def by_receiver(graph: TypedGraph) -> Tensor:
+    """Return an order of the edges ``(E,)`` by receiver; into each, senders of one degree, and copies, lie together."""
+    degrees = torch.bincount(graph.heads, minlength=graph.num_nodes)
+    order = torch.argsort(degrees[graph.heads] * graph.num_nodes + graph.heads, stable=True)
+    return order[torch.argsort(graph.tails[order], stable=True)]
+
+
 @dataclass(frozen=True, eq=False)
 class Step:
     """One layer of a plan: m rows computed from the rows of the layer below.
 
     ``nodes`` and ``is_head`` ``(m,)`` say which node a row is and whether it is its own head; ``own`` ``(m,)`` is the
-    same node's row below; edge i runs from row ``senders[i]`` below to row ``receivers[i]`` here.
+    same node's row below; edge i runs from row ``senders[i]`` below to row ``receivers[i]`` here, in increasing
+    order, and stands for ``copies[i]`` of them.
     """
 
     nodes: Tensor
@@ -76,6 +85,7 @@ class Step:
     own: Tensor
     senders: Tensor
     receivers: Tensor
+    copies: Tensor
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,35 +103,57 @@ def plan(neighbours: Neighbours, heads: Tensor, wanted: Tensor, layers: int) -> 
     """
     total = neighbours.num_nodes
     start = torch.arange(len(heads), device=heads.device) * total + heads
-    reached = [start]
-    for _ in range(layers - 1):
-        rows, senders = neighbours.into(reached[-1] % total)
-        reached.append(torch.unique(torch.cat([reached[-1], reached[-1][rows] // total * total + senders])))
+    reached = _reached(neighbours, start, len(heads), layers)
     steps, needed = [], wanted
     background = heads.new_empty(0)
     for layer in reversed(range(layers)):
+        near = reached[layer]
         rows, senders = neighbours.into(needed % total)
-        sending, is_head = needed[rows] // total * total + senders, _found(needed, start)
+        sending, is_head = (needed - needed % total)[rows] + senders, reached[0][needed]
         if layer == 0:
-            kept = _found(sending, start) | is_head[rows]
+            kept = near[sending] | is_head[rows]
             rows, sending = rows[kept], sending[kept]
-        below = _both(torch.unique(torch.cat([needed, sending])), reached[layer])
+        keys = torch.cat([needed, sending])
+        apart, read_here = near[keys], torch.zeros_like(near)
+        read_here[keys[apart]] = True
         around, by_background = neighbours.into(background[: None if layer else 0])
-        apart = torch.cat([needed, sending])
-        apart = apart[~_found(apart, below)] % total
-        read, place = _background(neighbours, torch.cat([background, by_background, apart]), layer)
+        read, place = _background(neighbours, torch.cat([background, by_background, keys[~apart] % total]), layer)
+        places = torch.where(apart, len(read) - 1 + read_here.cumsum(0)[keys], place[keys % total])
+        own, from_below = places.tensor_split([len(needed)])
+        edges = torch.cat([place[by_background], from_below]), torch.cat([around, rows + len(background)])
         steps.append(
             Step(
                 torch.cat([background, needed % total]),
                 torch.cat([torch.zeros_like(background, dtype=torch.bool), is_head]),
-                torch.cat([place[background], _place(needed, below, len(read), place)]),
-                torch.cat([place[by_background], _place(sending, below, len(read), place)]),
-                torch.cat([around, rows + len(background)]),
+                torch.cat([place[background], own]),
+                *_counted(*edges),
             )
         )
-        needed, background = below, read
+        needed, background = read_here.nonzero().squeeze(1), read
     is_head = torch.arange(len(background) + len(needed), device=heads.device) >= len(background)
     return Plan(is_head, tuple(reversed(steps)))
+
+
+def _reached(neighbours: Neighbours, start: Tensor, queries: int, layers: int) -> list[Tensor]:
+    """Return per layer which keys are at most so many steps from their head, bool ``(B * N,)`` each."""
+    total, new = neighbours.num_nodes, start
+    found = [torch.zeros(queries * total, dtype=torch.bool, device=start.device)]
+    found[0][start] = True
+    for _ in range(layers - 1):
+        rows, senders = neighbours.into(new % total)
+        further = found[-1].clone()
+        further[(new - new % total)[rows] + senders] = True
+        new = (further & ~found[-1]).nonzero().squeeze(1)
+        found.append(further)
+    return found
+
+
+def _counted(senders: Tensor, receivers: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Return senders and receivers of edges, those that follow each other and are alike once, and how many they are."""
+    change = torch.ones(len(senders) + 1, dtype=torch.bool, device=senders.device)
+    change[1:-1] = (senders.diff() != 0) | (receivers.diff() != 0)
+    cuts = change.nonzero().squeeze(1)
+    return senders[cuts[:-1]], receivers[cuts[:-1]], cuts.diff()
 
 
 def _background(neighbours: Neighbours, nodes: Tensor, layer: int) -> tuple[Tensor, Tensor]:
@@ -136,20 +168,3 @@ def _background(neighbours: Neighbours, nodes: Tensor, layer: int) -> tuple[Tens
     read = torch.zeros(total, dtype=torch.bool, device=nodes.device)
     read[nodes] = True
     return read.nonzero().squeeze(1), read.cumsum(0) - 1
-
-
-def _found(keys: Tensor, known: Tensor) -> Tensor:
-    """Return which keys are in the increasing keys ``known``."""
-    if not len(known):
-        return torch.zeros_like(keys, dtype=torch.bool)
-    return known[torch.searchsorted(known, keys).clamp(max=len(known) - 1)] == keys
-
-
-def _both(keys: Tensor, known: Tensor) -> Tensor:
-    return keys[_found(keys, known)]
-
-
-def _place(keys: Tensor, below: Tensor, background: int, place: Tensor) -> Tensor:
-    """Return the rows of keys in the layer below: after the background if they are there, else their background's."""
-    found = background + torch.searchsorted(below, keys)
-    return torch.where(_found(keys, below), found, place[keys % len(place)])

@@ -117,11 +117,21 @@ def test_a_plan_leaves_out_what_cannot_matter():
     assert nodes(20) == ([False], [[49, 0, 1], [19, 20, 21], [20]])
 
 
+def test_messages_of_one_row_into_another_are_computed_once_and_counted():
+    """The hub's twenty neighbours are all of degree one, so that after the first layer they share a row."""
+    star = [(0, leaf % 3, leaf) for leaf in range(1, 21)]
+    graph = doubled(TypedGraph(*torch.tensor([*star, (21, 0, 22)]).unbind(dim=1), 23, 3, torch.float64))
+    second = plan(Neighbours.of(graph), torch.tensor([21]), torch.tensor([0]), 3).steps[1]
+    into_hub = second.nodes[second.receivers] == 0
+    assert second.copies[into_hub].tolist() == [20]
+    assert second.copies[~into_hub].tolist() == [1] * 20
+
+
 def test_on_an_isolated_node_the_aggregate_is_the_boundary_alone():
     query = torch.tensor([2.0, -3.0], dtype=torch.float64)
     step = Step(
-        torch.tensor([0, 1]), torch.tensor([True, False]), torch.tensor([0, 1]), torch.empty(0, dtype=torch.int64),
-        torch.empty(0, dtype=torch.int64),
+        torch.tensor([0, 1]), torch.tensor([True, False]), torch.tensor([0, 1]),
+        *(torch.empty(0, dtype=torch.int64) for _ in range(3)),
     )  # fmt: skip
     messages = torch.empty(0, 2, dtype=torch.float64)
     found = aggregate(messages, step, query, torch.zeros(2, dtype=torch.float64))
@@ -131,7 +141,8 @@ def test_on_an_isolated_node_the_aggregate_is_the_boundary_alone():
 
 def test_the_zero_boundary_of_other_nodes_counts_as_a_message():
     step = Step(
-        torch.tensor([0]), torch.tensor([False]), torch.tensor([0]), torch.tensor([0, 1]), torch.tensor([0, 0])
+        torch.tensor([0]), torch.tensor([False]), torch.tensor([0]), torch.tensor([0, 1]), torch.tensor([0, 0]),
+        torch.tensor([1, 1]),
     )  # fmt: skip
     messages = torch.tensor([[3.0, -1.0], [6.0, -2.0]], dtype=torch.float64)
     found = aggregate(messages, step, torch.ones(2, dtype=torch.float64), torch.tensor([2.0], dtype=torch.float64))
