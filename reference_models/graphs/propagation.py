@@ -107,23 +107,23 @@ def plan(neighbours: Neighbours, heads: Tensor, wanted: Tensor, layers: int) -> 
     steps, needed = [], wanted
     background = heads.new_empty(0)
     for layer in reversed(range(layers)):
-        near = reached[layer]
-        rows, senders = neighbours.into(needed % total)
-        sending, is_head = (needed - needed % total)[rows] + senders, reached[0][needed]
+        near, receiving = reached[layer], needed % total
+        rows, senders = neighbours.into(receiving)
+        sending, is_head = (needed - receiving)[rows] + senders, reached[0][needed]
         if layer == 0:
             kept = near[sending] | is_head[rows]
-            rows, sending = rows[kept], sending[kept]
-        keys = torch.cat([needed, sending])
+            rows, senders, sending = rows[kept], senders[kept], sending[kept]
+        keys, nodes = torch.cat([needed, sending]), torch.cat([receiving, senders])
         apart, read_here = near[keys], torch.zeros_like(near)
         read_here[keys[apart]] = True
         around, by_background = neighbours.into(background[: None if layer else 0])
-        read, place = _background(neighbours, torch.cat([background, by_background, keys[~apart] % total]), layer)
-        places = torch.where(apart, len(read) - 1 + read_here.cumsum(0)[keys], place[keys % total])
+        read, place = _background(neighbours, torch.cat([background, by_background, nodes[~apart]]), layer)
+        places = torch.where(apart, len(read) - 1 + read_here.cumsum(0)[keys], place[nodes])
         own, from_below = places.tensor_split([len(needed)])
         edges = torch.cat([place[by_background], from_below]), torch.cat([around, rows + len(background)])
         steps.append(
             Step(
-                torch.cat([background, needed % total]),
+                torch.cat([background, receiving]),
                 torch.cat([torch.zeros_like(background, dtype=torch.bool), is_head]),
                 torch.cat([place[background], own]),
                 *_counted(*edges),

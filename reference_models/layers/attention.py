@@ -12,11 +12,10 @@ from torch.nn.functional import leaky_relu
 
 from reference_models.graphs.relation_graph import Edges, Messages
 from reference_models.layers.basic import RowLinear, linear
+from reference_models.layers.blocks import EDGES
 from reference_models.layers.threads import in_threads
 
 SLOPE = 0.2
-BLOCK = {"cpu": 1 << 12, "cuda": 1 << 22}
-"""Edges whose vectors are held at once, by the kind of device: on a processor they stay in its cache."""
 
 
 class XavierLinear(RowLinear):
@@ -194,7 +193,7 @@ class _WithMeans(torch.autograd.Function):
 
 
 def _blocks(edges: Tensor) -> list[slice]:
-    size = BLOCK[edges.device.type]
+    size = EDGES[edges.device.type]
     return [slice(start, start + size) for start in range(0, len(edges), size)]
 
 

@@ -20,6 +20,8 @@ from reference_models.layers.threads import in_threads, one_thread
 
 CELLS = {"cpu": 1 << 19, "cuda": 1 << 26}
 """How many numbers a block of features may hold, by the kind of device."""
+EDGES = {"cpu": 1 << 12, "cuda": 1 << 22}
+"""Edges whose vectors are held at once, by the kind of device: on a processor they stay in its cache."""
 
 Block: TypeAlias = tuple[slice, ...]
 

@@ -11,10 +11,9 @@ from torch.nn.functional import layer_norm
 
 from reference_models.graphs.propagation import Step
 from reference_models.layers.basic import RowLinear, linear
+from reference_models.layers.blocks import EDGES
 from reference_models.layers.threads import in_threads
 
-BLOCK = {"cpu": 1 << 12, "cuda": 1 << 22}
-"""Rows and edges that are gathered at once, by the kind of device: on a processor they stay in its cache."""
 VARIANCE_FLOOR = 1e-6
 SCALE_FLOOR = 0.01
 
@@ -129,13 +128,13 @@ class _Gather(torch.autograd.Function):
 
 
 def _blocks(step: Step) -> list[tuple[slice, slice]]:
-    """Return slices of the rows and of the edges into them, of some thousand of both together."""
+    """Return slices of the rows and of the edges into them, about `EDGES` of both together or those of one row."""
     number = torch.arange(len(step.nodes) + 1, device=step.nodes.device)
     starts = torch.searchsorted(step.receivers, number)
-    ends = torch.arange(0, len(step.nodes) + len(step.receivers), BLOCK[step.nodes.device.type], device=number.device)
+    ends = torch.arange(0, len(step.nodes) + len(step.receivers), EDGES[step.nodes.device.type], device=number.device)
     cuts = torch.unique_consecutive(torch.cat([torch.searchsorted(starts + number, ends), number[-1:]]))
-    edges = starts[cuts].tolist()
-    return [(slice(*rows), slice(*some)) for rows, some in zip(pairwise(cuts.tolist()), pairwise(edges), strict=True)]
+    bounds = torch.stack([cuts, starts[cuts]], dim=1).tolist()
+    return [(slice(row, rows), slice(edge, edges)) for (row, edge), (rows, edges) in pairwise(bounds)]
 
 
 def degree_scales(degrees: Tensor) -> Tensor:

@@ -116,7 +116,7 @@ def gradients_agree(layer, call, *inputs):
 
 @pytest.mark.parametrize("block", [2, 4096])
 def test_gradients_are_those_of_the_definition(block, monkeypatch):
-    monkeypatch.setitem(attention.BLOCK, "cpu", block)
+    monkeypatch.setitem(attention.EDGES, "cpu", block)
     messages = messages_of(graph(), 9, 4, 3, CPU)
     e, z, first = random(9, 6), random(8, 4, seed=1), scrambled(torch.nn.Linear(3, 6))
     entities, relations = scrambled(EntityAttention(6, 4, 2)), scrambled(RelationAttention(4, 2, 3))

@@ -10,6 +10,7 @@ import torch
 from mtbench.names import HEAD, RELATION, TAIL
 from reference_models.graphs.graph import TypedGraph
 from reference_models.graphs.propagation import Neighbours, Step, plan
+from reference_models.layers import pna
 from reference_models.layers.pna import aggregate, degree_scales
 from reference_models.nbfnet import NBFNetHomo, Recipe, logits_of, pair_scores, queries_of, query_loss
 from reference_models.training import recipe
@@ -102,6 +103,20 @@ def test_the_planned_rows_give_the_scores_and_gradients_of_the_whole_propagation
         for scores in (found, expected)
     )
     torch.testing.assert_close(slopes, wanted, rtol=1e-7, atol=1e-7)
+
+
+@pytest.mark.parametrize("edges", [1, 5])
+def test_rows_computed_by_blocks_are_those_computed_at_once(monkeypatch, edges):
+    graph, network = GRAPHS["loops and copies"](), network_of()
+    pairs = torch.cartesian_prod(torch.arange(graph.num_nodes), torch.arange(graph.num_nodes))
+
+    def scores_and_slopes():
+        scores = network(Neighbours.of(graph), *pairs.unbind(dim=1))
+        return [scores, *torch.autograd.grad(scores.square().sum(), list(network.parameters()))]
+
+    expected = scores_and_slopes()
+    monkeypatch.setitem(pna.EDGES, "cpu", edges)
+    torch.testing.assert_close(scores_and_slopes(), expected, rtol=1e-9, atol=1e-9)
 
 
 def test_a_plan_leaves_out_what_cannot_matter():
