@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 from torch import Tensor, nn
 
 from mtbench.errors import UsageError
@@ -9,9 +12,8 @@ from mtbench.experiments.models import Context
 from reference_models.double_equivariant import DoubleEquivariantModel
 from reference_models.equivariant.mean import EquivariantGIN, EquivariantLinear, EquivariantPerceptron, Table
 from reference_models.equivariant.network import Architecture, TripleNetwork
-from reference_models.equivariant.soft import finish
 from reference_models.graphs.graph import TypedGraph
-from reference_models.graphs.reach import Reached, reach
+from reference_models.graphs.reach import reach
 from reference_models.layers.basic import RowNorm
 from reference_models.training.recipe import load, refuse
 
@@ -44,21 +46,19 @@ class ISDEA(TripleNetwork):
         """Return the representations of all nodes under all slots; ``attention`` and ``nodes`` are not used."""
         layers = self.architecture.gin_layers
         reached = reach(graph, layers)
-        first = self.layers[0].of_constant(reached)  # type: ignore[operator]
-        table = self._normed(0, first, reached.layers[0], rectified=layers > 1)
+        table = self._normed(0, self.layers[0].of_constant(reached), rectified=layers > 1)  # type: ignore[operator]
         for index, links in enumerate(reached.links, 1):
-            values = self.through(self.layers[index], table, links)
-            table = self._normed(index, values, links.after, rectified=index < layers - 1)
-        last = reached.layers[-1]
+            found: Any = self.through(self.layers[index], table, links)
+            table = self._normed(index, found, rectified=index < layers - 1)
         for index in (layers, layers + 1):
-            table = self._normed(index, self.layers[index](table, last), last, rectified=index == layers)
-        return Table(table, last)
+            table = self._normed(index, self.layers[index](table), rectified=index == layers)
+        return table
 
-    def _normed(self, index: int, values: Tensor, reached: Reached, *, rectified: bool) -> Tensor:
+    def _normed(self, index: int, table: Table, *, rectified: bool) -> Table:
         norm = self.norms[index]
         assert isinstance(norm, RowNorm)
-        rows, *affine = norm.as_affine(values, reached.counts)
-        return finish(rows, affine, rectified=rectified)
+        values, *affine = norm.as_affine(table.values, table.counts)
+        return replace(table, values=values, affine=affine, rectified=rectified)
 
 
 def build(context: Context) -> DoubleEquivariantModel:

@@ -1,24 +1,76 @@
 """Double-equivariant layers: one relation against the mean of all others (ISDEA).
 
 Slots without a task of their own that reach neither a node nor its neighbours are alike there. Features are therefore
-a *table* ``(N + P, d)``: a default row per node, then a row per pair that is reached (`reference_models.graphs.reach`).
+a *table* ``(M, d)`` with a default row per node and one per pair that is reached (`reference_models.graphs.reach`).
+Every map before a ReLU is linear: what a row takes from the other slots is a part of its node, the same for all of
+the node's rows, minus a part of its own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import linear
 
+from reference_models.equivariant.soft import finish
 from reference_models.graphs.reach import Links, Reach, Reached
 from reference_models.layers.basic import Linear, Perceptron
 from reference_models.layers.blocks import Products, blockwise, node_blocks
 from reference_models.layers.readings import share_of_others
 
-COLUMNS = 256
-"""In how many parts a gradient over all rows is added up."""
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """Features of every node under every slot, of ``reached`` a row each: ``values`` ``(M, d)``.
+
+    They are the values times a scale plus a shift, if ``affine`` has them, through a ReLU where ``rectified``. With
+    ``kinds`` ``(M,)`` there is a value ``(D, d)`` per kind of row instead, and of what kind each row is.
+    """
+
+    values: Tensor
+    reached: Reached
+    affine: Sequence[Tensor] = ()
+    rectified: bool = False
+    kinds: Tensor | None = None
+
+    @property
+    def counts(self) -> Tensor:
+        """How many pairs of a node and a slot each value stands for."""
+        counts = self.reached.counts
+        return counts if self.kinds is None else counts.new_zeros(len(self.values)).index_add_(0, self.kinds, counts)
+
+    def at(self, nodes: Tensor, slots: Tensor) -> Tensor:
+        """Return the features ``(*, d)`` of nodes ``(*,)`` under slots ``(*,)``."""
+        places = self.reached.rows(nodes, slots)
+        if self.kinds is not None:
+            places = self.kinds[places]
+        rows = self.values.index_select(0, places.reshape(-1)).view(*places.shape, -1)
+        return finish(rows, self.affine, rectified=self.rectified)
+
+    def whole(self) -> Tensor:
+        """Return the features themselves, ``(N, R, d)``."""
+        nodes, slots = (torch.arange(number, device=self.values.device) for number in self.reached.shape)
+        return self.at(*torch.meshgrid(nodes, slots, indexing="ij"))
+
+    def by_row(self) -> Table:
+        """Return the table with a value per row."""
+        if self.kinds is None:
+            return self
+        return replace(self, values=self.values.index_select(0, self.kinds), kinds=None)
+
+    def times(self, weight: Tensor) -> Tensor:
+        """Return the features times the transpose of a weight ``(b, d)``, ``(M, b)``."""
+
+        def block(_: int, rows: Tensor, weight: Tensor, *affine: Tensor) -> Products:
+            rows = finish(rows, affine, rectified=self.rectified)
+            return Products(weight.new_zeros(len(weight)), [(rows, weight)])
+
+        blocks = [(rows,) for rows in node_blocks(len(self.values), max(weight.shape), weight.device)]
+        found = blockwise(block, blocks, [self.values], [weight, *self.affine])
+        return found if self.kinds is None else found.index_select(0, self.kinds)
 
 
 class EquivariantGIN(nn.Module):
@@ -35,43 +87,50 @@ class EquivariantGIN(nn.Module):
         self.others = Perceptron(width_in, width)
         self.epsilon = nn.Parameter(torch.zeros(2), requires_grad=learn_epsilon)
 
-    def forward(self, table: Tensor, links: Links) -> Tensor:
-        """Map ``(N + P, width_in)`` to ``(N + Q, width)``.
+    def forward(self, table: Table, links: Links) -> Table:
+        """Map a table of M rows to one of M'.
 
-        With T the sum of X over all slots, a default sees T - X at its node and the neighbours; a pair sees its own
-        X instead, without what its slot's edges bring.
+        With Y the features through the first map of GIN2 and T their sum over all slots, a row sees T - Y of its node
+        and the neighbours: Y is the default, but for the neighbours' pairs, and nothing comes by the slot's own edges.
         """
-        near, before, after = self._near(table.shape[1]), links.before, links.after
-        usual, pairs = table.tensor_split([len(before.usual)])
-        mine, total = table.index_select(0, links.rows), before.sums(table)
-        others = total - usual
-        seen = near[1] * others + links.union @ others
-        own = links.own @ table
-        apart = near[1] * (usual.index_select(0, after.nodes) - mine) + own - links.own_nodes @ total
-        apart = apart - links.others @ (pairs - usual.index_select(0, before.nodes))
+        before, near = links.before, (1 + self.epsilon).unsqueeze(1).expand(2, len(self.own.first.weight))
+        own, rest = table.times(self.own.first.weight), table.times(self.others.first.weight)
+        less = rest - before.spread @ (before.total @ rest)
+        usual = links.union @ less.index_select(0, before.defaults)
+        seen = links.own @ less - near[1] * less - before.spread @ usual
+        apart = links.others @ (rest - before.spread @ rest.index_select(0, before.defaults))
         factor = share_of_others(self.mean, before.num_slots)
-        return row_maps(
-            torch.cat([near[0] * usual, near[0] * mine + own]),
-            factor * torch.cat([seen, seen.index_select(0, after.nodes) + apart]),
-            [*self.own.weights(), *self.others.weights()],
-        )
 
-    def _near(self, width: int) -> Tensor:
-        """Return 1 + epsilon of both maps, ``(2, width)``: a gradient is then added up by columns.
+        def block(index: int, apart: Tensor, seen: Tensor, own: Tensor, *maps: Tensor) -> Products:
+            _, own_bias, second, bias, _, rest_bias, rest_second, more = maps
+            rows = links.rows[index]
+            own = linear(torch.relu(own + own_bias), second, bias + more)
+            rest = torch.relu(torch.add(rest_bias, rows @ seen - apart, alpha=factor))
+            return Products(rows @ own, [(rest, rest_second)])
 
-        One sum over everything would depend on the number of threads.
+        parts = [apart, seen, near[0] * own + links.own @ own]
+        blocks = [(after, there, there) for after, there in links.blocks]
+        values = blockwise(block, blocks, parts, [*self.own.weights(), *self.others.weights()])
+        return Table(values, links.after)
+
+    def of_constant(self, reach: Reach) -> Table:
+        """Return the layer of the constant input 1 of width 1, for the first layer's pairs.
+
+        A row follows from how many edges of its slot and how many others reach the node: kinds are such numbers.
         """
-        return (1 + self.epsilon).unsqueeze(1).expand(2, width)
-
-    def of_constant(self, reach: Reach) -> Tensor:
-        """Return the layer of the constant input 1 of width 1: ``(N + P, width)``, P the first layer's pairs."""
         first = reach.layers[0]
-        own = torch.cat([torch.zeros_like(reach.degrees), reach.own_degrees])
-        near = self._near(COLUMNS).repeat(1, len(own) // COLUMNS + 1)[:, : len(own)]
-        degrees = torch.cat([reach.degrees, reach.degrees.index_select(0, first.nodes)])
-        number = first.num_slots - 1
-        others = number * share_of_others(self.mean, first.num_slots) * (near[1] + degrees - own)
-        return row_maps((near[0] + own)[:, None], others[:, None], [*self.own.weights(), *self.others.weights()])
+        own = torch.zeros_like(first.counts).index_copy_(0, first.pairs, reach.own_degrees)
+        rest = reach.degrees.index_select(0, first.owners) - own
+        base = rest.max().long() + 1
+        keys, kinds = torch.unique(own.long() * base + rest.long(), return_inverse=True)
+        numbers = torch.div(keys, base, rounding_mode="floor"), keys % base
+        factors = 1.0, (first.num_slots - 1) * share_of_others(self.mean, first.num_slots)
+        values = torch.zeros((), dtype=own.dtype, device=own.device)
+        for number, factor, epsilon, perceptron in zip(
+            numbers, factors, self.epsilon, (self.own, self.others), strict=True
+        ):
+            values = values + perceptron(factor * (1 + epsilon + number.to(own.dtype)).unsqueeze(1))
+        return Table(values, first, kinds=kinds)
 
 
 class EquivariantLinear(nn.Module):
@@ -83,10 +142,20 @@ class EquivariantLinear(nn.Module):
         self.own = Linear(width, width)
         self.others = Linear(width, width)
 
-    def forward(self, table: Tensor, reached: Reached) -> Tensor:
-        """Map ``(N + P, width)`` to the same shape."""
+    def forward(self, table: Table) -> Table:
+        """Map a table to one of the same rows."""
+        table = table.by_row()
+        parts, factor = table.reached.parts, share_of_others(self.mean, table.reached.num_slots)
+
+        def block(index: int, rows: Tensor, *tensors: Tensor) -> Products:
+            own, bias, others, more, *affine = tensors
+            rows, part = finish(rows, affine, rectified=table.rectified), parts[index]
+            others = factor * others
+            return Products(part.spread @ linear(part.total @ rows, others, bias + more), [(rows, own - others)])
+
         maps = [self.own.weight, self.own.bias, self.others.weight, self.others.bias]
-        return row_maps(table, _others(table, reached, self.mean), maps)
+        values = blockwise(block, [(part.rows,) for part in parts], [table.values], [*maps, *table.affine])
+        return Table(values, table.reached)
 
 
 class EquivariantPerceptron(nn.Module):
@@ -98,50 +167,19 @@ class EquivariantPerceptron(nn.Module):
         self.own = Perceptron(width, width)
         self.others = Perceptron(width, width)
 
-    def forward(self, table: Tensor, reached: Reached) -> Tensor:
-        """Map ``(N + P, width)`` to the same shape."""
-        return row_maps(table, _others(table, reached, self.mean), [*self.own.weights(), *self.others.weights()])
+    def forward(self, table: Table) -> Table:
+        """Map a table to one of the same rows."""
+        table = table.by_row()
+        parts, factor = table.reached.parts, share_of_others(self.mean, table.reached.num_slots)
 
+        def block(index: int, rows: Tensor, *tensors: Tensor) -> Products:
+            own, own_bias, second, bias, others, others_bias, others_second, more, *affine = tensors
+            rows, part = finish(rows, affine, rectified=table.rectified), parts[index]
+            others = factor * others
+            rest = part.spread @ linear(part.total @ rows, others, others_bias) - linear(rows, others)
+            hidden = linear(rows, own, own_bias)
+            return Products(bias + more, [(hidden.relu(), second), (rest.relu(), others_second)])
 
-@dataclass(frozen=True, eq=False)
-class Table:
-    """Features of every node under every slot, as a table ``(N + P, d)`` and the pairs that have rows of their own."""
-
-    values: Tensor
-    reached: Reached
-
-    def at(self, nodes: Tensor, slots: Tensor) -> Tensor:
-        """Return the features ``(*, d)`` of nodes ``(*,)`` under slots ``(*,)``."""
-        places = self.reached.rows(nodes, slots)
-        return self.values.index_select(0, places.reshape(-1)).view(*places.shape, -1)
-
-    def whole(self) -> Tensor:
-        """Return the features themselves, ``(N, R, d)``."""
-        nodes, slots = (torch.arange(number, device=self.values.device) for number in self.reached.shape)
-        return self.at(*torch.meshgrid(nodes, slots, indexing="ij"))
-
-
-def _others(table: Tensor, reached: Reached, mean: str) -> Tensor:
-    """Return S_r for every row of a table."""
-    total = reached.sums(table)
-    return share_of_others(mean, reached.num_slots) * (torch.cat([total, total.index_select(0, reached.nodes)]) - table)
-
-
-def row_maps(own: Tensor, others: Tensor, maps: Sequence[Tensor]) -> Tensor:
-    """Return L1(own) + L2(others) for rows ``(M, d)``, each a linear map or a perceptron by its weights and biases."""
-
-    def block(index: int, own: Tensor, others: Tensor, *maps: Tensor) -> Products:
-        half = len(maps) // 2
-        (mine, bias), (rest, more) = _last_map(own, maps[:half]), _last_map(others, maps[half:])
-        return Products(bias + more, [mine, rest])
-
-    blocks = [(rows, rows) for rows in node_blocks(len(own), maps[0].shape[0], own.device)]
-    return blockwise(block, blocks, [own, others], maps)
-
-
-def _last_map(rows: Tensor, maps: Sequence[Tensor]) -> tuple[tuple[Tensor, Tensor], Tensor]:
-    """Return what the last linear map of L takes, with its weight, and its bias."""
-    weight, bias, *second = maps
-    if second:
-        rows, (weight, bias) = torch.relu(torch.addmm(bias, rows, weight.T)), second
-    return (rows, weight), bias
+        maps = [*self.own.weights(), *self.others.weights()]
+        values = blockwise(block, [(part.rows,) for part in parts], [table.values], [*maps, *table.affine])
+        return Table(values, table.reached)

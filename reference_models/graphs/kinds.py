@@ -64,7 +64,7 @@ class Kinds:
     def of_level(self) -> Operator:
         """The operator ``(L, N)`` that sums the nodes of every level."""
         nodes = torch.arange(len(self.level), device=self.level.device)
-        return Operator.from_edges(self.level, nodes, (self.levels, len(nodes)), self.pairs.usual.dtype)
+        return Operator.from_edges(self.level, nodes, (self.levels, len(nodes)), self.pairs.counts.dtype)
 
     def split(self, rows: Tensor) -> tuple[Tensor, Tensor]:
         """Return rows ``(D, d)`` as those of levels ``(L, R, d)``, and what pairs add to theirs ``(P, d)``."""
@@ -73,9 +73,9 @@ class Kinds:
 
     def find(self, nodes: Tensor, slots: Tensor) -> Tensor:
         """Return the kinds of nodes and slots ``(*,)``."""
-        rows = self.pairs.rows(nodes, slots)
+        pair, own = self.pairs.find(nodes, slots)
         usual = self.level[nodes] * self.pairs.num_slots + slots
-        return torch.where(rows < len(self.level), usual, rows - len(self.level) + len(self.slots) - len(self.places))
+        return torch.where(own, len(self.slots) - len(self.places) + pair, usual)
 
 
 def kinds(graph: TypedGraph) -> Kinds:

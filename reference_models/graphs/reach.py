@@ -1,14 +1,17 @@
 """Which pairs of a node and a slot can differ from the node's other slots, layer by layer: few, and found once.
 
 Where relations have no task of their own, a slot of which no edge reaches a node, directly or through as many
-neighbours as there are layers, is represented there like any other such slot. Features are then a row per node,
-its *default*, and a row for every pair that is reached. Which pairs those are follows from a graph before anything is
+neighbours as there are layers, is represented there like any other such slot. Features are then, node by node, a
+*default* row and one for every pair that is reached. Which pairs those are follows from a graph before anything is
 hidden from it; a batch that hides edges only changes how often what is counted, so that nothing is sorted in a step.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
 
 import torch
 from torch import Tensor
@@ -16,78 +19,136 @@ from torch import Tensor
 from reference_models.graphs.graph import TypedGraph
 from reference_models.graphs.operators import Operator, Pattern
 
+ROWS = {"cpu": 1 << 14, "cuda": 1 << 20}
+"""About how many rows of a table are held at once, by the kind of device."""
+
 
 @dataclass(frozen=True, eq=False)
 class Reached:
     """The P pairs ``keys`` ``(P,)``, v * R + r in increasing order, that have a row of their own.
 
-    ``nodes`` is ``(P,)``, ``usual`` ``(N,)`` how many slots of each node share its default row, and ``of_nodes``
-    ``(N, P)`` sums the pairs of every node.
+    ``nodes`` is ``(P,)``. A table of features has M = N + P rows: ``starts[v]``, ``(N + 1,)``, is the default row of
+    node v, and those of its pairs follow. Row i is one of node ``owners[i]`` and stands for ``counts[i]`` pairs of a
+    node and a slot, both ``(M,)``.
     """
 
     keys: Tensor
     nodes: Tensor
-    usual: Tensor
-    of_nodes: Operator
+    starts: Tensor
+    owners: Tensor
+    counts: Tensor
     num_slots: int
 
     @classmethod
     def index(cls, keys: Tensor, num_nodes: int, num_slots: int, dtype: torch.dtype) -> Reached:
         """Index pairs, which are in increasing order."""
-        nodes = keys // num_slots
-        pairs = torch.arange(len(keys), device=keys.device)
-        matrix = Pattern.of(nodes, pairs, pairs, (num_nodes, len(keys))).operator(None, dtype)
-        usual = num_slots - torch.bincount(nodes, minlength=num_nodes).to(dtype)
-        return cls(keys, nodes, usual, matrix, num_slots)
-
-    @property
-    def counts(self) -> Tensor:
-        """How many pairs of a node and a slot each row stands for: defaults, then pairs, ``(N + P,)``."""
-        return torch.cat([self.usual, torch.ones(len(self.keys), dtype=self.usual.dtype, device=self.keys.device)])
+        nodes, everyone = keys // num_slots, torch.arange(num_nodes + 1, device=keys.device)
+        starts = torch.searchsorted(nodes, everyone) + everyone
+        rows = starts.diff()
+        owners = torch.repeat_interleave(everyone[:-1], rows)
+        counts = torch.ones(len(owners), dtype=dtype, device=keys.device)
+        counts[starts[:-1]] = num_slots + 1 - rows.to(dtype)
+        return cls(keys, nodes, starts, owners, counts, num_slots)
 
     @property
     def shape(self) -> tuple[int, int]:
         """How many nodes and slots there are."""
-        return len(self.usual), self.num_slots
+        return len(self.starts) - 1, self.num_slots
 
-    def sums(self, table: Tensor) -> Tensor:
-        """Return the sum of a table ``(N + P, d)`` over all slots of every node, ``(N, d)``."""
-        usual, pairs = table.tensor_split([len(self.usual)])
-        return self.usual[:, None] * usual + self.of_nodes @ pairs
+    @property
+    def defaults(self) -> Tensor:
+        """The default row of every node, ``(N,)``."""
+        return self.starts[:-1]
+
+    @cached_property
+    def pairs(self) -> Tensor:
+        """The row of every pair, ``(P,)``."""
+        return torch.arange(1, len(self.keys) + 1, device=self.keys.device) + self.nodes
+
+    @cached_property
+    def total(self) -> Operator:
+        """The operator ``(N, M)`` that sums a table over all slots of every node."""
+        return Operator.choosing(self.owners, self.shape[0], self.counts).back
+
+    @cached_property
+    def spread(self) -> Operator:
+        """The operator ``(M, N)`` that gives all rows of a node the node's."""
+        return Operator.choosing(self.owners, self.shape[0], torch.ones_like(self.counts))
+
+    @cached_property
+    def of_nodes(self) -> Operator:
+        """The operator ``(N, P)`` that sums the pairs of every node."""
+        return Operator.choosing(self.nodes, self.shape[0], torch.ones_like(self.nodes, dtype=self.counts.dtype)).back
 
     def of(self, nodes: Tensor) -> tuple[Tensor, Tensor]:
         """Return the place of every node ``(i,)`` as often as it has pairs, and the numbers of those pairs."""
-        starts = torch.searchsorted(self.nodes, torch.arange(len(self.usual) + 1, device=nodes.device))
-        counts = starts.diff()[nodes]
+        counts = self.starts.diff()[nodes] - 1
         place = torch.repeat_interleave(torch.arange(len(nodes), device=nodes.device), counts)
-        first = starts[nodes] - (counts.cumsum(0) - counts)
+        first = self.starts[nodes] - nodes - (counts.cumsum(0) - counts)
         return place, first[place] + torch.arange(len(place), device=nodes.device)
 
-    def rows(self, nodes: Tensor, slots: Tensor) -> Tensor:
-        """Return the rows of nodes and slots ``(*,)``: N plus the number of the pair, or the node's default."""
+    def find(self, nodes: Tensor, slots: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the numbers of the pairs of nodes and slots ``(*,)``, any where there is none, and where there is."""
         keys = nodes * self.num_slots + slots
         place = torch.searchsorted(self.keys, keys)
-        if not len(self.keys):
-            return nodes
-        own = self.keys[place.clamp(max=len(self.keys) - 1)] == keys
-        return torch.where(own, place + len(self.usual), nodes)
+        padded = torch.cat([self.keys, self.keys.new_full((1,), -1)])
+        return place, padded[place] == keys
+
+    def rows(self, nodes: Tensor, slots: Tensor) -> Tensor:
+        """Return the rows of nodes and slots ``(*,)``."""
+        place, own = self.find(nodes, slots)
+        return torch.where(own, place + nodes + 1, self.starts[nodes])
+
+    @cached_property
+    def blocks(self) -> list[slice]:
+        """Slices of nodes with about as many rows each as are held at once."""
+        borders = torch.unique_consecutive(self.owners[:: ROWS[self.keys.device.type]]).tolist()
+        return [slice(*ends) for ends in pairwise([*borders, self.shape[0]])]
+
+    def rows_of(self, blocks: Sequence[slice]) -> list[slice]:
+        """Return the rows of slices of nodes that follow each other."""
+        borders = self.starts[[0, *(block.stop for block in blocks)]].tolist()
+        return [slice(*ends) for ends in pairwise(borders)]
+
+    @cached_property
+    def parts(self) -> list[Part]:
+        """The table by `blocks` of nodes."""
+        found = []
+        for nodes, rows in zip(self.blocks, self.rows_of(self.blocks), strict=True):
+            owners, counts = self.owners[rows] - nodes.start, self.counts[rows]
+            spread, total = (
+                Operator.choosing(owners, nodes.stop - nodes.start, weights)
+                for weights in (torch.ones_like(counts), counts)
+            )
+            found.append(Part(rows, spread, total.back))
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """The ``rows`` of some nodes, m of n: ``spread`` ``(m, n)`` and ``total`` ``(n, m)`` are as in `Reached`."""
+
+    rows: slice
+    spread: Operator
+    total: Operator
 
 
 @dataclass(frozen=True, eq=False)
 class Links:
-    """What a layer sums that maps features of the pairs ``before`` to those of the pairs ``after``, Q in number.
+    """What a layer sums that maps the M rows of the pairs ``before`` to the M' rows of the pairs ``after``.
 
-    ``union`` is A ``(N, N)``, ``own`` ``(Q, N + P)`` sums rows over the edges of a pair's own slot and ``own_nodes``
-    ``(Q, N)`` rows of nodes over the same edges; ``others`` ``(Q, P)`` sums, under the pair's slot, over edges of any
-    type, the pairs among their heads. ``rows`` ``(Q,)`` is each pair's own row before.
+    ``union`` is A ``(N, N)``. ``own`` ``(M, M)`` sums rows over the edges of a pair's own slot: it has a row before if
+    there are any. ``others`` ``(M', M)`` sums, under a pair's slot, over edges of any type, the pairs among their
+    heads. ``blocks`` are slices of the rows after and before of the same nodes, m' and m, and ``rows`` the operators
+    ``(m', m)`` that give every row after its own one before.
     """
 
     before: Reached
     after: Reached
-    rows: Tensor
+    blocks: list[tuple[slice, slice]]
+    rows: list[Operator]
     union: Operator
     own: Operator
-    own_nodes: Operator
     others: Operator
 
 
@@ -113,7 +174,7 @@ class Patterns:
     places: Tensor
     tails: Tensor
     dtype: torch.dtype
-    linked: tuple[tuple[Tensor, Pattern, Pattern, Pattern], ...]
+    linked: tuple[tuple[list[tuple[slice, slice]], list[Operator], Pattern, Pattern], ...]
 
     @classmethod
     def of(cls, graph: TypedGraph, layers: int) -> Patterns:
@@ -128,15 +189,24 @@ class Patterns:
             edge, pair = before.of(graph.heads)
             keys = graph.tails[edge] * slots + before.keys[pair] % slots
             after = Reached.index(torch.unique(torch.cat([before.keys, keys])), nodes, slots, graph.dtype)
-            own = torch.searchsorted(after.keys, graph.tails * slots + graph.slots)
+            chosen = before.starts[after.owners]
+            chosen[after.pairs] = before.rows(after.nodes, after.keys % slots)
+            blocks = list(zip(after.rows_of(after.blocks), before.rows_of(after.blocks), strict=True))
+            rows = [
+                Operator.choosing(
+                    chosen[here] - there.start, there.stop - there.start, after.counts.new_ones(here.stop - here.start)
+                )
+                for here, there in blocks
+            ]
+            own = before.rows(graph.tails, graph.slots), before.rows(graph.heads, graph.slots)
+            number = len(before.owners)
+            into = after.rows(keys // slots, keys % slots)
             linked.append(
                 (
-                    before.rows(after.nodes, after.keys % slots),
-                    Pattern.of(
-                        own, before.rows(graph.heads, graph.slots), edges, (len(after.keys), nodes + len(before.keys))
-                    ),
-                    Pattern.of(own, graph.heads, edges, (len(after.keys), nodes)),
-                    Pattern.of(torch.searchsorted(after.keys, keys), pair, edge, (len(after.keys), len(before.keys))),
+                    blocks,
+                    rows,
+                    Pattern.of(*own, edges, (number, number)),
+                    Pattern.of(into, before.pairs[pair], edge, (len(after.owners), number)),
                 )
             )
             reached.append(after)
@@ -147,11 +217,11 @@ class Patterns:
         there = torch.ones_like(self.tails, dtype=self.dtype) if kept is None else kept.to(self.dtype)
         degrees, own = (
             torch.zeros(number, dtype=self.dtype, device=there.device).index_add_(0, places, there)
-            for number, places in ((len(self.layers[0].usual), self.tails), (len(self.layers[0].keys), self.places))
+            for number, places in ((self.layers[0].shape[0], self.tails), (len(self.layers[0].keys), self.places))
         )
         links = (
-            Links(before, after, rows, union, *(pattern.operator(kept, self.dtype) for pattern in patterns))
-            for before, after, (rows, *patterns) in zip(self.layers, self.layers[1:], self.linked, strict=False)
+            Links(before, after, blocks, rows, union, *(pattern.operator(kept, self.dtype) for pattern in patterns))
+            for before, after, (blocks, rows, *patterns) in zip(self.layers, self.layers[1:], self.linked, strict=False)
         )
         return Reach(self.layers, degrees, own, tuple(links))
 

@@ -145,4 +145,5 @@ class _Moments(torch.autograd.Function):
 
 
 def _parts(rows: Tensor) -> list[slice]:
-    return node_blocks(len(rows), rows.shape[1], rows.device)
+    """Return slices of rows, of which the four arrays that are held at a time fit in a block."""
+    return node_blocks(len(rows), 4 * rows.shape[1], rows.device)

@@ -16,6 +16,7 @@ from mtbench.experiments.models import Context
 from mtbench.experiments.run import Plan, run
 from mtbench.results.result import load, verify
 from reference_models import isdea
+from reference_models.graphs import operators
 from reference_models.graphs.operators import Operator, product
 from reference_models.layers.blocks import CELLS, node_blocks
 
@@ -42,7 +43,9 @@ def device():
 
 
 @pytest.mark.parametrize("model", RUNS)
-def test_a_run_that_is_stopped_on_one_device_goes_on_on_the_other(small, tmp_path, device, model):
+def test_a_run_that_is_stopped_on_one_device_goes_on_on_the_other(small, tmp_path, device, model, monkeypatch):
+    # With the same sums on both: a norm takes its gradient from a bias before it, Adam steps by what rounding leaves.
+    monkeypatch.setattr(operators, "BAGS", ())
     for first, then in (("cuda", "cpu"), ("cpu", "cuda")):
         plan = Plan(gpu.MODELS[model.split()[0]], str(small), settings=RUNS[model], out=tmp_path / then)
         with pytest.raises(KeyboardInterrupt):
@@ -148,19 +151,20 @@ def test_a_product_that_the_device_cannot_do_at_once_is_done_by_columns(device, 
     here = Operator.from_edges(*edges, (3, 4), torch.float32)
     there = Operator.from_edges(*edges.to(CUDA), (3, 4), torch.float32)
     assert there.matrix.col_indices().dtype == there.matrix.crow_indices().dtype == torch.int32
-    dense, multiply, widths = torch.randn(4, 7), torch.Tensor.__matmul__, []
+    dense, multiply, widths, limit = torch.randn(4, 7), torch.Tensor.__matmul__, [], 2
 
     def limited(matrix, dense):
         widths.append(dense.shape[1])
-        if dense.shape[1] > 2:
+        if dense.shape[1] > limit:
             raise RuntimeError("CUSPARSE_STATUS_INSUFFICIENT_RESOURCES")
         return multiply(matrix, dense)
 
     monkeypatch.setattr(torch.Tensor, "__matmul__", limited)
     assert torch.equal(product(there.matrix, dense.to(CUDA)).cpu(), multiply(here.matrix, dense))
     assert widths == [7, 4, 2, 2, 3, 2, 1]
+    limit = 0
     with pytest.raises(RuntimeError, match="INSUFFICIENT"):
-        product(here.matrix, dense)
+        product(there.matrix, dense.to(CUDA))
 
 
 def test_a_step_waits_for_the_device_no_more_often_than_it_did(small, device):

@@ -48,7 +48,7 @@ def test_pairs_have_a_row_of_their_own_where_their_slot_reaches_the_node_or_its_
     for reached in reach(graph, 3).layers:
         assert reached.keys.tolist() == torch.nonzero(wanted.flatten()).flatten().tolist()
         assert reached.counts.sum() == nodes * slots
-        assert torch.equal(reached.usual, slots - wanted.double().sum(dim=1))
+        assert torch.equal(reached.counts[reached.defaults], slots - wanted.double().sum(dim=1))
         wanted = wanted | (A.sum(dim=0) @ wanted.double() > 0)
 
 
@@ -64,8 +64,12 @@ def test_where_edges_are_hidden_the_patterns_of_the_whole_graph_count_what_is_le
     torch.testing.assert_close(part.degrees, A.sum(dim=(0, 2)))
     torch.testing.assert_close(part.own_degrees, A.sum(dim=2).T.flatten()[whole.layers[0].keys])
     (links,) = part.links
-    typed = A.permute(1, 0, 2).reshape(nodes * slots, nodes)[links.after.keys]
-    for operator, dense in ((links.union, A.sum(dim=0)), (links.own_nodes, typed)):
+    first = links.before
+    typed = torch.zeros(len(first.owners), nodes, dtype=torch.float64)
+    typed[first.pairs] = A.permute(1, 0, 2).reshape(nodes * slots, nodes)[first.keys]
+    own = links.own.matrix.to_dense()
+    torch.testing.assert_close(own @ first.spread.matrix.to_dense(), typed)
+    for operator, dense in ((links.union, A.sum(dim=0)), (links.own, own)):
         torch.testing.assert_close(operator.matrix.to_dense(), dense)
         torch.testing.assert_close(operator.transposed.to_dense(), dense.T)
 

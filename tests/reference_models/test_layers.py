@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import literal
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import reference_models.graphs.reach as reaches
 from reference_models.equivariant.linear import SoftLinear, SoftPerceptron
 from reference_models.equivariant.mean import EquivariantGIN, EquivariantLinear, EquivariantPerceptron, Table
 from reference_models.equivariant.soft import Input, SoftGIN
@@ -20,6 +23,7 @@ WIDTH = 3
 cases = settings(max_examples=25, deadline=None, derandomize=True)
 seeds = st.integers(0, 10_000)
 widths = st.sampled_from([1, 2, 5])
+at_once = st.sampled_from([1, 4, 1000])
 nodewise = st.sampled_from([(EquivariantLinear, SoftLinear), (EquivariantPerceptron, SoftPerceptron)])
 readings = st.builds(Reading, st.sampled_from(ADJACENCIES), st.sampled_from(MEANS), st.sampled_from(ASSIGNMENTS))
 
@@ -68,26 +72,52 @@ def tables(reached, width, seed):
     return torch.randn(len(reached.counts), width, generator=generator, dtype=torch.float64).requires_grad_()
 
 
+def linked(graph, layers, rows):
+    """Find the reach of a graph, with ``rows`` rows of a table in a block."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(reaches.ROWS, "cpu", rows)
+        found = reach(graph, layers)
+        assert all(len(reached.parts) == len(reached.blocks) for reached in found.layers)
+    return found
+
+
 @cases
-@given(graphs(), widths, seeds, st.booleans(), st.sampled_from(MEANS))
-def test_the_equivariant_gin_is_its_formula(graph, width, seed, learn_epsilon, mean):
+@given(graphs(), widths, seeds, st.booleans(), st.sampled_from(MEANS), at_once)
+def test_the_equivariant_gin_is_its_formula(graph, width, seed, learn_epsilon, mean, rows):
+    links = linked(graph, 3, rows).links
     layer = scrambled(EquivariantGIN(width, WIDTH, learn_epsilon=learn_epsilon, mean=mean), seed)
     assert layer.epsilon.requires_grad is learn_epsilon
-    for links in reach(graph, 3).links:
-        table = tables(links.before, width, seed)
-        found = Table(layer(table, links), links.after).whole()
-        expected = literal.equivariant_gin(layer, Table(table, links.before).whole(), graph)
+    for link in links:
+        table = tables(link.before, width, seed)
+        found = layer(Table(table, link.before), link).whole()
+        expected = literal.equivariant_gin(layer, Table(table, link.before).whole(), graph)
         assert_equal_with_gradients(found, expected, [table, *trainable(layer)])
 
 
 @cases
-@given(graphs(), seeds, nodewise, st.sampled_from(MEANS))
-def test_an_equivariant_layer_without_neighbours_is_its_formula(graph, seed, types, mean):
-    layer, reached = scrambled(types[0](WIDTH, mean), seed), reach(graph, 1).layers[0]
-    table = tables(reached, WIDTH, seed)
-    found = Table(layer(table, reached), reached).whole()
-    expected = literal.equivariant_nodewise(layer, Table(table, reached).whole())
-    assert_equal_with_gradients(found, expected, [table, *trainable(layer)])
+@given(graphs(), seeds, nodewise, st.sampled_from(MEANS), st.booleans(), at_once)
+def test_an_equivariant_layer_without_neighbours_is_its_formula(graph, seed, types, mean, rectified, rows):
+    layer, reached = scrambled(types[0](WIDTH, mean), seed), linked(graph, 1, rows).layers[0]
+    values, *affine = variables = [tables(reached, WIDTH, seed), *scrambled(RowNorm(WIDTH), seed).parameters()]
+    table = Table(values, reached, affine, rectified)
+    expected = literal.equivariant_nodewise(layer, table.whole())
+    assert_equal_with_gradients(layer(table).whole(), expected, [*variables, *trainable(layer)])
+
+
+@cases
+@given(graphs(), seeds, st.booleans(), st.sampled_from([EquivariantLinear, EquivariantPerceptron]))
+def test_a_layer_of_a_row_per_kind_is_that_of_its_rows(graph, seed, rectified, nodewise):
+    found = reach(graph, 2)
+    constant = scrambled(EquivariantGIN(1, WIDTH, learn_epsilon=True), seed).of_constant(found)
+    _, *affine = RowNorm(WIDTH).double().as_affine(constant.values, constant.counts)
+    kinds = replace(constant, affine=affine, rectified=rectified)
+    rows = kinds.by_row()
+    assert constant.counts.sum() == rows.counts.sum() == graph.num_nodes * graph.num_slots
+    assert len(constant.values) == len(torch.unique(constant.kinds))
+    gin, last = (scrambled(layer, seed) for layer in (EquivariantGIN(WIDTH, 2, learn_epsilon=False), nodewise(WIDTH)))
+    torch.testing.assert_close(kinds.whole(), rows.whole())
+    torch.testing.assert_close(gin(kinds, *found.links).whole(), gin(rows, *found.links).whole())
+    torch.testing.assert_close(last(kinds).whole(), last(rows).whole())
 
 
 def assert_soft_gin_is_its_formula(graph, width, tasks, seed, reading, learn_epsilon):
@@ -141,7 +171,7 @@ def test_of_a_constant_the_first_layer_needs_one_row_per_kind(graph, tasks, seed
     assert_equal_with_gradients(found, expected, [logits, *soft.parameters()])
     hard = scrambled(EquivariantGIN(1, WIDTH, learn_epsilon=True, mean=reading.mean), seed)
     expected, reached = literal.equivariant_gin(hard, ones, graph), reach(graph, 1)
-    found = Table(hard.of_constant(reached), reached.layers[0]).whole()
+    found = hard.of_constant(reached).whole()
     assert_equal_with_gradients(found, expected, trainable(hard))
 
 
