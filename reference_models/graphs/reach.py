@@ -3,7 +3,7 @@
 Where relations have no task of their own, a slot of which no edge reaches a node, directly or through as many
 neighbours as there are layers, is represented there like any other such slot. Features are then, node by node, a
 *default* row and one for every pair that is reached. Which pairs those are follows from a graph before anything is
-hidden from it; a batch that hides edges only changes how often what is counted, so that nothing is sorted in a step.
+hidden from it; a batch that hides edges only changes how often what is counted.
 """
 
 from __future__ import annotations

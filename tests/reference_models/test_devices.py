@@ -162,6 +162,7 @@ def test_a_product_that_the_device_cannot_do_at_once_is_done_by_columns(device, 
     monkeypatch.setattr(torch.Tensor, "__matmul__", limited)
     assert torch.equal(product(there.matrix, dense.to(CUDA)).cpu(), multiply(here.matrix, dense))
     assert widths == [7, 4, 2, 2, 3, 2, 1]
+    torch.testing.assert_close(product(here.matrix, dense), multiply(here.matrix.to_dense(), dense))
     limit = 0
     with pytest.raises(RuntimeError, match="INSUFFICIENT"):
         product(there.matrix, dense.to(CUDA))
