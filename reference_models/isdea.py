@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from mtbench.errors import UsageError
 from mtbench.experiments.models import Context
 from reference_models.double_equivariant import DoubleEquivariantModel
-from reference_models.equivariant.mean import EquivariantGIN, EquivariantLinear, EquivariantPerceptron, Table
+from reference_models.equivariant.mean import EquivariantGIN, EquivariantLinear, EquivariantPerceptron, Late, Table
 from reference_models.equivariant.network import Architecture, TripleNetwork
 from reference_models.graphs.graph import TypedGraph
 from reference_models.graphs.reach import reach
@@ -42,7 +42,7 @@ class ISDEA(TripleNetwork):
             ]
         )
 
-    def represent(self, graph: TypedGraph, attention: Tensor | None, nodes: Tensor | None = None) -> Table:
+    def represent(self, graph: TypedGraph, attention: Tensor | None, nodes: Tensor | None = None) -> Table | Late:
         """Return the representations of all nodes under all slots; ``attention`` and ``nodes`` are not used."""
         layers = self.architecture.gin_layers
         reached = reach(graph, layers)
@@ -50,9 +50,12 @@ class ISDEA(TripleNetwork):
         for index, links in enumerate(reached.links, 1):
             found: Any = self.through(self.layers[index], table, links)
             table = self._normed(index, found, rectified=index < layers - 1)
-        for index in (layers, layers + 1):
-            table = self._normed(index, self.layers[index](table), rectified=index == layers)
-        return table
+        table = self._normed(layers, self.layers[layers](table), rectified=True)
+        last, norm = self.layers[-1], self.norms[-1]
+        if self.training and isinstance(last, EquivariantLinear):
+            assert isinstance(norm, RowNorm)
+            return last.late(table, norm)
+        return self._normed(layers + 1, last(table), rectified=False)
 
     def _normed(self, index: int, table: Table, *, rectified: bool) -> Table:
         norm = self.norms[index]

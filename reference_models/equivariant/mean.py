@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate, pairwise
 
 import torch
 from torch import Tensor, nn
@@ -17,9 +18,11 @@ from torch.nn.functional import linear
 
 from reference_models.equivariant.soft import finish
 from reference_models.graphs.reach import Links, Reach, Reached
-from reference_models.layers.basic import Linear, Perceptron
+from reference_models.layers.basic import Linear, Perceptron, RowNorm
+from reference_models.layers.basic import linear as linear_by_blocks
 from reference_models.layers.blocks import Products, blockwise, node_blocks
 from reference_models.layers.readings import share_of_others
+from reference_models.layers.sums import products
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,8 +55,7 @@ class Table:
 
     def whole(self) -> Tensor:
         """Return the features themselves, ``(N, R, d)``."""
-        nodes, slots = (torch.arange(number, device=self.values.device) for number in self.reached.shape)
-        return self.at(*torch.meshgrid(nodes, slots, indexing="ij"))
+        return self.at(*self.reached.everything)
 
     def by_row(self) -> Table:
         """Return the table with a value per row."""
@@ -71,6 +73,52 @@ class Table:
         blocks = [(rows,) for rows in node_blocks(len(self.values), max(weight.shape), weight.device)]
         found = blockwise(block, blocks, [self.values], [weight, *self.affine])
         return found if self.kinds is None else found.index_select(0, self.kinds)
+
+    def sums(self) -> tuple[Tensor, Tensor]:
+        """Return the sums of the features over every node's slots, ``(N, d)``, and of their products, ``(d, d)``.
+
+        The products are summed over all pairs of a node and a slot. It takes a value per row.
+        """
+        parts, width = self.reached.parts, self.values.shape[1]
+
+        def block(index: int, _: Tensor, rows: Tensor, *affine: Tensor) -> Products:
+            rows, part = finish(rows, affine, rectified=self.rectified), parts[index]
+            return Products(torch.cat([part.total @ rows, products(rows, self.reached.counts[part.rows])]))
+
+        sizes = [size for part in parts for size in (part.total.matrix.shape[0], width)]
+        borders = [0, *accumulate(sizes)][::2]
+        blocks = [(slice(*ends), part.rows) for ends, part in zip(pairwise(borders), parts, strict=True)]
+        results = self.values.new_empty(borders[-1], 0)  # has no numbers, only says where those of a block go
+        found = torch.split(blockwise(block, blocks, [results, self.values], self.affine), sizes)
+        return torch.cat(found[::2]), torch.stack(found[1::2]).sum(dim=0, dtype=torch.float64)
+
+
+@dataclass(frozen=True, eq=False)
+class Late:
+    """Features that are a map of a table's, taken where they are asked for.
+
+    They are the table's times the transpose of ``weight`` ``(b, d)``, plus what their node has in ``rest`` ``(N, b)``,
+    times the scale plus the shift in ``affine``.
+    """
+
+    table: Table
+    weight: Tensor
+    rest: Tensor
+    affine: Sequence[Tensor]
+
+    @property
+    def values(self) -> Tensor:
+        """The rows of the table."""
+        return self.table.values
+
+    def at(self, nodes: Tensor, slots: Tensor) -> Tensor:
+        """Return the features ``(*, b)`` of nodes ``(*,)`` under slots ``(*,)``."""
+        rest = self.rest.index_select(0, nodes.reshape(-1)).view(*nodes.shape, -1)
+        return finish(linear_by_blocks(self.table.at(nodes, slots), self.weight) + rest, self.affine, rectified=False)
+
+    def whole(self) -> Tensor:
+        """Return the features themselves, ``(N, R, b)``."""
+        return self.at(*self.table.reached.everything)
 
 
 class EquivariantGIN(nn.Module):
@@ -156,6 +204,26 @@ class EquivariantLinear(nn.Module):
         maps = [self.own.weight, self.own.bias, self.others.weight, self.others.bias]
         values = blockwise(block, [(part.rows,) for part in parts], [table.values], [*maps, *table.affine])
         return Table(values, table.reached)
+
+    def late(self, table: Table, norm: RowNorm) -> Late:
+        """Return the layer and, in training, its norm for those who ask for few of the rows.
+
+        Mean and variance of all rows follow from the sums of the table's: no row is needed for them.
+        """
+        table = table.by_row()
+        slots = table.reached.num_slots
+        others = share_of_others(self.mean, slots) * self.others.weight
+        weight = self.own.weight - others
+        totals, squares = table.sums()
+        rest = linear_by_blocks(totals, others, self.own.bias + self.others.bias)
+        sums = linear_by_blocks(totals, weight)
+        total = table.counts.sum(dtype=torch.float64)
+        mean = (sums + slots * rest).sum(dim=0, dtype=torch.float64) / total
+        square = (weight.unsqueeze(1) * squares * weight.unsqueeze(2)).sum(dim=(1, 2))
+        square = square + (rest * (2 * sums + slots * rest)).sum(dim=0, dtype=torch.float64)
+        variance = square / total - mean.square()
+        affine = norm.of_moments(mean.to(rest.dtype), variance.clamp_min(0).to(rest.dtype), total)
+        return Late(table, weight, rest, affine)
 
 
 class EquivariantPerceptron(nn.Module):

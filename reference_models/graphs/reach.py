@@ -56,6 +56,12 @@ class Reached:
         return len(self.starts) - 1, self.num_slots
 
     @property
+    def everything(self) -> list[Tensor]:
+        """The nodes and the slots of all pairs, two ``(N, R)``."""
+        each = (torch.arange(number, device=self.keys.device) for number in self.shape)
+        return list(torch.meshgrid(*each, indexing="ij"))
+
+    @property
     def defaults(self) -> Tensor:
         """The default row of every node, ``(N,)``."""
         return self.starts[:-1]

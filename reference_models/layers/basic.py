@@ -77,14 +77,23 @@ class RowNorm(nn.BatchNorm1d):
         In training scale and shift follow from the rows, which also move the running statistics; else from
         those. The rows are to be used as they are returned: see `moments`.
         """
-        assert self.running_mean is not None
-        assert self.running_var is not None
-        mean, variance = self.running_mean, self.running_var
         if self.training:
             rows, mean, variance = moments(rows, counts)
             total = (torch.tensor(len(rows)) if counts is None else counts).sum(dtype=torch.float64)
-            with torch.no_grad():
-                self.running_mean.lerp_(mean, self.momentum or 0.0)
-                self.running_var.lerp_(variance * (total / (total - 1).clamp(min=1)), self.momentum or 0.0)
+            return rows, *self.of_moments(mean, variance, total)
+        assert self.running_mean is not None
+        assert self.running_var is not None
+        return rows, *self._affine(self.running_mean, self.running_var)
+
+    def of_moments(self, mean: Tensor, variance: Tensor, total: Tensor) -> tuple[Tensor, Tensor]:
+        """Return scale and shift ``(d,)`` of ``total`` rows of that mean and variance, and move the statistics."""
+        assert self.running_mean is not None
+        assert self.running_var is not None
+        with torch.no_grad():
+            self.running_mean.lerp_(mean, self.momentum or 0.0)
+            self.running_var.lerp_(variance * (total / (total - 1).clamp(min=1)), self.momentum or 0.0)
+        return self._affine(mean, variance)
+
+    def _affine(self, mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor]:
         scale = self.weight * (variance + self.eps).rsqrt()
-        return rows, scale, self.bias - mean * scale
+        return scale, self.bias - mean * scale

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from typing import Any
 
 import torch
@@ -12,6 +13,7 @@ from reference_models.graphs.kinds import Kinds
 from reference_models.graphs.operators import product
 from reference_models.layers.blocks import node_blocks
 from reference_models.layers.rows import take
+from reference_models.layers.threads import in_threads
 
 
 def aggregate(features: Tensor, attention: Tensor, onto: Receivers) -> tuple[Tensor, Tensor, Tensor]:
@@ -117,11 +119,16 @@ class _Moments(torch.autograd.Function):
         total = len(rows) if counts is None else counts.sum(dtype=torch.float64)
         pivot = rows[: min(len(rows), 256)].mean(dim=0)
         first, second = (torch.zeros(rows.shape[1], dtype=torch.float64, device=rows.device) for _ in range(2))
-        for part in _parts(rows):
-            away = rows[part] - pivot
-            weighted = away if counts is None else away * counts[part, None]
-            first += weighted.sum(dim=0)
-            second += (weighted * away).sum(dim=0)
+        parts = _parts(rows)
+
+        def sums(index: int) -> tuple[Tensor, Tensor]:
+            away = rows[parts[index]] - pivot
+            weighted = away if counts is None else away * counts[parts[index], None]
+            return weighted.sum(dim=0), (weighted * away).sum(dim=0)
+
+        for once, twice in in_threads(sums, len(parts), rows.device):
+            first += once
+            second += twice
         shift = first / total
         mean = pivot + shift.to(rows.dtype)
         variance = (second / total - shift.square()).clamp_min(0).to(rows.dtype)
@@ -134,14 +141,37 @@ class _Moments(torch.autograd.Function):
         rows, counts, mean = ctx.saved_tensors
         scale = 2 * of_variance / ctx.total
         constant = of_mean / ctx.total - scale * mean
-        out = torch.empty_like(rows)
-        for part in _parts(rows):
+        out, parts = torch.empty_like(rows), _parts(rows)
+
+        def of_part(index: int) -> None:
+            part = parts[index]
             if counts is None:
                 torch.addcmul(gradient[part], rows[part], scale, out=out[part]).add_(constant)
             else:
-                of_moments = torch.addcmul(constant, rows[part], scale) * counts[part, None]
-                torch.add(gradient[part], of_moments, out=out[part])
+                of_moments = torch.addcmul(constant, rows[part], scale)
+                torch.addcmul(gradient[part], of_moments, counts[part, None], out=out[part])
+
+        deque(in_threads(of_part, len(parts), rows.device), maxlen=0)
         return out, None
+
+
+def products(rows: Tensor, counts: Tensor) -> Tensor:
+    """Return the sum over rows ``(M, d)`` of their products with themselves, ``(d, d)``; row i counts ``counts[i]``."""
+    return _Squares.apply(rows, counts)  # type: ignore[no-any-return, no-untyped-call]
+
+
+class _Squares(torch.autograd.Function):
+    """One product back instead of two: the result is symmetric."""
+
+    @staticmethod
+    def forward(ctx: Any, rows: Tensor, counts: Tensor) -> Tensor:
+        ctx.save_for_backward(rows, counts)
+        return rows.T @ (rows * counts[:, None])
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+        rows, counts = ctx.saved_tensors
+        return (rows @ (gradient + gradient.T)).mul_(counts[:, None]), None
 
 
 def _parts(rows: Tensor) -> list[slice]:

@@ -5,7 +5,7 @@ from dataclasses import replace
 import literal
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import reference_models.graphs.reach as reaches
@@ -102,6 +102,23 @@ def test_an_equivariant_layer_without_neighbours_is_its_formula(graph, seed, typ
     table = Table(values, reached, affine, rectified)
     expected = literal.equivariant_nodewise(layer, table.whole())
     assert_equal_with_gradients(layer(table).whole(), expected, [*variables, *trainable(layer)])
+
+
+@cases
+@given(graphs(), seeds, st.sampled_from(MEANS), st.booleans(), at_once)
+def test_a_layer_taken_late_is_its_formula_and_the_norm_of_all_its_rows(graph, seed, mean, rectified, rows):
+    assume(graph.num_nodes * graph.num_slots > 1)
+    layer, reached = scrambled(EquivariantLinear(WIDTH, mean), seed), linked(graph, 1, rows).layers[0]
+    norm, same = (scrambled(RowNorm(WIDTH), seed) for _ in range(2))
+    values, *affine = variables = [tables(reached, WIDTH, seed), *scrambled(RowNorm(WIDTH), seed + 1).parameters()]
+    table = Table(values, reached, affine, rectified)
+    found = layer.late(table, norm).whole()
+    all_rows = literal.equivariant_nodewise(layer, table.whole())
+    expected = torch.nn.functional.batch_norm(
+        all_rows.flatten(0, 1), same.running_mean, same.running_var, norm.weight, norm.bias, training=True
+    ).view_as(all_rows)
+    assert_equal_with_gradients(found, expected, [*variables, *trainable(layer), *norm.parameters()])
+    torch.testing.assert_close(list(norm.buffers())[:2], list(same.buffers())[:2])
 
 
 @cases
