@@ -27,7 +27,7 @@ NAMED = 5
 LINEAR = 100
 """Ranks up to this are drawn on a linear axis; full rankings go into the thousands."""
 
-STYLES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)))
+STYLES: tuple[str | tuple[int, tuple[int, ...]], ...] = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)))
 
 
 def draw_ranks(results: Sequence[Result], path: Path) -> None:
