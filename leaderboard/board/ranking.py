@@ -20,6 +20,7 @@ from mtbench.comparison.comparing import compare
 from mtbench.conventions.reading import conventions_of
 from mtbench.data import catalog
 from mtbench.data.loading import load
+from mtbench.data.splits import Dataset
 from mtbench.errors import DownloadError, MtbenchError
 from mtbench.experiments.run import CONVENTIONS_FILE
 from mtbench.leakage.exposure import contamination
@@ -45,11 +46,17 @@ def overlap(dataset: str, graph: str) -> Overlap:
     if name not in catalog.names():
         return Overlap(graph, None, targets)
     try:
-        other = load(name)
-        found = contamination(load(dataset).test, other.valid if graph.endswith(TRAIN) else other)
+        other = _loaded(name)
+        found = contamination(_loaded(dataset).test, other.valid if graph.endswith(TRAIN) else other)
     except MtbenchError:
         return Overlap(graph, None, targets)
     return Overlap(graph, found.targets.exact.seen, found.targets.exact.of)
+
+
+@cache
+def _loaded(name: str) -> Dataset:
+    """Return a dataset: many graphs are compared with it."""
+    return load(name)
 
 
 @cache

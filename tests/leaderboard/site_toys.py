@@ -13,7 +13,7 @@ import pytest
 from forging import copy_entry, copy_one_sided, published
 
 from leaderboard.board.board import Board, Figure
-from leaderboard.board.ranking import _standings, overlap, rank
+from leaderboard.board.ranking import _loaded, _standings, overlap, rank
 from leaderboard.board.readings import STANDARD
 from leaderboard.entries import checks, entries
 
@@ -44,13 +44,18 @@ EMPTY: Mapping[str, object] = {
 @contextmanager
 def offline(cache: Path) -> Iterator[None]:
     """Let only MetaFam be had, which is made here; the other datasets are at nobody's hand."""
-    overlap.cache_clear()
+    _forget()
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("MTBENCH_OFFLINE", "1")
         patch.delenv("MTBENCH_MIRROR", raising=False)
         patch.setenv("MTBENCH_CACHE", str(cache))
         yield
+    _forget()
+
+
+def _forget() -> None:
     overlap.cache_clear()
+    _loaded.cache_clear()
 
 
 def make(folder: Path) -> Path:

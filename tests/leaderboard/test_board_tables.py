@@ -12,11 +12,12 @@ import pytest
 from forging import PUBLISHED, copy_entry, drop_doubled
 from site_toys import HOSTILE, offline
 
-from leaderboard.board import reported, tables
+from leaderboard.board import ranking, reported, tables
 from leaderboard.board.ranking import overlap, rank
 from leaderboard.board.readings import PAPER, SLOTS, STANDARD
 from leaderboard.entries import checks, entries
 from leaderboard.entries.cards import CARD_BYTES, SubmissionError
+from mtbench.data.loading import load
 from mtbench.files.tables import MARKDOWN
 from mtbench.names import METRICS
 
@@ -197,6 +198,14 @@ def test_runs_on_another_version_of_the_dataset_are_not_ranked(tmp_path):
 
 def test_of_a_graph_nobody_knows_no_overlap_is_told():
     assert overlap("metafam", "somebodys-graph/train").seen is None
+
+
+def test_a_dataset_is_read_once_however_many_graphs_are_compared_with_it(tmp_path, monkeypatch):
+    asked = []
+    monkeypatch.setattr(ranking, "load", lambda name: (asked.append(name), load(name))[1])
+    with offline(tmp_path):
+        assert [overlap("metafam", graph).seen is None for graph in ("metafam", "metafam/train")] == [False, False]
+    assert asked == ["metafam"]
 
 
 def test_who_learned_from_many_test_targets_is_not_ranked(tmp_path):
