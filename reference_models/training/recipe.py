@@ -167,10 +167,11 @@ def refuse(model: str, recipe: Recipe, **only: Parameter) -> None:
 def read(kind: type[Kind], model: str, dataset: str, settings: Mapping[str, str]) -> Kind:
     """Return the recipe of a model on a dataset with ``settings`` (texts, ``key=value``) laid over it.
 
-    The table ``[default]`` of ``recipes/MODEL.toml`` holds for every dataset, a table named like the
-    dataset (its variants in brackets left out) overrides it. With ``recipe=NAME`` among the settings so do the
-    tables ``[NAME]`` and ``["NAME:DATASET"]`` after them. Raises `UnknownNameError` for a setting that
-    ``kind`` or a recipe that the model does not have, and `UsageError` for a bad value.
+    The table ``[default]`` of ``recipes/MODEL.toml`` holds for every dataset. A table named like the dataset (its
+    variants in brackets left out) or like its pair of test graphs (what stands before a slash) overrides it; the
+    dataset's comes last. With ``recipe=NAME`` among the settings so do the tables ``[NAME]``, ``["NAME:PAIR"]`` and
+    ``["NAME:DATASET"]`` after them. Raises `UnknownNameError` for a setting that ``kind`` or a recipe that the model
+    does not have, and `UsageError` for a bad value.
     """
     text = (resources.files("reference_models") / "recipes" / f"{model}.toml").read_text(encoding="utf-8")
     tables = tomllib.loads(text)
@@ -178,10 +179,10 @@ def read(kind: type[Kind], model: str, dataset: str, settings: Mapping[str, str]
     known = [name for name in RECIPES if name in tables]
     if recipe not in known:
         raise UnknownNameError("recipe", recipe, known)
-    of_dataset = {} if dataset in RECIPES else tables.get(dataset, {})
-    laid = [tables["default"], of_dataset]
+    pair = dataset.partition("/")[0]
+    laid = [tables["default"], *(tables.get(name, {}) for name in (pair, dataset) if name not in RECIPES)]
     if recipe != "default":
-        laid += [tables[recipe], tables.get(f"{recipe}:{dataset}", {})]
+        laid += [tables[recipe], *(tables.get(f"{recipe}:{name}", {}) for name in (pair, dataset))]
     values: dict[str, Parameter] = {key: value for table in laid for key, value in table.items()}
     values |= {key: _parse(kind, key, text) for key, text in settings.items()}
     return kind(**values)  # type: ignore[arg-type]

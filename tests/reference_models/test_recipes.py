@@ -48,6 +48,21 @@ def test_a_recipe_of_another_name_is_laid_over_the_default_one_and_is_named():
             recipe.read(RECIPES.get(model, Recipe), model, "fbnell", {"recipe": name})
 
 
+def test_a_table_named_like_a_pair_holds_for_both_of_its_test_graphs_and_for_no_other_pair():
+    for settings in ({}, {"recipe": "fast"}):
+        first, second = (
+            recipe.read(ingram.Recipe, "ingram", f"wikitopics-mt4/{name}", settings) for name in ("health", "science")
+        )
+        assert first == second
+        assert (first.relation_layers, first.learning_rate) == (3, 0.0005)
+    fast = [
+        recipe.load("mtdea", f"wikitopics-{name}", {"recipe": "fast"})
+        for name in ("mt1/health", "mt1/taxonomy", "mt2/location")
+    ]
+    assert fast[0] == fast[1] != fast[2]
+    assert (fast[0].batch, fast[0].epochs) == (256, 10)
+
+
 def test_a_dataset_without_a_table_has_the_defaults():
     assert recipe.load("mtdea", "somebody's own", {}).epochs == 10
     assert recipe.load("mtdea", "somebody's own", {}).learning_rate == 0.001
