@@ -40,7 +40,8 @@ class TypedGraph:
     def without(self, dropped: Tensor) -> TypedGraph:
         """Return the graph without the edges marked in ``dropped``, bool of shape ``(E,)``."""
         kept = ~dropped
-        edges = (self.heads[kept], self.slots[kept], self.tails[kept])
+        left = kept.nonzero().squeeze(1)
+        edges = (self.heads[left], self.slots[left], self.tails[left])
         return TypedGraph(*edges, self.num_nodes, self.num_slots, self.dtype, (self, kept))
 
     def remembered(self, key: object, make: Callable[[], Found]) -> Found:
@@ -69,8 +70,9 @@ class TypedGraph:
         """Return what reaches ``nodes``, int64 ``(M,)`` in increasing order."""
         place = torch.full((self.num_nodes,), -1, device=nodes.device)
         place[nodes] = torch.arange(len(nodes), device=nodes.device)
-        kept = place[self.tails] >= 0
-        return self._reaching(nodes, self.heads[kept], self.slots[kept], place[self.tails[kept]])
+        tails = place[self.tails]
+        kept = (tails >= 0).nonzero().squeeze(1)
+        return self._reaching(nodes, self.heads[kept], self.slots[kept], tails[kept])
 
     def _reaching(self, nodes: Tensor | None, heads: Tensor, slots: Tensor, tails: Tensor) -> Receivers:
         return Receivers(nodes, heads, slots, tails, self.num_nodes, self.num_slots, self.dtype)

@@ -19,13 +19,16 @@ class Kinds:
 
     Such a layer sees how many edges reach v and how many of them have type r. The first L * R kinds,
     one per level (a number of in-edges that occurs) and slot, are those without an in-edge of the slot;
-    then comes one for each of the P ``pairs`` that edges reach (or did before some were hidden). ``level`` is
-    ``(N,)``; ``places`` ``(P,)`` is the kind each pair would have without its in-edges; ``slots``, ``degrees``, ``own``
+    then come the U that the P ``pairs`` are of, which edges reach (or did before some were hidden). ``level`` is
+    ``(N,)``, ``of_pairs`` ``(P,)`` says which of the U each pair is of, and ``pairs_of_nodes`` ``(N, U)`` sums those of
+    every node; ``places`` ``(U,)`` is the kind each would be without its in-edges; ``slots``, ``degrees``, ``own``
     (in-edges of the slot) and ``counts`` (how many pairs of a node and a slot are of the kind) are ``(D,)``.
     """
 
     pairs: Reached
     level: Tensor
+    of_pairs: Tensor
+    pairs_of_nodes: Operator
     places: Tensor
     slots: Tensor
     degrees: Tensor
@@ -38,21 +41,24 @@ class Kinds:
         found = reach(graph, 1)
         (pairs,), slots = found.layers, graph.num_slots
         values, level = torch.unique(found.degrees, return_inverse=True)
-        of_pairs = pairs.keys % slots
-        places = level[pairs.nodes] * slots + of_pairs
+        base = found.own_degrees.max().long() + 1 if len(pairs.keys) else 1
+        keys = (level[pairs.nodes] * slots + pairs.slots) * base + found.own_degrees.long()
+        keys, of_pairs, numbers = torch.unique(keys, return_inverse=True, return_counts=True)
+        places, own = torch.div(keys, base, rounding_mode="floor"), (keys % base).to(graph.dtype)
+        special = numbers.to(graph.dtype)
         usual = torch.zeros(len(values), dtype=graph.dtype, device=level.device)
         usual = usual.index_add(0, level, torch.ones_like(found.degrees)).repeat_interleave(slots)
         every_slot = torch.arange(slots, device=level.device).repeat(len(values))
         return cls(
             pairs=pairs,
             level=level,
+            of_pairs=of_pairs,
+            pairs_of_nodes=Operator.from_edges(pairs.nodes, of_pairs, (len(level), len(keys)), graph.dtype),
             places=places,
-            slots=torch.cat([every_slot, of_pairs]),
-            degrees=torch.cat([values.repeat_interleave(slots), found.degrees[pairs.nodes]]),
-            own=torch.cat([torch.zeros_like(usual), found.own_degrees]),
-            counts=torch.cat(
-                [usual.index_add(0, places, torch.full_like(found.own_degrees, -1)), torch.ones_like(found.own_degrees)]
-            ),
+            slots=torch.cat([every_slot, places % slots]),
+            degrees=torch.cat([values.repeat_interleave(slots), values[places // slots]]),
+            own=torch.cat([torch.zeros_like(usual), own]),
+            counts=torch.cat([usual.index_add(0, places, -special), special]),
         )
 
     @property
@@ -67,7 +73,7 @@ class Kinds:
         return Operator.from_edges(self.level, nodes, (self.levels, len(nodes)), self.pairs.counts.dtype)
 
     def split(self, rows: Tensor) -> tuple[Tensor, Tensor]:
-        """Return rows ``(D, d)`` as those of levels ``(L, R, d)``, and what pairs add to theirs ``(P, d)``."""
+        """Return rows ``(D, d)`` as those of levels ``(L, R, d)``, and what kinds of pairs add to theirs ``(U, d)``."""
         base, apart = rows.tensor_split([len(rows) - len(self.places)])
         return base.view(self.levels, self.pairs.num_slots, -1), apart - base.index_select(0, self.places)
 
@@ -75,7 +81,8 @@ class Kinds:
         """Return the kinds of nodes and slots ``(*,)``."""
         pair, own = self.pairs.find(nodes, slots)
         usual = self.level[nodes] * self.pairs.num_slots + slots
-        return torch.where(own, len(self.slots) - len(self.places) + pair, usual)
+        padded = torch.cat([self.of_pairs, self.of_pairs.new_zeros(1)])
+        return torch.where(own, len(self.slots) - len(self.places) + padded[pair], usual)
 
 
 def kinds(graph: TypedGraph) -> Kinds:
@@ -89,8 +96,8 @@ class Met:
 
     ``levels`` ``(e,)`` is the level each edge into ``tails`` comes from, every receiver's own among them. ``keys``
     ``(Q,)`` are the pairs j * R + r of a receiver j that a pair of the graph reaches, by an edge of any type or being
-    the receiver's own, and ``extras`` ``(Q, P)`` sums those. Of the receivers' own pairs, which an edge of the slot
-    reaches, ``kinds`` are the kinds ``(O,)`` and ``sources`` ``(S,)`` those of what the edges start from.
+    the receiver's own; ``extras`` ``(Q, U)`` sums those by kind. Of the receivers' own pairs, which an edge of the
+    slot reaches, ``kinds`` are the kinds ``(O,)`` and ``sources`` ``(S,)`` those of what the edges start from.
     """
 
     tails: Tensor
@@ -108,12 +115,16 @@ class Met:
         receivers = torch.arange(len(themselves), device=device)
         heads, tails = torch.cat([onto.heads, themselves]), torch.cat([onto.tails, receivers])
         edge, pair = pairs.of(heads)
-        keys, row = torch.unique(tails[edge] * slots + pairs.keys[pair] % slots, return_inverse=True)
+        there = (tails * slots)[edge] + pairs.slots[pair]
+        marked = torch.zeros(len(themselves) * slots, dtype=torch.bool, device=device)
+        marked[there] = True
+        row = (marked.cumsum(0) - 1)[there]
+        keys = marked.nonzero().squeeze(1)
         return cls(
             tails=tails,
             levels=kinds.level[heads],
             keys=keys,
-            extras=Operator.from_edges(row, pair, (len(keys), len(pairs.keys)), onto.dtype),
+            extras=Operator.from_edges(row, kinds.of_pairs[pair], (len(keys), len(kinds.places)), onto.dtype),
             kinds=kinds.find(themselves[own.nodes], own.slots),
             sources=kinds.find(own.sources // slots, own.sources % slots),
         )

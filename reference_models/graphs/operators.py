@@ -60,9 +60,9 @@ class Operator:
 
 
 def _csr(rows: Tensor, columns: Tensor, shape: tuple[int, int], dtype: torch.dtype) -> Tensor:
-    keys = torch.sort(rows * shape[1] + columns).values
+    rows, order = torch.sort(rows, stable=True)
     values = torch.ones(len(rows), dtype=dtype, device=rows.device)
-    return _matrix(_starts(keys // shape[1], shape[0]), (keys % shape[1]).int(), values, shape)
+    return _matrix(_starts(rows, shape[0]), columns[order].int(), values, shape)
 
 
 @dataclass(frozen=True, eq=False)

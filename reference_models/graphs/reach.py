@@ -55,6 +55,11 @@ class Reached:
         """How many nodes and slots there are."""
         return len(self.starts) - 1, self.num_slots
 
+    @cached_property
+    def slots(self) -> Tensor:
+        """The slot of every pair, ``(P,)``."""
+        return self.keys % self.num_slots
+
     @property
     def everything(self) -> list[Tensor]:
         """The nodes and the slots of all pairs, two ``(N, R)``."""
@@ -80,11 +85,6 @@ class Reached:
     def spread(self) -> Operator:
         """The operator ``(M, N)`` that gives all rows of a node the node's."""
         return Operator.choosing(self.owners, self.shape[0], torch.ones_like(self.counts))
-
-    @cached_property
-    def of_nodes(self) -> Operator:
-        """The operator ``(N, P)`` that sums the pairs of every node."""
-        return Operator.choosing(self.nodes, self.shape[0], torch.ones_like(self.nodes, dtype=self.counts.dtype)).back
 
     def of(self, nodes: Tensor) -> tuple[Tensor, Tensor]:
         """Return the place of every node ``(i,)`` as often as it has pairs, and the numbers of those pairs."""
@@ -218,15 +218,18 @@ class Patterns:
             reached.append(after)
         return cls(tuple(reached), places, graph.tails, graph.dtype, tuple(linked))
 
-    def reach(self, union: Operator, kept: Tensor | None = None) -> Reach:
-        """Return the reach of the edges marked in ``kept`` ``(E,)``, of all if None; ``union`` is their A."""
+    def reach(self, graph: TypedGraph) -> Reach:
+        """Return the reach of the graph itself or of one that hides edges of it."""
+        _, kept = graph.part or (graph, None)
         there = torch.ones_like(self.tails, dtype=self.dtype) if kept is None else kept.to(self.dtype)
         degrees, own = (
             torch.zeros(number, dtype=self.dtype, device=there.device).index_add_(0, places, there)
             for number, places in ((self.layers[0].shape[0], self.tails), (len(self.layers[0].keys), self.places))
         )
         links = (
-            Links(before, after, blocks, rows, union, *(pattern.operator(kept, self.dtype) for pattern in patterns))
+            Links(
+                before, after, blocks, rows, graph.union, *(pattern.operator(kept, self.dtype) for pattern in patterns)
+            )
             for before, after, (blocks, rows, *patterns) in zip(self.layers, self.layers[1:], self.linked, strict=False)
         )
         return Reach(self.layers, degrees, own, tuple(links))
@@ -234,6 +237,5 @@ class Patterns:
 
 def reach(graph: TypedGraph, layers: int) -> Reach:
     """Return the reach of a graph for a number of layers, by the patterns of the graph before edges were hidden."""
-    whole, kept = graph.part or (graph, None)
-    patterns = whole.remembered((Patterns, layers), lambda: Patterns.of(whole, layers))
-    return patterns.reach(graph.union, kept)
+    whole, _ = graph.part or (graph, None)
+    return whole.remembered((Patterns, layers), lambda: Patterns.of(whole, layers)).reach(graph)

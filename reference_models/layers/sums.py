@@ -92,14 +92,15 @@ class _Expand(torch.autograd.Function):
         ctx.kinds = kinds
         usual = len(rows) - len(kinds.places)
         out = rows[:usual].reshape(kinds.levels, -1).index_select(0, kinds.level).view(-1, rows.shape[1])
-        out[kinds.pairs.keys] = rows[usual:]
+        out[kinds.pairs.keys] = rows[usual:].index_select(0, kinds.of_pairs)
         return out.view(*kinds.pairs.shape, -1)
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
         kinds, width = ctx.kinds, gradient.shape[-1]
         base = product(kinds.of_level.matrix, gradient.reshape(len(gradient), -1))
-        apart = gradient.reshape(-1, width)[kinds.pairs.keys]
+        at_pairs = gradient.reshape(-1, width)[kinds.pairs.keys]
+        apart = at_pairs.new_zeros(len(kinds.places), width).index_add_(0, kinds.of_pairs, at_pairs)
         usual = base.view(-1, width).index_add_(0, kinds.places, apart, alpha=-1)
         return torch.cat([usual, apart]), None
 

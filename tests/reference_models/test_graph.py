@@ -75,9 +75,10 @@ def test_where_edges_are_hidden_the_patterns_of_the_whole_graph_count_what_is_le
 
 
 @settings(max_examples=25, deadline=None, derandomize=True)
-@given(st.integers(0, 10_000), st.integers(1, 6), st.integers(1, 4), st.integers(0, 20))
-def test_kinds_tell_apart_what_degrees_tell_apart(seed, nodes, slots, edges):
-    graph = literal.random_graph(seed, nodes=nodes, slots=slots, edges=edges)
+@given(st.integers(0, 10_000), st.integers(1, 6), st.integers(1, 4), st.integers(0, 20), st.integers(0, 5))
+def test_kinds_tell_apart_what_degrees_tell_apart_and_nothing_else(seed, nodes, slots, edges, hidden):
+    whole = literal.random_graph(seed, nodes=nodes, slots=slots, edges=edges)
+    graph = whole.without(torch.arange(edges) < hidden) if hidden else whole
     typed = literal.dense(graph).sum(dim=2).T
     found_kinds = kinds(graph)
     rows = torch.stack([found_kinds.slots.double(), found_kinds.degrees, found_kinds.own], dim=1)
@@ -87,6 +88,10 @@ def test_kinds_tell_apart_what_degrees_tell_apart(seed, nodes, slots, edges):
     expected = torch.stack([slot, typed.sum(dim=1, keepdim=True).expand(nodes, slots), typed], dim=2)
     torch.testing.assert_close(found[..., :3], expected)
     assert found_kinds.counts.tolist() == torch.bincount(found[..., 3].flatten().long(), minlength=len(rows)).tolist()
+    of_pairs = rows[len(rows) - len(found_kinds.places) :]
+    assert len(torch.unique(of_pairs, dim=0)) == len(of_pairs)
+    assert len(found_kinds.of_pairs) == len(reach(whole, 1).layers[0].keys)
+    assert "union" not in vars(graph)  # no sum over all edges is prepared for it
 
 
 def test_dropped_edges_are_gone_and_the_rest_keeps_its_order():
