@@ -94,7 +94,7 @@ def soft_gin_of_kinds(
 
 def _task_sums(base: Tensor, apart: Tensor, kinds: Kinds, attention: Tensor) -> Tensor:
     """Return T_k of every node, ``(N, K d)``."""
-    shares = spread(attention, kinds.slots[len(kinds.slots) - len(kinds.places) :])
+    shares = spread(attention, kinds.places % kinds.pairs.num_slots)
     more = kinds.pairs_of_nodes @ (shares.unsqueeze(2) * apart.unsqueeze(1)).flatten(1)
     return task_sums(base, attention).flatten(1).index_select(0, kinds.level) + more
 

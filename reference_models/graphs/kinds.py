@@ -41,10 +41,10 @@ class Kinds:
         found = reach(graph, 1)
         (pairs,), slots = found.layers, graph.num_slots
         values, level = torch.unique(found.degrees, return_inverse=True)
-        base = found.own_degrees.max().long() + 1 if len(pairs.keys) else 1
+        base = len(graph.heads) + 1  # more than any number of edges
         keys = (level[pairs.nodes] * slots + pairs.slots) * base + found.own_degrees.long()
         keys, of_pairs, numbers = torch.unique(keys, return_inverse=True, return_counts=True)
-        places, own = torch.div(keys, base, rounding_mode="floor"), (keys % base).to(graph.dtype)
+        places, own = keys // base, (keys % base).to(graph.dtype)
         special = numbers.to(graph.dtype)
         usual = torch.zeros(len(values), dtype=graph.dtype, device=level.device)
         usual = usual.index_add(0, level, torch.ones_like(found.degrees)).repeat_interleave(slots)

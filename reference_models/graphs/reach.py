@@ -193,10 +193,10 @@ class Patterns:
         for _ in range(1, layers):
             before = reached[-1]
             edge, pair = before.of(graph.heads)
-            keys = graph.tails[edge] * slots + before.keys[pair] % slots
+            keys = graph.tails[edge] * slots + before.slots[pair]
             after = Reached.index(torch.unique(torch.cat([before.keys, keys])), nodes, slots, graph.dtype)
             chosen = before.starts[after.owners]
-            chosen[after.pairs] = before.rows(after.nodes, after.keys % slots)
+            chosen[after.pairs] = before.rows(after.nodes, after.slots)
             blocks = list(zip(after.rows_of(after.blocks), before.rows_of(after.blocks), strict=True))
             rows = [
                 Operator.choosing(
