@@ -69,14 +69,18 @@ class Cost:
         replace_file(self.folder / COST_FILE, f"{kept}\n".encode())
 
     def keeping(self, report: Callable[[Progress], None]) -> Callable[[Progress], None]:
-        """Return the function with a `keep` after the last batch of every epoch, and threads written down."""
+        """Return the function with threads written down, and a `keep` before and after the batches of every epoch.
+
+        Before an epoch's first batch the checkpoint of the one before has just been written; a run's first checkpoint
+        makes the place for the cost.
+        """
         own = environment().get("threads")
 
         def reported(progress: Progress) -> None:
             report(progress)
             if own and own not in (known := self.threads.setdefault(progress.stage, [])):
                 known.append(own)
-            if progress.batch == progress.batches:
+            if progress.batch in (0, progress.batches):
                 self.keep()
 
         return reported

@@ -277,6 +277,21 @@ def test_the_cost_of_a_resumed_run_is_that_of_both_processes(tmp_path, stopped):
     assert 7000 < load(plan.out).run.wall_seconds < 8000
 
 
+def test_the_cost_of_the_first_epoch_is_kept_with_its_checkpoint(small, tmp_path):
+    """A process that is killed in its second epoch has told what the first one took."""
+    kept = []
+
+    def look(progress):
+        if (progress.stage, progress.epoch, progress.batch) == ("train", 2, 1):
+            kept.append(
+                json.loads((tmp_path / ".run.partial" / "checkpoints" / "cost.json").read_text(encoding="utf-8"))
+            )
+
+    run(plan_for(small, tmp_path / "run"), look)
+    assert [cost["threads"] for cost in kept] == [{"train": [str(torch.get_num_threads())]}]
+    assert kept[0]["seconds"] > 0
+
+
 def test_a_run_that_goes_on_tells_the_threads_of_every_stage(small, tmp_path, two_threads):
     def told(*stops):
         out = tmp_path / "-".join(map(str, stops)) / "run"
