@@ -261,8 +261,7 @@ def test_the_kind_of_cluster_is_used(runs):
     assert compare(runs[0]).clusters == len(pairs)
 
 
-def test_a_component_is_a_family_tree_and_the_graph_is_loaded(tmp_path, monkeypatch):
-    monkeypatch.setenv("MTBENCH_CACHE", str(tmp_path))
+def test_a_component_is_a_family_tree_and_the_graph_is_loaded():
     data = mtbench.load("metafam")
     result = evaluate(hashed, data.test)
     found = compare([result])

@@ -14,8 +14,7 @@ PAGE = (Path(__file__).resolve().parents[2] / "docs" / "comparing-models.md").re
 ROWS = dict(re.findall(r"^\| `([\w/-]+)` \| (.*) \|$", PAGE, re.M))
 
 
-def test_the_example_runs(tmp_path, monkeypatch, capsys):
-    monkeypatch.setenv("MTBENCH_CACHE", str(tmp_path / "cache"))
+def test_the_example_runs(capsys):
     (example,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
     exec(compile(example, "comparing-models.md", "exec"), {"__name__": "example"})
     assert capsys.readouterr().out == "25 0.143 0.405\n"

@@ -34,8 +34,7 @@ def test_ci_runs_exactly_the_readmes_test_command():
 
 @pytest.mark.once
 @pytest.mark.usefixtures("examined")
-def test_picture_and_table_are_of_this_board(shared, mirror, monkeypatch):
-    monkeypatch.setenv("MTBENCH_CACHE", str(shared / "cache"))
+def test_picture_and_table_are_of_this_board(mirror, monkeypatch):
     monkeypatch.setenv("MTBENCH_MIRROR", str(mirror))
     # Forty runs are on ten datasets: each is read once.
     monkeypatch.setattr(loading, "load", cache(loading.load))

@@ -19,10 +19,9 @@ PAGE = (Path(__file__).resolve().parents[2] / "docs" / "your-model.md").read_tex
 
 
 @pytest.fixture
-def run(shared, tmp_path, monkeypatch, capsys):
+def run(tmp_path, monkeypatch, capsys):
     """Return a function that runs the page's command beside the example, with more options."""
     (tmp_path / "example.py").write_text(EXAMPLE, encoding="utf-8")
-    monkeypatch.setenv("MTBENCH_CACHE", str(shared / "cache"))
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path])
     monkeypatch.delitem(sys.modules, "example", raising=False)

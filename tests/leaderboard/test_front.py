@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from site_toys import standing_board
+from site_toys import offline, standing_board
 
 from leaderboard.board import rescored
 from leaderboard.board.board import Figure, Overlap
@@ -167,12 +167,13 @@ def test_what_is_contaminated_is_shown_and_not_ranked(toy_entries, toy_board):
     assert badge.tip.said == "it learned from metafam, which has 184 of the 184 test triples"
 
 
-def test_what_was_scored_again_is_said_while_its_ranks_are_those(monkeypatch):
+def test_what_was_scored_again_is_said_while_its_ranks_are_those(tmp_path, monkeypatch):
     entry = entries.load(PUBLISHED / "isdea-homo")
-    found = labels(rank([entry], draws=100), "isdea-homo")
-    assert found["re-scored from weights"].tip.said.endswith("metafam seed 0.")
+    with offline(tmp_path):
+        board = rank([entry], draws=100)
+    assert labels(board, "isdea-homo")["re-scored from weights"].tip.said.endswith("metafam seed 0.")
     monkeypatch.setattr(rescored, "_ranks", lambda run: "0" * 64)
-    assert "re-scored from weights" not in labels(rank([entry], draws=100), "isdea-homo")
+    assert "re-scored from weights" not in labels(board, "isdea-homo")
 
 
 def test_what_a_card_calls_contaminated_is_shown_everywhere_and_not_ranked(toy_entries):

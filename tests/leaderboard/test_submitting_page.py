@@ -26,10 +26,9 @@ COMMANDS, REPLACE = re.findall(r"```console\n(.*?)\n```", PAGE, re.DOTALL)
 
 
 @pytest.fixture
-def run(shared, tmp_path, monkeypatch, capsys):
+def run(tmp_path, monkeypatch, capsys):
     """Return a function that runs a command beside the example and returns what it prints."""
     (tmp_path / "example.py").write_text(EXAMPLE, encoding="utf-8")
-    monkeypatch.setenv("MTBENCH_CACHE", str(shared / "cache"))
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path])
     monkeypatch.delitem(sys.modules, "example", raising=False)

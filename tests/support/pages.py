@@ -70,7 +70,6 @@ def play(
     monkeypatch.chdir(folder)
     monkeypatch.setattr(sys, "path", [str(folder), *sys.path])
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
-    monkeypatch.setenv("MTBENCH_CACHE", str(request.getfixturevalue("shared") / "cache"))
     monkeypatch.setenv("MTBENCH_OFFLINE", "1")
     monkeypatch.delenv("MTBENCH_MIRROR", raising=False)
     (folder / "benchmarks").symlink_to(ROOT / "benchmarks")
