@@ -6,7 +6,6 @@ import gc
 import os
 import pickle
 import shutil
-import socket
 from collections import Counter
 from collections.abc import Callable
 from functools import cache
@@ -77,25 +76,12 @@ def _no_waiting_for_the_disk():
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _no_network():
-    """A test that asks for another machine fails: how long that takes, and what it finds, is nobody's promise."""
-    look_up, here = socket.getaddrinfo, {None, "", "localhost", "127.0.0.1", "::1", socket.gethostname()}
-
-    def getaddrinfo(host, *rest, **named):
-        if host not in here:
-            pytest.fail(f"asks for {host}")
-        return look_up(host, *rest, **named)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(socket, "getaddrinfo", getaddrinfo)
-        yield
-
-
-@pytest.fixture(scope="session", autouse=True)
-def _cache(shared):
-    """A test that names no cache of its own has this one, never that of whoever runs it."""
+def _settings(shared):
+    """A test that sets none has these, in its child processes too: a cache of the tests, no mirror, no network."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("MTBENCH_CACHE", str(shared / "cache"))
+        patch.delenv("MTBENCH_MIRROR", raising=False)
+        patch.setenv("MTBENCH_OFFLINE", "1")
         yield
 
 

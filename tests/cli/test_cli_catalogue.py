@@ -15,8 +15,7 @@ from mtbench.data import catalog, downloads, store
 @pytest.fixture
 def server(monkeypatch):
     """A server that has the toy's files, and a catalogue in which the toy is those files."""
-    for name in ("MTBENCH_MIRROR", "MTBENCH_OFFLINE"):
-        monkeypatch.delenv(name, raising=False)
+    monkeypatch.delenv("MTBENCH_OFFLINE")
     monkeypatch.setenv("no_proxy", "127.0.0.1")
     monkeypatch.setattr(downloads, "WAITS", ())
     with servers.serving(files={path: servers.text(rows) for path, rows in servers.FILES.items()}) as served:

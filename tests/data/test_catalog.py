@@ -209,11 +209,10 @@ def test_loading_one_dataset_reads_one_record(monkeypatch):
 
 @pytest.fixture(scope="module")
 def stored(tmp_path_factory, mirror):
-    """A cache that starts empty, filled from the mirror without network."""
+    """A cache that starts empty, filled from the mirror."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("MTBENCH_CACHE", str(tmp_path_factory.mktemp("cache")))
         patch.setenv("MTBENCH_MIRROR", str(mirror))
-        patch.setenv("MTBENCH_OFFLINE", "1")
         yield
 
 

@@ -21,7 +21,7 @@ BODY = servers.text(toys.TRAIN)
 
 @pytest.fixture(autouse=True)
 def environment(monkeypatch, tmp_path):
-    for name in ("MTBENCH_MIRROR", "MTBENCH_OFFLINE", "http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"):
+    for name in ("MTBENCH_OFFLINE", "http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"):
         monkeypatch.delenv(name, raising=False)
     # Nothing outside this machine can be reached, even by mistake.
     for name in ("http_proxy", "https_proxy"):

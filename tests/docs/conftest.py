@@ -1,10 +1,12 @@
-"""The site as it is built, once for all tests of it."""
+"""What the tests of pages share: the site, built once, and the example that two pages run."""
 
 from __future__ import annotations
 
+import re
+import shlex
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -32,3 +34,24 @@ def build(folder: Path) -> None:
     ]
     done = subprocess.run([*command, "docs", str(folder)], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Callable) -> Iterator[Callable[..., str]]:
+    """Return a function that runs a line beside the example of docs/your-model.md, with more options or none."""
+    page = (ROOT / "docs" / "your-model.md").read_text(encoding="utf-8")
+    (example,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    (tmp_path / "example.py").write_text(example, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.delitem(sys.modules, "example", raising=False)
+
+    def call(line: str, *more: str) -> str:
+        program, *arguments = shlex.split(line)
+        assert program == "mtbench"
+        code, out, _ = command(*arguments, *more)
+        assert code == 0
+        return out
+
+    yield call
+    sys.modules.pop("example", None)

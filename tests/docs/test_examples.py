@@ -19,7 +19,7 @@ TESTED_ELSEWHERE = {
     "grid.md": "leaderboard/grid/test_grid_page.py",
     "pykeen.md": "adapters/test_adapter_pages.py",
     "pyg.md": "adapters/test_adapter_pages.py",
-    "submitting.md": "leaderboard/test_submitting_page.py",
+    "submitting.md": "docs/test_submitting_page.py",
     "your-model.md": "docs/test_your_model_page.py",
 }
 NOT_RUN = {

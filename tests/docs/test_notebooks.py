@@ -32,10 +32,9 @@ def joined(text: str | list[str]) -> str:
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_executing_gives_the_committed_outputs(path, monkeypatch):
+def test_executing_gives_the_committed_outputs(path):
     for library in ("nbclient", "ipykernel"):
         pytest.importorskip(library, reason="the extra docs is not installed")
-    monkeypatch.setenv("MTBENCH_OFFLINE", "1")
     spec = importlib.util.spec_from_file_location("execute", FOLDER / "execute.py")
     script = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(script)

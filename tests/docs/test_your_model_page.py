@@ -3,39 +3,14 @@
 from __future__ import annotations
 
 import re
-import shlex
-import sys
 from pathlib import Path
 
-import pytest
-
-from mtbench.cli import app as cli
 from mtbench.results.result import load, verify
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "your-model.md").read_text(encoding="utf-8")
 (EXAMPLE,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 (COMMAND,) = re.findall(r"```console\n(.*?)\n```", PAGE, re.DOTALL)
 (PRINTED,) = re.findall(r"```text\n(.*?)\n```", PAGE, re.DOTALL)
-
-
-@pytest.fixture
-def run(tmp_path, monkeypatch, capsys):
-    """Return a function that runs the page's command beside the example, with more options."""
-    (tmp_path / "example.py").write_text(EXAMPLE, encoding="utf-8")
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "path", [*sys.path])
-    monkeypatch.delitem(sys.modules, "example", raising=False)
-
-    def call(command, *more):
-        program, *arguments = shlex.split(command)
-        assert program == "mtbench"
-        with pytest.raises(SystemExit) as stopped:
-            cli.main([*arguments, *more])
-        assert stopped.value.code == 0
-        return capsys.readouterr().out
-
-    yield call
-    sys.modules.pop("example", None)
 
 
 def test_the_example_is_short():

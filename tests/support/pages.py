@@ -66,12 +66,10 @@ def play(
     monkeypatch: pytest.MonkeyPatch,
     omit: set[str],
 ) -> None:
-    """Run the blocks of a page in a folder with what pages say is there, and without network."""
+    """Run the blocks of a page in a folder with what pages say is there."""
     monkeypatch.chdir(folder)
     monkeypatch.setattr(sys, "path", [str(folder), *sys.path])
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
-    monkeypatch.setenv("MTBENCH_OFFLINE", "1")
-    monkeypatch.delenv("MTBENCH_MIRROR", raising=False)
     (folder / "benchmarks").symlink_to(ROOT / "benchmarks")
     if needs(found, "fbnell", "wikitopics"):
         mirror = request.getfixturevalue("mirror")

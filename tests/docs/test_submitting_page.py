@@ -3,46 +3,20 @@
 from __future__ import annotations
 
 import re
-import shlex
 import shutil
-import sys
 import tomllib
 from pathlib import Path
 
-import pytest
-
 from leaderboard.entries import cards, entries
 from leaderboard.entries.files import RUN_FILES
-from mtbench.cli import app as cli
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 PAGE = (DOCS / "submitting.md").read_text(encoding="utf-8")
 BEFORE = (DOCS / "your-model.md").read_text(encoding="utf-8")
-(EXAMPLE,) = re.findall(r"```python\n(.*?)```", BEFORE, re.DOTALL)
 (ALONE,) = re.findall(r"```console\n(.*?)\n```", BEFORE, re.DOTALL)
 COMMANDS, REPLACE = re.findall(r"```console\n(.*?)\n```", PAGE, re.DOTALL)
 (PRINTED,) = re.findall(r"```text\n(.*?)```", PAGE, re.DOTALL)
 (CARD,) = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
-
-
-@pytest.fixture
-def run(tmp_path, monkeypatch, capsys):
-    """Return a function that runs a command beside the example and returns what it prints."""
-    (tmp_path / "example.py").write_text(EXAMPLE, encoding="utf-8")
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "path", [*sys.path])
-    monkeypatch.delitem(sys.modules, "example", raising=False)
-
-    def call(command, *more):
-        program, *arguments = shlex.split(command)
-        assert program == "mtbench"
-        with pytest.raises(SystemExit) as stopped:
-            cli.main([*arguments, *more])
-        assert stopped.value.code == 0
-        return capsys.readouterr().out
-
-    yield call
-    sys.modules.pop("example", None)
 
 
 def test_the_commands_of_the_page_make_an_entry_that_holds(run, tmp_path):
