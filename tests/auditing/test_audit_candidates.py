@@ -119,6 +119,7 @@ def test_the_audit_of_a_dataset_holds_every_draw(monkeypatch):
     assert sum("are known triples, and cost" in sentence for sentence in sentences) == 18
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("name", released.FOLDERS)
 def test_no_candidate_of_a_released_dataset_is_a_known_triple(name, mirror, audited):
     split = released.dataset(name, mirror).test
