@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import re
-import shlex
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import pages
 import pytest
-
-ROOT = Path(__file__).resolve().parents[2]
+from pages import ROOT
 
 
 @pytest.fixture(scope="session")
@@ -37,21 +35,12 @@ def build(folder: Path) -> None:
 
 
 @pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Callable) -> Iterator[Callable[..., str]]:
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., str]]:
     """Return a function that runs a line beside the example of docs/your-model.md, with more options or none."""
-    page = (ROOT / "docs" / "your-model.md").read_text(encoding="utf-8")
-    (example,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
-    (tmp_path / "example.py").write_text(example, encoding="utf-8")
+    (example,) = (block for block in pages.blocks(pages.DOCS / "your-model.md") if block.language == "python")
+    (tmp_path / "example.py").write_text(example.text, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path])
     monkeypatch.delitem(sys.modules, "example", raising=False)
-
-    def call(line: str, *more: str) -> str:
-        program, *arguments = shlex.split(line)
-        assert program == "mtbench"
-        code, out, _ = command(*arguments, *more)
-        assert code == 0
-        return out
-
-    yield call
+    yield lambda line, *more: pages.run(" ".join([line, *more]), monkeypatch)
     sys.modules.pop("example", None)

@@ -43,11 +43,9 @@ EMPTY: Mapping[str, object] = {
 
 @contextmanager
 def offline(cache: Path) -> Iterator[None]:
-    """Let only MetaFam be had, which is made here; the other datasets are at nobody's hand."""
+    """Let only MetaFam be had, which is made here: a cache of its own has no other dataset."""
     _forget()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("MTBENCH_OFFLINE", "1")
-        patch.delenv("MTBENCH_MIRROR", raising=False)
         patch.setenv("MTBENCH_CACHE", str(cache))
         yield
     _forget()

@@ -101,7 +101,7 @@ def _session(found: Sequence[Block], folder: Path, monkeypatch: pytest.MonkeyPat
             printed = page.getvalue()
         elif block.language == "console":
             lines = (line for line in _lines(block) if COMMENT.sub("", line) not in omit)
-            printed = "".join(_command(line, monkeypatch) for line in lines)
+            printed = "".join(run(line, monkeypatch) for line in lines)
         elif block.language == "text":
             assert re.fullmatch(_pattern(block.text), printed), f"shown:\n{block.text}\nprinted:\n{printed}"
 
@@ -111,7 +111,7 @@ def _pattern(shown: str) -> str:
     return "".join(kept) + r"\n*"
 
 
-def _command(line: str, monkeypatch: pytest.MonkeyPatch) -> str:
+def run(line: str, monkeypatch: pytest.MonkeyPatch) -> str:
     """Run a line and return what it prints: in this process if `mtbench` alone is called, else by the shell."""
     code = int(found[1]) if (found := EXIT.search(line)) else 0
     text = COMMENT.sub("", line)
