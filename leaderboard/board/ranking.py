@@ -23,7 +23,8 @@ from mtbench.data.loading import load
 from mtbench.data.splits import Dataset
 from mtbench.errors import DownloadError, MtbenchError
 from mtbench.experiments.run import CONVENTIONS_FILE
-from mtbench.leakage.exposure import contamination
+from mtbench.leakage.exposure import contamination, parts_of
+from mtbench.leakage.fingerprints import Fingerprints, collect
 from mtbench.names import METRICS
 from mtbench.results.result import EVALUATOR_VERSION, Metrics, Result
 from mtbench.results.runs import REGIMES
@@ -42,12 +43,10 @@ def overlap(dataset: str, graph: str) -> Overlap:
     targets = record.parts["test/targets"].triples
     if dataset in (known := _counted().get(graph.lower(), {})):
         return Overlap(graph, known[dataset], targets)
-    name = graph.removesuffix(TRAIN)
-    if name not in catalog.names():
+    if graph.removesuffix(TRAIN) not in catalog.names():
         return Overlap(graph, None, targets)
     try:
-        other = _loaded(name)
-        found = contamination(_loaded(dataset).test, other.valid if graph.endswith(TRAIN) else other)
+        found = contamination(_loaded(dataset).test, _shown(graph))
     except MtbenchError:
         return Overlap(graph, None, targets)
     return Overlap(graph, found.targets.exact.seen, found.targets.exact.of)
@@ -57,6 +56,13 @@ def overlap(dataset: str, graph: str) -> Overlap:
 def _loaded(name: str) -> Dataset:
     """Return a dataset: many graphs are compared with it."""
     return load(name)
+
+
+@cache
+def _shown(graph: str) -> Fingerprints:
+    """Return the fingerprints of a graph of ours: many datasets are compared with it."""
+    other = _loaded(graph.removesuffix(TRAIN))
+    return collect(parts_of(other.valid if graph.endswith(TRAIN) else other))
 
 
 @cache

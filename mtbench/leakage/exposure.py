@@ -115,7 +115,7 @@ def _of_name(name: str | Path) -> Iterator[Fingerprints]:
 
 def contaminations(splits: Sequence[Split], parts: Iterable[Fingerprints]) -> list[Contamination]:
     """Return the contamination of several splits by one graph, read once; ``parts`` are its fingerprints."""
-    asked = [[_Asked.of(split, triples) for triples in (split.graph, split.targets)] for split in splits]
+    asked = [_asked(split) for split in splits]
     every = [part for pair in asked for part in pair]
     wanted = {kind: unique(np.concatenate([part.keys(kind) for part in every])) for kind in KINDS}
     seen: dict[str, BoolArray] = {kind: np.zeros(len(keys), dtype=np.bool_) for kind, keys in wanted.items()}
@@ -140,11 +140,6 @@ class _Asked:
     backward: Fingerprints
     loops: BoolArray
 
-    @classmethod
-    def of(cls, split: Split, triples: IntArray) -> _Asked:
-        forward, backward = fingerprints.of_split(split, triples, triples[:, ::-1])
-        return cls(forward, backward, triples[:, HEAD] == triples[:, TAIL])
-
     def keys(self, kind: str) -> UIntArray:
         found: UIntArray = np.concatenate((getattr(self.forward, kind), getattr(self.backward, kind)))
         return found
@@ -163,6 +158,13 @@ class _Asked:
             entities=count("entity", self.forward),
             relations=count("relation", self.forward),
         )
+
+
+def _asked(split: Split) -> list[_Asked]:
+    """Return what is asked of a split's graph and of its targets, whose names are the same."""
+    parts = (split.graph, split.targets)
+    ways = fingerprints.of_split(split, *(way for part in parts for way in (part, part[:, ::-1])))
+    return [_Asked(next(ways), next(ways), part[:, HEAD] == part[:, TAIL]) for part in parts]
 
 
 def _find(values: UIntArray, keys: UIntArray) -> tuple[IntArray, BoolArray]:

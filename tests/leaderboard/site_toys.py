@@ -13,7 +13,7 @@ import pytest
 from forging import copy_entry, copy_one_sided, published
 
 from leaderboard.board.board import Board, Figure
-from leaderboard.board.ranking import _loaded, _standings, overlap, rank
+from leaderboard.board.ranking import _loaded, _shown, _standings, overlap, rank
 from leaderboard.board.readings import STANDARD
 from leaderboard.entries import checks, entries
 
@@ -54,6 +54,7 @@ def offline(cache: Path) -> Iterator[None]:
 def _forget() -> None:
     overlap.cache_clear()
     _loaded.cache_clear()
+    _shown.cache_clear()
 
 
 def make(folder: Path) -> Path:
