@@ -46,7 +46,7 @@ from leaderboard.grid.engines import in_this_process
 from leaderboard.grid.jobs import Chosen, Grid, Job, jobs
 from leaderboard.grid.work import Outcome, Watch
 from mtbench.data.splits import Dataset
-from mtbench.experiments.models import Context, Progress, factory
+from mtbench.training.models import Context, Progress, factory
 from reference_models.training.loop import State
 
 TOLERANCE = 1e-3

@@ -23,15 +23,15 @@ import torch
 from torch import Tensor, nn
 
 import mtbench
-from mtbench.auditing.giveaways import AGAINST, giveaways
+from mtbench.analysis.auditing.giveaways import AGAINST, giveaways
 from mtbench.data.building import derive
 from mtbench.data.splits import Split
-from mtbench.experiments.models import Context
 from mtbench.heuristics import echoes
 from mtbench.names import IntArray, Scorer
 from mtbench.ranking.candidates import draw
-from mtbench.results.result import MtbenchWarning
+from mtbench.runs.result import MtbenchWarning
 from mtbench.statistics.features import Statistics
+from mtbench.training.models import Context
 from reference_models.tally import Ranker, TallyScores, build
 
 PROTOCOLS = ("dual", "full", "full-relation")

@@ -21,7 +21,7 @@ from statistics import median
 
 import mtbench
 from mtbench.cli.app import restart_with_settings
-from mtbench.experiments.models import Context, Progress, factory
+from mtbench.training.models import Context, Progress, factory
 
 MODELS = ("isdea", "mtdea", "isdea-homo", "nbfnet-homo", "ingram")
 DATASETS = ("metafam", "fbnell", *(f"wikitopics-mt{name}" for name in ("1/health", "2/science", "3/art", "4/health")))

@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING
 from mtbench.version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from mtbench.auditing.report import Audit as Audit
-    from mtbench.auditing.report import audit as audit
+    from mtbench.analysis.auditing.report import Audit as Audit
+    from mtbench.analysis.auditing.report import audit as audit
+    from mtbench.analysis.comparison.comparing import compare as compare
+    from mtbench.analysis.comparison.findings import Comparison as Comparison
+    from mtbench.analysis.leakage.exposure import contamination as contamination
     from mtbench.builders.folders import from_files as from_files
     from mtbench.builders.making import build as build
-    from mtbench.comparison.comparing import compare as compare
-    from mtbench.comparison.findings import Comparison as Comparison
     from mtbench.data.catalog import Record as Record
     from mtbench.data.loading import load as load
     from mtbench.data.splits import Dataset as Dataset
@@ -26,24 +27,23 @@ if TYPE_CHECKING:
     from mtbench.evaluation.named import task as task
     from mtbench.evaluation.tasks import Task as Task
     from mtbench.evaluation.tasks import evaluate as evaluate
-    from mtbench.leakage.exposure import contamination as contamination
-    from mtbench.results.result import Result as Result
-    from mtbench.results.runs import RunInfo as RunInfo
+    from mtbench.runs.result import Result as Result
+    from mtbench.runs.runs import RunInfo as RunInfo
 
 _HOME = {
-    "Audit": "auditing.report",
-    "Comparison": "comparison.findings",
+    "Audit": "analysis.auditing.report",
+    "Comparison": "analysis.comparison.findings",
     "Dataset": "data.splits",
     "MtbenchError": "errors",
     "Record": "data.catalog",
-    "Result": "results.result",
-    "RunInfo": "results.runs",
+    "Result": "runs.result",
+    "RunInfo": "runs.runs",
     "Split": "data.splits",
     "Task": "evaluation.tasks",
-    "audit": "auditing.report",
+    "audit": "analysis.auditing.report",
     "build": "builders.making",
-    "compare": "comparison.comparing",
-    "contamination": "leakage.exposure",
+    "compare": "analysis.comparison.comparing",
+    "contamination": "analysis.leakage.exposure",
     "evaluate": "evaluation.tasks",
     "from_files": "builders.folders",
     "load": "data.loading",

@@ -10,8 +10,8 @@ from torch import Tensor, nn
 
 from mtbench.data.splits import Split
 from mtbench.evaluation.tasks import task
-from mtbench.experiments.models import Assignment, Context
 from mtbench.names import RELATION, IntArray
+from mtbench.training.models import Assignment, Context
 from reference_models.equivariant.network import Architecture, Features, TripleNetwork, attention_logits
 from reference_models.graphs.graph import TypedGraph, doubled, typed_graph
 from reference_models.graphs.pairs import BothWays, PairScores

@@ -19,10 +19,10 @@ from mtbench.cli.output import say
 from mtbench.data.loading import load
 from mtbench.data.splits import Split
 from mtbench.errors import CorruptedFileError, UsageError
-from mtbench.experiments.models import Context
 from mtbench.files.atomic import replace_file
 from mtbench.files.hashing import file_hash
 from mtbench.statistics.features import NAMES
+from mtbench.training.models import Context
 from mtbench.version import __version__
 from reference_models.tally import Recipe, TallyModel, TallyScores
 from reference_models.training.recipe import read

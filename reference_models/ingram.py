@@ -13,8 +13,8 @@ from mtbench.data.catalog import Parameter
 from mtbench.data.splits import Split
 from mtbench.errors import UsageError
 from mtbench.evaluation.tasks import task
-from mtbench.experiments.models import Context
 from mtbench.names import IntArray
+from mtbench.training.models import Context
 from reference_models.graphs.relation_graph import Messages, messages_of
 from reference_models.layers.attention import EntityAttention, RelationAttention, XavierLinear
 from reference_models.training.fitting import ReferenceModel, seeded, validation

@@ -8,7 +8,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from mtbench.errors import UsageError
-from mtbench.experiments.models import Context
+from mtbench.training.models import Context
 from reference_models.double_equivariant import DoubleEquivariantModel
 from reference_models.equivariant.mean import EquivariantGIN, EquivariantLinear, EquivariantPerceptron, Late, Table
 from reference_models.equivariant.network import Architecture, TripleNetwork

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from mtbench.errors import UsageError
-from mtbench.experiments.models import Context
+from mtbench.training.models import Context
 from reference_models.double_equivariant import DoubleEquivariantModel
 from reference_models.equivariant.network import Architecture, TripleNetwork
 from reference_models.equivariant.soft import Input

@@ -10,12 +10,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from mtbench.data.doubled import Doubled
 from mtbench.data.splits import Split
 from mtbench.errors import DatasetError
 from mtbench.names import COLUMN, RELATION, BoolArray, FloatArray, IntArray, Side
 from mtbench.ranking.candidates import PROTOCOLS, draw, is_known
 from mtbench.ranking.listed import Layout
-from mtbench.statistics.doubled import Doubled
 from mtbench.statistics.features import Statistics
 
 PROTOCOL = "dual"

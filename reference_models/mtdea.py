@@ -7,7 +7,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from mtbench.experiments.models import Context
+from mtbench.training.models import Context
 from reference_models.double_equivariant import DoubleEquivariantModel
 from reference_models.equivariant.linear import SoftLinear, SoftPerceptron
 from reference_models.equivariant.network import Architecture, TripleNetwork

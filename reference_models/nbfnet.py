@@ -12,8 +12,8 @@ from torch.nn.functional import softplus
 
 from mtbench.data.splits import Split, inverted
 from mtbench.evaluation.tasks import task
-from mtbench.experiments.models import Context
 from mtbench.names import HEAD, TAIL, IntArray
+from mtbench.training.models import Context
 from reference_models.graphs.graph import TypedGraph, typed_graph
 from reference_models.graphs.pairs import BothWays, PairScores
 from reference_models.graphs.propagation import Neighbours, by_receiver, plan

@@ -13,9 +13,9 @@ from torch import Tensor, nn
 
 from mtbench.data.splits import Split
 from mtbench.errors import UsageError
-from mtbench.experiments.models import Context
 from mtbench.names import RELATION, IntArray
 from mtbench.statistics.features import FAMILIES, FAMILY, WIDTH, Statistics
+from mtbench.training.models import Context
 from reference_models.layers.threads import one_thread
 from reference_models.lists import Lists, leave_out
 from reference_models.training.checkpoint import ADAPTATION

@@ -21,7 +21,7 @@ from hypothesis import HealthCheck, settings
 from leaderboard.entries import checks
 from leaderboard.entries.checks import Examined
 from mtbench.cli import app as cli
-from mtbench.experiments import models
+from mtbench.training import models
 
 # How long a draw takes says how busy the machine is, nothing about the code.
 settings.register_profile("suite", deadline=None, suppress_health_check=[HealthCheck.too_slow])

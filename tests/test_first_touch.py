@@ -7,10 +7,10 @@ import released
 from ranking_toys import hashed
 
 import mtbench
+from mtbench.analysis.overview import by_task
 from mtbench.errors import UnknownNameError, UsageError
-from mtbench.results.overview import by_task
 
-pytestmark = pytest.mark.filterwarnings("ignore::mtbench.results.result.MtbenchWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::mtbench.runs.result.MtbenchWarning")
 
 
 class Scorer:

@@ -1,4 +1,4 @@
-"""The house: imports point down the list of docs/house.md, without a circle, and folders stay small enough to know.
+"""The house: imports point down the list of docs/house.md, without a circle.
 
 Every import counts, also one inside a function or for types alone.
 """
@@ -20,7 +20,6 @@ ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("leaderboard", "reference_models", "mtbench")
 FILES = sorted(path.relative_to(ROOT) for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
 MODULES = {".".join(path.with_suffix("").parts).removesuffix(".__init__"): path for path in FILES}
-MOST_MODULES, MOST_LINES = 9, 400
 
 spec = importlib.util.spec_from_file_location("house", ROOT / "docs" / "house.py")
 assert spec is not None
@@ -101,17 +100,6 @@ def test_imports_inside_functions_and_for_types_count():
 
 def test_no_module_has_the_name_of_a_public_function():
     assert {name: str(MODULES[name]) for name in MODULES if name.split(".")[-1] in mtbench.__all__} == {}
-
-
-def test_a_folder_has_at_most_nine_modules():
-    folders = {path.parent for path in FILES}
-    counts = {str(folder): len([*(ROOT / folder).glob("[!_]*.py")]) for folder in folders}
-    assert {folder: count for folder, count in counts.items() if count > MOST_MODULES} == {}
-
-
-def test_a_module_has_at_most_400_lines():
-    lines = {str(path): (ROOT / path).read_text(encoding="utf-8").count("\n") for path in FILES}
-    assert {path: count for path, count in lines.items() if count > MOST_LINES} == {}
 
 
 def test_the_picture_is_of_the_list():

@@ -9,7 +9,7 @@ from functools import cache
 
 from leaderboard.board.board import Line
 from mtbench.data import catalog
-from mtbench.experiments import models
+from mtbench.training import models
 
 
 def command(model: str, datasets: Iterable[str]) -> str:

@@ -16,18 +16,18 @@ from leaderboard.board.board import Board, DatasetBoard, Figures, Line, Overlap,
 from leaderboard.board.readings import Reading
 from leaderboard.entries.cards import TRAIN
 from leaderboard.entries.entries import HEADLINE, Entry, Run, Watch, unwatched
-from mtbench.comparison.comparing import compare
+from mtbench.analysis.comparison.comparing import compare
+from mtbench.analysis.leakage.exposure import contamination, parts_of
+from mtbench.analysis.leakage.fingerprints import Fingerprints, collect
 from mtbench.conventions.reading import conventions_of
 from mtbench.data import catalog
 from mtbench.data.loading import load
 from mtbench.data.splits import Dataset
 from mtbench.errors import DownloadError, MtbenchError
-from mtbench.experiments.run import CONVENTIONS_FILE
-from mtbench.leakage.exposure import contamination, parts_of
-from mtbench.leakage.fingerprints import Fingerprints, collect
 from mtbench.names import METRICS
-from mtbench.results.result import EVALUATOR_VERSION, Metrics, Result
-from mtbench.results.runs import REGIMES
+from mtbench.runs.result import EVALUATOR_VERSION, Metrics, Result
+from mtbench.runs.runs import REGIMES
+from mtbench.training.run import CONVENTIONS_FILE
 
 
 @cache

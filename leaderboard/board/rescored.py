@@ -9,10 +9,10 @@ from importlib import resources
 
 from leaderboard.board.commands import installed
 from leaderboard.entries.entries import Entry, Run
-from mtbench.experiments.again import from_weights
-from mtbench.experiments.run import CHECKPOINTS
 from mtbench.files.hashing import file_hash
-from mtbench.results.runs import RANKS_FILE
+from mtbench.runs.runs import RANKS_FILE
+from mtbench.training.again import from_weights
+from mtbench.training.run import CHECKPOINTS
 
 
 def rescored(entry: Entry) -> list[str]:

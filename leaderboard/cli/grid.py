@@ -142,7 +142,7 @@ def _asked(names: Sequence[str], datasets: Sequence[str], file: Path | None, set
     """Return the grid of the arguments, or that of the file with the models and datasets chosen."""
     from leaderboard.grid import declared, typed
     from leaderboard.grid.jobs import Chosen, Grid
-    from mtbench.experiments.models import parse_settings
+    from mtbench.training.models import parse_settings
 
     if file is not None:
         if settings:

@@ -14,7 +14,7 @@ from leaderboard.grid.state import PENDING, Look
 from leaderboard.grid.typed import spoken
 from leaderboard.grid.work import Attempt, Outcome, Watch
 from mtbench.cli.output import say
-from mtbench.experiments.models import Progress
+from mtbench.training.models import Progress
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -9,9 +9,9 @@ from typing import Protocol, TypeVar
 
 from leaderboard.entries.cards import CARD_FILE, SLUG, Card, SubmissionError, read
 from mtbench.ranking.candidates import STANDARD, VOCABULARIES
-from mtbench.results import result
-from mtbench.results.result import Result
-from mtbench.results.runs import RESULT_FILE
+from mtbench.runs import result
+from mtbench.runs.result import Result
+from mtbench.runs.runs import RESULT_FILE
 
 HEADLINE = ("dual", "present")
 TASKS = tuple((protocol, vocabulary) for protocol in STANDARD for vocabulary in VOCABULARIES)

@@ -11,10 +11,10 @@ from itertools import islice
 from pathlib import Path
 
 from leaderboard.entries.cards import CARD_BYTES, CARD_FILE, Problem
-from mtbench.experiments.run import CHECKPOINTS, CONVENTIONS_FILE, TASK_FOLDERS
-from mtbench.experiments.told import HISTORY_FILE, TASKS_FILE
-from mtbench.results import runs
-from mtbench.results.runs import RANKS_FILE, RESULT_FILE
+from mtbench.runs import runs
+from mtbench.runs.runs import RANKS_FILE, RESULT_FILE
+from mtbench.training.run import CHECKPOINTS, CONVENTIONS_FILE, TASK_FOLDERS
+from mtbench.training.told import HISTORY_FILE, TASKS_FILE
 
 KIB, MIB = 1024, 1024 * 1024
 MOST_BYTES = 64 * MIB

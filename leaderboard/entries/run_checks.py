@@ -16,19 +16,19 @@ from leaderboard.entries.files import CHECKPOINT_SIZES, RUN_FILES, SIZES
 from leaderboard.entries.shapes import BESIDE, HEADER, Conventions, Shown, Stage, bounds, shaped, without_slots
 from mtbench.conventions.reading import STANDARD
 from mtbench.data import catalog
+from mtbench.data.ragged import counted_rows
 from mtbench.errors import ResultError
 from mtbench.evaluation.tasks import GIVEN, NOT_ASKED
-from mtbench.experiments.run import CHECKPOINTS
-from mtbench.experiments.told import TASKS_FILE
 from mtbench.heuristics.figures import BASELINES
 from mtbench.names import METRICS
 from mtbench.ranking.candidates import PROTOCOLS
 from mtbench.ranking.ranks import Ranks
-from mtbench.results import result
-from mtbench.results.result import EVALUATOR_VERSION, TOLERANCE
-from mtbench.results.runs import ONE_SIDED, RANKS_FILE, RENAMED, RESULT_FILE, as_now, read_json
-from mtbench.results.saved import Limits, Saved, read_ranks
-from mtbench.statistics.ragged import counted_rows
+from mtbench.runs import result
+from mtbench.runs.result import EVALUATOR_VERSION, TOLERANCE
+from mtbench.runs.runs import ONE_SIDED, RANKS_FILE, RENAMED, RESULT_FILE, as_now, read_json
+from mtbench.runs.saved import Limits, Saved, read_ranks
+from mtbench.training.run import CHECKPOINTS
+from mtbench.training.told import TASKS_FILE
 
 BASELINE_TOLERANCE = 1e-3
 """Baselines of two machines may differ by a tie that rounding broke; more than that moves the lift a table shows."""

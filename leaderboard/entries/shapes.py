@@ -16,15 +16,15 @@ from leaderboard.entries.naming import is_address
 from mtbench.conventions.reading import CONVENTIONS, STANDARD
 from mtbench.errors import ResultError
 from mtbench.evaluation.tasks import GIVEN, NOT_ASKED
-from mtbench.experiments.costs import COST_FILE
-from mtbench.experiments.run import CONVENTIONS_FILE
-from mtbench.experiments.told import HISTORY_FILE, TASKS_FILE
 from mtbench.files import schema
 from mtbench.names import DIRECTIONS, METRICS
 from mtbench.ranking.listed import GIVEN_SCORES
 from mtbench.ranking.scorers import BETWEEN, INVERSES, METHODS, SCORE
-from mtbench.results.result import TOLERANCE
-from mtbench.results.saved import Hash, Saved, Whole, expected
+from mtbench.runs.result import TOLERANCE
+from mtbench.runs.saved import Hash, Saved, Whole, expected
+from mtbench.training.costs import COST_FILE
+from mtbench.training.run import CONVENTIONS_FILE
+from mtbench.training.told import HISTORY_FILE, TASKS_FILE
 
 Kind = TypeVar("Kind")
 EMPTY_SLOT = re.compile(r"<empty slot [0-9]+>( \(inverse\))?")

@@ -20,13 +20,13 @@ from leaderboard.entries.files import RUN_FILES, account
 from leaderboard.entries.run_checks import may_name_targets
 from mtbench.data import catalog
 from mtbench.errors import ResultError
-from mtbench.experiments.run import CONVENTIONS_FILE, TASK_FOLDERS
-from mtbench.experiments.told import TASKS_FILE
 from mtbench.files import atomic
-from mtbench.results import result
-from mtbench.results.rescoring import FORGIVEN
-from mtbench.results.result import Result
-from mtbench.results.runs import RANKS_FILE, RESULT_FILE, RunInfo
+from mtbench.runs import result
+from mtbench.runs.rescoring import FORGIVEN
+from mtbench.runs.result import Result
+from mtbench.runs.runs import RANKS_FILE, RESULT_FILE, RunInfo
+from mtbench.training.run import CONVENTIONS_FILE, TASK_FOLDERS
+from mtbench.training.told import TASKS_FILE
 
 SHOWN = 3
 """Of the problems of one submission: the first ones usually explain the others."""

@@ -25,10 +25,10 @@ from leaderboard.external.propagation import Start, scatter_add, twins
 from leaderboard.external.queries import Answers, Kinds, Queries
 from mtbench.data.splits import Split
 from mtbench.errors import UsageError
-from mtbench.experiments.models import Context
 from mtbench.files.hashing import file_hash
 from mtbench.names import IntArray
-from mtbench.results.runs import Regime
+from mtbench.runs.runs import Regime
+from mtbench.training.models import Context
 
 ADDRESS = "https://github.com/nju-websoft/KG-ICL"
 CHECKPOINTS = ("KG-ICL-6L", "KG-ICL-5L", "KG-ICL-4L")

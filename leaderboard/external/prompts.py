@@ -11,9 +11,9 @@ import torch
 from torch import Tensor
 
 from leaderboard.external.queries import Kinds
+from mtbench.data.ragged import spread
 from mtbench.data.splits import unique
 from mtbench.names import HEAD, RELATION, TAIL, IntArray
-from mtbench.statistics.ragged import spread
 
 SHOTS = 5
 """Examples of a relation."""

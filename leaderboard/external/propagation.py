@@ -19,9 +19,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import embedding, embedding_bag, linear
 
+from mtbench.data.ragged import spread
 from mtbench.data.splits import unique
 from mtbench.names import HEAD, RELATION, TAIL, BoolArray, IntArray
-from mtbench.statistics.ragged import spread
 
 Edges: TypeAlias = tuple[IntArray, IntArray, IntArray, IntArray]
 """Edges ``(e,)``: where they lead, their types, the rows they come from, and how often each is there."""

@@ -21,10 +21,10 @@ from leaderboard.external.propagation import rspmm, scatter_add, twins
 from leaderboard.external.queries import END, Answering, Answers, Kept, Kinds, Queries, Scores, together
 from mtbench.data.splits import Split
 from mtbench.errors import UsageError
-from mtbench.experiments.models import Context
 from mtbench.files.hashing import file_hash
 from mtbench.names import HEAD, RELATION, TAIL, IntArray
-from mtbench.results.runs import Regime
+from mtbench.runs.runs import Regime
+from mtbench.training.models import Context
 
 ADDRESS = "https://github.com/yuchengz99/TRIX"
 OF_ENTITIES, OF_RELATIONS = "entity_prediction.pth", "relation_prediction.pth"

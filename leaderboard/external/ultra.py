@@ -21,10 +21,10 @@ from leaderboard.external.propagation import Network, Relations, rspmm, scatter_
 from leaderboard.external.queries import END, QUERY, START, Answers, Kinds, Scores, together
 from mtbench.data.splits import Split
 from mtbench.errors import UsageError
-from mtbench.experiments.models import Context
 from mtbench.files.hashing import file_hash
 from mtbench.names import IntArray
-from mtbench.results.runs import Regime
+from mtbench.runs.runs import Regime
+from mtbench.training.models import Context
 
 ADDRESS = "https://github.com/DeepGraphLearning/ULTRA"
 HEADS = ("inverse", "tail")

@@ -13,7 +13,7 @@ from leaderboard.grid.jobs import Job, trainings
 from leaderboard.grid.state import ATTEMPTS, PENDING, Line, Look, State, kept, look, status
 from leaderboard.grid.work import Attempt, Ending, Engine, Outcome, Watch, record_death
 from mtbench.errors import MtbenchError
-from mtbench.experiments.run import CHECKPOINTS, checkpoints_of
+from mtbench.training.run import CHECKPOINTS, checkpoints_of
 
 Final: TypeAlias = Literal["done", "oom", "failed", "blocked", "elsewhere", "left"]
 """What became of a job: ``left`` has not been begun, or was stopped by the budget."""

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 from leaderboard.grid.work import Attempt, Engine, Outcome, Watch, do, over
 from mtbench.errors import MissingExtraError, MtbenchError, UsageError
-from mtbench.experiments.costs import LONGEST
+from mtbench.training.costs import LONGEST
 
 if TYPE_CHECKING:
     import ray
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 def fresh() -> None:
     """Return freed memory to the system and begin a new peak, of the process and of every CUDA device in use.
 
-    `mtbench.experiments.run` records the largest size its process ever had: after a large model a small one would
+    `mtbench.training.run` records the largest size its process ever had: after a large model a small one would
     look as large. Only Linux lets a process begin again; elsewhere the peak of a run is the largest so far, unless
     every run has a process of its own, as on Ray.
     """

@@ -18,9 +18,9 @@ from mtbench.data.loading import directory_given, load
 from mtbench.data.manifest import StoredPart
 from mtbench.data.splits import measure
 from mtbench.errors import MtbenchError, UsageError
-from mtbench.experiments import models
-from mtbench.experiments.models import Context, SharesTraining
-from mtbench.experiments.run import Plan
+from mtbench.training import models
+from mtbench.training.models import Context, SharesTraining
+from mtbench.training.run import Plan
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Chosen:
 
 @dataclass(frozen=True)
 class Grid:
-    """Which models run on which datasets with which seeds, and how: a `mtbench.experiments.run.Plan` each."""
+    """Which models run on which datasets with which seeds, and how: a `mtbench.training.run.Plan` each."""
 
     models: Sequence[Chosen]
     datasets: Sequence[str]
@@ -69,7 +69,7 @@ class Job:
 
     @property
     def partial(self) -> Path:
-        """Return where `mtbench.experiments.run` keeps the checkpoints until the run is complete."""
+        """Return where `mtbench.training.run` keeps the checkpoints until the run is complete."""
         return self.directory.parent / f".{self.directory.name}.partial"
 
     @property

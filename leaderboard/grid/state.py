@@ -13,15 +13,15 @@ from typing import Literal, TypeAlias
 from leaderboard.grid.jobs import Job
 from mtbench.data.catalog import Parameter
 from mtbench.errors import DatasetError, ResultError, UsageError
-from mtbench.experiments import models
-from mtbench.experiments.run import CONVENTIONS_FILE
 from mtbench.files import schema
 from mtbench.files.atomic import is_free, storage_errors
 from mtbench.ranking import candidates
-from mtbench.results import result as results
-from mtbench.results import runs
-from mtbench.results.result import Result
-from mtbench.results.runs import RESULT_FILE, Status
+from mtbench.runs import result as results
+from mtbench.runs import runs
+from mtbench.runs.result import Result
+from mtbench.runs.runs import RESULT_FILE, Status
+from mtbench.training import models
+from mtbench.training.run import CONVENTIONS_FILE
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 
 from mtbench.errors import UsageError
-from mtbench.experiments import models
+from mtbench.training import models
 
 _DURATION = re.compile(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?")
 _SEEDS = re.compile(r"(\d+)(?:-(\d+))?")

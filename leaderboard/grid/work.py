@@ -16,12 +16,12 @@ from leaderboard.grid.jobs import Job
 from mtbench.data.loading import load
 from mtbench.errors import AtWorkError, MtbenchError
 from mtbench.evaluation.tasks import task
-from mtbench.experiments.costs import FAILURE_FILE
-from mtbench.experiments.models import Progress, silent
-from mtbench.experiments.run import CHECKPOINTS, alone, run
 from mtbench.files.atomic import storage_errors
-from mtbench.results.result import MtbenchWarning
-from mtbench.results.runs import RunInfo
+from mtbench.runs.result import MtbenchWarning
+from mtbench.runs.runs import RunInfo
+from mtbench.training.costs import FAILURE_FILE
+from mtbench.training.models import Progress, silent
+from mtbench.training.run import CHECKPOINTS, alone, run
 
 Ending: TypeAlias = Literal["ok", "oom", "failed", "stopped", "blocked", "elsewhere", "found"]
 """How an attempt ended: as its result says; ``stopped`` by the budget, ``blocked`` by something other than the model,

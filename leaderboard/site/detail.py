@@ -31,10 +31,10 @@ from leaderboard.site.cells import (
     paper_cell,
 )
 from leaderboard.site.standing import how
-from mtbench.experiments.run import CONVENTIONS_FILE
 from mtbench.files import tables
 from mtbench.names import METRICS
-from mtbench.results.runs import RANKS_FILE, REGIMES, RESULT_FILE, Regime
+from mtbench.runs.runs import RANKS_FILE, REGIMES, RESULT_FILE, Regime
+from mtbench.training.run import CONVENTIONS_FILE
 
 PROTOCOLS = {
     "dual": "Dual: two lists, 24 other tails and 24 other heads, each with up to 26 other relation types",

@@ -32,7 +32,7 @@ from leaderboard.site.cells import (
     slug,
 )
 from leaderboard.site.pictures import Best, Point
-from mtbench.results.result import EVALUATOR_VERSION
+from mtbench.runs.result import EVALUATOR_VERSION
 
 STRICT = "-strict"
 """Ends the name of a variant without the known leak of a dataset."""

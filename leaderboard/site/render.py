@@ -23,8 +23,8 @@ from leaderboard.site.strata import Data, strata
 from mtbench.errors import MissingExtraError, UsageError
 from mtbench.files import atomic
 from mtbench.ranking.candidates import STANDARD
-from mtbench.results.result import EVALUATOR_VERSION
-from mtbench.results.runs import REGIMES
+from mtbench.runs.result import EVALUATOR_VERSION
+from mtbench.runs.runs import REGIMES
 
 if TYPE_CHECKING:
     from jinja2 import Environment

@@ -1,4 +1,4 @@
-"""Which kind of test triple the entries of a dataset get right: the strata of `mtbench.results`, of many runs."""
+"""Which kind of test triple the entries of a dataset get right: the strata of `mtbench.runs`, of many runs."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from mtbench.data.loading import load
 from mtbench.data.splits import Dataset
 from mtbench.errors import MtbenchError, ResultError, UsageError
 from mtbench.names import FloatArray
-from mtbench.results.labelling import STRATA, Labels
-from mtbench.results.origin import splits_of
-from mtbench.results.strata import by_target
+from mtbench.runs.labelling import STRATA, Labels
+from mtbench.runs.origin import splits_of
+from mtbench.runs.strata import by_target
 
 PANELS = {
     "half_link": "By half-links in the inference graph",

@@ -15,8 +15,8 @@ from mtbench.cli.output import AsJson, Cell, fail, say, say_json, say_table
 from mtbench.errors import UsageError
 
 if TYPE_CHECKING:
-    from mtbench.auditing.report import Audit, TargetAudit
-    from mtbench.leakage.exposure import Contamination, Overlap, Seen
+    from mtbench.analysis.auditing.report import Audit, TargetAudit
+    from mtbench.analysis.leakage.exposure import Contamination, Overlap, Seen
 
 
 GRAPHS = (
@@ -85,8 +85,8 @@ def audit(
             raise UsageError("--threshold is for relations that are inverses; --statistics has none: leave it out")
         _audit_statistics(name, as_json)
         return
-    from mtbench.auditing.plot import draw
-    from mtbench.auditing.report import audit
+    from mtbench.analysis.auditing.plot import draw
+    from mtbench.analysis.auditing.report import audit
     from mtbench.data.loading import load
 
     options.check_output(plot=plot)
@@ -103,7 +103,7 @@ def audit(
 
 
 def _audit_statistics(name: str, as_json: bool) -> None:
-    from mtbench.auditing.giveaways import AGAINST, giveaways
+    from mtbench.analysis.auditing.giveaways import AGAINST, giveaways
     from mtbench.data.loading import load
     from mtbench.names import SIDES
 
@@ -257,10 +257,10 @@ def contamination(
 
     Example: mtbench contamination --against mine.tsv --fingerprints mine.parquet
     """
+    from mtbench.analysis.leakage import files
+    from mtbench.analysis.leakage.exposure import contaminations, parts_of
+    from mtbench.analysis.leakage.fingerprints import collect
     from mtbench.data.loading import load
-    from mtbench.leakage import files
-    from mtbench.leakage.exposure import contaminations, parts_of
-    from mtbench.leakage.fingerprints import collect
 
     if name is None and fingerprints is None:
         raise UsageError("give the dataset to check, NAME, or the file to write, --fingerprints FILE")

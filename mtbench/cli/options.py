@@ -24,15 +24,15 @@ def datasets(incomplete: str) -> list[str]:
 
 def models(incomplete: str) -> list[str]:
     """Return the installed models whose names begin so."""
-    from mtbench.experiments.models import names
+    from mtbench.training.models import names
 
     return _beginning(incomplete, names())
 
 
 def protocols(incomplete: str) -> list[str]:
     """Return the protocols, and the names of several at once, that begin so."""
-    from mtbench.experiments.run import GROUPS
     from mtbench.ranking.candidates import PROTOCOLS
+    from mtbench.training.run import GROUPS
 
     return _beginning(incomplete, [*PROTOCOLS, *GROUPS])
 

@@ -15,11 +15,11 @@ from mtbench.cli.output import AsJson, Cell, fail, records, say, say_json, say_t
 from mtbench.errors import MtbenchError, UnknownNameError, UsageError
 
 if TYPE_CHECKING:
-    from mtbench.comparison.findings import Comparison
+    from mtbench.analysis.comparison.findings import Comparison
     from mtbench.data.catalog import Record
-    from mtbench.experiments.again import Again
-    from mtbench.results.result import Result
-    from mtbench.results.strata import Strata
+    from mtbench.runs.result import Result
+    from mtbench.runs.strata import Strata
+    from mtbench.training.again import Again
 
 
 KINDS = ("ranks", "strata", "models")
@@ -74,11 +74,11 @@ def show(
 
     Example: mtbench show runs/tally-metafam-seed0 --explain --plot importance.png
     """
+    from mtbench.analysis import overview
     from mtbench.data.loading import load
     from mtbench.names import METRICS
-    from mtbench.results import overview
-    from mtbench.results.result import load as load_run
-    from mtbench.results.runs import find
+    from mtbench.runs.result import load as load_run
+    from mtbench.runs.runs import find
 
     options.check_output(format, plot=plot)
     if metric not in METRICS:
@@ -110,7 +110,7 @@ def show(
 
 def _explain(run: Path, targets: Sequence[str], dataset: str | None, plot: Path | None, *, as_json: bool) -> None:
     from mtbench.data.loading import load
-    from mtbench.experiments.explaining import explain
+    from mtbench.training.explaining import explain
 
     options.look_here_for_modules()
     found = explain(run, targets, load(dataset) if dataset is not None else None)
@@ -139,7 +139,7 @@ def _kind(kind: str | None, by: str | None, plot: Path | None, number: int) -> s
 
 
 def _draw(kind: str, results: Sequence[Result], strata: Sequence[Strata], path: Path, metric: str) -> None:
-    from mtbench.results.plot import draw_models, draw_ranks, draw_strata
+    from mtbench.analysis.plot import draw_models, draw_ranks, draw_strata
 
     if kind == "ranks":
         draw_ranks(results, path)
@@ -152,8 +152,8 @@ def _draw(kind: str, results: Sequence[Result], strata: Sequence[Strata], path: 
 
 
 def _text(results: Sequence[Result], strata: Sequence[Strata], format: str, metric: str) -> str:  # noqa: A002
-    from mtbench.results import overview
-    from mtbench.results.strata import side_by_side
+    from mtbench.analysis import overview
+    from mtbench.runs.strata import side_by_side
 
     if len(strata) > 1:
         return side_by_side(strata, metric, format)
@@ -166,7 +166,7 @@ def _text(results: Sequence[Result], strata: Sequence[Strata], format: str, metr
 
 def told_of(results: Sequence[Result]) -> str:
     """Return what is said of the results of one run: of one task the short form, of several a line for each."""
-    from mtbench.results import overview
+    from mtbench.analysis import overview
 
     if len(results) == 1:
         return str(results[0])
@@ -205,14 +205,14 @@ def compare(
 
     Example: mtbench compare runs/isdea-* runs/mtdea-* --metric hits@10 --plot intervals.png
     """
-    from mtbench.comparison.comparing import by_task, compare
-    from mtbench.comparison.plot import draw
+    from mtbench.analysis.comparison.comparing import by_task, compare
+    from mtbench.analysis.comparison.plot import draw
 
     options.check_output(format, alone=as_json, plot=plot)
     split = None
     if data is not None:
         from mtbench.data.loading import load
-        from mtbench.results import result as results
+        from mtbench.runs import result as results
 
         split = load(data).split(results.load(runs[0]).split)
     tasks = by_task(runs)
@@ -352,12 +352,12 @@ def _verify_all(*, as_json: bool) -> None:
 
 
 def _verify_run(directory: Path, *, as_json: bool, weights: bool, model: str | None) -> None:
-    from mtbench.results import result as results
+    from mtbench.runs import result as results
 
     problems = results.verify(directory).problems
     tasks: Sequence[Again] = []
     if weights and not problems:
-        from mtbench.experiments.again import from_weights
+        from mtbench.training.again import from_weights
 
         tasks = from_weights(directory, model)
     wrong = [problem.message for problem in problems]
@@ -379,7 +379,7 @@ def _verify_run(directory: Path, *, as_json: bool, weights: bool, model: str | N
 
 
 def _rescore(directory: Path, *, as_json: bool) -> None:
-    from mtbench.results.rescoring import rescore
+    from mtbench.runs.rescoring import rescore
 
     done = rescore(directory)
     if not as_json:

@@ -17,8 +17,8 @@ from mtbench.cli.results import told_of
 from mtbench.errors import MtbenchError, RunInterrupted, UsageError
 
 if TYPE_CHECKING:
-    from mtbench.experiments.models import Progress
-    from mtbench.results.result import Result
+    from mtbench.runs.result import Result
+    from mtbench.training.models import Progress
 
 
 def run(
@@ -81,9 +81,9 @@ def run(
 
     Example: mtbench run mtdea --dataset metafam --set tasks=4 --seed 1 --protocol all --vocabulary all
     """
-    from mtbench.experiments import costs
-    from mtbench.experiments.models import parse_settings
-    from mtbench.experiments.run import Plan, run
+    from mtbench.training import costs
+    from mtbench.training.models import parse_settings
+    from mtbench.training.run import Plan, run
 
     options.look_here_for_modules()
     plan = Plan(
@@ -126,9 +126,9 @@ def run(
 
 
 def _show(directory: Path, results: Sequence[Result], *, paper: bool, task_labels: bool) -> None:
-    from mtbench.experiments import told
-    from mtbench.experiments.run import CONVENTIONS_FILE
     from mtbench.files import pictures
+    from mtbench.training import told
+    from mtbench.training.run import CONVENTIONS_FILE
 
     say(f"{told_of(results)}\n")
     if any(result.run.status != "ok" for result in results):
@@ -148,7 +148,7 @@ def _show(directory: Path, results: Sequence[Result], *, paper: bool, task_label
 @contextmanager
 def at_work(then: str) -> Iterator[Callable[[Progress], None]]:
     """Show progress and no warnings, which results hold; an interruption is a `RunInterrupted` that says what then."""
-    from mtbench.results.result import MtbenchWarning
+    from mtbench.runs.result import MtbenchWarning
 
     with warnings.catch_warnings(), progress_bars() as report:
         warnings.simplefilter("ignore", MtbenchWarning)
@@ -161,7 +161,7 @@ def at_work(then: str) -> Iterator[Callable[[Progress], None]]:
 @contextmanager
 def progress_bars() -> Iterator[Callable[[Progress], None]]:
     """Show one bar per stage with epoch, loss and validation MRR on stderr; nothing where it is no terminal."""
-    from mtbench.experiments.models import silent
+    from mtbench.training.models import silent
 
     if not sys.stderr.isatty():
         yield silent
@@ -233,8 +233,8 @@ def score_with(
     """
     from dataclasses import asdict
 
-    from mtbench.experiments.predictions import Question, Source, answers, graph_of
     from mtbench.files import tables
+    from mtbench.training.predictions import Question, Source, answers, graph_of
 
     options.check_output(format, alone=as_json)
     options.look_here_for_modules()
@@ -295,10 +295,10 @@ def transfer(
 
     Example: mtbench transfer v1 --topics art,people,health,taxonomy --vocabulary slots --set epochs=1
     """
-    from mtbench.comparison.matrix import scenario_table
-    from mtbench.experiments.models import parse_settings
-    from mtbench.experiments.plots import draw
-    from mtbench.experiments.transfer import PICTURE_FILE, Plan, topics_of, transfer
+    from mtbench.analysis.comparison.matrix import scenario_table
+    from mtbench.training.models import parse_settings
+    from mtbench.training.plots import draw
+    from mtbench.training.transfer import PICTURE_FILE, Plan, topics_of, transfer
 
     options.check_output(format, alone=as_json, plot=plot)
     options.look_here_for_modules()

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from mtbench.evaluation.tasks import Task
     from mtbench.heuristics.figures import Figures
     from mtbench.names import Scorer
-    from mtbench.results.result import Result
-    from mtbench.results.runs import Regime
+    from mtbench.runs.result import Result
+    from mtbench.runs.runs import Regime
 
 
 HEADINGS = ("Check", "Verdict", "Message")
@@ -64,7 +64,7 @@ def check(
     """
     from mtbench.data.loading import load
     from mtbench.evaluation.check import check
-    from mtbench.experiments import models
+    from mtbench.training import models
 
     options.look_here_for_modules()
     expected = "expected package.module:name, importable from here"
@@ -161,10 +161,10 @@ def score(
     from mtbench.evaluation import scorefiles
     from mtbench.evaluation.named import named
     from mtbench.evaluation.questions import Questions
-    from mtbench.experiments.run import ALL, GROUPS, expand, keep_together
     from mtbench.ranking.candidates import PROTOCOLS, VOCABULARIES
-    from mtbench.results.result import MtbenchWarning
-    from mtbench.results.runs import RunInfo
+    from mtbench.runs.result import MtbenchWarning
+    from mtbench.runs.runs import RunInfo
+    from mtbench.training.run import ALL, GROUPS, expand, keep_together
 
     if (file is None) == (template is None):
         raise UsageError("give either FILE, with scores, or --template FILE, to be filled with them")
@@ -267,9 +267,9 @@ def baselines(
     """
     from mtbench.data import catalog
     from mtbench.errors import UnknownNameError
-    from mtbench.experiments.run import ALL, expand
     from mtbench.files import tables
     from mtbench.ranking.candidates import PROTOCOLS, VOCABULARIES
+    from mtbench.training.run import ALL, expand
 
     if bool(names) == every:
         raise UsageError("give either 'NAME...' or --all (mtbench list shows the names)")
@@ -369,8 +369,8 @@ def settings(
 def _maker(label: str) -> Callable[[Split], Scorer]:
     """Return what makes the scorer for a split; somebody's own is handed the split without its test triples."""
     from mtbench.errors import UnknownNameError
-    from mtbench.experiments import models
     from mtbench.heuristics.oracles import SCORERS
+    from mtbench.training import models
 
     if label in SCORERS:
         return SCORERS[label]

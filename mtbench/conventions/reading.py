@@ -32,7 +32,7 @@ from mtbench.names import RELATION, FloatArray, IntArray, Part, Scorer, Side
 from mtbench.ranking.candidates import PROTOCOLS, Candidates
 from mtbench.ranking.ranks import Ranks
 from mtbench.ranking.scorers import Progress, Ways, batch_limit, score_listed, ways
-from mtbench.results.result import MtbenchWarning
+from mtbench.runs.result import MtbenchWarning
 
 __all__ = [
     "CONVENTIONS",

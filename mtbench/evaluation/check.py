@@ -24,7 +24,7 @@ from mtbench.metrics import closed
 from mtbench.names import HEAD, RELATION, TAIL, FloatArray, IntArray, ScoreArray, ScoreFunction
 from mtbench.ranking import again
 from mtbench.ranking.ranks import accept
-from mtbench.results.result import MtbenchWarning
+from mtbench.runs.result import MtbenchWarning
 
 Verdict: TypeAlias = Literal["pass", "fail", "not applicable"]
 

@@ -11,7 +11,7 @@ from mtbench.metrics import closed
 from mtbench.names import Part
 from mtbench.ranking.ranks import Ranks
 from mtbench.ranking.scorers import RankedPart
-from mtbench.results.result import FLAG_SPREAD
+from mtbench.runs.result import FLAG_SPREAD
 
 
 def sentences(

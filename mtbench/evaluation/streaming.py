@@ -13,7 +13,7 @@ from mtbench.errors import ScoreError, UsageError
 from mtbench.evaluation.questions import Questions
 from mtbench.names import IntArray, ScoreArray
 from mtbench.ranking.ranks import _as_array, accept
-from mtbench.results.result import Result
+from mtbench.runs.result import Result
 
 Index: TypeAlias = slice | ArrayLike
 

@@ -33,8 +33,8 @@ from mtbench.ranking.full import rank_all
 from mtbench.ranking.listed import Layout, given, rank_listed
 from mtbench.ranking.ranks import Counts, Ranks, accept
 from mtbench.ranking.scorers import Progress, RankedPart, Ways, batch_limit, name_of, ways
-from mtbench.results.result import MtbenchWarning, Result
-from mtbench.results.runs import RunInfo, Status
+from mtbench.runs.result import MtbenchWarning, Result
+from mtbench.runs.runs import RunInfo, Status
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -10,9 +10,9 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from mtbench.data.ragged import counted, looked_up
 from mtbench.data.splits import Split
 from mtbench.names import HEAD, RELATION, TAIL, IntArray
-from mtbench.statistics.ragged import counted, looked_up
 
 Scores: TypeAlias = NDArray[np.number[Any]]
 

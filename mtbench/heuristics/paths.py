@@ -13,11 +13,11 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from mtbench.data.doubled import Doubled
+from mtbench.data.ragged import batches
 from mtbench.data.splits import Split
 from mtbench.heuristics.formulas import Baseline
 from mtbench.names import FloatArray, IntArray
-from mtbench.statistics.doubled import Doubled
-from mtbench.statistics.ragged import batches
 
 DAMPING = 0.85
 STEPS = 20

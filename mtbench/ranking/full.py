@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from mtbench.data.ragged import batches
 from mtbench.data.splits import Split
 from mtbench.errors import UsageError
 from mtbench.names import COLUMN, PARTS, BoolArray, IntArray, Part, ScoreArray, Side
@@ -14,7 +15,6 @@ from mtbench.ranking.again import Asked, chosen
 from mtbench.ranking.filtered import Filtered, joined
 from mtbench.ranking.ranks import Counts, count_rows
 from mtbench.ranking.scorers import METHODS, Asker, Meter, Progress, RankedPart, Seen, Ways
-from mtbench.statistics.ragged import batches
 
 
 @dataclass(frozen=True, eq=False)

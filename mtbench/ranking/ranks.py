@@ -74,7 +74,7 @@ class Ranks:
 
     A target has one rank per list, which is one for every direction it was asked for. Ranks that were saved
     without names (of data that may not be passed on) have empty ones; what needs them asks
-    `mtbench.results.origin.with_names`.
+    `mtbench.runs.origin.with_names`.
     """
 
     heads: NameArray

@@ -11,6 +11,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
+from mtbench.data.ragged import batches
 from mtbench.data.splits import Split, unique
 from mtbench.errors import ScoreError, UsageError
 from mtbench.names import (
@@ -34,7 +35,6 @@ from mtbench.names import (
 from mtbench.ranking.again import Asked
 from mtbench.ranking.filtered import fixed, joined
 from mtbench.ranking.ranks import Counts, accept, accept_rows
-from mtbench.statistics.ragged import batches
 
 METHODS: Mapping[Side, str] = {
     "head": "score_heads(relations, tails)",

@@ -9,11 +9,11 @@ from functools import cached_property, lru_cache
 
 import numpy as np
 
+from mtbench.data.doubled import Doubled
+from mtbench.data.ragged import counted, largest, spread, sums
 from mtbench.data.splits import unique
 from mtbench.names import FloatArray, IntArray
-from mtbench.statistics.doubled import Doubled
 from mtbench.statistics.pairs import Rule
-from mtbench.statistics.ragged import counted, largest, spread, sums
 
 WINDOW = 1.4
 """Counts up to so many times larger or smaller are pooled in a Good-Turing rate."""

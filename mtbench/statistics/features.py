@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from mtbench.data.doubled import Doubled
 from mtbench.data.splits import Split
 from mtbench.names import HEAD, RELATION, TAIL, FloatArray, IntArray
 from mtbench.statistics import associations, ends, pairs, paths, sizes, walks
-from mtbench.statistics.doubled import Doubled
 from mtbench.statistics.pairs import Rule
 
 FAMILIES: Mapping[str, Sequence[str]] = {

@@ -7,10 +7,10 @@ from functools import cached_property
 
 import numpy as np
 
+from mtbench.data.doubled import Doubled
+from mtbench.data.ragged import largest, ranges, spread, sums
 from mtbench.data.splits import Split
 from mtbench.names import HEAD, RELATION, TAIL, FloatArray, IntArray
-from mtbench.statistics.doubled import Doubled
-from mtbench.statistics.ragged import largest, ranges, spread, sums
 
 SURE = 0.99
 """The largest confidence that a noisy-or counts: one rule alone never settles it."""

@@ -6,11 +6,11 @@ from functools import cached_property
 
 import numpy as np
 
+from mtbench.data.doubled import Doubled
+from mtbench.data.ragged import added, counted, largest, looked_up, ranges, spread, sums
 from mtbench.data.splits import unique
 from mtbench.names import HEAD, RELATION, TAIL, FloatArray, IntArray
-from mtbench.statistics.doubled import Doubled
 from mtbench.statistics.pairs import SURE, Rule
-from mtbench.statistics.ragged import added, counted, largest, looked_up, ranges, spread, sums
 
 NAMES = ("confidence", "log confidence", "noisy-or", "lift", "coverage", "all coverage", "paths", "bodies")
 

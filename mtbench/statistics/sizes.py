@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from mtbench.data.doubled import Doubled
 from mtbench.names import FloatArray, IntArray
-from mtbench.statistics.doubled import Doubled
 
 RELATION_NAMES = ("share", "heads", "tails", "triples", "head entities", "tail entities")
 DEGREE_NAMES = ("out of head", "into head", "out of tail", "into tail", "slots of head", "slots of tail")

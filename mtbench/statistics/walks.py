@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from mtbench.data.doubled import Doubled
+from mtbench.data.ragged import batches
 from mtbench.names import HEAD, TAIL, FloatArray, IntArray
-from mtbench.statistics.doubled import Doubled
-from mtbench.statistics.ragged import batches
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array

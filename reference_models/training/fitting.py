@@ -17,10 +17,10 @@ from mtbench.data.catalog import Parameter
 from mtbench.data.splits import Split
 from mtbench.errors import DatasetError, UsageError
 from mtbench.evaluation.tasks import Task
-from mtbench.experiments.models import Context
 from mtbench.metrics import closed as metrics
 from mtbench.names import HEAD, TAIL, BoolArray, IntArray
-from mtbench.results.runs import Regime
+from mtbench.runs.runs import Regime
+from mtbench.training.models import Context
 from reference_models.training.checkpoint import Checkpoints
 from reference_models.training.divergence import expect_finite_scores
 from reference_models.training.loop import Network, State, Work, train

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from mtbench.experiments.models import Progress
+from mtbench.training.models import Progress
 from reference_models.training.divergence import expect_finite
 
 Network = TypeVar("Network", bound=nn.Module)

@@ -11,7 +11,7 @@ from mtbench.errors import MissingExtraError, ScoreError, UsageError
 from mtbench.evaluation.tasks import evaluate, task
 from mtbench.export import pyg as exporter
 
-pytestmark = pytest.mark.filterwarnings("ignore::mtbench.results.result.MtbenchWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::mtbench.runs.result.MtbenchWarning")
 
 
 @pytest.fixture(scope="session")

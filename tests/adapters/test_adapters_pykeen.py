@@ -13,7 +13,7 @@ from mtbench.adapters import requirements as modules
 from mtbench.errors import MissingExtraError, UsageError
 from mtbench.evaluation.tasks import evaluate, task
 
-pytestmark = pytest.mark.filterwarnings("ignore::mtbench.results.result.MtbenchWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::mtbench.runs.result.MtbenchWarning")
 
 
 def model_of(factory, name="DistMult", **options):

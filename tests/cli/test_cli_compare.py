@@ -8,9 +8,9 @@ import pytest
 from ranking_toys import hashed, random_split
 
 from mtbench.evaluation.tasks import evaluate, task
-from mtbench.results.runs import RunInfo
+from mtbench.runs.runs import RunInfo
 
-pytestmark = pytest.mark.filterwarnings("ignore::mtbench.results.result.MtbenchWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::mtbench.runs.result.MtbenchWarning")
 
 
 @pytest.fixture

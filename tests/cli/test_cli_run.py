@@ -7,7 +7,7 @@ import json
 import pytest
 import thirdparty
 
-from mtbench.results.result import load, verify
+from mtbench.runs.result import load, verify
 
 MODEL = f"{thirdparty.NAME}:Hashing"
 

@@ -11,7 +11,7 @@ import pytest
 from ranking_toys import hashed
 
 from mtbench.evaluation import named as tasks
-from mtbench.results.result import load, verify
+from mtbench.runs.result import load, verify
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def expected():
     return chosen.evaluate(hashed(chosen.triples))
 
 
-@pytest.mark.filterwarnings("ignore::mtbench.results.result.MtbenchWarning")
+@pytest.mark.filterwarnings("ignore::mtbench.runs.result.MtbenchWarning")
 def test_a_table_is_printed_and_nothing_is_kept_unasked(run, scored, tmp_path):
     before = sorted(tmp_path.iterdir())
     code, out, err = run("score", scored, "--task", "toy")
@@ -44,7 +44,7 @@ def test_a_table_is_printed_and_nothing_is_kept_unasked(run, scored, tmp_path):
     assert sorted(tmp_path.iterdir()) == before
 
 
-@pytest.mark.filterwarnings("ignore::mtbench.results.result.MtbenchWarning")
+@pytest.mark.filterwarnings("ignore::mtbench.runs.result.MtbenchWarning")
 def test_a_run_directory_records_what_was_said_about_the_model(run, scored, tmp_path):
     arguments = ("score", scored, "--task", "toy/test/dual/present/0", "--out", "kept")
     about = ("--model", "mine", "--seed", 3, "--regime", "fine-tuned", "--url", "https://example.org/mine")
@@ -64,7 +64,7 @@ def test_a_run_directory_records_what_was_said_about_the_model(run, scored, tmp_
     assert load(tmp_path / "kept").run.model == "scores"
 
 
-@pytest.mark.filterwarnings("ignore::mtbench.results.result.MtbenchWarning")
+@pytest.mark.filterwarnings("ignore::mtbench.runs.result.MtbenchWarning")
 def test_json(run, scored):
     code, out, err = run("score", scored, "--task", "toy", "--json", "--protocol", "dual", "--candidate-seed", 0)
     assert (code, err) == (0, "")
@@ -95,7 +95,7 @@ def test_a_template_by_direction_counts_its_rows_and_is_read_back(run, scored):
 SEVERAL = ("--task", "toy", "--protocol", "dual", "--protocol", "entity-tail", "--vocabulary", "all")
 
 
-@pytest.mark.filterwarnings("ignore::mtbench.results.result.MtbenchWarning")
+@pytest.mark.filterwarnings("ignore::mtbench.runs.result.MtbenchWarning")
 @pytest.mark.parametrize("more", [(), ("--by-direction",)])
 def test_one_file_answers_several_tasks(run, scored, tmp_path, more):
     code, out, err = run("score", "--template", "all.parquet", *SEVERAL, *more)

@@ -15,12 +15,12 @@ from ranking_toys import hashed, random_split
 import mtbench
 from mtbench.evaluation.tasks import evaluate, task
 from mtbench.heuristics.figures import BASELINES
-from mtbench.results import result as results
-from mtbench.results.labelling import STRATA
-from mtbench.results.result import verify
-from mtbench.results.runs import RunInfo
+from mtbench.runs import result as results
+from mtbench.runs.labelling import STRATA
+from mtbench.runs.result import verify
+from mtbench.runs.runs import RunInfo
 
-pytestmark = pytest.mark.filterwarnings("ignore::mtbench.results.result.MtbenchWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::mtbench.runs.result.MtbenchWarning")
 
 
 @pytest.fixture

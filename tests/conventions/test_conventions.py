@@ -53,7 +53,7 @@ DECLARED = {
 }
 PLAIN = [name for name in CONVENTIONS if name != "isdea-doubled"]
 combinations = pytest.mark.parametrize(("name", "protocol"), [both for both in DECLARED if both[0] in PLAIN])
-ties_expected = pytest.mark.filterwarnings("ignore::mtbench.results.result.MtbenchWarning")
+ties_expected = pytest.mark.filterwarnings("ignore::mtbench.runs.result.MtbenchWarning")
 
 
 def splitmix(state, number):

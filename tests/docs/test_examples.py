@@ -66,7 +66,7 @@ PAGES = {
 
 
 @pytest.mark.parametrize("name", PAGES)
-@pytest.mark.filterwarnings("ignore::mtbench.results.result.MtbenchWarning")
+@pytest.mark.filterwarnings("ignore::mtbench.runs.result.MtbenchWarning")
 def test_the_examples_of_a_page_run(name, tmp_path, request, monkeypatch):
     pages.play(PAGES[name], tmp_path, request, monkeypatch, set(NOT_RUN))
 

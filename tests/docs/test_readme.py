@@ -17,7 +17,7 @@ FOUND = pages.blocks(README)
 MAIN, *_, TESTS = (block.text for block in FOUND if block.language == "console")
 
 
-@pytest.mark.filterwarnings("ignore::mtbench.results.result.MtbenchWarning")
+@pytest.mark.filterwarnings("ignore::mtbench.runs.result.MtbenchWarning")
 def test_its_examples_run(tmp_path, request, monkeypatch):
     pages.play(FOUND, tmp_path, request, monkeypatch, {MAIN.strip(), TESTS.strip()})
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from mtbench.results.result import load, verify
+from mtbench.runs.result import load, verify
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "your-model.md").read_text(encoding="utf-8")
 (EXAMPLE,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)

@@ -17,12 +17,12 @@ from mtbench.errors import DatasetError, ScoreError, UnknownNameError, UsageErro
 from mtbench.evaluation.tasks import Task, evaluate, task
 from mtbench.names import DIRECTIONS
 from mtbench.ranking.candidates import PROTOCOLS, SAMPLED, VOCABULARIES, draw
-from mtbench.results.result import MtbenchWarning
+from mtbench.runs.result import MtbenchWarning
 
 combinations = pytest.mark.parametrize(
     ("protocol", "vocabulary"), [(protocol, vocabulary) for protocol in PROTOCOLS for vocabulary in VOCABULARIES]
 )
-ties_expected = pytest.mark.filterwarnings("ignore::mtbench.results.result.MtbenchWarning")
+ties_expected = pytest.mark.filterwarnings("ignore::mtbench.runs.result.MtbenchWarning")
 
 
 def drawn_ids(drawn, side, row):

@@ -19,9 +19,9 @@ from mtbench.errors import MtbenchError, ScoreError, UnknownNameError, UsageErro
 from mtbench.evaluation import scorefiles
 from mtbench.evaluation.tasks import task
 from mtbench.ranking.candidates import PROTOCOLS
-from mtbench.results.result import MtbenchWarning
+from mtbench.runs.result import MtbenchWarning
 
-pytestmark = pytest.mark.filterwarnings("ignore::mtbench.results.result.MtbenchWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::mtbench.runs.result.MtbenchWarning")
 SUFFIXES = (".parquet", ".pq", ".feather", ".arrow", ".csv", ".tsv", ".parquet.gz", ".csv.gz", ".TSV.gz")
 
 

@@ -11,7 +11,7 @@ from ranking_toys import hashed, small, splits
 from mtbench.errors import ScoreError, UsageError
 from mtbench.evaluation.tasks import Task, task
 
-pytestmark = pytest.mark.filterwarnings("ignore::mtbench.results.result.MtbenchWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::mtbench.runs.result.MtbenchWarning")
 
 
 def figures(result):

@@ -25,7 +25,7 @@ SAMPLED = [name for name in ("dual", "entity", "relation") if name in PROTOCOLS]
 every_task = pytest.mark.parametrize(
     ("protocol", "vocabulary"), [(protocol, vocabulary) for protocol in SAMPLED for vocabulary in VOCABULARIES]
 )
-ties_expected = pytest.mark.filterwarnings("ignore::mtbench.results.result.MtbenchWarning")
+ties_expected = pytest.mark.filterwarnings("ignore::mtbench.runs.result.MtbenchWarning")
 dense = st.tuples(st.integers(0, 10**6), st.integers(1, 20), st.integers(1, 60))
 
 LIMIT = 4

@@ -240,7 +240,7 @@ def test_baselines_never_see_the_targets(monkeypatch):
     assert seen == [0]
 
 
-@pytest.mark.filterwarnings("ignore::mtbench.results.result.MtbenchWarning")
+@pytest.mark.filterwarnings("ignore::mtbench.runs.result.MtbenchWarning")
 def test_baselines_are_computed_when_looked_at_and_once(monkeypatch):
     asked = []
     monkeypatch.setattr(figures, "baseline", lambda name, split: asked.append(name) or baseline(name, split))
@@ -255,7 +255,7 @@ def test_baselines_are_computed_when_looked_at_and_once(monkeypatch):
         result.baselines["half_link"]
 
 
-@pytest.mark.filterwarnings("ignore::mtbench.results.result.MtbenchWarning")
+@pytest.mark.filterwarnings("ignore::mtbench.runs.result.MtbenchWarning")
 def test_baselines_are_printed_and_travel_as_plain_figures():
     result = evaluate(hashed, small())
     for name in NAMES:
@@ -321,7 +321,7 @@ def test_the_page_names_every_baseline_and_has_the_figures_of_the_release():
         assert row == pytest.approx([FIGURES[name][number] for name in NAMES], abs=0.00051)
 
 
-@pytest.mark.filterwarnings("ignore::mtbench.results.result.MtbenchWarning")
+@pytest.mark.filterwarnings("ignore::mtbench.runs.result.MtbenchWarning")
 def test_the_example_of_the_page_runs(capsys):
     (example,) = re.findall(r"```python\n(.*?)```", DOCS, re.DOTALL)
     exec(compile(example, "baselines.md", "exec"), {})

@@ -30,10 +30,10 @@ from leaderboard.entries.shapes import Shown, shaped
 from mtbench.errors import ResultError
 from mtbench.evaluation.tasks import GIVEN, NOT_ASKED, evaluate
 from mtbench.ranking.ranks import Counts, Ranks
-from mtbench.results import result as results
-from mtbench.results.rescoring import rescore
-from mtbench.results.runs import RunInfo, read_json
-from mtbench.results.saved import _pages, unpacked_bytes
+from mtbench.runs import result as results
+from mtbench.runs.rescoring import rescore
+from mtbench.runs.runs import RunInfo, read_json
+from mtbench.runs.saved import _pages, unpacked_bytes
 
 SCRIPT = "<script>alert(1)</script>"
 
@@ -708,7 +708,7 @@ def test_how_the_model_was_asked_is_told_in_the_words_of_the_evaluator(entry, ru
     assert problems(entry)["shape"].message.startswith(key)
 
 
-@pytest.mark.filterwarnings("ignore::mtbench.results.result.MtbenchWarning")
+@pytest.mark.filterwarnings("ignore::mtbench.runs.result.MtbenchWarning")
 @pytest.mark.parametrize(("rounding", "told"), [(0, "the same"), (1e-9, "the same within rounding: ")])
 @pytest.mark.parametrize("protocol", ["dual", "relation", "full"])
 def test_what_an_evaluation_writes_has_the_shape_of_an_entry(tmp_path, rounding, told, protocol):

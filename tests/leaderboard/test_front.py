@@ -18,7 +18,7 @@ from leaderboard.site import front, standing
 from leaderboard.site.cells import DASH, MISSING, Cell, Column, Group, Row, Table, filled
 from mtbench.data import catalog
 
-pytestmark = pytest.mark.filterwarnings("ignore::mtbench.results.result.MtbenchWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::mtbench.runs.result.MtbenchWarning")
 PUBLISHED = Path(__file__).resolve().parents[2] / "leaderboard" / "results"
 MT1 = ("wikitopics-mt1/health", "wikitopics-mt1/taxonomy")
 

@@ -30,7 +30,7 @@ from mtbench.errors import MissingExtraError, MtbenchError, UsageError
 from mtbench.files import atomic
 from mtbench.names import HEAD, METRICS, TAIL
 
-pytestmark = pytest.mark.filterwarnings("ignore::mtbench.results.result.MtbenchWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::mtbench.runs.result.MtbenchWarning")
 VOID = {"meta", "link", "input", "br", "img", "hr"}
 LOADING = {("link", "href"), ("script", "src"), ("img", "src"), ("image", "href"), ("use", "href"), ("iframe", "src")}
 DATASETS = 10

@@ -23,10 +23,10 @@ from leaderboard.entries.cards import Card, SubmissionError
 from leaderboard.entries.submission import as_toml, find, submit
 from mtbench.evaluation.tasks import GIVEN, NOT_ASKED, evaluate, task
 from mtbench.ranking.candidates import STANDARD, VOCABULARIES
-from mtbench.results import result as results
-from mtbench.results.runs import REGIMES, RunInfo
+from mtbench.runs import result as results
+from mtbench.runs.runs import REGIMES, RunInfo
 
-pytestmark = pytest.mark.filterwarnings("ignore::mtbench.results.result.MtbenchWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::mtbench.runs.result.MtbenchWarning")
 ISDEA = PUBLISHED / "isdea"
 
 

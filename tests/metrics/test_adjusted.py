@@ -13,7 +13,7 @@ from mtbench.metrics import closed as metrics
 from mtbench.metrics.summary import adjust, null
 from mtbench.ranking.candidates import PROTOCOLS, VOCABULARIES
 
-pytestmark = pytest.mark.filterwarnings("ignore::mtbench.results.result.MtbenchWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::mtbench.runs.result.MtbenchWarning")
 DRAWS = 10_000
 
 

@@ -18,7 +18,7 @@ from mtbench.metrics import closed as metrics
 from mtbench.metrics.exact import Side, per_target
 from mtbench.ranking.candidates import VOCABULARIES
 
-pytestmark = pytest.mark.filterwarnings("ignore::mtbench.results.result.MtbenchWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::mtbench.runs.result.MtbenchWarning")
 
 
 def sides(*counts):

@@ -14,7 +14,7 @@ from mtbench.ranking.again import BATCHES, apart, passed
 from mtbench.ranking.candidates import PROTOCOLS
 
 every_protocol = pytest.mark.parametrize("protocol", PROTOCOLS)
-ties_expected = pytest.mark.filterwarnings("ignore::mtbench.results.result.MtbenchWarning")
+ties_expected = pytest.mark.filterwarnings("ignore::mtbench.runs.result.MtbenchWarning")
 
 
 def group_sizes(triples):

@@ -22,7 +22,7 @@ from mtbench.ranking.candidates import PROTOCOLS, SAMPLED, VOCABULARIES, protoco
 FULL = [name for name in PROTOCOLS if name not in SAMPLED]
 ROWS = ("score_tails", "score_heads", "score_relations")
 KINDS = [("score",), ROWS, ("score", *ROWS), *((name,) for name in ROWS), ("score_tails", "score_relations")]
-ties_expected = pytest.mark.filterwarnings("ignore::mtbench.results.result.MtbenchWarning")
+ties_expected = pytest.mark.filterwarnings("ignore::mtbench.runs.result.MtbenchWarning")
 protocols, vocabularies = st.sampled_from(list(PROTOCOLS)), st.sampled_from(list(VOCABULARIES))
 
 

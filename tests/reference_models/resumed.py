@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from safetensors.torch import load_file
 
-from mtbench.results.result import load, verify
+from mtbench.runs.result import load, verify
 
 
 class Stop:

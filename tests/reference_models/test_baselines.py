@@ -10,13 +10,13 @@ from resumed import Stop, assert_same_run
 
 import mtbench
 from mtbench.errors import UnknownNameError, UsageError
-from mtbench.experiments.run import Plan, run
-from mtbench.results.result import load, verify
+from mtbench.runs.result import load, verify
+from mtbench.training.run import Plan, run
 from reference_models import nbfnet
 from reference_models.layers.threads import one_thread
 from reference_models.training.fitting import hold_out
 
-pytestmark = pytest.mark.filterwarnings("ignore::mtbench.results.result.MtbenchWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::mtbench.runs.result.MtbenchWarning")
 
 QUICK = {
     "isdea-homo": {"epochs": "3", "width": "4"},

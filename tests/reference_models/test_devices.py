@@ -12,15 +12,15 @@ from pretend import Counting, pretended
 from resumed import Stop, weights
 
 import mtbench
-from mtbench.experiments.models import Context
-from mtbench.experiments.run import Plan, run
-from mtbench.results.result import load, verify
+from mtbench.runs.result import load, verify
+from mtbench.training.models import Context
+from mtbench.training.run import Plan, run
 from reference_models import isdea
 from reference_models.graphs import operators
 from reference_models.graphs.operators import Operator, product
 from reference_models.layers.blocks import CELLS, node_blocks
 
-pytestmark = pytest.mark.filterwarnings("ignore::mtbench.results.result.MtbenchWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::mtbench.runs.result.MtbenchWarning")
 CUDA, CPU = torch.device("cuda"), torch.device("cpu")
 DOUBLE = {"epochs": "2", "adaptation_epochs": "1", "width": "4", "batch": "1200", "reassign": "false"}
 RUNS = {

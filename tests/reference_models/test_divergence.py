@@ -11,7 +11,7 @@ import torch
 import mtbench
 from mtbench.errors import DivergenceError, MtbenchError
 from mtbench.evaluation.tasks import task
-from mtbench.experiments.run import Plan, run
+from mtbench.training.run import Plan, run
 from reference_models.equivariant.network import Architecture, attention_logits
 from reference_models.graphs.graph import typed_graph
 from reference_models.mtdea import MTDEA

@@ -18,10 +18,10 @@ from mtbench.cli import app as cli
 from mtbench.data import catalog
 from mtbench.errors import CorruptedFileError, UsageError
 from mtbench.evaluation.tasks import evaluate
-from mtbench.experiments.models import Context
-from mtbench.experiments.predictions import predict
 from mtbench.files.hashing import CONTENT_HASH_OF_NOTHING
-from mtbench.results.result import load, verify
+from mtbench.runs.result import load, verify
+from mtbench.training.models import Context
+from mtbench.training.predictions import predict
 from reference_models import foundation, tally
 from reference_models.foundation import DATASETS, KEY, WEIGHTS, Foundation, describe, pretrain
 from reference_models.tally import Recipe
@@ -30,7 +30,7 @@ from reference_models.training.recipe import read
 
 TOY = {"epochs": "2", "width": "4", "masks": "2", "lists": "40", "batch": "16"}
 ROOT = Path(__file__).resolve().parents[2]
-pytestmark = pytest.mark.filterwarnings("ignore::mtbench.results.result.MtbenchWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::mtbench.runs.result.MtbenchWarning")
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from scipy.sparse.csgraph import connected_components
 
 import mtbench
 from mtbench.errors import DatasetError, UsageError
-from mtbench.experiments.models import Context
+from mtbench.training.models import Context
 from reference_models import ingram
 from reference_models.graphs.relation_graph import Edges, Messages, affinities, binned, messages_of
 from reference_models.ingram import InGram, mean_score, score

@@ -9,8 +9,8 @@ import pytest
 import torch
 
 import mtbench
-from mtbench.experiments.models import Context, factory
 from mtbench.names import InverseScorer
+from mtbench.training.models import Context, factory
 
 MODELS = ("isdea", "isdea-homo")
 

@@ -8,8 +8,8 @@ import torch
 import mtbench
 from mtbench.errors import UsageError
 from mtbench.evaluation.tasks import task
-from mtbench.experiments.models import Context
 from mtbench.names import HEAD, TAIL
+from mtbench.training.models import Context
 from reference_models import isdea_homo
 from reference_models.double_equivariant import triple_scores
 from reference_models.equivariant.network import Architecture
@@ -17,7 +17,7 @@ from reference_models.graphs.graph import TypedGraph
 from reference_models.isdea_homo import ISDEAHomo
 from reference_models.training.batches import pair_features
 
-pytestmark = pytest.mark.filterwarnings("ignore::mtbench.results.result.MtbenchWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::mtbench.runs.result.MtbenchWarning")
 
 
 def network_of(gin_layers=2, hops=0, seed=0):

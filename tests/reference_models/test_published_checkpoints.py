@@ -8,8 +8,8 @@ import pytest
 
 from leaderboard.board.rescored import rescore, rescored
 from leaderboard.entries import entries
-from mtbench.experiments import again
-from mtbench.results.result import load
+from mtbench.runs.result import load
+from mtbench.training import again
 
 PUBLISHED = Path(__file__).resolve().parents[2] / "leaderboard" / "results"
 TRAINED = sorted({path.parents[2] for path in PUBLISHED.rglob("checkpoints")})

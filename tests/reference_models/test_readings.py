@@ -13,7 +13,7 @@ from test_network import all_triples, logits_for, scores_of
 from test_network import scrambled as scrambled_network
 
 from mtbench.errors import UsageError
-from mtbench.experiments.models import Context
+from mtbench.training.models import Context
 from reference_models import isdea, isdea_homo, mtdea
 from reference_models.equivariant.network import Architecture, attention_logits
 from reference_models.equivariant.soft import SoftGIN

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mtbench.cli import app as cli
-from mtbench.results.result import load, verify
+from mtbench.runs.result import load, verify
 
 README = Path(__file__).resolve().parents[2] / "README.md"
 

@@ -21,13 +21,13 @@ from resumed import Stop, assert_same_run, weights
 import mtbench
 import reference_models
 from mtbench.errors import CorruptedFileError, MtbenchError, UsageError
-from mtbench.experiments.models import Context
-from mtbench.experiments.run import Plan, run
-from mtbench.results.result import load, verify
+from mtbench.runs.result import load, verify
+from mtbench.training.models import Context
+from mtbench.training.run import Plan, run
 from reference_models import mtdea
 from reference_models.training.loop import State
 
-pytestmark = pytest.mark.filterwarnings("ignore::mtbench.results.result.MtbenchWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::mtbench.runs.result.MtbenchWarning")
 QUICK = {
     "epochs": "3",
     "adaptation_epochs": "2",

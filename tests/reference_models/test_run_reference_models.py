@@ -8,7 +8,7 @@ from importlib import metadata
 import pytest
 import torch
 
-from mtbench.results.result import load, verify
+from mtbench.runs.result import load, verify
 
 QUICK = ("--set", "epochs=2", "--set", "width=4")
 

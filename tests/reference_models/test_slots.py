@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import mtbench
-from mtbench.experiments.models import Context, factory
+from mtbench.training.models import Context, factory
 from reference_models.graphs.slots import Slots
 
 

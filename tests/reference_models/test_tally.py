@@ -10,17 +10,17 @@ from hypothesis import strategies as st
 from ranking_toys import random_split, splits
 
 import mtbench
+from mtbench.data.doubled import Doubled
 from mtbench.errors import DatasetError, UsageError
 from mtbench.evaluation.tasks import evaluate
-from mtbench.experiments.models import Context
-from mtbench.statistics.doubled import Doubled
 from mtbench.statistics.features import FAMILIES, NAMES, WIDTH, Statistics
+from mtbench.training.models import Context
 from reference_models import lists, tally
 from reference_models.lists import Lists, leave_out
 from reference_models.tally import UNSEEN, Ranker, list_loss, one_cycle
 
 TOY = {"epochs": "2", "width": "4", "masks": "2", "lists": "40", "batch": "16"}
-pytestmark = pytest.mark.filterwarnings("ignore::mtbench.results.result.MtbenchWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::mtbench.runs.result.MtbenchWarning")
 
 
 def renamed(split, seed):

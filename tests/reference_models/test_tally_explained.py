@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 
 import mtbench
-from mtbench.experiments.models import Context
-from mtbench.results.result import load
+from mtbench.runs.result import load
 from mtbench.statistics.features import FAMILIES, Statistics
+from mtbench.training.models import Context
 from reference_models import tally
 
 TOY = ("epochs=2", "width=8", "masks=2", "lists=80")
 ADAPTED = (*TOY, "adaptation_epochs=1")
-pytestmark = pytest.mark.filterwarnings("ignore::mtbench.results.result.MtbenchWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::mtbench.runs.result.MtbenchWarning")
 
 
 @pytest.fixture

@@ -7,10 +7,10 @@ import pytest
 
 import mtbench
 from mtbench.data.building import derive
-from mtbench.experiments.models import Context
+from mtbench.training.models import Context
 from reference_models import tally
 
-pytestmark = pytest.mark.filterwarnings("ignore::mtbench.results.result.MtbenchWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::mtbench.runs.result.MtbenchWarning")
 
 
 FEWER = {"lists": "1000"}

@@ -11,8 +11,8 @@ from resumed import assert_same_run
 from test_baselines import QUICK
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from mtbench.experiments.models import names
-from mtbench.experiments.run import Plan, run
+from mtbench.training.models import names
+from mtbench.training.run import Plan, run
 from reference_models.equivariant.linear import SoftLinear
 from reference_models.equivariant.soft import Input, SoftGIN
 from reference_models.layers import basic, blocks

@@ -11,8 +11,8 @@ from safetensors.torch import load_file
 import mtbench
 from mtbench.errors import DatasetError, MtbenchError
 from mtbench.evaluation.tasks import task
-from mtbench.experiments.models import Context
 from mtbench.names import HEAD, TAIL
+from mtbench.training.models import Context
 from reference_models import double_equivariant, isdea, mtdea
 from reference_models.equivariant.network import Architecture, TripleNetwork, attention_logits
 from reference_models.graphs.graph import typed_graph

@@ -14,11 +14,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from ranking_toys import random_split, splits
 
+from mtbench.data.doubled import Doubled
+from mtbench.data.ragged import counted_rows
 from mtbench.evaluation.tasks import task
 from mtbench.statistics import associations
-from mtbench.statistics.doubled import Doubled
 from mtbench.statistics.features import FAMILIES, WIDTH, Statistics
-from mtbench.statistics.ragged import counted_rows
 from mtbench.statistics.walks import Walks
 
 

@@ -48,7 +48,7 @@ SOURCE = """
             (self.context.workdir / "state").mkdir(parents=True)
             raise KeyboardInterrupt
 
-    from mtbench.experiments.models import Progress
+    from mtbench.training.models import Progress
     number = 5
 """
 

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import mtbench
-from mtbench.auditing.giveaways import giveaways
+from mtbench.analysis.auditing.giveaways import giveaways
 from mtbench.builders.metafam import hard
 from mtbench.data import building, catalog
 from mtbench.data.splits import Dataset, Split, from_named
@@ -26,7 +26,7 @@ MOST = 0.08
 """How far from chance one statistic may be: on builds of the seeds 1 to 10 the farthest of 3,250 AUCs is .056, .050 in
 the middle size for the seeds 1 to 4. Of fewer words the few targets alone are farther."""
 
-pytestmark = pytest.mark.filterwarnings("ignore::mtbench.results.result.MtbenchWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::mtbench.runs.result.MtbenchWarning")
 
 
 @cache

@@ -6,8 +6,8 @@ import sys
 import pytest
 import toys
 
-from mtbench.experiments.run import Plan, run
-from mtbench.results.result import load, verify
+from mtbench.runs.result import load, verify
+from mtbench.training.run import Plan, run
 
 
 @pytest.fixture

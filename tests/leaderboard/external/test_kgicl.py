@@ -21,10 +21,10 @@ from leaderboard.external.prompts import HOPS, OPEN, SHOTS, Prompts
 from leaderboard.external.queries import Kinds, Queries
 from mtbench.errors import UsageError
 from mtbench.evaluation.tasks import evaluate
-from mtbench.experiments.models import Context
 from mtbench.names import HEAD, RELATION, TAIL
+from mtbench.training.models import Context
 
-pytestmark = pytest.mark.filterwarnings("ignore::mtbench.results.result.MtbenchWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::mtbench.runs.result.MtbenchWarning")
 ENCODER = """
 import torch
 from torch import nn

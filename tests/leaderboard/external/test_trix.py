@@ -16,10 +16,10 @@ from leaderboard.external import trix
 from leaderboard.external.queries import Queries
 from mtbench.errors import UsageError
 from mtbench.evaluation.tasks import evaluate
-from mtbench.experiments.models import Context
 from mtbench.names import RELATION, BetweenScorer
+from mtbench.training.models import Context
 
-pytestmark = pytest.mark.filterwarnings("ignore::mtbench.results.result.MtbenchWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::mtbench.runs.result.MtbenchWarning")
 PARTS = """
 import torch
 from torch import nn

@@ -18,10 +18,10 @@ from leaderboard.external import ultra
 from leaderboard.external.queries import Answers, Kinds
 from mtbench.errors import UsageError
 from mtbench.evaluation.tasks import evaluate
-from mtbench.experiments.models import Context
 from mtbench.names import HEAD, RELATION, TAIL
+from mtbench.training.models import Context
 
-pytestmark = pytest.mark.filterwarnings("ignore::mtbench.results.result.MtbenchWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::mtbench.runs.result.MtbenchWarning")
 MODELS = """
 import torch
 from torch import nn

@@ -11,7 +11,7 @@ import numpy as np
 
 from leaderboard.grid.jobs import Chosen, Grid
 from mtbench.errors import UnknownNameError, UsageError
-from mtbench.experiments.models import Progress, silent
+from mtbench.training.models import Progress, silent
 
 HERE = __name__
 EPOCHS = 3

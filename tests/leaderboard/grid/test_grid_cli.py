@@ -18,8 +18,8 @@ from leaderboard.cli import watching
 from leaderboard.grid import engines, work
 from leaderboard.grid.drive import survey
 from leaderboard.grid.jobs import jobs
-from mtbench.experiments.models import Progress
-from mtbench.results.result import load
+from mtbench.runs.result import load
+from mtbench.training.models import Progress
 
 COUNTING = f"{gridtoys.HERE}:Counting"
 LABEL = f"{gridtoys.HERE}-counting"

@@ -23,9 +23,9 @@ from leaderboard.grid.jobs import Grid, check, jobs
 from leaderboard.grid.state import estimates
 from mtbench.cli import app
 from mtbench.errors import ResultError, UnknownNameError, UsageError
-from mtbench.experiments import models
-from mtbench.experiments.run import alone, run
-from mtbench.results.result import load, verify
+from mtbench.runs.result import load, verify
+from mtbench.training import models
+from mtbench.training.run import alone, run
 
 PUBLISHED = Path(__file__).resolve().parents[3] / "leaderboard" / "results"
 CARD = (PUBLISHED / "deq-ingram" / "card.toml").read_text(encoding="utf-8")
@@ -420,7 +420,7 @@ def test_a_device_of_other_machines_is_not_looked_for_here(small, out, monkeypat
 PEAKS = """
 import os
 from leaderboard.grid import engines
-from mtbench.experiments import costs as meter
+from mtbench.training import costs as meter
 if child := os.fork():
     os.waitpid(child, 0)
 else:

@@ -18,7 +18,7 @@ from leaderboard.grid.engines import in_this_process, on_ray
 from leaderboard.grid.jobs import jobs
 from leaderboard.grid.work import Attempt
 from mtbench.errors import MtbenchError, UsageError
-from mtbench.results.result import load, verify
+from mtbench.runs.result import load, verify
 
 ray = pytest.importorskip("ray", reason="Ray is not installed: the extra cluster brings it")
 pytestmark = pytest.mark.long

@@ -18,8 +18,8 @@ from leaderboard.grid.drive import drive, survey
 from leaderboard.grid.engines import in_this_process
 from leaderboard.grid.jobs import jobs
 from leaderboard.grid.state import read
-from mtbench.experiments.run import alone
-from mtbench.results.result import load
+from mtbench.runs.result import load
+from mtbench.training.run import alone
 
 EPOCHS = [f"epoch {number}" for number in range(1, gridtoys.EPOCHS + 1)]
 

@@ -1,0 +1,133 @@
+"""The sentences of an audit: what its figures mean for somebody who reports numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from mtbench.analysis.auditing.candidates import CandidateAudit
+from mtbench.analysis.auditing.graphs import GraphAudit, Overlap
+from mtbench.analysis.auditing.relations import Pattern, RelationPair
+from mtbench.analysis.auditing.targets import TargetAudit
+
+NOTABLE = 0.1
+"""The share of the targets from which something that concerns only some is worth a sentence."""
+FEW = 10
+"""Relations with fewer targets than this get no sentence of their own."""
+NAMED = 4
+"""How many names a sentence lists."""
+
+
+def describe(
+    graphs: Mapping[str, GraphAudit],
+    targets: Mapping[str, TargetAudit],
+    overlap: Overlap,
+    similar: Mapping[str, Sequence[RelationPair]],
+    patterns: Mapping[str, Sequence[Pattern]],
+    candidates: Sequence[CandidateAudit],
+) -> tuple[str, ...]:
+    """Return one sentence per defect, false negatives and what train and test share first."""
+    found = [*_of_candidates(candidates), *_shared(overlap)]
+    for name, graph in graphs.items():
+        found += _of_graph(name, graph)
+        found += _of_relations(name, similar[name])
+    for name, part in targets.items():
+        found += _of_targets(name, part)
+        found += _of_patterns(name, part, patterns[name])
+    return tuple(found)
+
+
+def _of_candidates(candidates: Sequence[CandidateAudit]) -> Iterator[str]:
+    for part in candidates:
+        drawn = f"protocol {part.protocol}, {part.vocabulary} relations, seed {part.seed}"
+        if part.false_negatives:
+            yield f"{part.false_negatives:,} test candidates are known triples, and cost whoever is right ({drawn})"
+        if part.without:
+            yield f"{part.without:,} test triples have no candidate and rank first for free ({drawn})"
+
+
+def _shared(overlap: Overlap) -> Iterator[str]:
+    if overlap.targets_on_training_relations:
+        yield (
+            f"{overlap.targets_on_training_relations:,} of {overlap.targets:,} test triples are on relation types "
+            f"that occur in training ({len(overlap.relations)} types are in both)"
+        )
+    elif overlap.relations:
+        yield f"{len(overlap.relations)} relation types are in train and test: {_names(overlap.relations)}"
+    if overlap.entities:
+        yield f"{overlap.entities:,} entities are in train and test"
+    if overlap.triples:
+        yield f"{overlap.triples:,} triples are in train and test, {overlap.targets_in_training:,} of them test triples"
+
+
+def _of_graph(name: str, graph: GraphAudit) -> Iterator[str]:
+    if graph.relation_types < graph.relation_slots:
+        yield f"{name} graph: {graph.relation_types} relation types occur, of {graph.relation_slots} relation ids"
+    rare = len(graph.relations) - graph.relations_of_most
+    if rare and rare >= len(graph.relations) // 2:
+        total = graph.triples + graph.targets
+        held = sum(list(graph.relations.values())[: graph.relations_of_most])
+        yield (
+            f"{name} graph: {graph.relations_of_most} of {len(graph.relations)} relation types hold 99 % of the "
+            f"triples; the other {rare} have {total - held:,} of {total:,}"
+        )
+    if graph.duplicates:
+        yield f"{name} graph: {graph.duplicates:,} triples are listed more than once"
+
+
+def _of_relations(name: str, pairs: Sequence[RelationPair]) -> Iterator[str]:
+    for kind, words in (
+        ("inverse", "relation types that are inverses of each other"),
+        ("near-duplicate", "relation types that are near-duplicates"),
+        ("symmetric", "symmetric relation types"),
+    ):
+        chosen = [pair for pair in pairs if pair.kind == kind]
+        if chosen:
+            listed = [pair.relation if kind == "symmetric" else f"{pair.relation} / {pair.other}" for pair in chosen]
+            yield f"{name} graph: {words} ({len(chosen)}): {_names(listed)}"
+
+
+def _of_targets(name: str, part: TargetAudit) -> Iterator[str]:
+    for count, words in (
+        (part.duplicates, "are listed more than once"),
+        (part.in_graph, "are in the graph as well"),
+        (part.unseen_entities, "name an entity without a triple in the graph"),
+        (part.unseen_relations, "are on a relation type without a triple in the graph"),
+    ):
+        if count:
+            yield f"{name} triples: {count:,} of {part.targets:,} {words}"
+    if part.reversed_pair and part.reversed_pair >= NOTABLE * part.targets:
+        yield (
+            f"{name} triples: for {_share(part.reversed_pair, part.targets)} a triple from tail to head is in the graph"
+            ", so that an inverse relation gives them away"
+        )
+    if part.same_pair and part.same_pair >= NOTABLE * part.targets:
+        yield (
+            f"{name} triples: for {_share(part.same_pair, part.targets)} another relation leads from head to tail in "
+            "the graph, which gives away the pair"
+        )
+    for protocol, mean in part.candidates.items():
+        asked = part.candidates_asked[protocol]
+        if part.targets and mean < asked:
+            yield f"{name} triples: the {protocol} protocol asks for {asked} relation candidates and finds {mean:.1f}"
+
+
+def _of_patterns(name: str, part: TargetAudit, patterns: Sequence[Pattern]) -> Iterator[str]:
+    targets = {pattern.relation: pattern.targets for pattern in patterns}
+    targets = targets or {relation: sum(cases.values()) for relation, cases in part.half_links_by_relation.items()}
+    own = {pattern.relation for pattern in patterns if pattern.relation in (pattern.first, pattern.second)}
+    lost = {relation: count for relation, count in targets.items() if count >= FEW and relation not in own}
+    if sum(lost.values()) >= NOTABLE * part.targets:
+        yield (
+            f"{name} triples: none of {_names(list(lost))} is reached by two steps of which one is of its "
+            f"own relation, so that no pattern of that kind can be learned from them ({sum(lost.values()):,} of "
+            f"{part.targets:,})"
+        )
+
+
+def _share(count: int, total: int) -> str:
+    return f"all {total:,}" if count == total else f"{count:,} of {total:,}"
+
+
+def _names(names: Sequence[str]) -> str:
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return ", ".join(names[:NAMED]) + more

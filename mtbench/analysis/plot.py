@@ -1,0 +1,255 @@
+"""Pictures of runs: where the ranks lie, what each stratum gives, and one model against another."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from mtbench.analysis.overview import task_of
+from mtbench.errors import UnknownNameError, UsageError
+from mtbench.files import pictures, tables
+from mtbench.files.pictures import COLOURS, GREY
+from mtbench.names import METRICS, QUESTIONS, FloatArray, IntArray, NameArray
+from mtbench.runs.origin import with_names
+from mtbench.runs.strata import Strata
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from mtbench.runs.result import Result
+
+MOST_CURVES = len(COLOURS)
+MOST_BARS = 40
+NAMED = 5
+LINEAR = 100
+"""Ranks up to this are drawn on a linear axis; full rankings go into the thousands."""
+
+STYLES: tuple[str | tuple[int, tuple[int, ...]], ...] = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)))
+
+
+def draw_ranks(results: Sequence[Result], path: Path) -> None:
+    """Draw the share of targets of each rank or better into a PNG or SVG file, one curve per run.
+
+    The curve is the realistic rank, its band reaches from the pessimistic to the
+    optimistic order, and the grey curve is chance. A single run has a curve for each direction too. All runs
+    must have been ranked among the same candidates. Raises `UsageError` for runs of other tasks, more than
+    six, a run without ranks, or a protocol whose rank is not one plus the candidates above, and the errors of
+    `mtbench.files.pictures.page`.
+    """
+    pictures.check(path)
+    _expect_same_task(results)
+    if len(results) > MOST_CURVES:
+        raise UsageError(f"{len(results)} runs make too many curves to tell apart: draw at most {MOST_CURVES}")
+    for result in results:
+        if not np.allclose(result.per_target()["mr"], result.ranks.mean):
+            raise UsageError(
+                f"protocol {result.protocol} has no list whose ranks could be drawn: draw strata or models"
+            )
+    last = int(results[0].ranks.count.max()) + 1
+    x = np.arange(last + 1)
+    with pictures.page(path, 7, 4.4) as figure:
+        axes = figure.subplots()
+        names = _labels(results)
+        for result, name, colour, style in zip(results, names, COLOURS, STYLES, strict=False):
+            greater, equal = result.ranks.greater, result.ranks.equal
+            none = np.zeros_like(equal)
+            best, worst = _cumulated(greater, none, last), _cumulated(greater + equal, none, last)
+            axes.fill_between(x[1:], worst[1:], best[1:], color=colour, alpha=0.15, linewidth=0)
+            label = f"{name}: MRR {result.metrics['mrr']:.3f}"
+            if (ties := tables.bounds(result.optimistic, result.pessimistic, 3)) != tables.NO_RANGE:
+                label += f" ({ties} by ties)"
+            curve = _cumulated(greater, equal, last)
+            axes.plot(x[1:], curve[1:], color=colour, linestyle=style, linewidth=1.8, label=label)
+        directions = results[0].by_direction() if len(results) == 1 else {}
+        for (way, metrics), colour, style in zip(directions.items(), COLOURS[1:], STYLES[1:], strict=False):
+            part = results[0].ranks.lists[way]
+            label = f"{way}s, {QUESTIONS[way]}: MRR {metrics['mrr']:.3f}"
+            curve = _cumulated(part.greater, part.equal, last)
+            axes.plot(x[1:], curve[1:], color=colour, linestyle=style, linewidth=1.2, label=label)
+        counts = results[0].ranks.count
+        chance = _cumulated(np.zeros_like(counts), counts, last)
+        label = f"chance: MRR {results[0].chance['mrr']:.3f}"
+        axes.plot(x[1:], chance[1:], color=GREY, linestyle=":", linewidth=1.4, label=label)
+        title = f"{_title(results[0])}\nband: from pessimistic to optimistic"
+        pictures.plain(axes, title, f"Rank k (1 is best, {last:,} is last)", "Ranks of k or better")
+        axes.set_ylim(0, 1)
+        axes.yaxis.set_major_formatter(lambda value, _: f"{100 * value:g} %")
+        if last > LINEAR:
+            axes.set_xscale("log")
+            axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
+        else:
+            axes.set_xticks([1, *(tick for tick in axes.get_xticks() if 1 < tick < last - 2), last])
+        axes.set_xlim(1, last)
+        axes.legend(frameon=False, fontsize=9, loc="upper left", bbox_to_anchor=(0, -0.16))
+
+
+def draw_strata(strata: Strata, path: Path, metric: str = "mrr") -> None:
+    """Draw one bar per stratum into a PNG or SVG file, with the number of targets and what chance gives.
+
+    The black line in a bar reaches from the pessimistic to the optimistic value, the grey mark is
+    chance in the stratum, and the dashed line is the whole run. Of more than 40 strata those with most
+    targets are drawn. Raises `UnknownNameError` for another metric and the errors of `mtbench.files.pictures.page`.
+    """
+    pictures.check(path)
+    _expect_metric(metric)
+    rows = strata.rows
+    if len(rows) > MOST_BARS:
+        largest = sorted(rows, key=lambda row: -row.targets)[:MOST_BARS]
+        rows = tuple(row for row in rows if row in largest)
+    y = np.arange(len(rows))
+    values, best, worst, chance = (
+        np.array([getattr(row, kind)[metric] for row in rows])
+        for kind in ("metrics", "optimistic", "pessimistic", "chance")
+    )
+    title = pictures.literal(f"{strata.model} on {strata.task}")
+    if len(rows) < len(strata.rows):
+        title += f"\nthe {len(rows)} of {len(strata.rows)} strata with most test triples"
+    labels = [pictures.literal(label) for label in pictures.shorten([row.label for row in rows], 40)]
+    width = 6.2 + 0.07 * max(16, *map(len, labels))
+    with pictures.page(path, width, 1.7 + 0.3 * len(rows)) as figure:
+        axes = figure.subplots()
+        low, high = np.minimum(worst, best), np.maximum(worst, best)
+        whole = strata.whole.metrics[metric]
+        shown = [
+            axes.barh(y, values, height=0.66, color=COLOURS[0], label="realistic"),
+            axes.hlines(y, low, high, color="black", linewidth=1.2, label="range by ties"),
+            axes.vlines(chance, y - 0.4, y + 0.4, color=COLOURS[4], linewidth=2.2, label="chance"),
+            axes.axvline(whole, color=GREY, linestyle="--", linewidth=1.2, label=f"whole: {whole:.3f}"),
+        ]
+        axes.set_yticks(y, [f"{label}  ({row.targets:,})" for label, row in zip(labels, rows, strict=True)])
+        axes.set_ylim(len(rows) - 0.4, -0.6)
+        axes.set_xlim(0, None if metric == "mr" else 1)
+        better = ", lower is better" if metric == "mr" else ""
+        pictures.plain(axes, title, f"{tables.heading(metric)}{better}", f"{strata.name} (triples)")
+        axes.yaxis.labelpad = 10
+        axes.grid(visible=False, axis="y")
+        axes.legend(handles=shown, frameon=False, fontsize=9, loc="upper left", bbox_to_anchor=(1, 1))
+
+
+def draw_models(first: Result, second: Result, path: Path, metric: str = "mrr") -> None:
+    """Draw two models against each other into a PNG or SVG file: per target, and per relation type.
+
+    On the left the targets by their mean rank over ties under both models, on the right the relation types
+    by the mean of ``metric``; the area of a dot is the number of its targets, the relation types that move
+    the whole most are named, and on the diagonal both models are equal. Raises `UnknownNameError` for
+    another metric, `UsageError` unless both were ranked among the same candidates, and the errors of
+    `mtbench.files.pictures.page`.
+    """
+    pictures.check(path)
+    _expect_metric(metric)
+    _expect_same_task([first, second])
+    first, second = with_names(first), with_names(second)
+    values = [_in_order(result) for result in (first, second)]
+    names = _labels([first, second])
+    groups, group, counts = np.unique(np.sort(first.ranks.relations), return_inverse=True, return_counts=True)
+    means = [np.bincount(group, part[metric]) / counts for part in values]
+    key = _moving(means, counts, groups)
+    with pictures.page(path, 11 + 0.075 * max(map(len, key.values()), default=0), 5.2) as figure:
+        left, right = figure.subplots(1, 2)
+        _draw_targets(left, [part["mr"] for part in values], names)
+        _draw_relations(right, means, counts, key)
+        heading = tables.heading(metric)
+        pictures.plain(right, f"{heading} of {len(groups)} relation types", *(f"{heading}, {name}" for name in names))
+        figure.suptitle(f"{_title(first)}\nthe area of a dot is the number of triples", fontsize=11)
+
+
+def _draw_targets(axes: Axes, ranks: Sequence[FloatArray], names: Sequence[str]) -> None:
+    last = max(2, *(float(part.max()) for part in ranks))
+    logarithmic = last > LINEAR
+    # Ranks that are close share a dot, on a grid of whole ranks or of a twentieth of a power of ten.
+    grid = [np.round(20 * np.log10(part)) if logarithmic else np.round(part) for part in ranks]
+    (x, y), counts = np.unique(np.stack(grid), axis=1, return_counts=True)
+    if logarithmic:
+        x, y = 10 ** (x / 20), 10 ** (y / 20)
+        axes.set(xscale="log", yscale="log")
+    _diagonal(axes, 1, last)
+    _dots(axes, x, y, counts)
+    pictures.plain(axes, f"Rank of {len(ranks[0]):,} triples", *(f"Rank, {name}" for name in names))
+    first, second = (f"{np.mean(ranks[i] < ranks[1 - i]):.0%} of triples better under {names[i]}" for i in (0, 1))
+    behind = {"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 1}
+    axes.text(0.03, 0.97, first, transform=axes.transAxes, fontsize=9, ha="left", va="top", bbox=behind)
+    axes.text(0.97, 0.04, second, transform=axes.transAxes, fontsize=9, ha="right", va="bottom", bbox=behind)
+
+
+def _moving(means: Sequence[FloatArray], counts: IntArray, groups: NameArray) -> dict[int, str]:
+    """Return the relation types whose targets make most of the difference of two models, with their label."""
+    moved = np.abs(means[0] - means[1]) * counts
+    found = [index for index in np.argsort(-moved, kind="stable")[:NAMED].tolist() if moved[index] > 0]
+    names = pictures.shorten(groups[found].tolist(), 32)
+    return {index: f"{pictures.literal(name)} ({counts[index]:,})" for index, name in zip(found, names, strict=True)}
+
+
+def _draw_relations(axes: Axes, means: Sequence[FloatArray], counts: IntArray, key: Mapping[int, str]) -> None:
+    _diagonal(axes, 0, max(float(part.max()) for part in means) or 1)
+    _dots(axes, means[0], means[1], counts)
+    lines = ["Types that move the whole most"] if key else []
+    # Dots often lie on one line, where names would hide each other: numbers do not.
+    for number, (index, label) in enumerate(key.items(), start=1):
+        axes.text(
+            means[0][index], means[1][index], f"{number}", fontsize=9, fontweight="bold", ha="center", va="center"
+        )
+        lines.append(f"{number}  {label}")
+    axes.text(1.04, 1, "\n".join(lines), transform=axes.transAxes, fontsize=9, va="top", linespacing=1.5)
+
+
+def _dots(axes: Axes, x: FloatArray, y: FloatArray, counts: IntArray) -> None:
+    area = np.maximum(400 * counts / max(int(counts.max()), 20), 7)
+    axes.scatter(x, y, s=area, color=COLOURS[0], alpha=0.5, edgecolor="white", linewidth=0.4, zorder=2)
+
+
+def _diagonal(axes: Axes, low: float, high: float) -> None:
+    axes.plot([low, high], [low, high], color=GREY, linestyle="--", linewidth=1, zorder=1)
+    logarithmic = axes.get_xscale() == "log"
+    ends = (low / 1.5, high * 1.5) if logarithmic else (low - 0.04 * (high - low), high + 0.04 * (high - low))
+    axes.set(xlim=ends, ylim=ends, aspect="equal")
+
+
+def _cumulated(greater: IntArray, equal: IntArray, last: int) -> FloatArray:
+    """Return the expected share of targets of rank k or better, for k from 0 to ``last``.
+
+    A target adds 1 / m for each of the m = e + 1 ranks from g + 1 on, so that the curve is a double sum.
+    """
+    slope = np.zeros(last + 2)
+    np.add.at(slope, greater + 1, 1 / (equal + 1))
+    np.add.at(slope, greater + equal + 2, -1 / (equal + 1))
+    return np.clip(np.cumsum(np.cumsum(slope))[: last + 1] / len(greater), 0, 1)
+
+
+def _in_order(result: Result) -> Mapping[str, FloatArray]:
+    """Return the metrics of the targets sorted by relation and then the rest of the name."""
+    ranks = result.ranks
+    order = np.lexsort((ranks.tails, ranks.heads, ranks.relations))
+    return {name: values[order] for name, values in result.per_target().items()}
+
+
+def _expect_same_task(results: Sequence[Result]) -> None:
+    for result in results:
+        if not len(result.ranks):
+            raise UsageError(f"{result.run.model} on {result.dataset}: the run is {result.run.status} and has no ranks")
+        if task_of(result) != task_of(results[0]):
+            raise UsageError(
+                f"runs of different tasks cannot share a picture: {_title(results[0])}; {_title(result)}"
+                f" (candidates {results[0].candidates_sha256[:8]} and {result.candidates_sha256[:8]})"
+            )
+
+
+def _expect_metric(metric: str) -> None:
+    if metric not in METRICS:
+        raise UnknownNameError("metric", metric, METRICS)
+
+
+def _labels(results: Sequence[Result]) -> list[str]:
+    """Return the models by name, with the seed where the same name comes twice."""
+    names = [pictures.literal(result.run.model) for result in results]
+    return [
+        name if names.count(name) == 1 else f"{name} (seed {result.run.seed})"
+        for name, result in zip(names, results, strict=True)
+    ]
+
+
+def _title(result: Result) -> str:
+    where = pictures.literal(f"{result.dataset} {result.split}")
+    return f"{where}, protocol {result.protocol}, {result.vocabulary} relations"

@@ -1,1 +1,0 @@
-"""A finished evaluation: saved, verified, divided into strata."""

@@ -1,0 +1,1 @@
+"""Finished evaluations: results and the directories that keep them, verified, divided into strata."""

@@ -1,0 +1,76 @@
+"""The split a run was made on, and the names of its targets where the run was saved without them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
+
+from mtbench.data import catalog
+from mtbench.data.splits import Dataset, Split
+from mtbench.errors import ResultError, UsageError
+from mtbench.names import HEAD, RELATION, TAIL
+from mtbench.ranking.ranks import Ranks
+from mtbench.runs.runs import RunInfo
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluated:
+    """Ranks, and what says where they come from: a `mtbench.Result` adds the figures that follow."""
+
+    dataset: str
+    dataset_version: str
+    split: str
+    content_sha256: str
+    protocol: str
+    vocabulary: str
+    candidate_seed: int
+    candidates_sha256: str
+    ranks: Ranks = field(kw_only=True)
+    run: RunInfo = field(default_factory=RunInfo, kw_only=True)
+
+
+Given = TypeVar("Given", bound=Evaluated)
+
+
+def with_names(result: Given, split: Split | Dataset | None = None) -> Given:
+    """Return a result whose targets have names, taken from its split where they are missing; see `splits_of`."""
+    if result.ranks.named:
+        return result
+    found, _ = splits_of(result, split)
+    if len(found.targets) != len(result.ranks):
+        raise ResultError(
+            f"{result.dataset} {result.split}: {len(result.ranks)} ranks without names, the split has "
+            f"{len(found.targets)} triples to rank; evaluate again"
+        )
+    heads, relations, tails = found.targets.T[[HEAD, RELATION, TAIL]]
+    ranks = Ranks(found.entities[heads], found.relations[relations], found.entities[tails], result.ranks.parts)
+    return replace(result, ranks=ranks)
+
+
+def splits_of(result: Evaluated, given: Split | Dataset | None) -> tuple[Split, Split | None]:
+    """Return the split a run was made on and its training split, None where only the test split is given.
+
+    ``given`` is that split or its dataset; left out, the dataset is loaded by the name and version the run
+    has. Raises `UsageError` for a dataset that is not released, and `ResultError` for another split.
+    """
+    where = f"{result.dataset} {result.split}"
+    remedy = "pass the dataset of the run: split=mtbench.load(DIR), on the command line --dataset DIR"
+    if given is None:
+        if result.dataset not in catalog.names():
+            raise UsageError(f"{where} is not in the catalogue: {remedy}")
+        if result.dataset_version != (version := catalog.record(result.dataset).version):
+            raise UsageError(f"{where}: the run has version {result.dataset_version}, here is {version}: {remedy}")
+        from mtbench.data.loading import load  # the evaluator alone needs no files
+
+        given = load(result.dataset)
+    train: Split | None
+    if isinstance(given, Dataset):
+        split, train = given.split(result.split), given.train
+    else:
+        split, train = given, None if given.name == "test" else given
+    if split.content_sha256 != result.content_sha256:
+        raise ResultError(
+            f"{where}: the run was made on content {result.content_sha256[:12]}, {split.dataset} {split.name} has "
+            f"{split.content_sha256[:12]}: {remedy}"
+        )
+    return split, train

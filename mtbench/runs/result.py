@@ -1,0 +1,398 @@
+"""A finished evaluation: its metrics with both tie bounds and the heuristic baselines, saved, loaded and verified."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields, replace
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from mtbench.data import catalog
+from mtbench.data.splits import SPLIT_NAMES, Dataset, Split
+from mtbench.errors import ResultError, UnknownNameError, UsageError
+from mtbench.files import tables
+from mtbench.files.hashing import content_hash, file_hash
+from mtbench.metrics import closed, summary
+from mtbench.metrics.summary import Adjusted, adjust
+from mtbench.names import METRICS, PARTS, QUESTIONS, Direction, FloatArray
+from mtbench.ranking.candidates import CANDIDATES_VERSION, PROTOCOLS, VOCABULARIES, full_hash
+from mtbench.ranking.ranks import Ranks
+from mtbench.runs import runs
+from mtbench.runs.origin import Evaluated
+from mtbench.runs.runs import RANKS_FILE, REGIMES, RESULT_FILE, STATUSES, RunInfo
+
+if TYPE_CHECKING:
+    from mtbench.runs.saved import Saved
+    from mtbench.runs.strata import Strata
+
+EVALUATOR_VERSION = "2"
+"""Raised whenever the same scores would give other counts or metrics, so that older runs can be told apart."""
+
+FLAG_SPREAD = 0.02
+"""Bounds of the MRR further apart than this are flagged: the figure then says more about ties than the model."""
+
+ROWS = ("short", "all")
+"""Which rows of a result are shown."""
+
+TOLERANCE = 1e-9
+
+_EACH = {1: "each", 2: "in each direction"}
+
+Metrics: TypeAlias = Mapping[str, float]
+
+
+class MtbenchWarning(UserWarning):
+    """Scores that can be ranked, but whose metrics depend on how ties are broken."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Result(Evaluated):
+    """The metrics of one scorer on one task, with both tie bounds and the heuristic baselines beside them.
+
+    ``metrics`` are realistic: averaged over all orders of ties. ``optimistic`` and ``pessimistic`` are what the
+    best and the worst order give; ``tie_rate`` is the share of ranks with a tie. ``chance`` and
+    ``baselines`` are metrics of scorers that learn nothing, on the same candidates. ``warnings``
+    holds a sentence for everything a reader should know before trusting the figures. ``asked`` names by
+    direction what the scorer was asked, ``asked_again`` says how its scores compared in other batches. A run that ran
+    out of memory or failed has empty metrics and ranks, and a ``tie_rate`` that is not a number.
+    """
+
+    metrics: Metrics
+    optimistic: Metrics
+    pessimistic: Metrics
+    tie_rate: float
+    chance: Metrics
+    baselines: Mapping[str, Metrics]
+    warnings: tuple[str, ...] = ()
+    asked: Mapping[str, str] = field(default_factory=dict)
+    asked_again: str = ""
+    evaluator_version: str = EVALUATOR_VERSION
+
+    def __repr__(self) -> str:
+        return self.text()
+
+    def text(self, rows: str = "short") -> str:
+        """Return what was measured, the rows of `table` asked for, and a line for every warning."""
+        return "\n".join([*self._told(), "", self.table(rows), *(f"warning: {one}" for one in self.warnings)])
+
+    def _repr_html_(self) -> str:
+        lines = map(escape, (*self._told(), *self.warnings))
+        return f"<p>{'<br>'.join(lines)}</p>{self.table('short', 'html')}"
+
+    def _told(self) -> list[str]:
+        targets = len(self.ranks)
+        return [
+            f"{self.dataset} {self.split}: protocol {self.protocol}, {self.vocabulary} relations, "
+            f"candidate seed {self.candidate_seed}",
+            f"{targets} triples to rank, {self.ranks.count.mean():.1f} candidates {_EACH[len(self.ranks.lists)]}, "
+            f"{self.tie_rate:.1%} of ranks tied"
+            if targets
+            else f"no ranks: {self.run.status}",
+        ]
+
+    def table(self, rows: str = "all", format: str = "text") -> str:  # noqa: A002
+        """Return the metrics in ``text``, ``markdown``, ``latex``, ``csv`` or ``html``.
+
+        ``all`` rows are the model's, its optimistic and pessimistic bounds, each direction and every baseline;
+        ``short`` ones are the model's, the best heuristic baseline's, those of chance and the bounds of the MRR.
+        Raises `UnknownNameError` for other rows or formats.
+        """
+        if rows not in ROWS:
+            raise UnknownNameError("rows of a result", rows, ROWS)
+        if rows == "short":
+            return self._short(format)
+        found = [
+            (self.run.model, self.metrics),
+            *((f"{way}s, {QUESTIONS[way]}", values) for way, values in self.by_direction().items()),
+            ("ties optimistic", self.optimistic),
+            ("ties pessimistic", self.pessimistic),
+            *((name.replace("_", " "), values) for name, values in self.baselines.items()),
+            ("chance", self.chance),
+        ]
+        return tables.render(found, format)
+
+    def _short(self, format: str) -> str:  # noqa: A002
+        found = [(self.run.model, self.metrics)]
+        if best := self.best_baseline:
+            found.append((f"best heuristic baseline: {best.replace('_', ' ')}", self.baselines[best]))
+        names = [name for name in METRICS if any(name in values for _, values in found)]
+        cells = [
+            [label, *(tables.number(name, values[name]) if name in values else "" for name in names)]
+            for label, values in (*found, ("chance", self.chance))
+        ]
+        if self.optimistic:
+            ties = tables.bounds(self.optimistic, self.pessimistic)
+            cells.append(["pessimistic to optimistic", *(ties if name == "mrr" else "" for name in names)])
+        return tables.lay_out(["", *map(tables.heading, names)], cells, format)
+
+    @property
+    def best_baseline(self) -> str:
+        """The heuristic baseline of the highest MRR, empty where there is none."""
+        return max(self.baselines, key=lambda name: self.baselines[name]["mrr"], default="")
+
+    def per_target(self) -> dict[str, FloatArray]:
+        """Return every metric of every target ``(m,)`` over its lists and ties, in the order of ``ranks``."""
+        return summary.per_target(self.ranks, self.protocol, self.vocabulary)
+
+    def by_direction(self) -> dict[Direction, Metrics]:
+        """Return the mean metrics of each direction where there are two."""
+        lists = summary.per_list(self.ranks, self.protocol, self.vocabulary)
+        return {way: closed.mean(values) for way, values in lists.items()} if len(lists) > 1 else {}
+
+    def adjusted(self) -> dict[str, Adjusted]:
+        """Return every metric adjusted for chance, with its z-score under the exact null; empty without ranks."""
+        return adjust(self.metrics, self.ranks.count, self.chance) if len(self.ranks) else {}
+
+    def by(self, name: str, split: Split | Dataset | None = None) -> Strata:
+        """Return the metrics for every stratum of the targets; see `mtbench.runs.strata.by` for names and errors."""
+        from mtbench.runs import strata
+
+        return strata.by(self, name, split)
+
+    def save(
+        self, directory: Path | str, run: RunInfo | None = None, *, force: bool = False, with_names: bool = True
+    ) -> Path:
+        """Write ``result.json`` and ``ranks.parquet`` into a directory, both or neither, and return it.
+
+        ``run`` says how the scores came about; without it the result keeps what it was loaded with.
+        Without names the ranks hold counts alone, in the order of the split's targets: for publishing runs on
+        data that may not be passed on.
+        Raises `UsageError` when the directory already holds a run and ``force`` is not set, when a run
+        with status ``ok`` has no ranks, or when the run information cannot be written as JSON.
+        """
+        directory, run = Path(directory), run or self.run
+        if run.status == "ok" and not len(self.ranks):
+            raise UsageError(f"{directory}: a run without ranks cannot have the status ok, only oom or failed")
+        run = replace(run, environment=run.environment or runs.environment())
+        payload = {"schema": runs.SCHEMA} | {key: getattr(self, name) for name, key in _OWN_KEYS.items()}
+        payload |= {"tie_rate": None if math.isnan(self.tie_rate) else self.tie_rate}
+        payload |= {"candidates_version": CANDIDATES_VERSION, "targets": len(self.ranks)}
+        payload |= {name: getattr(run, name) for name in _RUN_KEYS}
+        runs.write(directory, payload, self.ranks, force=force, with_names=with_names)
+        return directory
+
+
+_OWN_KEYS = {declared.name: declared.name for declared in fields(Result) if declared.name not in ("ranks", "run")}
+_OWN_KEYS["baselines"] = "floors"  # as the file has always called them
+_RUN_KEYS = tuple(declared.name for declared in fields(RunInfo))
+KEYS = ("schema", *_OWN_KEYS.values(), "candidates_version", "targets", *_RUN_KEYS, "ranks_sha256")
+
+
+def load(directory: Path | str) -> Result:
+    """Read a run directory; raises `ResultError` naming the file that is missing, truncated or edited.
+
+    The ranks must be those ``result.json`` was written with; whether its figures follow from them is
+    for `verify` to say.
+    """
+    from mtbench.files import schema
+    from mtbench.runs import saved
+
+    path = Path(directory) / RESULT_FILE
+    payload = runs.read_payload(path)
+    if missing := _missing(payload):
+        raise ResultError(f"{path}: the keys {missing} are missing; evaluate again")
+    try:
+        found = schema.convert(payload, saved.Saved, str(path), ResultError)
+    except ResultError as error:
+        raise ResultError(f"{error}; the file was edited: evaluate again") from error
+    ranks = Ranks.empty()
+    if found.ranks_sha256 is not None:
+        ranks = saved.read_ranks(path.with_name(RANKS_FILE))
+        if file_hash(path.with_name(RANKS_FILE)) != found.ranks_sha256:
+            raise ResultError(f"{path.with_name(RANKS_FILE)}: not the file that {RESULT_FILE} was written with")
+    return of_saved(found, ranks)
+
+
+def of_saved(found: Saved, ranks: Ranks) -> Result:
+    """Return the result of the two files of a run that are read already."""
+    own = {name: getattr(found, key) for name, key in _OWN_KEYS.items()}
+    run = {name: getattr(found, name) for name in _RUN_KEYS}
+    own |= {"tie_rate": math.nan if found.tie_rate is None else found.tie_rate}
+    return Result(**own, ranks=ranks, run=RunInfo(**run))
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Something in a run directory that does not hold: a short name for programs, a sentence for people."""
+
+    name: str
+    message: str
+
+
+@dataclass(frozen=True)
+class Verification:
+    """What `verify` found in a run directory; no problems means that all metrics match the counts."""
+
+    directory: Path
+    problems: tuple[Problem, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing is wrong."""
+        return not self.problems
+
+    def __str__(self) -> str:
+        return "\n".join(problem.message for problem in self.problems) or f"{self.directory}: verified"
+
+
+def verify(directory: Path | str) -> Verification:
+    """Recompute a run's figures from its rank counts and return everything that does not hold.
+
+    Checked are the keys and their values, the hash of ``ranks.parquet``, that counts are possible and
+    as many as the protocol gives, the targets of a released dataset, and every metric with its bounds,
+    chance and tie rate. How many candidates a target has under a full protocol follows from the split:
+    for a released dataset they must be those the candidates hash is of. Baselines and the scores themselves
+    cannot be recomputed from counts. Nothing is raised for a broken run: a directory of runs is verified
+    to the end.
+    """
+    directory = Path(directory)
+    return Verification(directory, tuple(Problem(name, message) for name, message in problems(directory)))
+
+
+def problems(directory: Path, ranks: Ranks | None = None) -> Iterator[tuple[str, str]]:
+    """Give the names and messages of what `verify` finds; ``ranks`` are those of the directory if they are read."""
+    from mtbench.runs.saved import read_ranks
+
+    path, ranks_path = directory / RESULT_FILE, directory / RANKS_FILE
+    try:
+        payload = runs.read_payload(path)
+    except ResultError as error:
+        yield RESULT_FILE, str(error)
+        return
+    if missing := _missing(payload):
+        yield "keys", f"{path}: the keys {missing} are missing"
+        return
+    for name, message in _declared(payload):
+        yield name, f"{path}: {message}"
+    if payload["status"] != "ok" and payload["ranks_sha256"] is None:
+        return
+    try:
+        ranks = read_ranks(ranks_path) if ranks is None else ranks
+    except ResultError as error:
+        yield RANKS_FILE, str(error)
+        return
+    if file_hash(ranks_path) != payload["ranks_sha256"]:
+        yield "ranks_sha256", f"{ranks_path}: not the file that {RESULT_FILE} was written with"
+    wrong = list(_counts(ranks, payload))
+    for name, message in wrong:
+        yield name, f"{ranks_path}: {message}"
+    if len(ranks) and "counts" not in dict(wrong):
+        for name, message in _figures(ranks, payload):
+            yield name, f"{path}: {message}"
+
+
+def _missing(payload: Mapping[str, Any]) -> str:
+    return ", ".join(name for name in KEYS if name not in payload)
+
+
+def _declared(payload: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    known: dict[str, tuple[object, ...]] = {
+        "schema": (runs.SCHEMA,),
+        "evaluator_version": (EVALUATOR_VERSION,),
+        "candidates_version": (CANDIDATES_VERSION,),
+        "protocol": tuple(PROTOCOLS),
+        "vocabulary": tuple(VOCABULARIES),
+        "regime": REGIMES,
+        "split": SPLIT_NAMES,
+        "status": STATUSES,
+    }
+    for name, values in known.items():
+        if payload[name] not in values:
+            earlier = name == "evaluator_version" and payload[name] == runs.ONE_SIDED
+            told = "; mtbench verify RUN --rescore writes it as what it is now" if earlier else ""
+            yield name, f"{name} is {payload[name]!r}, expected {' or '.join(map(repr, values))}{told}"
+    published = _record_for(payload)
+    key = f"{payload['split']}/{payload['protocol']}/{payload['vocabulary']}/{payload['candidate_seed']}"
+    expected = published.candidates.get(key) if published else None
+    if expected is not None and payload["candidates_sha256"] != expected:
+        yield "candidates_sha256", f"candidates {key} are published with the hash {expected}"
+
+
+def _record_for(payload: Mapping[str, Any]) -> catalog.Record | None:
+    if payload["dataset"] not in catalog.names():
+        return None
+    found = catalog.record(payload["dataset"])
+    return found if found.version == payload["dataset_version"] else None
+
+
+def _counts(ranks: Ranks, payload: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    if not len(ranks) or len(ranks) != payload["targets"]:
+        yield "targets", f"{len(ranks)} targets, {RESULT_FILE} says {payload['targets']}"
+    published = _record_for(payload)
+    part = published.parts.get(f"{payload['split']}/targets") if published else None
+    rows = zip(ranks.heads.tolist(), ranks.relations.tolist(), ranks.tails.tolist(), strict=True)
+    if part is not None and ranks.named and content_hash(rows) != part.content_sha256:
+        yield "targets", f"the targets are not those of {payload['dataset']} {payload['dataset_version']}"
+    if part is not None and len(ranks) != part.triples:
+        yield "targets", f"{len(ranks)} targets, {payload['dataset']} {payload['dataset_version']} has {part.triples}"
+    for name, counts in ranks.parts.items():
+        bad = (counts.greater < 0) | (counts.equal < 0) | (counts.greater + counts.equal > counts.count)
+        if bad.any():
+            yield "counts", f"{bad.sum()} impossible {name} counts, first at row {np.flatnonzero(bad)[0]}"
+    protocol, vocabulary = PROTOCOLS.get(str(payload["protocol"])), VOCABULARIES.get(str(payload["vocabulary"]))
+    if protocol is None or vocabulary is None:
+        return
+    if set(ranks.parts) != set(protocol.parts):
+        yield (
+            "candidates",
+            f"columns of {', '.join(ranks.parts)}; protocol {protocol.name} has {', '.join(protocol.parts)}",
+        )
+        return
+    numbers = [counts.count for part, counts in ranks.parts.items() if PARTS[part][1] == "relation"]
+    if len(numbers) > 1 and (numbers[0] != numbers[1]).any():
+        yield "candidates", "the directions have other numbers of relations, which they share"
+    if protocol.full:
+        yield from _full_counts(ranks, payload, published)
+        return
+    for part_name, counts in ranks.parts.items():
+        side = PARTS[part_name][1]
+        number = protocol.number(side)
+        bad = (counts.count != number) & (counts.count != 0) if vocabulary.replacement else counts.count > number
+        if bad.any():
+            row = np.flatnonzero(bad)[0]
+            yield "candidates", f"{counts.count[row]} {side} candidates at row {row}, the protocol has {number}"
+
+
+def _full_counts(
+    ranks: Ranks, payload: Mapping[str, Any], published: catalog.Record | None
+) -> Iterator[tuple[str, str]]:
+    """Check the numbers of all candidates: possible for the released graph, and those the candidates hash is of."""
+    if published is None:
+        return
+    graph = published.graphs["test" if payload["split"] == "test" else "train"]
+    relations = graph.relation_slots if payload["vocabulary"] == "slots" else graph.relations
+    for name, counts in ranks.parts.items():
+        side = PARTS[name][1]
+        most = (relations if side == "relation" else graph.entities) - 1
+        if (bad := counts.count > most).any():
+            row = np.flatnonzero(bad)[0]
+            yield "candidates", f"{counts.count[row]} {side} candidates at row {row}, there are at most {most}"
+    if not ranks.named:
+        return
+    order = np.lexsort((ranks.tails, ranks.relations, ranks.heads))
+    found = {PARTS[name][1]: counts.count[order] for name, counts in ranks.parts.items()}
+    content, protocol, vocabulary = (str(payload[name]) for name in ("content_sha256", "protocol", "vocabulary"))
+    if full_hash(content, protocol, vocabulary, found) != payload["candidates_sha256"]:
+        yield "candidates", "the numbers of candidates are not those the candidates hash is of"
+
+
+def _figures(ranks: Ranks, payload: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    for name, values in summary.figures(ranks, str(payload["protocol"]), str(payload["vocabulary"])).items():
+        found = payload[name]
+        if not isinstance(found, dict) or set(found) != set(values):
+            yield name, f"{name} must hold exactly {', '.join(values)}"
+            continue
+        for key, value in values.items():
+            if not _same(found[key], value):
+                yield name, f"{name} {key} is {found[key]}, the counts give {value}"
+    rate = closed.tie_rate(ranks.equal)
+    if not _same(payload["tie_rate"], rate):
+        yield "tie_rate", f"tie_rate is {payload['tie_rate']}, the counts give {rate}"
+
+
+def _same(found: object, value: float) -> bool:
+    return isinstance(found, int | float) and math.isclose(found, value, rel_tol=TOLERANCE, abs_tol=TOLERANCE)

@@ -1,0 +1,276 @@
+"""What the two files of a run may hold, whoever wrote them: the keys of ``result.json``, the columns of the ranks.
+
+Imported when a run is read, because pydantic is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import numpy as np
+from pydantic import AfterValidator, Field
+
+from mtbench.errors import ResultError
+from mtbench.names import COLUMNS, PARTS, NameArray
+from mtbench.ranking.ranks import COUNTS, Counts, Ranks
+from mtbench.runs.runs import Regime, Status
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyarrow import parquet
+
+SHA256 = re.compile(r"[0-9a-f]{64}")
+
+
+def expected(good: Callable[[Any], object], wanted: str) -> AfterValidator:
+    """Return what refuses a value of the right type that is not ``good``, in a sentence with what is ``wanted``."""
+
+    def checked(value: Any) -> Any:
+        if not good(value):
+            raise ValueError(f"must be {wanted}")
+        return value
+
+    return AfterValidator(checked)
+
+
+Whole = Annotated[int, Field(ge=0)]
+Hash = Annotated[str, expected(SHA256.fullmatch, "a SHA-256 in hexadecimal")]
+
+
+@dataclass(frozen=True)
+class Saved:
+    """The keys of ``result.json``: those of a `Result` and its `RunInfo`, and what ties them to the ranks.
+
+    ``tie_rate`` and ``ranks_sha256`` are null for a run without ranks; ``rescored`` is there where an earlier evaluator
+    had other figures.
+    """
+
+    schema: int
+    dataset: str
+    dataset_version: str
+    split: str
+    content_sha256: Hash
+    protocol: str
+    vocabulary: str
+    candidate_seed: int
+    candidates_sha256: Hash
+    metrics: Mapping[str, float]
+    optimistic: Mapping[str, float]
+    pessimistic: Mapping[str, float]
+    tie_rate: Annotated[float, Field(ge=0, le=1)] | None
+    chance: Mapping[str, float]
+    floors: Mapping[str, Mapping[str, float]]
+    warnings: tuple[str, ...]
+    asked: Mapping[str, str]
+    asked_again: str
+    evaluator_version: str
+    candidates_version: Whole
+    targets: Whole
+    model: str
+    seed: int
+    regime: Regime
+    hyperparameters: Mapping[str, Any]
+    pretraining_graphs: tuple[str, ...]
+    url: str
+    commit: str
+    device: str
+    wall_seconds: float | None
+    peak_memory_bytes: int | None
+    status: Status
+    environment: Mapping[str, str]
+    ranks_sha256: Hash | None
+    rescored: Sequence[Mapping[str, object]] = field(default=())
+
+
+MOST_UNPACKED = 16 * 1024 * 1024
+LONGEST_NAME = 1_000
+RANK_COLUMNS = (*COLUMNS, *(f"{part}_{name}" for part in PARTS for name in COUNTS))
+
+
+@dataclass(frozen=True)
+class Limits:
+    """The most ``targets`` ranks can be of, and the most ``candidates`` each can have."""
+
+    targets: int
+    candidates: int
+
+
+def read_ranks(path: Path, limits: Limits | None = None) -> Ranks:
+    """Read ``ranks.parquet``; raises `ResultError` naming the file when it is missing, truncated or of other columns.
+
+    ``limits`` are for a file that somebody else made: it is then read in little memory, or refused. The footer says how
+    many rows there are, the headers of the pages how large they get, and both are read before anything is unpacked;
+    then names and counts have to be of a length and size that arrays can be made of.
+    """
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    try:
+        schema = parquet.read_schema(path)
+        _expect_columns(schema)
+        # A name that all rows share is one text, not as many as rows.
+        with parquet.ParquetFile(path, read_dictionary=[name for name in COLUMNS if name in schema.names]) as file:
+            if limits is not None:
+                _expect_small(path, file.metadata, limits)
+            table = file.read(use_threads=False)
+            table.validate(full=True)
+            _expect_values(table, limits)
+        return _ranks(table)
+    except ResultError as error:
+        raise ResultError(f"{path}: {error}; evaluate again") from error
+    except (OSError, ValueError, pa.ArrowException) as error:
+        raise ResultError(f"{path}: cannot be read as Parquet ({error}); evaluate again") from error
+
+
+def _expect_columns(schema: pa.Schema) -> None:
+    import pyarrow as pa
+
+    if wrong := [name for name in schema.names if name not in RANK_COLUMNS]:
+        raise ResultError(f"the column {wrong[0][:60]!r} does not belong there")
+    if len(set(schema.names)) < len(schema.names):
+        raise ResultError("a column is there twice")
+    for column in schema:
+        if not (pa.types.is_string if column.name in COLUMNS else pa.types.is_signed_integer)(column.type):
+            raise ResultError(f"column {column.name} has the type {column.type}")
+
+
+def _expect_small(path: Path, about: parquet.FileMetaData, limits: Limits) -> None:
+    if about.num_rows > limits.targets:
+        raise ResultError(f"{about.num_rows:,} rows, at most {limits.targets:,} can be targets")
+    if about.num_row_groups > max(limits.targets, 1):
+        raise ResultError(f"{about.num_row_groups:,} groups of rows, more than there are targets")
+    size = unpacked_bytes(path, about)
+    if size > MOST_UNPACKED:
+        raise ResultError(f"{size:,} bytes once unpacked, at most {MOST_UNPACKED:,} are read")
+
+
+def _expect_values(table: pa.Table, limits: Limits | None) -> None:
+    from pyarrow import compute
+
+    for name in table.column_names:
+        column = table.column(name)
+        if column.null_count:
+            raise ResultError(f"column {name} has {column.null_count} empty cells")
+        if limits is None:
+            continue
+        if name not in COLUMNS:
+            if (compute.max(column).as_py() or 0) > limits.candidates:
+                raise ResultError(f"column {name} counts more than {limits.candidates:,} candidates")
+            continue
+        for chunk in column.chunks:
+            if (compute.max(compute.binary_length(chunk.dictionary)).as_py() or 0) > LONGEST_NAME:
+                raise ResultError(f"column {name} has a name of more than {LONGEST_NAME:,} bytes")
+
+
+def _ranks(table: pa.Table) -> Ranks:
+    parts = [part for part in PARTS if any(f"{part}_{name}" in table.column_names for name in COUNTS)]
+    named = any(name in table.column_names for name in COLUMNS)
+    expected = [*(COLUMNS if named else ()), *(f"{part}_{name}" for part in parts for name in COUNTS)]
+    if missing := [name for name in expected if name not in table.column_names]:
+        raise ResultError(f"the columns {', '.join(missing)} are missing")
+    counts = {
+        part: Counts(*(table.column(f"{part}_{name}").to_numpy().astype(np.int64) for name in COUNTS)) for part in parts
+    }
+    if not named:
+        return Ranks.unnamed(counts)
+    heads, relations, tails = (_names(table.column(name)) for name in COLUMNS)
+    return Ranks(heads, relations, tails, counts)
+
+
+def _names(column: pa.ChunkedArray) -> NameArray:
+    """Return a column of names that was read as a dictionary."""
+    coded = column.unify_dictionaries().combine_chunks()
+    found: NameArray = np.array(coded.dictionary.to_pylist(), dtype=np.str_)[coded.indices.to_numpy()]
+    return found
+
+
+UNPACKED, PACKED = 2, 3
+"""Fields of a page header."""
+
+_TRUTHS, _VARINTS, _BINARY, _STRUCT = (1, 2), (4, 5, 6), 8, 12
+"""Types of Thrift's compact protocol."""
+
+MOST_DEPTH = 8
+
+
+def unpacked_bytes(path: Path, about: parquet.FileMetaData) -> int:
+    """Return how many bytes the pages of a file have once unpacked, headers included, as the footer counts them.
+
+    Only headers are read. Raises `ResultError`, without the path, where there is none at the place the footer names.
+    """
+    data, total = path.read_bytes(), 0
+    for number in range(about.num_row_groups):
+        group = about.row_group(number)
+        for place in range(group.num_columns):
+            column = group.column(place)
+            start = column.data_page_offset
+            if column.has_dictionary_page and column.dictionary_page_offset:
+                start = min(start, column.dictionary_page_offset)
+            end = start + column.total_compressed_size
+            if not 0 <= start <= end <= len(data):
+                raise ResultError("the footer names pages outside of the file")
+            total += _pages(data[start:end])
+    return total
+
+
+def _pages(data: bytes) -> int:
+    total, reader = 0, _Reader(data)
+    while reader.at < len(data):
+        start = reader.at
+        sizes = reader.struct()
+        unpacked, packed = sizes.get(UNPACKED, -1), sizes.get(PACKED, -1)
+        if unpacked < 0 or packed < 0:
+            raise ResultError("a page without its size")
+        total += unpacked + reader.at - start
+        reader.at += packed
+    return total
+
+
+@dataclass
+class _Reader:
+    """The part of Thrift's compact protocol that page headers are written in."""
+
+    data: bytes
+    at: int = 0
+
+    def struct(self, depth: int = 0) -> dict[int, int]:
+        """Return the whole numbers of a struct by field, and step over truths, texts and structs: all a header has."""
+        if depth > MOST_DEPTH:
+            raise ResultError("a page header that is nested too deeply")
+        found, field = {}, 0
+        while kind := self.byte():
+            delta, kind = kind >> 4, kind & 15
+            field = field + delta if delta else self.number()
+            if kind in _VARINTS:
+                found[field] = self.number()
+            elif kind == _BINARY:
+                length = self.varint()
+                self.at += length
+            elif kind == _STRUCT:
+                self.struct(depth + 1)
+            elif kind not in _TRUTHS:
+                raise ResultError("a page header that is none")
+        return found
+
+    def byte(self) -> int:
+        if self.at >= len(self.data):
+            raise ResultError("a page header that is cut short")
+        self.at += 1
+        return self.data[self.at - 1]
+
+    def varint(self) -> int:
+        value = 0
+        for shift in range(0, 70, 7):
+            part = self.byte()
+            value |= (part & 127) << shift
+            if part < 128:
+                return value
+        raise ResultError("a page header with a number beyond 64 bits")
+
+    def number(self) -> int:
+        value = self.varint()
+        return value >> 1 ^ -(value & 1)

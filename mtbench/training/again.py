@@ -1,0 +1,94 @@
+"""A run scored again: its model remade from its checkpoints, its tasks ranked anew, beside what was recorded."""
+
+from __future__ import annotations
+
+import tempfile
+import warnings
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from mtbench.data import catalog
+from mtbench.data.loading import load
+from mtbench.errors import UnknownNameError, UsageError
+from mtbench.evaluation.tasks import task
+from mtbench.ranking.ranks import Ranks
+from mtbench.runs.result import MtbenchWarning, Result
+from mtbench.training import models
+from mtbench.training.models import Progress, context_of, remaking
+from mtbench.training.run import CHECKPOINTS, copy_checkpoints, results_in
+
+MOST_APART = 0.001
+"""The most that an MRR may differ from the recorded one: where scores are near, another machine's rounding decides."""
+
+
+@dataclass(frozen=True)
+class Again:
+    """One task of a run, scored again: both MRRs, and the share of test triples that rank as they did."""
+
+    protocol: str
+    vocabulary: str
+    recorded: float
+    found: float
+    same: float
+
+    @property
+    def ok(self) -> bool:
+        """Whether the weights give what was recorded, up to rounding."""
+        return abs(self.recorded - self.found) <= MOST_APART
+
+    def __str__(self) -> str:
+        task = f"{self.protocol}-{self.vocabulary}"
+        return f"{task}: its weights give an MRR of {self.found:.4f}, not {self.recorded:.4f}"
+
+
+def from_weights(run: Path, model: str | None = None, device: str = "cpu") -> list[Again]:
+    """Remake the model of a run from its checkpoints, without training, and rank every task of the run again.
+
+    ``model`` is what ``mtbench run`` knows the model by where the run carries another name. A checkpoint shows that
+    these weights give these ranks, not how the weights were made. Nothing is written. Raises `UsageError` for a run
+    without ranks or checkpoints, or on a dataset that is not released, and for checkpoints of an unfinished training
+    or of other settings.
+    """
+    recorded = results_in(run)
+    first = recorded[0]
+    for one in recorded:
+        if not len(one.ranks):
+            raise UsageError(
+                f"{run}: {one.protocol}-{one.vocabulary} is {one.run.status} and has no ranks to compare with"
+            )
+    if catalog.find(first.dataset) is None:
+        raise UsageError(f"{run}: {first.dataset} is no released dataset, so that nobody can score the run again")
+    try:
+        make = models.factory(model or first.run.model)
+    except UnknownNameError as error:
+        raise UsageError(f"{error} Say what made the run: --model NAME or --model package.module:factory") from error
+    data = load(first.dataset)
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(folder) / CHECKPOINTS
+        copy_checkpoints(run, place)
+        with remaking(first.run, first.dataset, run), warnings.catch_warnings():
+            warnings.simplefilter("ignore", MtbenchWarning)  # of ties, which the run has told of
+            made = make(replace(context_of(first.run, data.name, device, place), report=_refuse))
+            made.fit(data.train, data.valid)
+            score = made.scorer(data.test.observable())
+            return [
+                _laid(one, task(data.test, one.protocol, one.vocabulary, one.candidate_seed).run(score))
+                for one in recorded
+            ]
+
+
+def _refuse(progress: Progress) -> None:
+    raise UsageError(f"its checkpoints are not of a finished training, which stands at {progress.stage}")
+
+
+def _laid(recorded: Result, found: Result) -> Again:
+    same = _equal(recorded.ranks, found.ranks)
+    return Again(recorded.protocol, recorded.vocabulary, recorded.metrics["mrr"], found.metrics["mrr"], same)
+
+
+def _equal(one: Ranks, other: Ranks) -> float:
+    """Return the share of targets whose counts are the same in every part."""
+    apart = [one.parts[part].differs(other.parts[part]) for part in one.parts]
+    return 1 - float(np.mean(np.logical_or.reduce(apart)))

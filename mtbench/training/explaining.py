@@ -1,0 +1,357 @@
+"""Why a run ranked a triple first: the rules and counts behind it, and what each family of statistics is worth."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mtbench.data.splits import Dataset, NamedTriple, Split
+from mtbench.errors import UnknownNameError, UsageError, nearest
+from mtbench.metrics import closed
+from mtbench.names import COLUMN, PARTS, BoolArray, Direction, FloatArray, IntArray, ScoreArray
+from mtbench.ranking.candidates import PROTOCOLS, SAMPLED, draw
+from mtbench.ranking.listed import Layout
+from mtbench.ranking.ranks import count
+from mtbench.runs import result as results
+from mtbench.runs.origin import splits_of
+from mtbench.runs.result import Result
+from mtbench.statistics.features import FAMILIES, FAMILY
+from mtbench.training import models
+from mtbench.training.models import ExplainsScores, StatisticsScorer, context_of, remaking
+from mtbench.training.plots import draw_falls
+from mtbench.training.run import checkpoints_of
+
+TARGETS, RULES = 3, 3
+"""So many targets are explained where none is named, each triple by so many rules of a kind, the surest."""
+
+MOST, REPEATS = 1000, 5
+"""Families are permuted in the lists of so many targets at most, evenly spread over all, and so often."""
+
+WORDS = {
+    "half": "half-links",
+    "type": "types",
+    "rel": "size of the relation",
+    "deg": "degrees",
+    "pair": "pair rules",
+    "path": "path rules",
+    "assoc": "association rules",
+    "walk": "random walks",
+}
+"""What the families are called in a table or a picture."""
+
+
+@dataclass(frozen=True)
+class Reason:
+    """A rule by name: it holds in ``hits`` of the ``cases`` of its body; ``of`` is the end it is about, if only one."""
+
+    family: str
+    of: str
+    rule: str
+    hits: int
+    cases: int
+    confidence: float
+
+
+@dataclass(frozen=True)
+class Scored:
+    """A triple of a list, its score and the surest rules behind it.
+
+    ``half_links`` are the triples of the relation that its head is a head of, that its tail is a tail of, and all.
+    """
+
+    triple: NamedTriple
+    score: float
+    half_links: tuple[int, int, int]
+    reasons: Sequence[Reason]
+
+
+@dataclass(frozen=True)
+class Question:
+    """One list of a target: its mean rank over ties, the triple that is first, and what that is compared with.
+
+    ``other`` is the target, or the second where the target itself is first. ``moves`` says by family of statistics
+    how much of the difference of both scores it makes: its Shapley value, the mean change of the score over all
+    orders in which the families of ``other`` can be replaced by those of ``first``, one after the other. They add
+    up to the difference, unless ``other`` ranks last for having a relation without an observable triple.
+    Source: Shapley 1953; Sundararajan and Najmi 2020 (baseline Shapley).
+    """
+
+    target: NamedTriple
+    direction: Direction
+    rank: float
+    length: int
+    first: Scored
+    other: Scored
+    moves: Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class Importance:
+    """How much the expected MRR of some targets falls where a family's statistics are permuted within each list.
+
+    ``falls`` has one number per permutation. Families share what they say: what one loses, another may make up for.
+    """
+
+    mrr: float
+    targets: int
+    falls: Mapping[str, Sequence[float]]
+
+    @property
+    def ordered(self) -> list[tuple[str, float, float]]:
+        """The families with mean and standard deviation of their falls, the largest first."""
+        found = [(name, float(np.mean(falls)), float(np.std(falls, ddof=1))) for name, falls in self.falls.items()]
+        return sorted(found, key=lambda one: -one[1])
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Some targets of a run explained, under the run's own protocol or, where that lists everything, under ``dual``.
+
+    ``changed`` counts the targets that rank otherwise than the run recorded, None under another protocol.
+    """
+
+    model: str
+    dataset: str
+    split: str
+    protocol: str
+    vocabulary: str
+    candidate_seed: int
+    changed: int | None
+    importance: Importance
+    questions: Sequence[Question]
+
+    @property
+    def title(self) -> str:
+        """What was explained."""
+        return f"{self.model} on {self.dataset} {self.split}, protocol {self.protocol}, {self.vocabulary} relations"
+
+    def draw(self, path: Path) -> None:
+        """Draw the importance into a PNG or SVG file; raises the errors of `mtbench.files.pictures.page`."""
+        found = self.importance
+        title = self.title.replace(", protocol", "\nprotocol")
+        draw_falls(
+            [(WORDS.get(name, name), mean, sd) for name, mean, sd in found.ordered],
+            f"{title}: MRR {found.mrr:.3f} over {found.targets:,} test triples",
+            "Fall of the MRR where a family is permuted within each list\n"
+            f"mean and standard deviation over {REPEATS} permutations",
+            path,
+        )
+
+    def __str__(self) -> str:
+        found = self.importance
+        lines = [f"{self.title}, candidate seed {self.candidate_seed}"]
+        if self.changed is None:
+            lines.append("explained under dual: the protocol of the run ranks every candidate and lists none")
+        if self.changed:
+            lines.append(
+                f"warning: {self.changed} test triples rank otherwise than the run recorded: rounded otherwise on "
+                "another machine"
+            )
+        lines += [
+            f"\nFall of the MRR ({found.mrr:.3f} over {found.targets:,} test triples) where one family is permuted "
+            f"within each list, mean and standard deviation over {REPEATS} permutations:",
+            *(f"  {name:5}  {mean:6.3f}  {sd:.3f}  {WORDS.get(name, name)}" for name, mean, sd in found.ordered),
+        ]
+        for _, asked in itertools.groupby(self.questions, key=lambda one: (one.target, one.first, one.other)):
+            lines += ["", *_lines(list(asked))]
+        return "\n".join(lines)
+
+
+def explain(directory: Path, targets: Sequence[str] = (), data: Dataset | None = None) -> Explanation:
+    """Remake the model of a run from its checkpoints, without training, and say why it ranked some targets so.
+
+    ``targets`` are written "HEAD RELATION TAIL"; without any, some are taken that are spread over the run's ranks.
+    ``data`` is the dataset of a run on one that is not released. Nothing is written. Raises `UsageError` for a run
+    without ranks or checkpoints, for a model that does not explain its scores and for what is no target.
+    """
+    result = results.load(directory)
+    if not len(result.ranks):
+        raise UsageError(f"{directory}: the run is {result.run.status} and has no ranks to explain")
+    model = _model(result, directory)
+    split, train = splits_of(result, data)
+    assert train is not None  # a dataset has one
+    rows = _rows(split, targets) if targets else _spread(result.ranks.mean)
+    with remaking(result.run, result.dataset, directory):
+        scorer = model.restored(train, split.observable())
+    protocol = result.protocol if result.protocol in SAMPLED else "dual"
+    lists = _Lists(split, scorer, protocol, result.vocabulary, result.candidate_seed)
+    questions = [question for row in rows for way in lists.tables if (question := lists.question(way, row)) is not None]
+    where = (result.run.model, split.dataset, split.name, protocol, result.vocabulary, result.candidate_seed)
+    changed = lists.changed(result) if protocol == result.protocol else None
+    return Explanation(*where, changed, lists.importance(), questions)
+
+
+def _model(result: Result, directory: Path) -> ExplainsScores:
+    """Return the model of a run, made as the run made it."""
+    name, instead = result.run.model, f"--explain is for runs of tally: mtbench run tally --dataset {result.dataset}"
+    if ":" not in name and name not in models.names():
+        raise UsageError(f"{directory} is a run of {name}, which no installed model is called; {instead}")
+    make = models.factory(name)
+    with remaking(result.run, result.dataset, directory):
+        model: object = make(context_of(result.run, result.dataset, "cpu", checkpoints_of(directory)))
+    if not isinstance(model, ExplainsScores):
+        raise UsageError(f"{directory} is a run of {name}, which does not explain its scores; {instead}")
+    return model
+
+
+def _rows(split: Split, texts: Sequence[str]) -> list[int]:
+    """Return the rows of targets by their names, each once."""
+    known = _forms(split, split.targets)
+    found = []
+    for text in texts:
+        plain = text if text in known else " ".join(text.split())
+        if plain not in known:
+            where = f"{split.dataset} {split.name}"
+            if plain in _forms(split, split.graph):
+                raise UsageError(f"{plain!r} is an observable triple of {where}, which is not ranked: name a target")
+            if near := nearest(plain, known):
+                raise UnknownNameError("target", text, near)
+            raise UsageError(
+                f'unknown target {text!r}: write "HEAD RELATION TAIL", as in --target "{next(iter(known))}"'
+            )
+        found.append(known[plain])
+    return list(dict.fromkeys(found))
+
+
+def _forms(split: Split, triples: IntArray) -> dict[str, int]:
+    """Return the row of each triple by what it may be written as."""
+    named = enumerate(split.named(triples))
+    return {form: row for row, name in named for form in (" ".join(name), f"({', '.join(name)})")}
+
+
+def _spread(ranks: FloatArray) -> list[int]:
+    """Return some targets from the best to the worst rank."""
+    places = np.linspace(0, len(ranks) - 1, min(TARGETS, len(ranks))).round().astype(np.int64)
+    rows: list[int] = np.argsort(ranks, kind="stable")[places].tolist()
+    return rows
+
+
+class _Lists:
+    """The lists of all targets under a protocol, with the statistics and scores of all triples in them."""
+
+    def __init__(self, split: Split, scorer: StatisticsScorer, protocol: str, vocabulary: str, seed: int) -> None:
+        self.split, self.scorer = split, scorer
+        drawn = draw(split, protocol, vocabulary, seed)
+        sides = {side: drawn.side(side) for side in drawn.drawn}
+        layout = Layout(split, drawn.parts, sides)
+        self.triples = layout.triples
+        self.statistics = scorer.statistics.of(self.triples)
+        self.scores = self._scored(self.statistics, self.triples)
+        self.tables: dict[Direction, tuple[IntArray, BoolArray]] = {}
+        for way in PROTOCOLS[protocol].directions:
+            own = [PARTS[part][1] for part in drawn.parts if PARTS[part][0] == way]
+            rows = [layout.targets[:, None], *(layout.rows[side] for side in own)]
+            valid = [np.ones((len(split.targets), 1), dtype=np.bool_), *(sides[side][1] for side in own)]
+            self.tables[way] = np.concatenate(rows, axis=1), np.concatenate(valid, axis=1)
+
+    def _scored(self, statistics: NDArray[np.float32], triples: IntArray) -> ScoreArray:
+        return np.asarray(self.scorer.score_statistics(statistics, triples))
+
+    def changed(self, result: Result) -> int:
+        """Return how many targets rank otherwise than in a result."""
+        other = np.zeros(len(self.split.targets), dtype=np.bool_)
+        for way, (rows, valid) in self.tables.items():
+            then, now = result.ranks.lists[way], count(self.scores, rows[:, 0], rows[:, 1:], valid[:, 1:])
+            other |= now.differs(then)
+        return int(other.sum())
+
+    def question(self, way: Direction, target: int) -> Question | None:
+        """Return why a target ranks as it does in one direction, None where it has no candidate."""
+        rows = self.tables[way][0][target][self.tables[way][1][target]]
+        if len(rows) == 1:
+            return None
+        scores = self.scores[rows]
+        best = int(np.argmax(scores))
+        against = 1 + int(np.argmax(scores[1:])) if best == 0 else 0
+        first, other = rows[best], rows[against]
+        (named,) = self.split.named(self.split.targets[[target]])
+        rank = float((scores > scores[0]).sum() + ((scores == scores[0]).sum() + 1) / 2)
+        return Question(named, way, rank, len(rows), self._of(first), self._of(other), self.moves(first, other))
+
+    def _of(self, row: int) -> Scored:
+        triple, known = self.triples[row], self.scorer.statistics
+        reasons = list[Reason]()
+        for (family, _), kind in itertools.groupby(known.rules(triple), key=lambda rule: (rule.family, rule.end)):
+            rules = list(kind)
+            # That no entity of a type takes the relation says as much as that all do.
+            shown = [rules[0], *rules[1:][-1:]] if family == "type" else [rule for rule in rules if rule.hits][:RULES]
+            for rule in shown:
+                of, text = rule.named(self.split, triple)
+                reasons.append(Reason(family, of, text, rule.hits, rule.cases, rule.confidence))
+        (named,) = self.split.named(triple[None])
+        return Scored(named, float(self.scores[row]), known.half_links(triple), reasons)
+
+    def moves(self, first: int, other: int) -> dict[str, float]:
+        """Return the Shapley value of each family between two triples, see `Question`."""
+        number = len(FAMILIES)
+        chosen = (np.arange(2**number)[:, None] >> np.arange(number)) % 2 == 1
+        mixed = np.where(chosen[:, FAMILY], self.statistics[first], self.statistics[other])
+        values = self._scored(mixed, np.repeat(self.triples[[first]], len(mixed), axis=0)).astype(np.float64)
+        size, found = chosen.sum(axis=1), {}
+        for place, name in enumerate(FAMILIES):
+            without = np.flatnonzero(~chosen[:, place])
+            orders = [math.factorial(k) * math.factorial(number - 1 - k) for k in size[without].tolist()]
+            gains = values[without + 2**place] - values[without]
+            found[name] = float(gains @ np.array(orders)) / math.factorial(number)
+        return found
+
+    def importance(self) -> Importance:
+        """Return how much the expected MRR falls without what a family says, see `Importance`."""
+        number = len(self.split.targets)
+        some = np.linspace(0, number - 1, min(MOST, number)).round().astype(np.int64)
+        valid = np.concatenate([valid[some] for _, valid in self.tables.values()])
+        where = np.cumsum(valid).reshape(valid.shape) - 1
+        rows = np.concatenate([rows[some] for rows, _ in self.tables.values()])[valid]
+        triples, statistics = self.triples[rows], self.statistics[rows]
+
+        def mrr(known: NDArray[np.float32]) -> float:
+            found = count(self._scored(known, triples), where[:, 0], where[:, 1:], valid[:, 1:])
+            return closed.expected(found.greater, found.equal)["mrr"]
+
+        whole, falls = mrr(statistics), {name: list[float]() for name in FAMILIES}
+        for repeat in range(REPEATS):
+            order = np.lexsort(
+                (np.random.default_rng([repeat, *b"importance"]).random(len(rows)), np.nonzero(valid)[0])
+            )
+            for place, name in enumerate(FAMILIES):
+                falls[name].append(whole - mrr(np.where(place == FAMILY, statistics[order], statistics)))
+        return Importance(whole, len(some), falls)
+
+
+def _lines(questions: Sequence[Question]) -> list[str]:
+    """Return the text of the questions of a target that have the same first."""
+    (one, *_), ranks = questions, []
+    for question in questions:
+        asked = list(question.target)
+        asked[COLUMN[question.direction]] = "?"
+        ranks.append(f"({', '.join(asked)}): rank {question.rank:g} of {question.length}")
+    right = one.first.triple == one.target
+    names = ("first, the target", "second") if right else ("first", "the target")
+    ordered = sorted(one.moves.items(), key=lambda move: -abs(move[1]))
+    moves = ", ".join(f"{name} {move:+.2f}" for name, move in ordered if abs(move) >= 0.005)
+    return [
+        "; ".join(ranks),
+        *(
+            f"  {name:18}{scored.score:7.2f}  {' '.join(scored.triple)}"
+            for name, scored in zip(names, (one.first, one.other), strict=True)
+        ),
+        f"  ahead by {sum(one.moves.values()):.2f}: {moves or 'no family'}",
+        *_behind(names[0], one.first),
+        *_behind(names[1], one.other),
+    ]
+
+
+def _behind(name: str, scored: Scored) -> list[str]:
+    (head, relation, tail), (of_head, of_tail, size) = scored.triple, scored.half_links
+    half = f"({head}, {relation}, ?): {of_head:,} triples; (?, {relation}, {tail}): {of_tail:,}; all: {size:,}"
+    lines = [f"  behind the {name.removeprefix('the ')}", f"    half   {half}"]
+    for one in scored.reasons:
+        of = f"{one.of}: " if one.of else ""
+        lines += [f"    {one.family:6} {of}{one.rule}: {one.hits:,} of {one.cases:,}"]
+    return lines

@@ -1,0 +1,222 @@
+"""Predictions: what a model that needs no training finds most plausible in a graph, by name."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from mtbench.builders import folders
+from mtbench.data import catalog
+from mtbench.data.graphs import keys
+from mtbench.data.loading import load
+from mtbench.data.splits import Split, among, unique
+from mtbench.errors import UnknownNameError, UsageError, nearest, shown
+from mtbench.names import COLUMN, SIDES, IntArray, NameArray, Scorer, Side
+from mtbench.ranking.filtered import fixed, joined
+from mtbench.ranking.scorers import score_listed, ways
+from mtbench.runs import result as results
+from mtbench.runs.origin import splits_of
+from mtbench.runs.runs import find
+from mtbench.training import models
+from mtbench.training.models import Context, Model, TellsPretraining, context_of, remaking
+from mtbench.training.run import CHECKPOINTS, copy_checkpoints
+
+FOUNDATION = "-foundation"
+"""What the name of a model with weights of its own ends in: it is meant where the name before it needs training."""
+
+BATCH = 1 << 16
+
+MOST_COMPARED = 100_000
+"""Of so many names at most, the nearest to one that is not there are looked for: it takes seconds."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """Two names of a triple: what is asked for is the third. Raises `UsageError` for one name, or three."""
+
+    head: str | None = None
+    relation: str | None = None
+    tail: str | None = None
+
+    def __post_init__(self) -> None:
+        if sum(name is None for name in self.names.values()) != 1:
+            raise UsageError("give two of head, relation and tail: the third is what is asked for")
+
+    @property
+    def names(self) -> Mapping[Side, str | None]:
+        """The names by side, None for what is asked for."""
+        return {"head": self.head, "relation": self.relation, "tail": self.tail}
+
+    @property
+    def side(self) -> Side:
+        """What is asked for."""
+        return next(side for side in SIDES if self.names[side] is None)
+
+    def __str__(self) -> str:
+        return f"({', '.join(name or '?' for name in self.names.values())})"
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """A triple by name, its score, and whether it is in the graph already."""
+
+    head: str
+    relation: str
+    tail: str
+    score: float
+    known: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Source:
+    """Where weights come from: the model itself, or a ``run`` of it, made on ``dataset`` where that is not released."""
+
+    model: str
+    run: Path | None = None
+    dataset: str | None = None
+    device: str = "auto"
+
+
+def predict(
+    model: str,
+    graph: str | Path | Split,
+    head: str | None = None,
+    relation: str | None = None,
+    tail: str | None = None,
+    *,
+    top: int = 10,
+    known: bool = False,
+) -> list[Prediction]:
+    """Return the ``top`` triples of a graph that a model with weights of its own finds most plausible, best first.
+
+    Two of ``head``, ``relation`` and ``tail`` are given by name, the third is asked for: every entity, or every
+    relation with an observable triple, takes its place. Triples that are in the graph are left out, as in filtered
+    rankings, unless they are wanted as ``known``. ``graph`` is what `graph_of` takes. A score says nothing
+    but which of two triples of one answer is more plausible.
+
+    Raises `UsageError` for names that the graph does not have, with the nearest it has.
+    """
+    split = graph if isinstance(graph, Split) else graph_of(graph)
+    return answers(Source(model), split, Question(head, relation, tail), top=top, known=known)[1]
+
+
+def graph_of(source: str | Path, split: str | None = None) -> Split:
+    """Return the observable graph of a file of triples by name (text, CSV or Parquet), or of a dataset.
+
+    Of a dataset, by name or directory, it is the test graph, or that of another ``split``. A name of the catalogue
+    is no file.
+    """
+    path = Path(source).expanduser()
+    named = isinstance(source, str) and catalog.find(source) is not None
+    if path.is_file() and not named:
+        if split is not None:
+            raise UsageError(f"{source} is a file, which holds one graph: --split is for datasets")
+        return folders.read_graph(path)
+    try:
+        return load(source).split(split or "test").observable()
+    except UnknownNameError as error:
+        if named or path.is_dir():
+            raise
+        beside = [str(path.with_name(other.name)) for other in path.parent.glob("*")]
+        near = nearest(str(path), beside) or nearest(str(source), catalog.choices(str(source)))
+        hint = f"did you mean {' or '.join(near)}?" if near else "mtbench list shows the datasets"
+        raise UsageError(f"{source} is no file, directory or dataset: {hint}") from error
+
+
+def answers(
+    source: Source, split: Split, question: Question, *, top: int = 10, known: bool = False
+) -> tuple[str, list[Prediction]]:
+    """Return the name of the model that answered, and its ``top`` answers to a question; see `predict`.
+
+    A model of a run that adapts is trained for a graph other than the run's own. Raises `UsageError` for names that
+    the graph does not have, for a model that has to be trained first, and for a run that is unfinished or has no
+    checkpoints; `ResultError` for a run on other data than ``source`` names.
+    """
+    triples = asked(split, question, top)
+    with tempfile.TemporaryDirectory() as folder:
+        model = _ready(source, split) if source.run is None else _trained(source, source.run, Path(folder))
+        return model.name, best(model.scorer(split), split, question.side, triples, top=top, known=known)
+
+
+def _ready(source: Source, split: Split) -> Model:
+    name, installed = source.model, models.names()
+    if f"{name}{FOUNDATION}" in installed:
+        name += FOUNDATION
+    model = models.factory(name)(Context(split.dataset, device=source.device))
+    if not isinstance(model, TellsPretraining):
+        ready = [other for other in installed if other.endswith(FOUNDATION)]
+        raise UsageError(
+            f"{name} has no weights before it is trained: name a run of it with --run RUN, or take a model that brings "
+            f"weights ({', '.join(ready) or 'none is installed'})"
+        )
+    return model
+
+
+def _trained(source: Source, run: Path, folder: Path) -> Model:
+    directory = find(run)
+    result = results.load(directory)
+    made = result.run.model
+    if made != source.model and made in models.names():
+        raise UsageError(f"{run} is a run of {made}, not of {source.model}: mtbench score-with {made} ... --run {run}")
+    if result.run.status != "ok":
+        raise UsageError(f"{run} did not finish ({result.run.status}): run its command again, with --force")
+    given = load(source.dataset) if source.dataset is not None else None
+    splits_of(result, given)
+    data = given or load(result.dataset)
+    copy_checkpoints(directory, folder / CHECKPOINTS)
+    make = models.factory(source.model)
+    with remaking(result.run, result.dataset, directory):
+        model = make(context_of(result.run, result.dataset, source.device, folder / CHECKPOINTS))
+        model.fit(data.train, data.valid)
+    return model
+
+
+def asked(split: Split, question: Question, top: int) -> IntArray:
+    """Return the triples ``(n, 3)`` that may answer a question; raises `UsageError` for one that cannot be asked."""
+    if top < 1:
+        raise UsageError(f"top must be at least 1, not {top}")
+    side = question.side
+    pair = [_id(split, other, str(question.names[other])) for other in fixed(side)]
+    ids: IntArray = unique(split.graph[:, COLUMN[side]]) if side == "relation" else np.arange(split.num_entities)
+    return joined(side, np.array([pair]), np.zeros(len(ids), dtype=np.int64), ids)
+
+
+def best(
+    score: Scorer, split: Split, side: Side, triples: IntArray, *, top: int = 10, known: bool = False
+) -> list[Prediction]:
+    """Return the ``top`` of triples ``(n, 3)`` alike but on one side by a scorer, best first, equal ones in order."""
+    there = among(keys(split, triples), keys(split, split.graph))
+    if not known:
+        triples, there = triples[~there], there[~there]
+    scores = score_listed(ways(score), split, triples, {side: np.arange(len(triples))}, BATCH, None)[side].scores
+    order = np.argsort(-scores, kind="stable")[:top]
+    return [
+        Prediction(*row, score=float(value), known=bool(seen))
+        for row, value, seen in zip(split.named(triples[order]), scores[order], there[order], strict=True)
+    ]
+
+
+def _id(split: Split, side: Side, name: str) -> int:
+    """Return the id of a name of one side; an unknown one raises `UsageError` with the nearest there are."""
+    kind, names = ("relation", split.relations) if side == "relation" else ("entity", split.entities)
+    found = np.flatnonzero(names == name)
+    if len(found):
+        if side == "relation" and not (split.graph[:, COLUMN[side]] == found[0]).any():
+            raise UsageError(f"{split.dataset} has no triple of the relation {name!r}: nothing is known of it")
+        return int(found[0])
+    other = split.entities if side == "relation" else split.relations
+    if (other == name).any():
+        raise UsageError(
+            f"{name!r} is {'an entity' if side == 'relation' else 'a relation'}, no {kind} of {split.dataset}"
+        )
+    raise UsageError(f"{split.dataset} has no {kind} {name!r}: {_hint(name, kind, names)}")
+
+
+def _hint(name: str, kind: str, names: NameArray) -> str:
+    if near := nearest(name, names.tolist()) if len(names) <= MOST_COMPARED else []:
+        return f"did you mean {' or '.join(near)}?"
+    return f"it has {shown(names.tolist())}"

@@ -1,0 +1,400 @@
+"""One run: load a dataset, train a model on it, score it with the standard evaluator, keep all of it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import shutil
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import cast
+
+from filelock import FileLock, Timeout
+
+from mtbench.conventions import reading
+from mtbench.data import catalog
+from mtbench.data.loading import load
+from mtbench.data.splits import Dataset
+from mtbench.data.store import cache_root
+from mtbench.errors import AtWorkError, UnknownNameError, UsageError
+from mtbench.evaluation.tasks import Task, task
+from mtbench.files.atomic import is_free, replace_file, storage_errors
+from mtbench.names import Scorer
+from mtbench.ranking import candidates
+from mtbench.runs.result import Result
+from mtbench.runs.result import load as load_result
+from mtbench.runs.runs import RANKS_FILE, RESULT_FILE, RunInfo
+from mtbench.training import costs, models, told
+from mtbench.training.costs import FAILURE_FILE, Cost, Failure
+from mtbench.training.models import Context, Model, Progress, TellsMemory, TellsPretraining, TellsSource
+
+CHECKPOINTS = "checkpoints"
+CONVENTIONS_FILE = "conventions.json"
+TASK_FOLDERS = tuple(
+    f"{protocol}-{vocabulary}" for protocol in candidates.PROTOCOLS for vocabulary in candidates.VOCABULARIES
+)
+ALL = "all"
+GROUPS: Mapping[str, Sequence[str]] = {ALL: candidates.STANDARD}
+"""Names that stand for several protocols: all that draw candidates and rank a target in every way."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What to run: a model by name or ``package.module:factory``, a dataset, and the tasks to score it on.
+
+    The first protocol and vocabulary are the headline, whose result lies in the run directory itself;
+    every further combination lies below it in ``PROTOCOL-VOCABULARY``. `GROUPS` names several protocols
+    at once. ``candidate_seed`` numbers the frozen candidates, ``seed`` the model's own randomness. ``paper``
+    also scores the model in every evaluation setting of the paper's tables, for each protocol, into
+    ``conventions.json`` in the run directory. ``with_names`` says whether the ranks name their triples. What a
+    model tells of its training and its tasks is always kept there (`mtbench.training.told`); ``task_labels`` insists
+    on a dataset whose true tasks are known. ``start`` is the directory of a finished run of the same options: its
+    checkpoints take the place of training, so that further tasks are only scored.
+    """
+
+    model: str
+    dataset: str
+    protocols: Sequence[str] = ("dual",)
+    vocabularies: Sequence[str] = ("present",)
+    seed: int = 0
+    candidate_seed: int = 0
+    device: str = "auto"
+    settings: Mapping[str, str] = field(default_factory=dict)
+    out: Path | None = None
+    restart: bool = False
+    force: bool = False
+    paper: bool = False
+    with_names: bool = True
+    task_labels: bool = False
+    start: Path | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("seed", "candidate_seed"):
+            candidates.seed_of(getattr(self, name), name)
+
+    def tasks(self) -> list[tuple[str, str]]:
+        """Return the protocols and vocabularies to score, the headline first."""
+        protocols = expand("protocol", self.protocols, candidates.PROTOCOLS, GROUPS)
+        vocabularies = expand(
+            "vocabulary", self.vocabularies, candidates.VOCABULARIES, {ALL: tuple(candidates.VOCABULARIES)}
+        )
+        return [(protocol, vocabulary) for protocol in protocols for vocabulary in vocabularies]
+
+    def directory(self) -> Path:
+        """Return the run directory: ``out``, or one below ``runs`` named by model, dataset, settings and seed."""
+        given = Path(self.dataset).expanduser()
+        dataset = given.resolve().name if given.is_dir() else self.dataset
+        return self.out or Path("runs") / folder_name((self.model, dataset), self.settings, self.seed)
+
+
+def folder_name(parts: Sequence[str], settings: Mapping[str, str], seed: int) -> str:
+    """Return what a directory of runs is called: names, settings and seed, less what a path should not hold."""
+    words = [*parts, *(f"{key}={value}" for key, value in sorted(settings.items())), f"seed{seed}"]
+    return re.sub(r"[^\w.,=+-]+", "-", "-".join(words))
+
+
+@dataclass
+class Trainee:
+    """A model on its way from a dataset to results: what it is told, what it costs, and itself once it is made."""
+
+    name: str
+    context: Context
+    cost: Cost
+    model: Model | None = None
+
+    def train(self, make: models.Factory, data: Dataset) -> Model:
+        """Make the model and train it."""
+        self.model = made = make(self.context)
+        told_of = cast("object", made)
+        if isinstance(told_of, TellsPretraining) and isinstance(told_of.pretraining_graphs, str):
+            raise UsageError(f"{made.name}: pretraining_graphs is one text; it must be a list of names of graphs")
+        made.fit(data.train, data.valid)
+        return made
+
+    def describe(self, result: Result) -> Result:
+        """Return a result that says how it came about; a model that was never made is described by what was asked."""
+        model, told_of, context = self.model, cast("object", self.model), self.context
+        on_device = told_of.peak_memory() if isinstance(told_of, TellsMemory) else None
+        own = (f"{context.dataset}/train",)
+        learned = told_of.pretraining_graphs if isinstance(told_of, TellsPretraining) else own
+        source = told_of if isinstance(told_of, TellsSource) else RunInfo()
+        info = RunInfo(
+            model=model.name if model else self.name,
+            seed=context.seed,
+            regime=model.regime if model else "zero-shot",
+            hyperparameters=model.hyperparameters if model else context.settings,
+            pretraining_graphs=tuple(learned),
+            url=source.url,
+            commit=source.commit,
+            device=model.device if model else context.device,
+            wall_seconds=self.cost.seconds(),
+            peak_memory_bytes=on_device or self.cost.peak(),
+            status=result.run.status,
+            environment=self.cost.environment() | {"command": models.command(self.name, context, model)},
+        )
+        return replace(result, run=info)
+
+
+def unscored(chosen: Task, failure: Failure) -> Result:
+    """Return the result of a task that a model failed before, or at."""
+    return replace(chosen.unfinished(failure.status), warnings=(failure.sentence,))
+
+
+def run(
+    plan: Plan, report: Callable[[Progress], None] = models.silent, *, keep_failures: bool = False
+) -> tuple[Path, list[Result]]:
+    """Carry out a plan and return the run directory and its results, the headline first.
+
+    Checkpoints are kept in a hidden directory beside the run directory until everything is scored;
+    then it is renamed to the run directory. An interrupted run therefore leaves no run directory, and
+    the same plan continues it; its wall time is that of all its processes. A model that runs out of
+    memory gives results of the status ``oom``, without ranks, for every task it did not reach.
+    Any other error of a model is raised and leaves the checkpoints; with ``keep_failures`` it becomes
+    results of the status ``failed`` and a ``failure.txt`` in the run directory, which is what a grid of
+    runs needs (`mtbench.training.costs.of`). An error after everything is scored is raised, too, but the run is
+    kept: it lacks what was to be written beside its results.
+
+    A run directory of the same options is completed: tasks it lacks are scored, from its checkpoints if its model
+    keeps them, once the model has given its first task the same ranks again. Raises `UsageError` if the run directory
+    has all that is asked for or is another run's (with ``force``: if it holds more than a run), if another process is
+    at work on it, or if the checkpoints there belong to other options.
+    """
+    started = time.perf_counter()
+    plan.tasks()  # an unknown name is refused before anything is loaded
+    make = models.factory(plan.model)
+    directory = plan.directory()
+    _kept(plan, directory)
+    data = load(plan.dataset)
+    if plan.task_labels and not data.test.tasks:
+        raise UsageError(
+            f"{data.name} has no ground-truth tasks to compare with: --task-labels is for "
+            f"{', '.join(catalog.generated())}"
+        )
+    with alone(directory):
+        # Another process may have finished there while the dataset was built.
+        results = _kept(plan, directory)
+        tasks = list(dict.fromkeys([*((one.protocol, one.vocabulary) for one in results), *plan.tasks()]))
+        partial = directory.parent / f".{directory.name}.partial"
+        _clear(partial, restart=plan.restart)
+        if plan.start is not None:
+            copy_checkpoints(plan.start, partial / CHECKPOINTS)
+        if results:
+            begun = [CHECKPOINTS] if (partial / CHECKPOINTS).exists() else []
+            with storage_errors(partial):
+                shutil.copytree(directory, partial, ignore=shutil.ignore_patterns(*begun), dirs_exist_ok=True)
+        cost = costs.resumed(partial / CHECKPOINTS, started)
+        context = Context(data.name, plan.seed, plan.device, cost.folder, plan.settings, cost.keeping(report))
+        trainee = Trainee(plan.model, context, cost)
+        try:
+            _score(plan, tasks, trainee, make, data, partial, results, keep_failures=keep_failures)
+        finally:
+            cost.keep()
+            if len(results) == len(tasks) and not isinstance(sys.exception(), KeyboardInterrupt):
+                _put_in_place(partial, directory)
+    return directory, results
+
+
+def _score(
+    plan: Plan,
+    pairs: Sequence[tuple[str, str]],
+    trainee: Trainee,
+    make: models.Factory,
+    data: Dataset,
+    partial: Path,
+    results: list[Result],
+    *,
+    keep_failures: bool,
+) -> None:
+    """Train, score every task that has no result yet and save it; what could not be scored has one that says why."""
+
+    def task_of(pair: tuple[str, str]) -> Task:
+        return task(data.test, *pair, plan.candidate_seed, dataset_version=data.version)
+
+    def keep(result: Result) -> None:
+        described = trainee.describe(result)
+        described.save(_place(partial, pairs, len(results)), force=True, with_names=plan.with_names)
+        results.append(described)
+
+    def work() -> None:
+        model = trainee.train(make, data)
+        score = model.scorer(data.test.observable())
+        if results:
+            _expect_same(results[0], trainee.describe(task_of(pairs[0]).run(score)), plan.directory())
+        for pair in pairs[len(results) :]:
+            keep(task_of(pair).run(score))
+        told.write(model, data, partial, with_names=plan.with_names)
+        if plan.paper:
+            read = _conventions(plan, _readable(pairs), model.name, score, data)
+            replace_file(partial / CONVENTIONS_FILE, f"{json.dumps(read, indent=2)}\n".encode())
+
+    if (failure := costs.attempt(work, keep=keep_failures)) is not None:
+        for pair in pairs[len(results) :]:
+            keep(unscored(task_of(pair), failure))
+        replace_file(partial / FAILURE_FILE, failure.trace.encode())
+
+
+def keep_together(results: Sequence[Result], directory: Path, *, force: bool = False) -> None:
+    """Keep results of one model on several tasks as ``mtbench run`` does, all of them or none.
+
+    Raises `UsageError` as `run` does where the directory exists.
+    """
+    with alone(directory):
+        _expect_replaceable(directory, force=force)
+        partial = directory.parent / f".{directory.name}.partial"
+        _clear(partial, restart=True)
+        pairs = [(result.protocol, result.vocabulary) for result in results]
+        for number, result in enumerate(results):
+            result.save(_place(partial, pairs, number), force=True)
+        _put_in_place(partial, directory)
+
+
+def _place(directory: Path, tasks: Sequence[tuple[str, str]], number: int) -> Path:
+    """Return where a task's result lies: the headline's in the run directory itself, all others' below it."""
+    return directory / "-".join(tasks[number]) if number else directory
+
+
+def _readable(pairs: Sequence[tuple[str, str]]) -> list[str]:
+    """Return the protocols of some tasks that the paper has, too."""
+    return [name for name in dict.fromkeys(protocol for protocol, _ in pairs) if name in reading.STANDARD.lists]
+
+
+def _conventions(plan: Plan, protocols: Sequence[str], model: str, score: Scorer, data: Dataset) -> dict[str, object]:
+    """Return what one scorer gets in the standard and each setting of the paper, per protocol."""
+    read = {name: reading.compare_conventions(score, data.test, name, plan.candidate_seed) for name in protocols}
+    return {
+        "dataset": data.name,
+        "dataset_version": data.version,
+        "split": data.test.name,
+        "content_sha256": data.test.content_sha256,
+        "model": model,
+        "seed": plan.seed,
+        "protocols": {name: [result.to_dict() for result in results] for name, results in read.items()},
+    }
+
+
+def expand(
+    kind: str, chosen: Sequence[str], known: Mapping[str, object], groups: Mapping[str, Sequence[str]]
+) -> list[str]:
+    """Return the names chosen, groups by their members and each once; an unknown one raises `UnknownNameError`."""
+    for name in chosen:
+        if name not in known and name not in groups:
+            raise UnknownNameError(kind, name, [*known, *groups])
+    return list(dict.fromkeys(member for name in chosen for member in groups.get(name, (name,))))
+
+
+def results_in(run: Path) -> list[Result]:
+    """Return the results of every task of a run, the headline first."""
+    return [load_result(path) for path in (run, *map(run.joinpath, TASK_FOLDERS)) if path.exists()]
+
+
+def _kept(plan: Plan, directory: Path) -> list[Result]:
+    """Return the results in the run directory that a plan completes, first task first; `UsageError` if it cannot."""
+    if plan.force or plan.restart or plan.start or not (directory / RESULT_FILE).exists():
+        _expect_replaceable(directory, force=plan.force)
+        return []
+    kept = results_in(directory)
+    lacks = set(plan.tasks()) - {(one.protocol, one.vocabulary) for one in kept}
+    if plan.paper:
+        read = (
+            json.loads(file.read_text("utf-8"))["protocols"] if (file := directory / CONVENTIONS_FILE).exists() else ()
+        )
+        lacks |= {(name, "") for name in _readable(plan.tasks()) if name not in read}
+    seeds = {(one.run.seed, one.candidate_seed, one.run.status) for one in kept}
+    if not lacks or seeds != {(plan.seed, plan.candidate_seed, "ok")}:
+        _expect_replaceable(directory, force=False)
+    return kept
+
+
+def _expect_same(kept: Result, again: Result, directory: Path) -> None:
+    """Raise `UsageError` unless a model gives the ranks that a run has kept, so that its further tasks belong to it."""
+    one, other = (
+        (
+            *(result.dataset, result.dataset_version, result.evaluator_version, result.run.model),
+            json.dumps(dict(result.run.hyperparameters), sort_keys=True),
+            *(result.ranks.greater.tolist(), result.ranks.equal.tolist()),
+        )
+        for result in (kept, again)
+    )
+    if one != other:
+        raise UsageError(
+            f"{directory} holds other ranks than this model gives now: name another with --out DIR, or replace it "
+            "with --force"
+        )
+
+
+def _expect_replaceable(directory: Path, *, force: bool) -> None:
+    if directory.name in ("", ".."):
+        raise UsageError(f"{directory} cannot become a run directory: name a new one, as in --out {directory / 'run'}")
+    if is_free(directory):
+        return
+    if not force:
+        raise UsageError(f"{directory} exists already: name another with --out DIR, or replace it with --force")
+    ours = {RESULT_FILE, RANKS_FILE, CHECKPOINTS, CONVENTIONS_FILE, FAILURE_FILE, *told.FILES, *TASK_FOLDERS}
+    others = sorted({path.name for path in directory.iterdir()} - ours) if directory.is_dir() else [directory.name]
+    if others:
+        raise UsageError(
+            f"{directory} holds more than a run ({others[0]}), which --force would delete: name another with --out DIR"
+        )
+
+
+def _clear(partial: Path, *, restart: bool) -> None:
+    """Remove what an interrupted run left, except its checkpoints: results of tasks that are not asked for now."""
+    for path in partial.iterdir() if partial.exists() else ():
+        if path.is_file():
+            path.unlink()
+        elif restart or path.name != CHECKPOINTS:
+            shutil.rmtree(path)
+
+
+def checkpoints_of(run: Path) -> Path | None:
+    """Return the checkpoints of a run, which lie beside its first task; None where its model kept none."""
+    places = (folder / CHECKPOINTS for folder in (run, run.parent))
+    return next((place for place in places if place.is_dir()), None)
+
+
+def copy_checkpoints(run: Path, place: Path) -> None:
+    """Copy the checkpoints of a run to a place that has none yet; raises `UsageError` where its model kept none."""
+    found = checkpoints_of(run)
+    if found is None:
+        raise UsageError(f"{run} holds no checkpoints: name the directory of a run whose model keeps them")
+    if not place.exists():
+        new = place.with_name(f".{place.name}.new")
+        with storage_errors(place):
+            shutil.rmtree(new, ignore_errors=True)
+            shutil.copytree(found, new)
+            new.rename(place)
+
+
+@contextmanager
+def alone(directory: Path) -> Iterator[None]:
+    """Hold a directory for this process; raises `AtWorkError` if another one is at work on it."""
+    name = hashlib.sha256(str(directory.resolve()).encode()).hexdigest()
+    lock = FileLock(cache_root() / "locks" / f"{name}.lock")
+    with storage_errors(directory):
+        directory.parent.mkdir(parents=True, exist_ok=True)
+        Path(lock.lock_file).parent.mkdir(parents=True, exist_ok=True)
+        try:
+            lock.acquire(timeout=0)
+        except Timeout as error:
+            raise AtWorkError(
+                f"another process is at work on {directory}: wait for it, or name another with --out DIR"
+            ) from error
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def _put_in_place(partial: Path, directory: Path) -> None:
+    old = directory.parent / f".{directory.name}.old"
+    with storage_errors(directory):
+        if directory.exists():
+            shutil.rmtree(old, ignore_errors=True)
+            directory.rename(old)
+        partial.rename(directory)
+        shutil.rmtree(old, ignore_errors=True)

@@ -1,0 +1,84 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from ranking_toys import random_split, small
+
+from mtbench.analysis.comparison import clusters
+from mtbench.analysis.comparison.comparing import minimum_detectable
+from mtbench.analysis.comparison.resolution import bound
+from mtbench.errors import UnknownNameError, UsageError
+from mtbench.ranking.ranks import Ranks
+
+
+def ranks_of(*triples):
+    heads, relations, tails = (np.array(column) for column in zip(*triples, strict=True))
+    return Ranks(heads, relations, tails, {})
+
+
+RANKS = ranks_of(("a", "r", "b"), ("a", "s", "b"), ("a", "r", "c"), ("x", "r", "y"), ("as", "r", "y"))
+
+
+def same(labels):
+    return (labels[:, None] == labels[None, :]).tolist()
+
+
+def test_pairs_are_told_apart_by_head_and_relation():
+    assert same(clusters.label(RANKS, "pair")) == same(np.array([0, 1, 0, 2, 3]))
+    assert clusters.label(RANKS, "none").tolist() == [0, 1, 2, 3, 4]
+
+
+def test_components_are_those_of_the_graph_and_not_only_of_the_targets():
+    entities = np.array(["a", "as", "b", "c", "w", "x", "y"])
+    # b and c hang together with a by the targets, x and as only by the observable w.
+    graph = np.array([[4, 0, 5], [4, 0, 1]])
+    targets = np.array([[0, 0, 2], [0, 0, 3], [5, 0, 6], [1, 0, 6]])
+    split = replace(small(), graph=graph, targets=targets, entities=entities)
+    assert same(clusters.label(RANKS, "component", split)) == same(np.array([0, 0, 0, 1, 1]))
+
+
+def test_the_kind_is_declared_in_one_place():
+    assert clusters.choose("metafam") == "component"
+    assert clusters.choose("metafam-strict") == "component"
+    assert clusters.choose("wikitopics-mt1/health") == "pair"
+    assert clusters.choose("somebody's own") == "pair"
+    assert clusters.choose("metafam", "none") == "none"
+    with pytest.raises(UnknownNameError, match="kind of cluster 'pairs': did you mean pair"):
+        clusters.choose("metafam", "pairs")
+
+
+def test_refusals():
+    with pytest.raises(UsageError, match="need the graph"):
+        clusters.label(RANKS, "component")
+    with pytest.raises(
+        UsageError,
+        match=r"all 2 test triples are in one cluster \(\(head, relation\) pairs\).*choose the clusters none",
+    ):
+        clusters.label(ranks_of(("a", "r", "b"), ("a", "r", "c")), "pair")
+    with pytest.raises(UsageError, match="all 1 test triples are in one cluster"):
+        clusters.label(ranks_of(("a", "r", "b")), "none")
+
+
+def test_the_bound_by_hand():
+    counts, labels = np.full((2, 4), 9), np.array([0, 0, 0, 1])
+    assert bound("hits@1", counts, labels) == pytest.approx(2.8016 * (10 / 2) ** 0.5 / 4, abs=1e-3)
+    assert bound("mrr", counts, labels) == pytest.approx(0.9 * bound("hits@1", counts, labels))
+    assert bound("mr", counts, labels) == pytest.approx(9 * bound("hits@1", counts, labels))
+    assert bound("mrr", counts, labels, 0.99) > bound("mrr", counts, labels)
+    uneven = np.array([[9] * 4, [4] * 4])  # a target's value is the mean over its lists, and so is its range
+    assert bound("mrr", uneven, labels) == pytest.approx(0.85 * bound("hits@1", uneven, labels))
+    assert bound("mr", uneven, labels) == pytest.approx(6.5 * bound("hits@1", uneven, labels))
+
+
+def test_the_resolution_of_a_split():
+    split = random_split(1, entities=5, relations=4, graph=30)
+    found = minimum_detectable(split)
+    assert (found.dataset, found.targets, found.cluster) == ("random", 40, "pair")
+    pairs = {(head, relation) for head, relation, _ in split.targets.tolist()}
+    assert found.clusters == len(pairs) < 40
+    assert found.independent < found.bound
+    assert minimum_detectable(split, cluster="none").bound == found.independent
+    with pytest.raises(UnknownNameError, match="metric 'MRR': did you mean mrr"):
+        minimum_detectable(split, "MRR")

@@ -1,0 +1,210 @@
+"""Metrics by stratum: every target in exactly one, figures that average to the whole, the right split or none."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import released
+import toys
+from hypothesis import given
+from hypothesis import strategies as st
+from ranking_toys import hashed, optimistic, pessimistic, random_split, small, splits
+
+from mtbench.data import catalog
+from mtbench.errors import DatasetError, ResultError, UnknownNameError, UsageError
+from mtbench.evaluation.tasks import evaluate, task
+from mtbench.metrics import closed as metrics
+from mtbench.names import METRICS
+from mtbench.ranking.candidates import PROTOCOLS
+from mtbench.runs import result as results
+from mtbench.runs.labelling import STRATA
+from mtbench.runs.runs import RunInfo
+from mtbench.runs.strata import KINDS, by, side_by_side
+
+pytestmark = pytest.mark.filterwarnings("ignore::mtbench.runs.result.MtbenchWarning")
+NEEDS_MORE = {"relation_seen": "pass the dataset", "task": "no ground-truth tasks"}
+
+
+@pytest.fixture
+def catalogued(monkeypatch, tmp_path):
+    """The toy, released: its name is enough to find its split."""
+    toys.install(monkeypatch.setattr)
+    monkeypatch.setenv("MTBENCH_CACHE", str(tmp_path / "cache"))
+    return toys.dataset()
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("name", sorted(set(STRATA) - {"task"}))
+def test_the_weighted_mean_of_the_strata_is_the_whole(protocol, name):
+    split = random_split(3)
+    result = evaluate(hashed, split, protocol)
+    data = replace(toys.dataset(info=catalog.record("metafam")), test=split, train=random_split(4, relations=4))
+    found = result.by(name, split=data)
+    assert sum(row.targets for row in found) == len(result.ranks)
+    assert sum(row.share for row in found) == pytest.approx(1)
+    for kind in KINDS:
+        for metric in METRICS:
+            weighted = sum(row.targets * getattr(row, kind)[metric] for row in found) / len(result.ranks)
+            assert weighted == pytest.approx(getattr(result, kind)[metric], rel=1e-12), (kind, metric)
+            assert getattr(found.whole, kind)[metric] == pytest.approx(getattr(result, kind)[metric], rel=1e-12)
+
+
+@given(split=splits(), name=st.sampled_from(sorted(set(STRATA) - set(NEEDS_MORE))))
+def test_a_stratum_has_the_figures_of_its_targets_alone(split, name):
+    result = evaluate(hashed, split)
+    found = by(result, name, split)
+    case = STRATA[name](split, None)
+    assert [row.label for row in found] == [label for i, label in enumerate(case.names) if (case.case == i).any()]
+    for row in found:
+        rows = case.case == list(case.names).index(row.label)
+        assert row.targets == rows.sum()
+        rows = np.tile(rows, 2)  # of both lists
+        greater, equal = result.ranks.greater[rows], result.ranks.equal[rows]
+        assert row.metrics == pytest.approx(metrics.expected(greater, equal))
+        assert row.optimistic == pytest.approx(optimistic(greater, equal))
+        assert row.pessimistic == pytest.approx(pessimistic(greater, equal))
+        assert row.chance == pytest.approx(metrics.chance(result.ranks.count[rows]))
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_the_directions_are_those_of_the_one_sided_protocols(protocol):
+    split = random_split(3)
+    found = evaluate(hashed, split, protocol).by("direction")
+    alone = {"tails, (h, r, ?)": f"{protocol}-tail", "heads, (?, r, t)": f"{protocol}-head"}
+    if protocol in ("dual", "entity", "full"):
+        assert [row.label for row in found] == list(alone)
+        for row in found:
+            expected = evaluate(hashed, split, alone[row.label])
+            for kind in KINDS:
+                assert getattr(row, kind) == pytest.approx(getattr(expected, kind), rel=1e-12), kind
+    directions = PROTOCOLS[protocol].directions
+    assert [row.label.partition("s,")[0] for row in found] == list(directions)
+    assert {(row.targets, row.share) for row in found} == {(len(split.targets), 1 / len(directions))}
+    whole = evaluate(hashed, split, protocol)
+    for kind in KINDS:
+        assert getattr(found.whole, kind) == pytest.approx(getattr(whole, kind), rel=1e-12), kind
+    assert found.whole.targets == len(directions) * len(split.targets)
+    for name, row in zip(directions, found, strict=True):
+        if len(directions) > 1:
+            assert whole.by_direction()[name] == pytest.approx(row.metrics, rel=1e-12)
+
+
+def test_a_loaded_run_and_one_in_another_order_have_the_same_strata(tmp_path):
+    split = random_split(1)
+    result = evaluate(hashed, split)
+    loaded = results.load(result.save(tmp_path / "run"))
+    assert loaded.by("half_link", split=split) == result.by("half_link", split=split)
+    order = np.random.default_rng(0).permutation(len(split.targets))
+    shuffled = replace(split, targets=split.targets[order])
+    assert shuffled.content_sha256 == split.content_sha256
+    assert result.by("relation", split=shuffled).rows == result.by("relation", split=split).rows
+
+
+def test_a_released_split_is_found_by_its_name_and_version(catalogued):
+    result = evaluate(hashed, catalogued.test)
+    assert result.by("relation_seen") == result.by("relation_seen", split=catalogued)
+    assert [row.label for row in result.by("relation_seen")] == ["new"]
+    assert [row.label for row in result.by("inverse_visible")] == ["visible"]
+
+
+def test_another_version_or_content_is_refused(catalogued):
+    result = evaluate(hashed, catalogued.test)
+    with pytest.raises(UsageError, match=r"the run has version 1\.9, here is 2\.0\.0: pass the dataset of the run"):
+        replace(result, dataset_version="1.9").by("relation")
+    with pytest.raises(ResultError, match=f"made on content {'0' * 12}, toy test has"):
+        replace(result, content_sha256="0" * 64).by("relation")
+    with pytest.raises(ResultError, match=r"toy test: the run was made on content .*, random test has"):
+        result.by("relation", split=random_split(1))
+
+
+def test_an_unreleased_split_has_to_be_given():
+    result = evaluate(hashed, small())
+    with pytest.raises(UsageError, match=r"toy test is not in the catalogue: .*split=mtbench\.load\(DIR\)"):
+        result.by("half_link")
+    assert len(result.by("half_link", split=small())) == 2
+
+
+def test_ranks_of_other_targets_are_refused():
+    split = small()
+    result = evaluate(hashed, split)
+    ranks = replace(result.ranks, heads=np.array(["ann", "zoe", "bob"]))
+    with pytest.raises(DatasetError, match=r"1 of 3 triples name an entity .* \('zoe', 'hates', 'bob'\)"):
+        replace(result, ranks=ranks).by("half_link", split=split)
+
+
+@pytest.mark.parametrize(("name", "message"), NEEDS_MORE.items())
+def test_what_a_stratum_needs_is_named(name, message):
+    with pytest.raises(UsageError, match=message):
+        evaluate(hashed, small()).by(name, split=small())
+
+
+def test_an_unknown_name_gets_the_nearest():
+    result = evaluate(hashed, small())
+    with pytest.raises(UnknownNameError, match="unknown stratum 'halflinks': did you mean half_link"):
+        result.by("halflinks", split=small())
+    with pytest.raises(UnknownNameError, match="unknown stratum of half_link 'bath': did you mean both"):
+        result.by("half_link", split=small())["bath"]
+
+
+def test_a_run_without_ranks_has_no_strata():
+    with pytest.raises(UsageError, match="unnamed on toy: the run is oom and has no ranks"):
+        task(small()).unfinished("oom").by("half_link", split=small())
+
+
+def test_the_table_and_the_frame_hold_rows_and_the_whole():
+    split = random_split(1)
+    result = replace(evaluate(hashed, split), run=RunInfo(model="my_model"))
+    found = result.by("relation", split=split)
+    frame = found.to_frame()
+    assert frame["stratum"].tolist() == [*(row.label for row in found), "all"]
+    assert frame["targets"].tolist() == [*(row.targets for row in found), len(split.targets)]
+    assert frame["mrr_pessimistic"].iloc[0] == found[found.rows[0].label].pessimistic["mrr"]
+    assert frame["hits@10"].iloc[-1] == found.whole.metrics["hits@10"]
+    lines = found.table().splitlines()
+    assert lines[0].split()[:3] == ["relation", "Triples", "Share"]
+    assert len(lines) == 2 + len(found) + 1
+    low, high = found.whole.pessimistic["mrr"], found.whole.optimistic["mrr"]
+    assert f"{low:.4f} to {high:.4f}" in lines[-1]
+    assert str(found).startswith("my_model on random test, protocol dual, present relations, by relation\n\n")
+    assert "stratum,targets,share,mr,mr_optimistic,mr_pessimistic,mr_chance,mrr," in found.table("csv")
+    assert repr(found.whole.metrics["mrr"]) in found.table("csv")
+
+
+def test_several_runs_stand_side_by_side():
+    split = random_split(1)
+    runs = [
+        replace(evaluate(lambda triples, seed=seed: hashed(triples, 11 + seed), split), run=RunInfo("a", seed=seed))
+        for seed in (0, 1)
+    ]
+    found = [run.by("half_link", split=split) for run in runs]
+    lines = side_by_side(found, "hits@1").splitlines()
+    assert "Hits@1, a (seed 0)" in lines[0]
+    assert "Hits@1, chance" in lines[0]
+    assert lines[-1].split()[-3:] == [f"{run.metrics['hits@1']:.4f}" for run in runs] + [
+        f"{runs[0].chance['hits@1']:.4f}"
+    ]
+    assert side_by_side(found, format="csv").splitlines()[0] == (
+        'stratum,targets,share,"mrr, a (seed 0)","mrr, a (seed 1)","mrr, chance"'
+    )
+    other = evaluate(hashed, split, "entity").by("half_link", split=split)
+    with pytest.raises(UsageError, match=r"runs of different tasks have no strata in common: .*dual.*entity"):
+        side_by_side([found[0], other])
+
+
+def test_half_links_of_a_released_dataset(mirror):
+    test = released.dataset("fbnell", mirror).test
+    train = released.dataset("fbnell", mirror)
+    result = evaluate(hashed, test)
+    assert {row.label: row.targets for row in result.by("half_link", split=train)} == {
+        "both": 221,
+        "head only": 146,
+        "tail only": 179,
+        "neither": 46,
+    }
+    assert {row.label: row.targets for row in result.by("relation_seen", split=train)} == {
+        "in training": 195,
+        "new": 397,
+    }
+    assert result.by("distance", split=test)["unreachable"].targets == 5

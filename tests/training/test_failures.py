@@ -1,0 +1,187 @@
+"""A model that cannot finish leaves a result that says so, never half a run or a traceback for a common mishap."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import thirdparty
+import toys
+
+from mtbench.errors import CorruptedFileError, MtbenchError, UsageError
+from mtbench.runs.result import load, verify
+from mtbench.runs.runs import RunInfo
+from mtbench.training import costs
+from mtbench.training.run import Plan, run
+
+pytestmark = pytest.mark.filterwarnings("ignore::mtbench.runs.result.MtbenchWarning")
+SOURCE = """
+import numpy as np
+from somebodys_models import Hashing
+
+class OutOfMemoryError(RuntimeError):
+    pass
+
+class Greedy(Hashing):
+    def fit(self, train, valid):
+        np.ones(2**58)
+
+class GreedyFrom(Hashing):
+    def __init__(self, context):
+        raise OutOfMemoryError("no room")
+
+class GreedyLater(Hashing):
+    def scorer(self, observable):
+        calls = []
+        def score(triples):
+            calls.append(len(triples))
+            if calls[-1] > calls[0]:
+                raise RuntimeError("[enforce fail at alloc_cpu.cpp] DefaultCPUAllocator: can't allocate memory: you")
+            return triples[:, 0] * 1.5
+        return score
+
+class Faulty(Hashing):
+    def scorer(self, observable):
+        raise ValueError("two\\nlines")
+
+class Choosy(Hashing):
+    def fit(self, train, valid):
+        raise UsageError("depth must be even")
+
+from mtbench.errors import UsageError
+"""
+
+
+@pytest.fixture(autouse=True)
+def module(monkeypatch, tmp_path):
+    toys.install(monkeypatch.setattr)
+    monkeypatch.setenv("MTBENCH_CACHE", str(tmp_path / "cache"))
+    (tmp_path / "elsewhere").mkdir()
+    thirdparty.install(monkeypatch, tmp_path / "elsewhere")
+    (tmp_path / "elsewhere" / "failing_models.py").write_text(SOURCE, encoding="utf-8")
+    monkeypatch.delitem(__import__("sys").modules, "failing_models", raising=False)
+
+
+def plan_for(tmp_path, name, **options):
+    return Plan(f"failing_models:{name}", "toy", out=tmp_path / "runs" / "one", **options)
+
+
+def tree(directory):
+    return sorted(path.relative_to(directory).as_posix() for path in directory.rglob("*") if path.is_file())
+
+
+@pytest.mark.parametrize(("name", "model"), [("Greedy", "hashing"), ("GreedyFrom", "failing_models:GreedyFrom")])
+def test_a_model_that_runs_out_of_memory_is_a_result(tmp_path, name, model):
+    directory, (result,) = run(plan_for(tmp_path, name, seed=4, settings={"depth": "2"}))
+    saved = load(directory)
+    assert tree(directory) == ["failure.txt", "result.json"]
+    assert verify(directory).ok
+    assert (saved.run.status, saved.run.model, saved.run.seed) == ("oom", model, 4)
+    assert saved.run.hyperparameters["depth"] == "2"
+    assert (saved.metrics, len(saved.ranks)) == ({}, 0)
+    assert saved.warnings == result.warnings
+    assert "Error: " in saved.warnings[0]
+    assert saved.run.peak_memory_bytes is None or saved.run.peak_memory_bytes > 2**20
+    assert "Traceback" in (directory / "failure.txt").read_text(encoding="utf-8")
+    assert [path.name for path in directory.parent.iterdir()] == ["one"]
+
+
+def test_tasks_that_were_scored_before_keep_their_result(tmp_path):
+    directory, results = run(plan_for(tmp_path, "GreedyLater", protocols=("relation", "dual", "entity")))
+    assert [result.run.status for result in results] == ["ok", "oom", "oom"]
+    assert [result.protocol for result in results] == ["relation", "dual", "entity"]
+    assert len(load(directory).ranks) == 2
+    assert load(directory / "entity-present").run.status == "oom"
+    assert all(verify(place.parent).ok for place in directory.rglob("result.json"))
+    directory, results = run(replace(plan_for(tmp_path, "GreedyLater"), force=True))
+    assert tree(directory) == ["ranks.parquet", "result.json"]
+
+
+def test_any_other_error_of_a_model_is_raised_unless_it_is_asked_for(tmp_path):
+    plan = plan_for(tmp_path, "Faulty")
+    with pytest.raises(ValueError, match="two"):
+        run(plan)
+    assert not plan.out.exists()
+    directory, (result,) = run(plan, keep_failures=True)
+    assert load(directory).run.status == result.run.status == "failed"
+    assert load(directory).warnings == ("ValueError: two lines",)
+    assert "failing_models.py" in (directory / "failure.txt").read_text(encoding="utf-8")
+
+
+def test_wrong_options_are_never_recorded_as_a_failure_of_the_model(tmp_path):
+    plan = plan_for(tmp_path, "Choosy")
+    with pytest.raises(UsageError, match="depth must be even"):
+        run(plan, keep_failures=True)
+    assert not plan.out.exists()
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        (MemoryError(), "oom"),
+        (RuntimeError("CUDA error: out of memory"), "oom"),
+        (RuntimeError("DefaultCPUAllocator: not enough memory: you tried to allocate 8 bytes."), "oom"),
+        (RuntimeError("CUBLAS_STATUS_ALLOC_FAILED when calling"), "oom"),
+        (RuntimeError("shapes differ"), "failed"),
+        (ValueError("out of memory of what was said"), "failed"),
+        (MtbenchError("diverged"), "failed"),
+        (CorruptedFileError("cut"), None),
+        (UsageError("no"), None),
+    ],
+)
+def test_what_counts_as_which_failure(error, status):
+    found = costs.of(error, keep=True)
+    assert (found and found.status) == status
+    found = costs.of(error, keep=False)
+    assert (found and found.status) == ("oom" if status == "oom" else None)
+
+
+def test_a_message_without_end_is_cut():
+    found = costs.of(RuntimeError("word " * 1000), keep=True)
+    assert len(found.sentence) == costs.LONGEST + 3
+    assert found.trace.count("word") == 1000
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({"checkpointing": False, "batch": 256}, "try --set checkpointing=true or --set batch=128;"),
+        ({"checkpointing": True, "batch": 2}, "try --set batch=1;"),
+        ({"batch": 1}, "try a smaller model, or a machine with more memory;"),
+        ({"batch": "many"}, "try a smaller model, or a machine with more memory;"),
+    ],
+)
+def test_the_sentence_names_settings_the_model_has(settings, expected):
+    info = RunInfo("m", hyperparameters=settings, status="oom", device="cpu", peak_memory_bytes=3 * 2**30)
+    text = costs.explain(info, "toy", "MemoryError: ", Path("runs/m"))
+    assert text.startswith("m ran out of memory on toy (device cpu, peak 3.00 GiB): ")
+    assert expected in text
+    assert text.endswith("runs/m holds the result with the status oom, --force replaces it")
+
+
+def test_the_cost_of_a_run_adds_up_over_its_processes(monkeypatch, tmp_path):
+    plan = Plan(f"{thirdparty.NAME}:Hashing", "toy", out=tmp_path / "runs" / "one")
+    with pytest.raises(KeyboardInterrupt):
+        run(replace(plan, model=f"{thirdparty.NAME}:Interrupted"))
+    file = tmp_path / "runs" / ".one.partial" / "checkpoints" / "cost.json"
+    kept = json.loads(file.read_text(encoding="utf-8"))
+    assert kept["seconds"] > 0
+    file.write_text(json.dumps({"seconds": 5000.5, "peak": 2**50}), encoding="utf-8")
+    directory, _ = run(plan)
+    info = load(directory).run
+    assert 5000.5 < info.wall_seconds < 6000
+    assert info.peak_memory_bytes == 2**50
+
+
+def test_a_run_that_begins_anew_begins_its_cost_anew(tmp_path):
+    plan = Plan(f"{thirdparty.NAME}:Hashing", "toy", out=tmp_path / "runs" / "one")
+    with pytest.raises(KeyboardInterrupt):
+        run(replace(plan, model=f"{thirdparty.NAME}:Interrupted"))
+    file = tmp_path / "runs" / ".one.partial" / "checkpoints" / "cost.json"
+    file.write_text("[]", encoding="utf-8")
+    with pytest.raises(CorruptedFileError, match=r"cost\.json: not the cost of a run .*--restart"):
+        run(plan)
+    directory, _ = run(replace(plan, restart=True))
+    assert load(directory).run.wall_seconds < 1000

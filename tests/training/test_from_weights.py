@@ -1,0 +1,114 @@
+"""Runs that are scored again from their weights; those of the reference models are tested with what is published."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+import toys
+
+from mtbench.errors import UsageError
+from mtbench.evaluation.tasks import evaluate
+from mtbench.runs.runs import RunInfo
+from mtbench.training.again import from_weights
+from mtbench.training.models import Progress
+from mtbench.training.run import Plan, run
+
+pytestmark = pytest.mark.filterwarnings("ignore::mtbench.runs.result.MtbenchWarning")
+NAME = f"{__name__}:Keeping"
+
+
+class Keeping:
+    """Learns three numbers in two steps and keeps them; scores by them alone."""
+
+    name, regime, device = NAME, "zero-shot", "cpu"
+
+    def __init__(self, context):
+        self.context, self.hyperparameters = context, dict(context.settings)
+
+    def fit(self, train, valid):
+        path = self.context.workdir / "weights.json"
+        if path.exists():
+            self.weights = json.loads(path.read_text(encoding="utf-8"))
+        else:
+            self.context.report(Progress("train", 1, 1, 1, 1, 0.5))
+            self.weights = np.random.default_rng(self.context.seed).normal(size=3).tolist()
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(json.dumps(self.weights), encoding="utf-8")
+
+    def scorer(self, observable):
+        return lambda triples: np.sin((triples * np.array(self.weights)).sum(axis=1))
+
+
+@pytest.fixture
+def trained(monkeypatch, tmp_path):
+    toys.install(monkeypatch.setattr)
+    monkeypatch.setenv("MTBENCH_CACHE", str(tmp_path / "cache"))
+    plan = Plan(NAME, "toy", ("dual", "entity"), ("present", "slots"), seed=3, out=tmp_path / "run")
+    return run(plan)[0]
+
+
+def test_the_weights_of_a_run_give_its_ranks(trained):
+    before = sorted(path.stat().st_mtime_ns for path in trained.rglob("*"))
+    found = from_weights(trained)
+    assert {(one.protocol, one.vocabulary) for one in found} == {
+        (protocol, vocabulary) for protocol in ("dual", "entity") for vocabulary in ("present", "slots")
+    }
+    assert all(one.ok and one.same == 1 and one.recorded == one.found for one in found)
+    assert sorted(path.stat().st_mtime_ns for path in trained.rglob("*")) == before
+
+
+def test_other_weights_give_other_ranks(trained):
+    (trained / "checkpoints" / "weights.json").write_text("[0.5, -0.25, 1.75]", encoding="utf-8")
+    assert any(not one.ok and one.same < 1 for one in from_weights(trained))
+
+
+def test_nothing_is_trained_for_it(trained):
+    (trained / "checkpoints" / "weights.json").unlink()
+    with pytest.raises(UsageError, match="not of a finished training, which stands at train"):
+        from_weights(trained)
+
+
+def test_the_command_shows_both_figures(trained, command):
+    code, out, err = command("verify", trained, "--from-weights")
+    assert (code, err) == (0, "")
+    assert out.count("100.0%") == 4
+    (trained / "checkpoints" / "weights.json").write_text("[0.5, -0.25, 1.75]", encoding="utf-8")
+    code, out, err = command("verify", trained, "--from-weights", "--json")
+    assert code == 1
+    assert json.loads(out)["valid"] is False
+    assert {one["protocol"] for one in json.loads(out)["from_weights"]} == {"dual", "entity"}
+    assert "its weights give an MRR of" in err
+
+
+def test_a_model_under_another_name_is_named(trained):
+    for path in trained.rglob("result.json"):
+        payload = json.loads(path.read_text(encoding="utf-8"))
+        path.write_text(json.dumps(payload | {"model": "keeping-k2"}), encoding="utf-8")
+    with pytest.raises(UsageError, match="--model NAME"):
+        from_weights(trained)
+    assert all(one.ok for one in from_weights(trained, NAME))
+
+
+def test_a_run_that_nobody_can_score_again_is_refused(monkeypatch, tmp_path):
+    toys.install(monkeypatch.setattr)
+    monkeypatch.setenv("MTBENCH_CACHE", str(tmp_path / "cache"))
+    data = toys.dataset()
+    evaluate(lambda triples: triples[:, 0].astype(float), data.test).save(tmp_path / "run", RunInfo(model=NAME))
+    with pytest.raises(UsageError, match="holds no checkpoints"):
+        from_weights(tmp_path / "run")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["toy", "--from-weights"], "--from-weights takes the directory of a run, not toy"),
+        (["toy", "--model", "isdea"], "--model is for --from-weights"),
+        (["toy", "--from-weights", "--rescore"], "give one of them"),
+    ],
+)
+def test_options_that_do_not_go_together(command, options, message):
+    code, out, err = command("verify", *options)
+    assert (code, out) == (2, "")
+    assert message in err

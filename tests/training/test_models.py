@@ -1,0 +1,121 @@
+from __future__ import annotations
+
+import importlib.metadata
+
+import pytest
+import thirdparty
+import toys
+
+from mtbench.errors import MissingExtraError, UnknownNameError, UsageError
+from mtbench.training import models
+
+
+def test_the_installed_models_are_listed_by_name():
+    assert {"deq-ingram", "ingram", "isdea", "isdea-homo", "mtdea", "nbfnet-homo"} <= set(models.names())
+    assert models.names() == sorted(models.names())
+
+
+@pytest.mark.parametrize(("name", "nearest"), [("mtdae", "mtdea"), ("ISDEA", "isdea"), ("isdea2", "isdea")])
+def test_an_unknown_model_is_answered_with_the_nearest(name, nearest):
+    with pytest.raises(UnknownNameError, match=f"unknown model '{name}': did you mean .*{nearest}"):
+        models.factory(name)
+
+
+def test_a_model_far_from_every_name_is_answered_with_all_of_them():
+    with pytest.raises(UnknownNameError, match=r"unknown model 'zzz': known: .*isdea.*mtdea"):
+        models.factory("zzz")
+
+
+def test_a_model_is_found_by_module_and_name(monkeypatch, tmp_path):
+    module = thirdparty.install(monkeypatch, tmp_path)
+    assert models.factory(f"{thirdparty.NAME}:Hashing") is module.Hashing
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        ("somebodys_models:missing", "cannot import the model 'somebodys_models:missing' .*no attribute 'missing'"),
+        ("nobodys_models:make", "cannot import the model 'nobodys_models:make' .*No module named 'nobodys_models'"),
+        ("somebodys_models:number", "'somebodys_models:number' is of type int, not a function that makes a model"),
+        ("somebodys_models:", "'somebodys_models:' does not name a model"),
+        (":make", "':make' does not name a model"),
+        (".models:make", "'.models:make' does not name a model"),
+        ("models.py:make()", r"'models\.py:make\(\)' does not name a model"),
+        ("a:b:c", "'a:b:c' does not name a model"),
+    ],
+)
+def test_a_path_that_leads_nowhere_is_one_clear_error(monkeypatch, tmp_path, path, message):
+    thirdparty.install(monkeypatch, tmp_path)
+    with pytest.raises(UsageError, match=f"^{message}.*expected package.module:factory"):
+        models.factory(path)
+
+
+def test_an_error_inside_somebodys_module_says_where(monkeypatch, tmp_path):
+    (tmp_path / "faulty_models.py").write_text("1 / 0\n", encoding="utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(UsageError, match=r"ZeroDivisionError: division by zero .*faulty_models\.py, line 1") as raised:
+        models.factory("faulty_models:make")
+    assert isinstance(raised.value.__cause__, ZeroDivisionError)
+
+
+class Entry:
+    """An entry point that needs a library which is not there."""
+
+    def __init__(self, library):
+        self.name, self.library = "needy", library
+
+    def load(self):
+        raise ModuleNotFoundError(f"No module named {self.library!r}", name=self.library)
+
+
+@pytest.mark.parametrize("library", ["torch", "torch_geometric", "safetensors"])
+def test_a_model_whose_library_is_missing_names_the_command_that_installs_it(monkeypatch, library):
+    monkeypatch.setattr(models, "entry_points", lambda group: [Entry(library)])
+    with pytest.raises(MissingExtraError, match=rf'{library} is not installed.*pip install "mtbench-kg\[models\]"'):
+        models.factory("needy")
+
+
+def test_another_missing_library_is_not_taken_for_ours(monkeypatch):
+    monkeypatch.setattr(models, "entry_points", lambda group: [Entry("numpyy")])
+    with pytest.raises(ModuleNotFoundError, match="numpyy"):
+        models.factory("needy")
+
+
+BLOCKED = """
+import sys
+sys.modules["torch"] = None
+from mtbench.cli.app import main
+for name in sys.argv[1:]:
+    try:
+        main(["run", name, "--dataset", "metafam"])
+    except SystemExit as stopped:
+        assert stopped.code == 2, stopped.code
+"""
+
+
+def test_without_torch_a_reference_model_asks_for_the_extra(tmp_path):
+    where, names = {"MTBENCH_CACHE": str(tmp_path / "cache")}, ["ingram", "isdea", "mtdea", "nbfnet-homo"]
+    process = toys.python("-c", BLOCKED, *names, cwd=tmp_path, env=where)
+    printed, errors = process.communicate()
+    assert (process.returncode, printed) == (0, ""), errors
+    for name, line in zip(names, errors.splitlines(), strict=True):
+        assert line.startswith(f"error: model {name} (torch is not installed) needs the extra")
+        assert 'python -m pip install "mtbench-kg[models]"' in line
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_entry_points_are_those_of_the_package():
+    points = importlib.metadata.entry_points(group=models.GROUP)
+    own = {point.name: point.value for point in points if point.value.startswith("reference_models.")}
+    assert own == {
+        "deq-ingram": "reference_models.ingram:build_deq",
+        "ingram": "reference_models.ingram:build",
+        "isdea": "reference_models.isdea:build",
+        "isdea-homo": "reference_models.isdea_homo:build",
+        "mtdea": "reference_models.mtdea:build",
+        "mtdea-search": "reference_models.mtdea:build_search",
+        "nbfnet-homo": "reference_models.nbfnet:build",
+        "tally": "reference_models.tally:build",
+        "tally-adapted": "reference_models.tally:build_adapted",
+        "tally-foundation": "reference_models.foundation:build",
+    }

@@ -1,0 +1,364 @@
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import thirdparty
+import toys
+
+from mtbench.errors import ScoreError, UnknownNameError, UsageError
+from mtbench.ranking.candidates import STANDARD, VOCABULARIES
+from mtbench.runs.result import load, verify
+from mtbench.training import run as run_module
+from mtbench.training.models import Model
+from mtbench.training.run import Plan, run
+
+pytestmark = pytest.mark.filterwarnings("ignore::mtbench.runs.result.MtbenchWarning")
+
+
+@pytest.fixture(autouse=True)
+def module(monkeypatch, tmp_path):
+    """Return somebody's models; the toy is in the catalogue, and the cache is the test's own."""
+    toys.install(monkeypatch.setattr)
+    monkeypatch.setenv("MTBENCH_CACHE", str(tmp_path / "cache"))
+    (tmp_path / "elsewhere").mkdir()
+    return thirdparty.install(monkeypatch, tmp_path / "elsewhere")
+
+
+@pytest.fixture
+def plan(tmp_path):
+    return Plan(f"{thirdparty.NAME}:Hashing", "toy", out=tmp_path / "runs" / "one")
+
+
+def tree(directory):
+    return sorted(path.relative_to(directory).as_posix() for path in directory.rglob("*") if path.is_file())
+
+
+def test_somebodys_model_is_trained_scored_and_kept(module, plan):
+    reports = []
+    directory, results = run(replace(plan, seed=5, settings={"depth": "2"}), reports.append)
+    assert directory == plan.out
+    assert verify(directory).ok
+    assert tree(directory) == ["ranks.parquet", "result.json"]
+    saved = load(directory)
+    assert saved.metrics == results[0].metrics
+    assert (saved.dataset, saved.split, saved.protocol, saved.vocabulary) == ("toy", "test", "dual", "present")
+    info = saved.run
+    assert (info.model, info.seed, info.regime, info.device) == ("hashing", 5, "zero-shot", "abacus")
+    assert info.hyperparameters == {"width": 3, "depth": "2"}
+    assert info.pretraining_graphs == ("toy/train",)
+    assert info.wall_seconds >= 0
+    assert info.peak_memory_bytes is None or info.peak_memory_bytes > 2**20
+    assert [report.stage for report in reports] == ["train"]
+
+
+def test_graphs_it_learned_from_in_one_text_are_refused_before_training(module, plan, monkeypatch):
+    monkeypatch.setattr(module.Ready, "pretraining_graphs", "wikidata5m")
+    with pytest.raises(UsageError, match="ready: pretraining_graphs is one text; it must be a list"):
+        run(replace(plan, model=f"{thirdparty.NAME}:Ready"))
+    assert [what for what, *_ in module.calls] == ["made"]
+
+
+def test_a_model_that_learned_before_says_from_what_and_where_it_comes_from(plan):
+    directory, _ = run(replace(plan, model=f"{thirdparty.NAME}:Ready"))
+    info = load(directory).run
+    assert info.pretraining_graphs == ("somewhere else", "metafam/train")
+    assert (info.url, info.commit) == ("https://example.org/ready", "0a1b2c")
+
+
+def test_a_model_is_told_about_its_run_and_never_sees_a_test_target(module, plan):
+    run(replace(plan, seed=2, device="cuda", settings={"depth": "2"}))
+    (_, context), (_, train, valid), (_, observable) = module.calls
+    assert (context.dataset, context.seed, context.device, context.settings) == ("toy", 2, "cuda", {"depth": "2"})
+    assert context.workdir is not None
+    toy = toys.dataset()
+    assert len(train.targets) == 0
+    np.testing.assert_array_equal(train.graph, toy.train.graph)
+    np.testing.assert_array_equal(valid.targets, toy.valid.targets)
+    np.testing.assert_array_equal(observable.graph, toy.test.graph)
+    assert observable.targets.shape == (0, 3)
+    assert observable.relation_slots == toy.test.relation_slots
+
+
+def test_the_model_of_this_test_is_one_to_the_type_checker(module):
+    assert {"fit", "scorer"} <= {name for name in dir(Model) if not name.startswith("_")}
+    assert all(hasattr(module.Hashing, name) for name in ("name", "regime", "device", "fit", "scorer"))
+
+
+def test_every_protocol_and_vocabulary_is_scored_by_one_training(module, plan):
+    directory, results = run(replace(plan, protocols=("all",), vocabularies=("all",), candidate_seed=3))
+    assert [call[0] for call in module.calls] == ["made", "fitted", "applied"]
+    pairs = [(protocol, vocabulary) for protocol in STANDARD for vocabulary in VOCABULARIES]
+    assert [(result.protocol, result.vocabulary) for result in results] == pairs
+    below = [directory / f"{protocol}-{vocabulary}" for protocol, vocabulary in pairs[1:]]
+    assert sorted(path for path in directory.iterdir() if path.is_dir()) == sorted(below)
+    for place, pair in zip([directory, *below], pairs, strict=True):
+        saved = load(place)
+        assert verify(place).ok
+        assert ((saved.protocol, saved.vocabulary), saved.candidate_seed) == (pair, 3)
+
+
+def test_rankings_against_every_candidate_have_no_seed(plan):
+    names = ("dual-exact", "full", "full-relation")
+    directory, results = run(replace(plan, protocols=names, candidate_seed=3))
+    assert [(result.protocol, result.candidate_seed) for result in results] == [(name, 0) for name in names]
+    below = [directory / f"{name}-present" for name in names[1:]]
+    assert all(verify(place).ok for place in (directory, *below))
+    run(replace(plan, force=True))
+    assert tree(directory) == ["ranks.parquet", "result.json"]
+
+
+def test_the_first_protocol_is_the_headline_and_repeats_count_once(plan):
+    directory, results = run(replace(plan, protocols=("entity", "dual", "entity"), vocabularies=("slots", "slots")))
+    assert [(result.protocol, result.vocabulary) for result in results] == [("entity", "slots"), ("dual", "slots")]
+    assert load(directory).protocol == "entity"
+    assert load(directory / "dual-slots").protocol == "dual"
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"protocols": ("duel",)}, "unknown protocol 'duel': did you mean dual"),
+        ({"vocabularies": ("presnt",)}, "unknown vocabulary 'presnt': did you mean present"),
+        ({"protocols": ("dual", "side")}, "unknown protocol 'side'"),
+        ({"protocols": ("all", "ful")}, "unknown protocol 'ful': did you mean full"),
+        ({"vocabularies": ("full",)}, "unknown vocabulary 'full'"),
+        ({"model": "mtdae"}, "unknown model 'mtdae': did you mean .*mtdea"),
+        ({"dataset": "toyy"}, "unknown dataset or directory 'toyy': did you mean toy"),
+    ],
+)
+def test_a_wrong_name_is_refused_before_anything_is_done(module, plan, change, message):
+    with pytest.raises(UnknownNameError, match=message):
+        run(replace(plan, **change))
+    assert module.calls == []
+    assert not plan.out.parent.exists()
+
+
+@pytest.mark.parametrize("name", ["seed", "candidate_seed"])
+def test_a_negative_seed_is_refused(plan, name):
+    with pytest.raises(UsageError, match=f"^{name} must be a whole number from 0 to {2**63 - 1}, not -1$"):
+        replace(plan, **{name: -1})
+
+
+def test_scores_that_are_not_numbers_are_refused_and_leave_no_run(plan):
+    with pytest.raises(ScoreError, match="NaN"):
+        run(replace(plan, model=f"{thirdparty.NAME}:Broken"))
+    assert not plan.out.exists()
+
+
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
+def test_an_error_of_the_papers_settings_keeps_the_run_an_interruption_what_goes_on(plan, monkeypatch, error):
+    def fail(*_):
+        raise error
+
+    monkeypatch.setattr(run_module.reading, "compare_conventions", fail)
+    with pytest.raises(error):
+        run(replace(plan, paper=True))
+    assert plan.out.exists() == (error is ValueError)
+    if plan.out.exists():
+        assert verify(plan.out).ok
+        assert tree(plan.out) == ["ranks.parquet", "result.json"]
+
+
+def test_the_settings_of_the_paper_are_written_on_request(module, plan):
+    directory, results = run(replace(plan, paper=True, protocols=("dual", "entity"), candidate_seed=1))
+    assert [call[0] for call in module.calls] == ["made", "fitted", "applied"]
+    saved = json.loads((directory / "conventions.json").read_text(encoding="utf-8"))
+    assert (saved["dataset"], saved["split"], saved["model"]) == ("toy", "test", "hashing")
+    assert saved["content_sha256"] == results[0].content_sha256
+    assert list(saved["protocols"]) == ["dual", "entity"]
+    for result in results:
+        read = saved["protocols"][result.protocol]
+        assert [part["convention"] for part in read] == ["standard", "isdea", "ingram", "nbfnet"]
+        assert {part["seed"] for part in read} == {1}
+        assert read[0]["metrics"] == result.metrics
+    run(replace(plan, force=True))
+    assert tree(directory) == ["ranks.parquet", "result.json"]
+
+
+def test_a_model_with_inverses_is_read_among_the_slots_of_the_dictionary_and_among_twice_as_many(plan):
+    directory, _ = run(replace(plan, model=f"{thirdparty.NAME}:BothWays", paper=True))
+    saved = json.loads((directory / "conventions.json").read_text(encoding="utf-8"))
+    found = {part["convention"]: part for part in saved["protocols"]["dual"]}
+    assert list(found) == ["standard", "isdea", "isdea-doubled", "ingram", "nbfnet"]
+    assert found["isdea"]["candidates_sha256"] != found["isdea-doubled"]["candidates_sha256"]
+
+
+def test_an_interrupted_run_leaves_no_run_directory_and_keeps_its_checkpoints(plan):
+    with pytest.raises(KeyboardInterrupt):
+        run(replace(plan, model=f"{thirdparty.NAME}:Interrupted"))
+    assert not plan.out.exists()
+    directory, _ = run(plan)
+    assert (directory / "checkpoints" / "state").is_dir()
+    assert verify(directory).ok
+
+
+def test_restart_discards_the_checkpoints(plan):
+    with pytest.raises(KeyboardInterrupt):
+        run(replace(plan, model=f"{thirdparty.NAME}:Interrupted"))
+    directory, _ = run(replace(plan, restart=True))
+    assert tree(directory) == ["ranks.parquet", "result.json"]
+    assert not (directory / "checkpoints").exists()
+
+
+def test_results_of_an_interrupted_run_that_are_not_asked_for_again_do_not_stay(monkeypatch, plan):
+    """Stopped after everything was scored, asked again for less: the run holds what was asked for."""
+
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(run_module, "_put_in_place", stop)
+        with pytest.raises(KeyboardInterrupt):
+            run(replace(plan, vocabularies=("all",), candidate_seed=1))
+    directory, _ = run(plan)
+    assert tree(directory) == ["ranks.parquet", "result.json"]
+    assert load(directory).candidate_seed == 0
+
+
+def test_an_existing_run_is_refused_and_replaced_on_request(module, plan):
+    run(plan)
+    before = load(plan.out).run
+    with pytest.raises(
+        UsageError, match=r"one exists already: name another with --out DIR, or replace it with --force"
+    ):
+        run(replace(plan, seed=1))
+    assert load(plan.out).run == before
+    assert len(module.calls) == 3
+    directory, _ = run(replace(plan, seed=1, force=True))
+    assert load(directory).run.seed == 1
+    assert sorted(path.name for path in directory.parent.iterdir()) == ["one"]
+
+
+def test_a_run_is_completed_by_the_tasks_it_lacks(module, plan, tmp_path):
+    directory, _ = run(plan)
+    before = {path: (directory / path).read_bytes() for path in tree(directory)}
+    more = replace(plan, protocols=("all",), vocabularies=("all",), paper=True)
+    _, results = run(more)
+    assert [(one.protocol, one.vocabulary) for one in results] == more.tasks()
+    assert {path: (directory / path).read_bytes() for path in before} == before
+    whole, expected = run(replace(more, out=tmp_path / "whole"))
+    assert tree(directory) == tree(whole)
+    assert [one.metrics for one in results] == [one.metrics for one in expected]
+    read = [json.loads((path / "conventions.json").read_text(encoding="utf-8")) for path in (directory, whole)]
+    assert read[0] == read[1]
+    with pytest.raises(UsageError, match="one exists already"):
+        run(more)
+    assert len([what for what, *_ in module.calls if what == "fitted"]) == 3
+
+
+def test_the_paper_alone_can_be_what_a_run_lacks(plan):
+    run(plan)
+    directory, results = run(replace(plan, paper=True))
+    assert tree(directory) == ["conventions.json", "ranks.parquet", "result.json"]
+    assert len(results) == 1
+
+
+def test_a_run_of_another_model_is_not_completed(plan):
+    directory, _ = run(plan)
+    before = tree(directory)
+    for other in (replace(plan, model=f"{thirdparty.NAME}:Ready"), replace(plan, settings={"depth": "2"})):
+        with pytest.raises(UsageError, match="one holds other ranks than this model gives now: name another with"):
+            run(replace(other, vocabularies=("all",)))
+    assert tree(directory) == before
+
+
+def test_what_a_killed_replacement_left_is_no_obstacle(plan):
+    run(plan)
+    leftover = plan.out.with_name(".one.old")
+    leftover.mkdir()
+    (leftover / "result.json").write_text("{}", encoding="utf-8")
+    directory, _ = run(replace(plan, force=True, seed=1))
+    assert load(directory).run.seed == 1
+    assert not leftover.exists()
+
+
+def test_an_empty_directory_may_become_a_run(plan):
+    plan.out.mkdir(parents=True)
+    directory, _ = run(plan)
+    assert verify(directory).ok
+
+
+@pytest.mark.parametrize("out", [".", ".."])
+def test_the_working_directory_and_its_parent_cannot_become_a_run(module, plan, monkeypatch, tmp_path, out):
+    (tmp_path / "empty").mkdir()
+    monkeypatch.chdir(tmp_path / "empty")
+    with pytest.raises(UsageError, match=r"cannot become a run directory: name a new one, as in --out \.*/?run"):
+        run(replace(plan, out=Path(out), force=True))
+    assert module.calls == []
+
+
+def test_force_never_deletes_what_is_no_run(module, plan):
+    plan.out.mkdir(parents=True)
+    (plan.out / "thesis.tex").write_text("dear", encoding="utf-8")
+    with pytest.raises(UsageError, match=r"holds more than a run \(thesis\.tex\)"):
+        run(replace(plan, force=True))
+    file = plan.out / "thesis.tex"
+    with pytest.raises(UsageError, match=r"thesis\.tex"):
+        run(replace(plan, force=True, out=file))
+    assert file.read_text(encoding="utf-8") == "dear"
+    assert module.calls == []
+
+
+def test_a_run_directory_is_named_after_what_was_chosen(monkeypatch, tmp_path):
+    plan = Plan("mtdea", "metafam", seed=3, settings={"tasks": "4", "batch": "8"})
+    assert plan.directory() == Path("runs/mtdea-metafam-batch=8-tasks=4-seed3")
+    assert Plan("package.module:make", "metafam").directory() == Path("runs/package.module-make-metafam-seed0")
+    assert Plan("isdea", "topics-1/health").directory() == Path("runs/isdea-topics-1-health-seed0")
+    (tmp_path / "made").mkdir()
+    assert Plan("isdea", str(tmp_path / "made")).directory() == Path("runs/isdea-made-seed0")
+    monkeypatch.chdir(tmp_path / "made")
+    assert Plan("isdea", ".").directory() == Path("runs/isdea-made-seed0")
+    assert Plan("isdea", "metafam", out=Path("here")).directory() == Path("here")
+
+
+SECOND = """
+import sys, toys; toys.install()
+from pathlib import Path
+from mtbench.errors import UsageError
+from mtbench.training.run import Plan, run
+try:
+    run(Plan(sys.argv[1], "toy", out=Path(sys.argv[2])))
+except UsageError as error:
+    print(error)
+"""
+
+
+def test_two_processes_do_not_work_on_one_run(monkeypatch, module, plan):
+    answers = []
+
+    def fit(self, train, valid):
+        where = {"PYTHONPATH": os.pathsep.join([str(Path(module.__file__).parent), str(Path(toys.__file__).parent)])}
+        answers.append(toys.python("-c", SECOND, plan.model, str(plan.out), env=where).communicate())
+
+    monkeypatch.setattr(module.Hashing, "fit", fit)
+    directory, _ = run(plan)
+    ((printed, errors),) = answers
+    assert printed.startswith(f"another process is at work on {plan.out}")
+    assert not errors
+    assert verify(directory).ok
+
+
+def test_a_run_that_another_process_finished_meanwhile_is_not_replaced(monkeypatch, module, plan):
+    """The other process is quicker by the whole run while this one still builds the dataset."""
+    load_dataset = run_module.load
+
+    def slow_load(source):
+        monkeypatch.setattr(run_module, "load", load_dataset)
+        run(replace(plan, seed=7))
+        return load_dataset(source)
+
+    monkeypatch.setattr(run_module, "load", slow_load)
+    with pytest.raises(UsageError, match="exists already"):
+        run(plan)
+    assert load(plan.out).run.seed == 7
+
+
+def test_the_recorded_versions_do_not_load_torch_to_name_it(plan):
+    directory, _ = run(plan)
+    environment = json.loads((directory / "result.json").read_text(encoding="utf-8"))["environment"]
+    assert {"python", "platform", "numpy", "mtbench-kg"} <= set(environment)
