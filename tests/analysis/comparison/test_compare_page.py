@@ -10,7 +10,7 @@ import released
 
 from mtbench.analysis.comparison.comparing import minimum_detectable
 
-PAGE = (Path(__file__).resolve().parents[2] / "docs" / "comparing-models.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).resolve().parents[3] / "docs" / "comparing-models.md").read_text(encoding="utf-8")
 ROWS = dict(re.findall(r"^\| `([\w/-]+)` \| (.*) \|$", PAGE, re.M))
 
 
