@@ -2,28 +2,36 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from filelock import FileLock
+from filelock import FileLock, Timeout
 
-from mtbench.errors import MtbenchError, UsageError
+from mtbench.errors import AtWorkError, MtbenchError, UsageError
 
 
 @contextmanager
-def locked(directory: Path) -> Iterator[None]:
+def locked(directory: Path, *, wait: bool = True) -> Iterator[None]:
     """Hold the lock of a directory, so that one process at a time makes or replaces it.
 
-    The lock is a hidden file beside the directory, whose parents are made. What a killed process left
-    there is undone first. A place that cannot be written raises `MtbenchError`.
+    The lock is a hidden file beside the directory, whose parents are made, so that all processes that see the
+    directory see the lock, whatever their caches. What a killed process left there is undone first. Where another
+    process holds it, `AtWorkError` is raised unless ``wait`` is set. A place that cannot be written raises
+    `MtbenchError`.
     """
     lock = FileLock(_beside(directory, "lock"))
     with storage_errors(directory):
         directory.parent.mkdir(parents=True, exist_ok=True)
-        lock.acquire()
+        try:
+            lock.acquire(timeout=-1 if wait else 0)
+        except Timeout as error:
+            raise AtWorkError(
+                f"another process is at work on {directory}: wait for it, or name another with --out DIR"
+            ) from error
     try:
         with storage_errors(directory):
             _tidy(directory)
@@ -39,7 +47,7 @@ def replace_directory(directory: Path, files: Mapping[str, bytes]) -> None:
     the new one is complete; whatever fails, the directory is afterwards what it was before. Call it
     under the lock. A full or read-only disk raises `MtbenchError`.
     """
-    new, old = _beside(directory, "new"), _beside(directory, "old")
+    new = _beside(directory, "new")
     with storage_errors(directory):
         try:
             for name, data in files.items():
@@ -48,11 +56,24 @@ def replace_directory(directory: Path, files: Mapping[str, bytes]) -> None:
                 _sync(new / name)
             for folder in {(new / name).parent for name in files} | {new}:
                 _sync(folder)
+            put_in_place(new, directory)
+        finally:
+            _tidy(directory)
+
+
+def put_in_place(new: Path, directory: Path) -> None:
+    """Rename a finished directory into the place of ``directory``, beside which it lies; call it under the lock.
+
+    A process killed between the two renames leaves the old one under another name, from which the next to hold the
+    lock brings it back. A full or read-only disk raises `MtbenchError`.
+    """
+    with storage_errors(directory):
+        try:
             if is_free(directory):
                 if directory.exists():
                     directory.rmdir()
             else:
-                directory.rename(old)
+                directory.rename(_beside(directory, "old"))
             new.rename(directory)
             _sync(directory.parent)
         finally:
@@ -103,12 +124,21 @@ def expect_replaceable(directory: Path, names: tuple[str, ...]) -> None:
         raise UsageError(f"{directory} holds other files ({other.relative_to(directory)}): name another directory")
 
 
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG)
+"""What only writing fails with."""
+
+
 @contextmanager
 def storage_errors(place: Path) -> Iterator[None]:
-    """Turn a full or read-only disk into one `MtbenchError` that names the place."""
+    """Turn an error of the disk into one `MtbenchError`: ``place`` cannot be written, or a file elsewhere not read."""
     try:
         yield
     except OSError as error:
+        # What is made of other files fails at them as well, and no space at ``place`` would mend that.
+        if isinstance(error.filename, str) and error.errno not in FULL:
+            source, written = Path(error.filename).absolute(), place.absolute()
+            if not (source.is_relative_to(written.parent) or written.is_relative_to(source)):
+                raise MtbenchError(f"cannot read {source}: {error.strerror}; nothing was stored") from error
         raise MtbenchError(
             f"cannot write {place}: {error.strerror or error}; nothing was stored "
             "(free some space there, or name another place with --out or MTBENCH_CACHE)"
