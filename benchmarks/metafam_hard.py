@@ -23,7 +23,7 @@ import torch
 from torch import Tensor, nn
 
 import mtbench
-from mtbench.analysis.auditing.giveaways import AGAINST, giveaways
+from mtbench.analysis.giveaways import AGAINST, giveaways
 from mtbench.data.building import derive
 from mtbench.data.splits import Split
 from mtbench.heuristics import echoes

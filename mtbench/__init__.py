@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 from mtbench.version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from mtbench.analysis.auditing.report import Audit as Audit
-    from mtbench.analysis.auditing.report import audit as audit
-    from mtbench.analysis.comparison.comparing import compare as compare
-    from mtbench.analysis.comparison.findings import Comparison as Comparison
-    from mtbench.analysis.leakage.exposure import contamination as contamination
+    from mtbench.analysis.auditing import Audit as Audit
+    from mtbench.analysis.auditing import audit as audit
+    from mtbench.analysis.comparison import Comparison as Comparison
+    from mtbench.analysis.comparison import compare as compare
+    from mtbench.analysis.leakage import contamination as contamination
     from mtbench.builders.folders import from_files as from_files
     from mtbench.builders.making import build as build
     from mtbench.data.catalog import Record as Record
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from mtbench.runs.runs import RunInfo as RunInfo
 
 _HOME = {
-    "Audit": "analysis.auditing.report",
-    "Comparison": "analysis.comparison.findings",
+    "Audit": "analysis.auditing",
+    "Comparison": "analysis.comparison",
     "Dataset": "data.splits",
     "MtbenchError": "errors",
     "Record": "data.catalog",
@@ -40,10 +40,10 @@ _HOME = {
     "RunInfo": "runs.runs",
     "Split": "data.splits",
     "Task": "evaluation.tasks",
-    "audit": "analysis.auditing.report",
+    "audit": "analysis.auditing",
     "build": "builders.making",
-    "compare": "analysis.comparison.comparing",
-    "contamination": "analysis.leakage.exposure",
+    "compare": "analysis.comparison",
+    "contamination": "analysis.leakage",
     "evaluate": "evaluation.tasks",
     "from_files": "builders.folders",
     "load": "data.loading",

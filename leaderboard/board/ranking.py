@@ -16,9 +16,9 @@ from leaderboard.board.board import Board, DatasetBoard, Figures, Line, Overlap,
 from leaderboard.board.readings import Reading
 from leaderboard.entries.cards import TRAIN
 from leaderboard.entries.entries import HEADLINE, Entry, Run, Watch, unwatched
-from mtbench.analysis.comparison.comparing import compare
-from mtbench.analysis.leakage.exposure import contamination, parts_of
-from mtbench.analysis.leakage.fingerprints import Fingerprints, collect
+from mtbench.analysis.comparison import compare
+from mtbench.analysis.fingerprints import Fingerprints, collect
+from mtbench.analysis.leakage import contamination, parts_of
 from mtbench.conventions.reading import conventions_of
 from mtbench.data import catalog
 from mtbench.data.loading import load

@@ -18,7 +18,7 @@ from leaderboard.site import pictures
 from leaderboard.site.cells import Cell, Column, Group, Row, Table, slug
 from leaderboard.site.pictures import Pair
 from leaderboard.site.strata import Data
-from mtbench.analysis.auditing.report import audit
+from mtbench.analysis.auditing import audit
 from mtbench.errors import MtbenchError
 from mtbench.training.told import HISTORY_FILE, TASKS_FILE
 

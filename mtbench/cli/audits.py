@@ -15,8 +15,9 @@ from mtbench.cli.output import AsJson, Cell, fail, say, say_json, say_table
 from mtbench.errors import UsageError
 
 if TYPE_CHECKING:
-    from mtbench.analysis.auditing.report import Audit, TargetAudit
-    from mtbench.analysis.leakage.exposure import Contamination, Overlap, Seen
+    from mtbench.analysis.auditing import Audit
+    from mtbench.analysis.contents import TargetAudit
+    from mtbench.analysis.leakage import Contamination, Overlap, Seen
 
 
 GRAPHS = (
@@ -85,15 +86,15 @@ def audit(
             raise UsageError("--threshold is for relations that are inverses; --statistics has none: leave it out")
         _audit_statistics(name, as_json)
         return
-    from mtbench.analysis.auditing.plot import draw
-    from mtbench.analysis.auditing.report import audit
+    from mtbench.analysis.auditing import audit
+    from mtbench.analysis.pictures import draw_audit
     from mtbench.data.loading import load
 
     options.check_output(plot=plot)
     data = load(name)
     found = audit(data, threshold=0.8 if threshold is None else threshold)
     if plot is not None:
-        draw(found, plot)
+        draw_audit(found, plot)
     if as_json:
         say_json(found.to_dict())
         return
@@ -103,7 +104,7 @@ def audit(
 
 
 def _audit_statistics(name: str, as_json: bool) -> None:
-    from mtbench.analysis.auditing.giveaways import AGAINST, giveaways
+    from mtbench.analysis.giveaways import AGAINST, giveaways
     from mtbench.data.loading import load
     from mtbench.names import SIDES
 
@@ -257,9 +258,9 @@ def contamination(
 
     Example: mtbench contamination --against mine.tsv --fingerprints mine.parquet
     """
-    from mtbench.analysis.leakage import files
-    from mtbench.analysis.leakage.exposure import contaminations, parts_of
-    from mtbench.analysis.leakage.fingerprints import collect
+    from mtbench.analysis import fingerprints as files
+    from mtbench.analysis.fingerprints import collect
+    from mtbench.analysis.leakage import contaminations, parts_of
     from mtbench.data.loading import load
 
     if name is None and fingerprints is None:

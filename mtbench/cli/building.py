@@ -216,7 +216,7 @@ def import_files(
 
     Example: mtbench import --train train.tsv --inference known.tsv --test missing.tsv --out mydata
     """
-    from mtbench.analysis.auditing.report import audit
+    from mtbench.analysis.auditing import audit
     from mtbench.builders.folders import from_files
     from mtbench.cli.audits import show_audit
     from mtbench.data import store

@@ -58,7 +58,7 @@ def info(
 
     Example: mtbench info metafam
     """
-    from mtbench.analysis.auditing.report import audit
+    from mtbench.analysis.auditing import audit
     from mtbench.data import catalog, store
     from mtbench.data.loading import directory_given, load
     from mtbench.files import atomic

@@ -15,7 +15,7 @@ from mtbench.cli.output import AsJson, Cell, fail, records, say, say_json, say_t
 from mtbench.errors import MtbenchError, UnknownNameError, UsageError
 
 if TYPE_CHECKING:
-    from mtbench.analysis.comparison.findings import Comparison
+    from mtbench.analysis.comparison import Comparison
     from mtbench.data.catalog import Record
     from mtbench.runs.result import Result
     from mtbench.runs.strata import Strata
@@ -139,7 +139,7 @@ def _kind(kind: str | None, by: str | None, plot: Path | None, number: int) -> s
 
 
 def _draw(kind: str, results: Sequence[Result], strata: Sequence[Strata], path: Path, metric: str) -> None:
-    from mtbench.analysis.plot import draw_models, draw_ranks, draw_strata
+    from mtbench.analysis.pictures import draw_models, draw_ranks, draw_strata
 
     if kind == "ranks":
         draw_ranks(results, path)
@@ -205,8 +205,8 @@ def compare(
 
     Example: mtbench compare runs/isdea-* runs/mtdea-* --metric hits@10 --plot intervals.png
     """
-    from mtbench.analysis.comparison.comparing import by_task, compare
-    from mtbench.analysis.comparison.plot import draw
+    from mtbench.analysis.comparison import by_task, compare
+    from mtbench.analysis.pictures import draw_comparison
 
     options.check_output(format, alone=as_json, plot=plot)
     split = None
@@ -224,7 +224,7 @@ def compare(
         for some in tasks.values()
     ]
     if plot is not None:
-        draw(found[0], plot)
+        draw_comparison(found[0], plot)
     if as_json:
         say_json(found[0].to_dict() if len(found) == 1 else [one.to_dict() for one in found])
         return

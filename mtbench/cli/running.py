@@ -295,7 +295,7 @@ def transfer(
 
     Example: mtbench transfer v1 --topics art,people,health,taxonomy --vocabulary slots --set epochs=1
     """
-    from mtbench.analysis.comparison.matrix import scenario_table
+    from mtbench.analysis.matrix import scenario_table
     from mtbench.training.models import parse_settings
     from mtbench.training.plots import draw
     from mtbench.training.transfer import PICTURE_FILE, Plan, topics_of, transfer

@@ -64,7 +64,7 @@ class Record:
     builder's, with the values that give the release. ``recipe`` is the place of the function that makes the
     dataset (`mtbench.data.building.Recipe`), ``raw`` that of the way to make it anew of raw files, if there is
     one. ``generated`` says that the package makes its entities and triples up, so that they may be published;
-    ``clusters`` which targets are not independent of each other (`mtbench.analysis.comparison.clusters`).
+    ``clusters`` which targets are not independent of each other (`mtbench.analysis.clusters`).
     """
 
     id: str

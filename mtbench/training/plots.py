@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from mtbench.analysis.comparison.matrix import Matrix
+from mtbench.analysis.matrix import Matrix
 from mtbench.data.splits import Split
 from mtbench.files import pictures
 from mtbench.files.pictures import COLOURS, GREY

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from mtbench.analysis.comparison.matrix import Matrix, scenario_file
+from mtbench.analysis.matrix import Matrix, scenario_file
 from mtbench.builders import wikitopics
 from mtbench.data import catalog, store
 from mtbench.data.loading import load

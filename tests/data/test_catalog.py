@@ -13,7 +13,7 @@ import pytest
 import toys
 
 import mtbench
-from mtbench.analysis.comparison.clusters import CLUSTERS
+from mtbench.analysis.clusters import CLUSTERS
 from mtbench.data import catalog, downloads
 from mtbench.data.building import RELEASE, check
 from mtbench.errors import DatasetError, UnknownNameError

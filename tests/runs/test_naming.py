@@ -7,7 +7,7 @@ import pytest
 from pyarrow import parquet
 from ranking_toys import hashed, random_split
 
-from mtbench.analysis.comparison import comparing
+from mtbench.analysis import comparison
 from mtbench.errors import ResultError, UsageError
 from mtbench.evaluation.tasks import evaluate
 from mtbench.names import PARTS
@@ -41,7 +41,7 @@ def test_the_file_holds_counts_alone_and_everything_follows_from_it(tmp_path):
 def test_strata_and_comparisons_name_the_targets_themselves(tmp_path):
     plain, bare = (results.load(saved(tmp_path / name, with_names=name == "plain")) for name in ("plain", "bare"))
     assert bare.by("relation", SPLIT).rows == plain.by("relation", SPLIT).rows
-    found, expected = (comparing.compare([run], split=SPLIT, draws=100) for run in (bare, plain))
+    found, expected = (comparison.compare([run], split=SPLIT, draws=100) for run in (bare, plain))
     assert (found.rows[0].low, found.rows[0].high) == (expected.rows[0].low, expected.rows[0].high)
 
 

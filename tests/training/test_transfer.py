@@ -15,7 +15,7 @@ import pytest
 import thirdparty
 import toys
 
-from mtbench.analysis.comparison.matrix import Matrix, scenario_file, scenario_table
+from mtbench.analysis.matrix import Matrix, scenario_file, scenario_table
 from mtbench.builders import scenarios
 from mtbench.data import store
 from mtbench.errors import UnknownNameError, UsageError

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import mtbench
-from mtbench.analysis.auditing.giveaways import giveaways
+from mtbench.analysis.giveaways import giveaways
 from mtbench.builders.metafam import hard
 from mtbench.data import building, catalog
 from mtbench.data.splits import Dataset, Split, from_named

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import mtbench
-from mtbench.analysis.auditing.relations import two_hop_patterns
+from mtbench.analysis.relations import two_hop_patterns
 from mtbench.builders.metafam.dataset import rename_relations
 from mtbench.data import building, catalog
 from mtbench.data.graphs import half_links

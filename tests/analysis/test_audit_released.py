@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import released
 
-from mtbench.analysis.auditing.graphs import audit_graph
-from mtbench.analysis.auditing.relations import two_hop_patterns
+from mtbench.analysis.contents import audit_graph
+from mtbench.analysis.relations import two_hop_patterns
 
 pytestmark = pytest.mark.once
 MT2_HEALTH = ("P289", "P509", "P1050", "P1057", "P1196", "P1995", "P2293", "P2597")

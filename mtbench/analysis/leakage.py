@@ -9,8 +9,8 @@ from typing import TypeAlias
 
 import numpy as np
 
-from mtbench.analysis.leakage import fingerprints
-from mtbench.analysis.leakage.fingerprints import KINDS, Fingerprints
+from mtbench.analysis import fingerprints
+from mtbench.analysis.fingerprints import KINDS, Fingerprints
 from mtbench.data import catalog
 from mtbench.data.loading import load
 from mtbench.data.splits import SPLIT_NAMES, Dataset, NamedTriple, Split, unique
@@ -101,9 +101,7 @@ def parts_of(triples: Against) -> Iterator[Fingerprints]:
 def _of_name(name: str | Path) -> Iterator[Fingerprints]:
     path = Path(name).expanduser()
     if path.is_file():
-        from mtbench.analysis.leakage import files
-
-        return files.read(path)
+        return fingerprints.read(path)
     dataset, _, split = str(name).rpartition("/")
     if split in SPLIT_NAMES and catalog.find(dataset) is not None:
         return parts_of(load(dataset).split(split))

@@ -14,7 +14,7 @@ import pytest
 from ranking_toys import hashed, random_split, small
 
 import mtbench
-from mtbench.analysis.comparison.comparing import compare
+from mtbench.analysis.comparison import compare
 from mtbench.errors import ResultError, UnknownNameError, UsageError
 from mtbench.evaluation.tasks import evaluate, task
 from mtbench.ranking.ranks import Counts, Ranks

@@ -11,9 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import mtbench
-from mtbench.analysis.auditing.graphs import audit_graph
-from mtbench.analysis.auditing.relations import similar_relations, two_hop_patterns
-from mtbench.analysis.auditing.targets import audit_targets, half_links
+from mtbench.analysis.contents import audit_graph, audit_targets, half_links
+from mtbench.analysis.relations import similar_relations, two_hop_patterns
 from mtbench.data.splits import Split
 from mtbench.errors import UsageError
 from mtbench.ranking.candidates import draw

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import numpy as np
 
-from mtbench.analysis.comparison import clusters
-from mtbench.analysis.comparison.bootstrap import multiplier
+from mtbench.analysis import clusters
+from mtbench.analysis.significance import multiplier
 from mtbench.data.splits import Split
 from mtbench.errors import UnknownNameError
+from mtbench.evaluation.named import task as task_of
 from mtbench.names import HEAD, METRICS, RELATION, TAIL, IntArray
 from mtbench.ranking.ranks import Ranks
 
@@ -66,8 +67,6 @@ def minimum_detectable(
     ``detectable`` of `mtbench.compare` says it from their own spread. Arguments and errors are those of
     `mtbench.task` and `mtbench.compare`.
     """
-    from mtbench.evaluation.named import task as task_of
-
     if metric not in METRICS:
         raise UnknownNameError("metric", metric, METRICS)
     task = task_of(source, protocol, vocabulary)

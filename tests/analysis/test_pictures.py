@@ -8,12 +8,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import toys
 from hypothesis import given
 from hypothesis import strategies as st
 from ranking_toys import hashed, random_split
 
-from mtbench.analysis import plot as plots
-from mtbench.errors import MissingExtraError, UnknownNameError, UsageError
+import mtbench
+from mtbench.analysis import pictures as plots
+from mtbench.errors import MissingExtraError, MtbenchError, UnknownNameError, UsageError
 from mtbench.evaluation.tasks import evaluate, task
 from mtbench.files import pictures
 from mtbench.metrics import closed as metrics
@@ -29,11 +31,13 @@ with warnings.catch_warnings():
     FIRST = replace(evaluate(hashed, SPLIT), run=RunInfo(model="my_$model$"))
 SECOND = replace(evaluate(lambda triples: hashed(triples, 10**6), SPLIT), run=RunInfo(model="other"))
 STRATA = FIRST.by("half_link", split=SPLIT)
+AUDIT = mtbench.audit(toys.dataset(info=toys.record()))
 
 DRAWINGS = {
     "ranks": lambda path: plots.draw_ranks([FIRST, SECOND], path),
     "strata": lambda path: plots.draw_strata(STRATA, path),
     "models": lambda path: plots.draw_models(FIRST, SECOND, path),
+    "audit": lambda path: plots.draw_audit(AUDIT, path),
 }
 WORDS = {
     "ranks": (
@@ -61,7 +65,16 @@ WORDS = {
         "r00",
         "area of a dot",
     ),
+    "audit": (
+        "toy 2.0.0",
+        "Degrees in the graph",
+        "Relation types, most frequent first",
+        "train: 3 entities, 4 triples",
+        "Degree k",
+        "Triples of the type, missing ones included",
+    ),
 }
+TITLE = "random test, protocol dual, present relations"
 
 
 # All are written by one function: how it writes the other kind of file, the quickest shows.
@@ -85,7 +98,7 @@ def test_a_picture_says_what_it_shows(tmp_path, monkeypatch, name):
     DRAWINGS[name](tmp_path / "a.svg")
     # Comments hold the source of a text, also where a formula was made of it.
     text = re.sub("<!--.*?-->", "", (tmp_path / "a.svg").read_text(encoding="utf-8"))
-    for words in (*WORDS[name], "random test, protocol dual, present relations"):
+    for words in (*WORDS[name], TITLE if name != "audit" else ""):
         assert words in text, words
 
 
@@ -119,6 +132,12 @@ def test_without_matplotlib_the_message_is_the_remedy(tmp_path, monkeypatch, nam
     monkeypatch.setattr("mtbench.files.pictures.find_spec", lambda name: None)
     with pytest.raises(MissingExtraError, match=r"mtbench-kg\[plots\]"):
         DRAWINGS[name](tmp_path / "a.png")
+
+
+def test_a_place_that_cannot_be_written_is_named(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(MtbenchError, match=r"cannot write .*file/a\.png"):
+        DRAWINGS["audit"](tmp_path / "file" / "a.png")
 
 
 def test_runs_of_different_tasks_share_no_picture(tmp_path):

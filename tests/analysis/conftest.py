@@ -11,7 +11,7 @@ import pytest
 import released
 
 import mtbench
-from mtbench.analysis.auditing.report import Audit
+from mtbench.analysis.auditing import Audit
 
 
 @pytest.fixture(scope="session")

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from ranking_toys import random_split, small, splits
 
 import mtbench
-from mtbench.analysis.leakage import files as fingerprint_files
-from mtbench.analysis.leakage.exposure import Seen, contaminations, parts_of
-from mtbench.analysis.leakage.fingerprints import KINDS, collect, of_named
+from mtbench.analysis import fingerprints
+from mtbench.analysis.fingerprints import KINDS, collect, of_named
+from mtbench.analysis.leakage import Seen, contaminations, parts_of
 from mtbench.errors import DatasetError, MtbenchError, UnknownNameError, UsageError
 
 ROWS = [("ann", "knows", "bob"), ("bob", "likes", "cem"), ("bob", "likes", "dee"), ("cem", "knows", "ann")]
@@ -113,7 +113,7 @@ FORMS = ("txt", "tsv.gz", "parquet", "csv", "csv.gz", "bare.csv", "fingerprints.
 def write(folder, rows, form):
     path = folder / f"graph.{form}"
     if form == "fingerprints.parquet":
-        fingerprint_files.write(collect(of_named(rows)), path)
+        fingerprints.write(collect(of_named(rows)), path)
     elif form == "parquet":
         columns = dict(
             zip(("tail", "head", "relation"), zip(*[(t, h, r) for h, r, t in rows], strict=True), strict=True)
@@ -142,16 +142,16 @@ def test_files_of_every_form(tmp_path, form):
 
 
 def test_a_file_of_fingerprints_is_read_in_parts(tmp_path, monkeypatch):
-    monkeypatch.setattr(fingerprint_files, "ROWS", 3)
+    monkeypatch.setattr(fingerprints, "ROWS", 3)
     split = random_split(1)
     path = tmp_path / "graph.parquet"
-    fingerprint_files.write(collect(of_named(split.named(split.graph))), path)
+    fingerprints.write(collect(of_named(split.named(split.graph))), path)
     table = pq.read_table(path)
     assert table.column_names == ["kind", "fingerprint"]
     assert table.column("kind").unique().to_pylist() == list(KINDS)
     columns = [pq.read_metadata(path).row_group(0).column(number) for number in range(2)]
     assert ["RLE_DICTIONARY" in column.encodings for column in columns] == [True, False]
-    parts = list(fingerprint_files.read(path))
+    parts = list(fingerprints.read(path))
     assert max(sum(len(getattr(part, kind)) for kind in KINDS) for part in parts) == 3
     assert mtbench.contamination(split, path).graph.exact == Seen(300, 300)
     assert mtbench.contamination(split, path).targets.exact == Seen(0, 40)
@@ -159,19 +159,19 @@ def test_a_file_of_fingerprints_is_read_in_parts(tmp_path, monkeypatch):
 
 def test_files_of_fingerprints_are_written_whole_and_replaced_on_purpose(tmp_path, monkeypatch):
     found, path = collect(of_named(ROWS)), tmp_path / "new" / "graph.parquet"
-    fingerprint_files.write(found, path)
+    fingerprints.write(found, path)
     before = path.read_bytes()
     with pytest.raises(UsageError, match=r"graph\.parquet already exists: .*--force"):
-        fingerprint_files.write(found, path)
+        fingerprints.write(found, path)
     with pytest.raises(UsageError, match="is a directory"):
-        fingerprint_files.write(found, tmp_path, force=True)
+        fingerprints.write(found, tmp_path, force=True)
 
     def full(*arguments, **options):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(fingerprint_files.pq.ParquetWriter, "write_table", full)
+    monkeypatch.setattr(fingerprints.pq.ParquetWriter, "write_table", full)
     with pytest.raises(MtbenchError, match="No space left"):
-        fingerprint_files.write(found, path, force=True)
+        fingerprints.write(found, path, force=True)
     assert path.read_bytes() == before
     assert [file.name for file in path.parent.iterdir()] == ["graph.parquet"]
 
@@ -194,8 +194,8 @@ def test_files_that_cannot_be_read(tmp_path, name, data, message):
 
 
 def test_fingerprints_of_another_version_are_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(fingerprint_files, "VERSION", 0)
-    fingerprint_files.write(collect(of_named(ROWS)), tmp_path / "old.parquet")
+    monkeypatch.setattr(fingerprints, "VERSION", 0)
+    fingerprints.write(collect(of_named(ROWS)), tmp_path / "old.parquet")
     monkeypatch.undo()
     with pytest.raises(DatasetError, match="holds fingerprints of version b'0', this is 1: write them again"):
         mtbench.contamination(small(), tmp_path / "old.parquet")

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from ranking_toys import random_split
 
-from mtbench.analysis.auditing.giveaways import AGAINST, giveaways
+from mtbench.analysis.giveaways import AGAINST, giveaways
 from mtbench.errors import UsageError
 from mtbench.names import COLUMN
 from mtbench.ranking.candidates import PROTOCOLS, draw

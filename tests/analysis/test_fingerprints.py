@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mtbench.analysis.leakage.fingerprints import KINDS, canonical, collect, of_columns, of_named, of_names, of_split
+from mtbench.analysis.fingerprints import KINDS, canonical, collect, of_columns, of_named, of_names, of_split
 from mtbench.data.splits import Split
 from mtbench.files.hashing import splitmix64
 

@@ -1,14 +1,18 @@
-"""The bootstrap on values whose true mean and spread are known."""
+"""The bootstrap on values whose true mean and spread are known; corrections, groups and ranks by hand."""
 
 from __future__ import annotations
 
 import math
+from itertools import combinations
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from scipy import stats
 
-from mtbench.analysis.comparison import bootstrap
+from mtbench.analysis import significance
+from mtbench.analysis.significance import holm, letters, rank_intervals
 
 CLUSTERS = np.repeat(np.arange(40), 5)
 
@@ -21,7 +25,7 @@ def simulated(random, *, seeds=3, seed=0.1, cluster=0.3, target=0.3, both=0.1):
 
 
 def drawn(values, clusters=CLUSTERS, draws=300, seed=0, names="abc"):
-    return bootstrap.draw(list(zip(names, values, strict=False)), clusters, draws, seed)
+    return significance.draw(list(zip(names, values, strict=False)), clusters, draws, seed)
 
 
 @pytest.mark.parametrize(
@@ -102,7 +106,7 @@ def test_a_model_is_drawn_alike_whatever_it_is_compared_with():
     random = np.random.default_rng(6)
     first, second, third = (simulated(random) for _ in range(3))
     alone = drawn([first])[0]
-    among = bootstrap.draw([("c", third), ("a", first), ("b", second)], CLUSTERS, 300, 0)[1]
+    among = significance.draw([("c", third), ("a", first), ("b", second)], CLUSTERS, 300, 0)[1]
     assert alone.interval(0.9) == pytest.approx(among.interval(0.9), abs=1e-12)
     assert drawn([first], seed=1)[0].interval(0.9) != pytest.approx(alone.interval(0.9), abs=1e-6)
 
@@ -110,7 +114,7 @@ def test_a_model_is_drawn_alike_whatever_it_is_compared_with():
 def test_blocks_do_not_change_what_is_drawn(monkeypatch):
     values = [simulated(np.random.default_rng(7))]
     whole = drawn(values)[0]
-    monkeypatch.setattr(bootstrap, "BLOCK_CELLS", 41 * 7)
+    monkeypatch.setattr(significance, "BLOCK_CELLS", 41 * 7)
     np.testing.assert_allclose(drawn(values)[0].both, whole.both, atol=1e-12)
 
 
@@ -119,21 +123,22 @@ def test_a_difference_of_the_detectable_size_is_found_four_times_in_five():
     error = math.sqrt(2 * (0.3**2 / 40 + 0.3**2 / 200))
     for repeat in range(repeats):
         one, two = (simulated(random, seeds=1, seed=0, both=0) for _ in range(2))
-        shifted = drawn([one + bootstrap.multiplier(0.95) * error, two], seed=repeat)
+        shifted = drawn([one + significance.multiplier(0.95) * error, two], seed=repeat)
         hits += shifted[0].minus(shifted[1]).p_value() < 0.05
     assert hits / repeats == pytest.approx(0.8, abs=0.06)
-    assert bootstrap.multiplier(0.95) == pytest.approx(2.802, abs=0.001)
+    assert significance.multiplier(0.95) == pytest.approx(2.802, abs=0.001)
 
 
 def test_degrees_of_freedom_by_hand():
     # Variances 2 of targets and 3 of seeds, of which 1 is drift: 4 in all, over 2^2 / 5 + 3^2 / 2.
     targets = np.array([1.0, -1.0]) * math.sqrt(2)
-    one = bootstrap.Drawn(0.0, targets, targets, ((3.0, 1.0, 2.0),), 5.0)
+    one = significance.Drawn(0.0, targets, targets, ((3.0, 1.0, 2.0),), 5.0)
     assert one.degrees == pytest.approx(4**2 / (4 / 5 + 9 / 2))
-    two = bootstrap.Drawn(0.0, 0 * targets, 0 * targets, ((2.0, 0.0, 4.0),), 5.0)
+    two = significance.Drawn(0.0, 0 * targets, 0 * targets, ((2.0, 0.0, 4.0),), 5.0)
     assert one.minus(two).degrees == pytest.approx(6**2 / (4 / 5 + 9 / 2 + 4 / 4))
     # More drift than spread: what the targets explain is all there is.
-    assert bootstrap.Drawn(0.0, targets, targets, ((0.5, 1.0, 2.0),), 5.0).degrees == pytest.approx(4 / (4 / 5 + 0.125))
+    three = significance.Drawn(0.0, targets, targets, ((0.5, 1.0, 2.0),), 5.0)
+    assert three.degrees == pytest.approx(4 / (4 / 5 + 0.125))
 
 
 def test_clusters_are_worth_as_many_equal_ones():
@@ -165,3 +170,51 @@ def test_seeds_of_two_models_are_drawn_apart():
     one, two = drawn([values, values], draws=8000)
     assert one.minus(two).error == pytest.approx(math.sqrt(2) * one.error, rel=0.05)
     assert not np.array_equal(one.both, drawn([values], draws=8000, seed=1)[0].both)
+
+
+def test_holm_by_hand():
+    # Sorted 0.005, 0.01, 0.03, 0.04 times 4, 3, 2, 1 is 0.02, 0.03, 0.06, 0.04; none may fall below an earlier one.
+    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert holm([0.6, 0.7]) == [1.0, 1.0]
+    assert holm([]) == []
+
+
+@given(st.lists(st.floats(0, 1), max_size=8))
+def test_holm_only_raises_and_keeps_the_order(values):
+    corrected = holm(values)
+    assert all(before <= after <= 1 for before, after in zip(values, corrected, strict=True))
+    for (a, left), (b, right) in combinations(zip(values, corrected, strict=True), 2):
+        assert (left <= right) if a < b else (left >= right) if a > b else (left == right)
+
+
+def test_letters_by_hand():
+    assert letters(1, []) == ["a"]
+    assert letters(3, []) == ["a", "a", "a"]
+    assert letters(3, [(0, 1), (0, 2), (1, 2)]) == ["a", "b", "c"]
+    # The first and the last differ, the middle one from neither.
+    assert letters(3, [(0, 2)]) == ["a", "ab", "b"]
+
+
+@st.composite
+def relations(draw):
+    number = draw(st.integers(1, 7))
+    pairs = list(combinations(range(number), 2))
+    return number, draw(st.lists(st.sampled_from(pairs), unique=True)) if pairs else []
+
+
+@settings(max_examples=50)
+@given(relations())
+def test_two_models_share_a_letter_exactly_if_they_do_not_differ(case):
+    number, different = case
+    found = letters(number, different)
+    assert all(found)
+    for pair in combinations(range(number), 2):
+        assert bool(set(found[pair[0]]) & set(found[pair[1]])) is (pair not in different)
+    names = sorted({letter for group in found for letter in group})
+    assert names == [chr(ord("a") + index) for index in range(len(names))]
+
+
+def test_rank_intervals():
+    assert rank_intervals(3, []) == [(1, 3)] * 3
+    assert rank_intervals(3, [(0, 1), (0, 2)]) == [(1, 1), (2, 3), (2, 3)]
+    assert rank_intervals(3, [(0, 2)]) == [(1, 2), (1, 3), (2, 3)]

@@ -1,16 +1,23 @@
+"""Clusters of targets, and the resolution of a dataset that follows from them: also that of the page."""
+
 from __future__ import annotations
 
+import re
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
+import released
 from ranking_toys import random_split, small
 
-from mtbench.analysis.comparison import clusters
-from mtbench.analysis.comparison.comparing import minimum_detectable
-from mtbench.analysis.comparison.resolution import bound
+from mtbench.analysis import clusters
+from mtbench.analysis.resolution import bound, minimum_detectable
 from mtbench.errors import UnknownNameError, UsageError
 from mtbench.ranking.ranks import Ranks
+
+PAGE = (Path(__file__).resolve().parents[2] / "docs" / "comparing-models.md").read_text(encoding="utf-8")
+ROWS = dict(re.findall(r"^\| `([\w/-]+)` \| (.*) \|$", PAGE, re.M))
 
 
 def ranks_of(*triples):
@@ -82,3 +89,20 @@ def test_the_resolution_of_a_split():
     assert minimum_detectable(split, cluster="none").bound == found.independent
     with pytest.raises(UnknownNameError, match="metric 'MRR': did you mean mrr"):
         minimum_detectable(split, "MRR")
+
+
+def test_the_example_runs(capsys):
+    (example,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+    exec(compile(example, "comparing-models.md", "exec"), {"__name__": "example"})
+    assert capsys.readouterr().out == "25 0.143 0.405\n"
+
+
+def test_the_table_has_every_benchmark_dataset():
+    assert list(ROWS) == list(released.FOLDERS)
+
+
+@pytest.mark.parametrize("name", released.FOLDERS)
+def test_the_table_is_what_is_computed(name, mirror):
+    found = minimum_detectable(released.dataset(name, mirror).test)
+    cells = f"{found.targets:,} | {found.clusters:,} | {found.independent:.3f} | {found.bound:.3f}"
+    assert ROWS[name] == cells

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from ranking_toys import random_split, small, splits
 
 import mtbench
-from mtbench.analysis.auditing.candidates import SEEDS, audit_candidates, examine
+from mtbench.analysis import contents
+from mtbench.analysis.contents import SEEDS, audit_candidates, examine
 from mtbench.data import catalog
 from mtbench.data.splits import Dataset
 from mtbench.metrics import closed as metrics
@@ -106,14 +107,13 @@ def test_the_audit_of_a_dataset_holds_every_draw(monkeypatch):
     assert not any("known triples" in sentence for sentence in found.findings)
     assert len(json.loads(json.dumps(found.to_dict()))["candidates"]) == 18
     assert audit_candidates(split.observable()) == ()
-    from mtbench.analysis.auditing import candidates as module
 
     def wrong(split, protocol, vocabulary, seed):
         drawn = draw(split, protocol, vocabulary, seed)
         side = "relation" if "relation" in drawn.drawn else "tail"
         return planted(split, drawn, side, 0, 0, split.targets[0, COLUMN[side]])
 
-    monkeypatch.setattr(module, "draw", wrong)
+    monkeypatch.setattr(contents, "draw", wrong)
     sentences = mtbench.audit(dataset_of(split)).findings
     assert sentences[0].startswith("1 test candidates are known triples, and cost whoever is right (protocol dual,")
     assert sum("are known triples, and cost" in sentence for sentence in sentences) == 18

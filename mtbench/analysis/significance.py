@@ -1,21 +1,23 @@
-"""The paired two-level bootstrap: targets drawn by cluster, the same for all models, and seeds by model.
+"""Is a difference real: a paired two-level bootstrap, Holm's correction, ranks that remain possible, tied groups.
 
-Targets carry their clusters and every model's seeds its own mean (Davison and Hinkley 1997, section 3.8).
-Three corrections matter because seeds and clusters are few. Drawn deviations are scaled so that their
-variance is unbiased for any number. Means of seeds lie apart also because the targets are few, which the
-draw of targets shows already, so that part is not counted again. And quantiles are stretched from those
-of the normal distribution to Student's with Welch-Satterthwaite degrees of freedom: without that, three
-seeds give intervals far too short.
+The bootstrap draws targets by cluster, the same for all models, and each model's seeds on their own
+(Davison and Hinkley 1997, section 3.8). Three corrections matter because seeds and clusters are few. Deviations are
+scaled so that their variance is unbiased for any number. The means of seeds also lie apart because the targets are
+few, which the draw of targets shows already, so that part is not counted again. And quantiles are stretched from those
+of the normal distribution to Student's with Welch-Satterthwaite degrees of freedom: without that, three seeds give
+intervals far too short.
 """
 
 from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from string import ascii_lowercase
 
 import numpy as np
+from scipy.special import ndtri, stdtr, stdtrit
 
 from mtbench.names import FloatArray, IntArray
 
@@ -65,8 +67,6 @@ class Drawn:
 
     def interval(self, level: float) -> tuple[float, float]:
         """Return the confidence interval of the estimate: percentiles, stretched for few seeds or clusters."""
-        from scipy.special import ndtri, stdtrit
-
         upper = (1 + level) / 2
         stretch = float(stdtrit(self.degrees, upper) / ndtri(upper))
         low, high = np.quantile(self.both, (1 - upper, upper)) * stretch
@@ -74,8 +74,6 @@ class Drawn:
 
     def p_value(self) -> float:
         """Return the two-sided p-value of the estimate being 0, by Student's distribution."""
-        from scipy.special import stdtr
-
         if abs(self.estimate) < NOTHING:
             return 1.0
         if self.error < NOTHING:
@@ -89,8 +87,6 @@ class Drawn:
 
 def multiplier(level: float, degrees: float = math.inf) -> float:
     """Return how many standard errors a difference needs for a power of 80 %: t(1 - alpha/2) + t(0.8)."""
-    from scipy.special import ndtri, stdtrit
-
     quantiles = ((1 + level) / 2, POWER)
     return sum(float(ndtri(q) if math.isinf(degrees) else stdtrit(degrees, q)) for q in quantiles)
 
@@ -151,3 +147,52 @@ def _seed_weights(name: str, number: int, draws: int, seed: int) -> FloatArray:
     counts = np.random.default_rng([seed, key]).multinomial(number, np.full(number, 1 / number), size=draws)
     weights: FloatArray = (counts - 1) / math.sqrt(number * (number - 1))
     return weights
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Return p-values corrected for their number, in the same order (Holm 1979).
+
+    Calling those below alpha different is wrong in any place at all with a probability of at most alpha.
+    """
+    corrected, largest = [0.0] * len(p_values), 0.0
+    for step, index in enumerate(sorted(range(len(p_values)), key=p_values.__getitem__)):
+        largest = max(largest, min(1.0, (len(p_values) - step) * p_values[index]))
+        corrected[index] = largest
+    return corrected
+
+
+def rank_intervals(number: int, worse: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Return the best and the worst rank each model can have; ``worse`` pairs a better model with a worse one.
+
+    One plus the models shown to be better, and the number less the models shown to be worse: with
+    corrected comparisons all intervals hold at once (Mogstad et al. 2024).
+    """
+    best, worst = [1] * number, [number] * number
+    for upper, lower in worse:
+        worst[upper] -= 1
+        best[lower] += 1
+    return list(zip(best, worst, strict=True))
+
+
+def letters(number: int, different: Iterable[tuple[int, int]]) -> list[str]:
+    """Return letters per model, best model first: two models share one exactly if they do not differ.
+
+    The compact letter display of Piepho 2004: start with one group, split every group that holds a
+    different pair, and drop groups that lie within another.
+    """
+    groups = [frozenset(range(number))]
+    for first, second in sorted(different):
+        split = [
+            part
+            for group in groups
+            for part in ((group - {first}, group - {second}) if {first, second} <= group else (group,))
+        ]
+        distinct = list(dict.fromkeys(split))
+        groups = [group for group in distinct if not any(group < other for other in distinct)]
+    groups.sort(key=sorted)
+    return ["".join(_letter(index) for index, group in enumerate(groups) if model in group) for model in range(number)]
+
+
+def _letter(index: int) -> str:
+    rounds, rest = divmod(index, len(ascii_lowercase))
+    return ascii_lowercase[rest] + (str(rounds) if rounds else "")

@@ -1,4 +1,4 @@
-"""Pictures of runs: where the ranks lie, what each stratum gives, and one model against another."""
+"""Pictures of results: the ranks, strata and models of runs, the intervals of a comparison, the graphs of an audit."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from mtbench.analysis.auditing import Audit
+from mtbench.analysis.comparison import Comparison
 from mtbench.analysis.overview import task_of
 from mtbench.errors import UnknownNameError, UsageError
 from mtbench.files import pictures, tables
@@ -27,6 +29,7 @@ NAMED = 5
 LINEAR = 100
 """Ranks up to this are drawn on a linear axis; full rankings go into the thousands."""
 
+SPLITS = {"train": (COLOURS[0], "o"), "test": (COLOURS[1], "^")}
 STYLES: tuple[str | tuple[int, tuple[int, ...]], ...] = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)))
 
 
@@ -253,3 +256,98 @@ def _labels(results: Sequence[Result]) -> list[str]:
 def _title(result: Result) -> str:
     where = pictures.literal(f"{result.dataset} {result.split}")
     return f"{where}, protocol {result.protocol}, {result.vocabulary} relations"
+
+
+def draw_comparison(found: Comparison, path: Path) -> None:
+    """Draw a forest plot into a PNG or SVG file: mean and interval per model, a dot per seed, groups to the right.
+
+    Chance is a dashed line. Raises `UsageError` for another suffix, `MissingExtraError` without matplotlib
+    and `MtbenchError` for a place that cannot be written.
+    """
+    with pictures.page(path, 8, 1.6 + 0.42 * len(found.rows)) as figure:
+        axes = figure.subplots()
+        for place, row in enumerate(found.rows):
+            axes.plot((row.low, row.high), (place, place), color=COLOURS[0], linewidth=2, solid_capstyle="butt")
+            axes.plot(row.per_seed, [place] * len(row.per_seed), "o", color="none", markeredgecolor=GREY, markersize=5)
+            axes.plot(row.mean, place, "D", color=COLOURS[0], markersize=6)
+        axes.axvline(found.chance, color="#888888", linestyle="--", linewidth=1)
+        axes.annotate(
+            "chance",
+            (found.chance, 0),
+            xycoords=("data", "axes fraction"),
+            xytext=(4, 3),
+            textcoords="offset points",
+            color=GREY,
+            fontsize=8,
+        )
+        names = [f"{row.model} ({len(row.seeds)})" for row in found.rows]
+        axes.set_yticks(range(len(names)), names)
+        axes.set_ylim(len(names) - 0.4, -0.6)
+        groups = axes.secondary_yaxis("right")
+        groups.set_yticks(range(len(names)), [row.group for row in found.rows])
+        groups.set_ylabel("Groups that are tied", fontsize=9)
+        for side in (axes, groups):
+            side.tick_params(axis="y", length=0)
+        groups.spines["right"].set_visible(False)
+        axes.grid(axis="x", color="#dddddd", linewidth=0.6)
+        axes.set_axisbelow(True)
+        axes.spines[["top", "right", "left"]].set_visible(False)
+        axes.set_xlabel(f"{tables.heading(found.metric)}, {100 * found.level:g} % interval; circles: seeds")
+        figure.suptitle(found.task, fontweight="bold", fontsize=11)
+
+
+def draw_audit(audit: Audit, path: Path) -> None:
+    """Draw the degree distribution and the relation frequencies of both graphs into a PNG or SVG file.
+
+    Degrees are cumulated, on two logarithmic axes; frequencies have one, as a graph has few relation types.
+    Raises `UsageError` for another suffix, `MissingExtraError` without matplotlib and `MtbenchError` for a
+    place that cannot be written.
+    """
+    with pictures.page(path, 10, 4.4) as figure:
+        left, right = figure.subplots(1, 2)
+        _draw_degrees(left, audit)
+        _draw_frequencies(right, audit)
+        figure.suptitle(f"{audit.dataset} {audit.version}", fontweight="bold")
+
+
+def _draw_degrees(axes: Axes, audit: Audit) -> None:
+    for name, graph in audit.graphs.items():
+        degrees, entities = np.array([row for row in graph.degrees if row[0]], dtype=np.int64).reshape(-1, 2).T
+        # Cumulated from above: a curve instead of a cloud, and graphs of different size on one scale.
+        share = entities[::-1].cumsum()[::-1] / max(graph.entities, 1)
+        _line(axes, name, degrees, share, f"{name}: {graph.entities:,} entities, {graph.triples:,} triples")
+    axes.set_xscale("log")
+    axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
+    _finish(axes, "Degrees in the graph", "Degree k", "Entities with degree k or more")
+    axes.yaxis.set_major_formatter(lambda value, _: f"{100 * value:g} %" if value <= 1 else "")
+
+
+def _draw_frequencies(axes: Axes, audit: Audit) -> None:
+    from matplotlib.ticker import MaxNLocator
+
+    for name, graph in audit.graphs.items():
+        counts = np.array(list(graph.relations.values()), dtype=np.int64)
+        label = f"{name}: {len(counts)} types, as diverse as {graph.effective_relations:.1f} equal ones"
+        _line(axes, name, np.arange(1, len(counts) + 1), counts, label)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    _finish(
+        axes,
+        "Relation types, most frequent first",
+        "Rank of the relation type",
+        "Triples of the type, missing ones included",
+    )
+    axes.yaxis.set_major_formatter(lambda value, _: f"{value:,.0f}" if value >= 1 else "")
+
+
+def _line(axes: Axes, name: str, x: IntArray, y: IntArray | FloatArray, label: str) -> None:
+    colour, marker = SPLITS[name]
+    axes.plot(x, y, color=colour, marker=marker, markersize=4, linewidth=1.2, markeredgewidth=0, label=label)
+
+
+def _finish(axes: Axes, title: str, x: str, y: str) -> None:
+    axes.set_yscale("log")
+    pictures.plain(axes, title, x, y)
+    bottom, top = axes.get_ylim()
+    # Room for the legend above the points.
+    axes.set_ylim(bottom, top * (top / bottom) ** 0.2)
+    axes.legend(frameon=False, loc="upper right", fontsize=9)

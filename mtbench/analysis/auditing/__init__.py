@@ -1,1 +1,0 @@
-"""The defects of a dataset that its triples show."""

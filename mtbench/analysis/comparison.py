@@ -1,0 +1,431 @@
+"""Is one model better than another: models on one task with intervals, pairs with p-values, runs that were left out."""
+
+from __future__ import annotations
+
+import operator
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
+from itertools import combinations
+from pathlib import Path
+
+from mtbench.analysis import clusters, seeds, significance
+from mtbench.analysis.clusters import CLUSTERS
+from mtbench.analysis.overview import by_direction
+from mtbench.analysis.resolution import bound
+from mtbench.analysis.seeds import Entry, Model
+from mtbench.analysis.significance import Drawn
+from mtbench.data import catalog
+from mtbench.data.loading import load
+from mtbench.data.splits import Split
+from mtbench.errors import UnknownNameError, UsageError
+from mtbench.files import tables
+from mtbench.files.tables import Cell
+from mtbench.names import DIRECTIONS, METRICS, Direction
+from mtbench.runs.origin import splits_of, with_names
+from mtbench.runs.result import Result
+
+FEWEST_DRAWS = 100
+LOWER_IS_BETTER = ("mr",)
+SMALLEST = 0.0001
+"""P-values below this are shown as such."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One model: its mean over seeds, interval, and the ranks that remain possible for it.
+
+    ``per_seed`` is aligned with ``seeds``, ``deviation`` the standard deviation over them: None for a single
+    seed, whose interval ``covers`` targets only. Models that share a letter of ``group`` do not differ.
+    ``adjusted`` and ``z`` hold every metric adjusted for chance, as means over seeds, and ``directions`` the
+    metrics of each direction where there are two.
+    """
+
+    model: str
+    seeds: tuple[int, ...]
+    per_seed: tuple[float, ...]
+    mean: float
+    deviation: float | None
+    low: float
+    high: float
+    covers: str
+    best_rank: int
+    worst_rank: int
+    group: str
+    adjusted: Mapping[str, float | None]
+    z: Mapping[str, float | None]
+    directions: Mapping[Direction, Mapping[str, float]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Pair:
+    """The difference between a better and a worse model on the same targets.
+
+    ``difference`` is the value of ``first`` less that of ``second``; ``corrected`` is the p-value after
+    Holm's correction for all pairs, ``detectable`` the smallest difference found with a power of 80 %.
+    """
+
+    first: str
+    second: str
+    difference: float
+    low: float
+    high: float
+    p_value: float
+    corrected: float
+    detectable: float
+    covers: str
+
+
+@dataclass(frozen=True)
+class Unfinished:
+    """A run without ranks, shown but not compared."""
+
+    source: str
+    model: str
+    seed: int
+    status: str
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Models on one task, best first, with all that tells a difference from chance.
+
+    ``bound`` is what two models of independent errors can need at most, and ``detectable`` the median
+    over the pairs compared; the first stands in where there is no pair.
+    """
+
+    dataset: str
+    dataset_version: str
+    split: str
+    protocol: str
+    vocabulary: str
+    candidate_seed: int
+    metric: str
+    level: float
+    draws: int
+    seed: int
+    cluster: str
+    clusters: int
+    targets: int
+    chance: float
+    bound: float
+    rows: tuple[Row, ...]
+    pairs: tuple[Pair, ...]
+    unfinished: tuple[Unfinished, ...] = ()
+
+    @property
+    def detectable(self) -> float | None:
+        """The median over pairs of the smallest difference that is found with a power of 80 %; None without pairs."""
+        return statistics.median(pair.detectable for pair in self.pairs) if self.pairs else None
+
+    @property
+    def task(self) -> str:
+        """Dataset, split, protocol, vocabulary and candidate seed, separated by slashes."""
+        parts = (self.dataset, self.split, self.protocol, self.vocabulary, str(self.candidate_seed))
+        return "/".join(parts)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Sentences a reader should know: what intervals cover, what was left out, what the targets can show."""
+        alone = ", ".join(row.model for row in self.rows if len(row.seeds) == 1)
+        found = (
+            [f"one seed only ({alone}): the interval covers the choice of test triples, not that of seeds"]
+            if alone
+            else []
+        )
+        found += [
+            f"{run.source} ({run.model}, seed {run.seed}) ended as {run.status} and is not compared"
+            for run in self.unfinished
+        ]
+        return (*found, self._resolves())
+
+    def _resolves(self) -> str:
+        sample = f"{self.targets} test triples in {self.clusters} {CLUSTERS[self.cluster]}"
+        if self.cluster == "none":
+            sample = f"{self.targets} test triples, taken as independent,"
+        sample += f" ({1 - self.level:.2g} level, 80 % power)"
+        needed, unit = [pair.detectable for pair in self.pairs], tables.heading(self.metric)
+        if not needed:
+            return (
+                f"{sample} tell apart any two models whose errors are not opposed if they differ by "
+                f"{self._number(self.bound)} {unit}, most by less; the spread over seeds comes on top"
+            )
+        least, typical, most = map(self._number, (min(needed), statistics.median(needed), max(needed)))
+        over = f" (median of {len(needed)} pairs, {least} to {most})" if len(needed) > 1 else ""
+        return f"{sample} and these seeds tell apart models that differ by {typical} {unit}{over}"
+
+    def _number(self, value: float | None) -> str:
+        return "" if value is None else tables.number(self.metric, value)
+
+    def table(self, format: str = "text") -> str:  # noqa: A002
+        """Return a row per model, then one per run that was left out, in ``text``, ``markdown``, ``latex`` or ``csv``.
+
+        CSV is for programs and has all digits.
+        """
+        metric = self.metric
+        if format == "csv":
+            names = ["mean", "deviation", "low", "high", "covers", "best_rank", "worst_rank", "group"]
+            headings = ["model", "status", "seeds", *names, "adjusted", "z", *(f"{way}s" for way in DIRECTIONS)]
+            exact: list[list[Cell]] = [
+                [
+                    *(row.model, "ok", len(row.seeds), *map(vars(row).get, names), row.adjusted[metric], row.z[metric]),
+                    *(row.directions.get(way, {}).get(metric) for way in DIRECTIONS),
+                ]
+                for row in self.rows
+            ]
+            exact += [[run.model, run.status, *[None] * (len(headings) - 2)] for run in self.unfinished]
+            return tables.lay_out(headings, exact, format)
+        ways = DIRECTIONS if any(row.directions for row in self.rows) else ()
+        adjusted = "AMRI" if metric == "mr" else f"Adjusted {tables.heading(metric)}"
+        level = f"{100 * self.level:g} % from"
+        headings = [
+            "Model",
+            "Seeds",
+            tables.heading(metric),
+            "SD",
+            level,
+            "to",
+            "Covers",
+            "Rank",
+            "Group",
+            adjusted,
+            "z",
+            *(f"{way}s" for way in ways),
+        ]
+        rows: list[list[Cell]] = [
+            [
+                row.model,
+                len(row.seeds),
+                *map(self._number, (row.mean, row.deviation, row.low, row.high)),
+                row.covers,
+                row.best_rank if row.best_rank == row.worst_rank else f"{row.best_rank}-{row.worst_rank}",
+                row.group,
+                None if (index := row.adjusted[metric]) is None else f"{index:.4f}",
+                None if (z := row.z[metric]) is None else f"{z:.1f}",
+                *(self._number(row.directions[way][metric]) for way in ways),
+            ]
+            for row in self.rows
+        ]
+        left_out = [f"{run.model} seed {run.seed}: {run.status}" for run in self.unfinished]
+        rows += [[label, *[None] * (len(headings) - 1)] for label in left_out]
+        return tables.lay_out(headings, rows, format)
+
+    def pair_table(self, format: str = "text") -> str:  # noqa: A002
+        """Return the differences between models as a table in the same formats; CSV has all digits."""
+        if format == "csv":
+            exact = [list(vars(pair).values()) for pair in self.pairs]
+            return tables.lay_out([one.name for one in fields(Pair)], exact, format)
+        headings = [
+            "Better",
+            "Worse",
+            "Difference",
+            f"{100 * self.level:g} % from",
+            "to",
+            "p",
+            "p (Holm)",
+            "Detectable",
+        ]
+        rows = [
+            [
+                *(pair.first, pair.second),
+                *map(self._number, (pair.difference, pair.low, pair.high)),
+                *map(_probability, (pair.p_value, pair.corrected)),
+                self._number(pair.detectable),
+            ]
+            for pair in self.pairs
+        ]
+        return tables.lay_out(headings, rows, format, left=2)
+
+    def to_dict(self) -> dict[str, object]:
+        """Return everything as plain values, ready for JSON."""
+        return asdict(self) | {"detectable": self.detectable, "notes": list(self.notes)}
+
+    def __str__(self) -> str:
+        sections = [f"{self.task}: {tables.heading(self.metric)}", self.table()]
+        if self.pairs:
+            sections.append(self.pair_table())
+        return "\n\n".join([*sections, "\n".join(self.notes)])
+
+
+def _probability(value: float) -> str:
+    return f"<{SMALLEST}" if value < SMALLEST else f"{value:.4f}"
+
+
+def by_task(runs: Sequence[Path | str | Result]) -> dict[str, list[Entry]]:
+    """Read runs, or run directories, and return them by the name of their task: `compare` takes those of one.
+
+    Raises what `compare` does for a directory without a run, or one that cannot be read.
+    """
+    found: dict[str, list[Entry]] = {}
+    for entry in seeds.read(runs):
+        task = "/".join(str(getattr(entry.result, name)) for name in seeds.TASK)
+        found.setdefault(task, []).append(entry)
+    return found
+
+
+def compare(
+    runs: Sequence[Path | str | Result | Entry],
+    metric: str = "mrr",
+    *,
+    draws: int = 2000,
+    seed: int = 0,
+    level: float = 0.95,
+    cluster: str | None = None,
+    split: Split | None = None,
+) -> Comparison:
+    """Compare runs of one task: means over seeds, intervals, pairwise differences and ranks.
+
+    ``runs`` are run directories or results; those with the same model name, hyper-parameters (but for the
+    seed), regime and pre-training graphs are seeds of one model. Intervals come from a paired two-level
+    bootstrap with ``draws`` draws over seeds and over targets, which are drawn by ``cluster``: ``pair``,
+    ``component`` or ``none``, by default what is declared for the dataset. Components need the graph:
+    ``split``, or else the dataset of that name is loaded. Differences are tested at 1 - ``level`` with
+    Holm's correction. Where targets tie, their values are realistic (ties averaged).
+
+    The same arguments give the same figures, in whichever order runs are given. Raises `UsageError` for
+    runs of different tasks, two runs of one model and seed, no finished run, targets that are all in one
+    cluster, or a directory without a run; `UnknownNameError` for a metric or kind of cluster that does not
+    exist; `ResultError` for a run that cannot be read.
+    """
+    if metric not in METRICS:
+        raise UnknownNameError("metric", metric, METRICS)
+    draws, seed = _checked(draws, seed, level)
+    if isinstance(runs, str | Path | Result):
+        runs = [runs]
+    given = seeds.read(runs)
+    if not given:
+        raise UsageError("no runs to compare: name at least one run directory")
+    seeds.same_task(given)
+    if split is None and (unnamed := [entry.result for entry in given if not entry.result.ranks.named]):
+        split, _ = splits_of(unnamed[0], None)
+    given = [replace(entry, result=with_names(entry.result, split)) for entry in given]
+    finished = [entry for entry in given if entry.result.run.status == "ok" and len(entry.result.ranks)]
+    if not finished:
+        states = ", ".join(f"{entry.source} is {entry.result.run.status}" for entry in given)
+        raise UsageError(f"no finished run to compare: {states}")
+    first = finished[0].result
+    kind = clusters.choose(first.dataset, cluster)
+    targets, order = seeds.ordered(first.ranks)
+    labels = clusters.label(targets, kind, _graph(first, kind, split))
+    models = seeds.models(finished, metric, targets)
+    drawn = significance.draw([(model.label, model.values) for model in models], labels, draws, seed)
+    sign = -1 if metric in LOWER_IS_BETTER else 1
+    ranked = sorted(zip(models, drawn, strict=True), key=lambda pair: (-sign * pair[1].estimate, pair[0].label))
+    pairs = _pairs(ranked, level)
+    places = {model.label: place for place, (model, _) in enumerate(ranked)}
+    different = [(places[pair.first], places[pair.second]) for pair in pairs if pair.corrected < 1 - level]
+    return Comparison(
+        dataset=first.dataset,
+        dataset_version=first.dataset_version,
+        split=first.split,
+        protocol=first.protocol,
+        vocabulary=first.vocabulary,
+        candidate_seed=first.candidate_seed,
+        metric=metric,
+        level=level,
+        draws=draws,
+        seed=seed,
+        cluster=kind,
+        clusters=int(labels.max()) + 1,
+        targets=len(labels),
+        chance=first.chance[metric],
+        bound=bound(metric, first.ranks.count.reshape(-1, len(labels))[:, order], labels, level),
+        rows=_rows(ranked, metric, level, different),
+        pairs=tuple(pairs),
+        unfinished=tuple(
+            Unfinished(entry.source, entry.result.run.model, entry.result.run.seed, entry.result.run.status)
+            for entry in sorted(given, key=lambda entry: (entry.result.run.model, entry.result.run.seed, entry.source))
+            if entry not in finished
+        ),
+    )
+
+
+def _checked(draws: int, seed: int, level: float) -> tuple[int, int]:
+    try:
+        draws, seed = operator.index(draws), operator.index(seed)
+    except TypeError as error:
+        raise UsageError(f"draws and seed must be integers, not {draws!r} and {seed!r}") from error
+    if draws < FEWEST_DRAWS:
+        raise UsageError(
+            f"draws must be at least {FEWEST_DRAWS}, not {draws}: fewer say little about an interval's ends"
+        )
+    if seed < 0:
+        raise UsageError(f"seed must be at least 0, not {seed}")
+    if not 0.5 <= level < 1:
+        raise UsageError(f"level must be at least 0.5 and below 1, not {level}: 0.95 gives intervals of 95 %")
+    return draws, seed
+
+
+def _graph(result: Result, kind: str, split: Split | None) -> Split | None:
+    """Return the split a result is of, checked by its content; None where no graph is needed or given."""
+    remedy = "give the split it was evaluated on (on the command line --data DIR), or choose the clusters pair or none"
+    if split is None:
+        if kind != "component":
+            return None
+        if result.dataset not in catalog.names():
+            raise UsageError(f"clusters by component need the graph of {result.dataset}: {remedy}")
+        split = load(result.dataset).split(result.split)
+    if split.content_sha256 != result.content_sha256:
+        raise UsageError(f"the {split.name} split of {split.dataset} is not the one the runs are of: {remedy}")
+    return split
+
+
+def _pairs(ranked: Sequence[tuple[Model, Drawn]], level: float) -> list[Pair]:
+    found = []
+    for (better, upper), (worse, lower) in combinations(ranked, 2):
+        difference = upper.minus(lower)
+        low, high = difference.interval(level)
+        pair = Pair(
+            first=better.label,
+            second=worse.label,
+            difference=difference.estimate,
+            low=low,
+            high=high,
+            p_value=difference.p_value(),
+            corrected=1.0,
+            detectable=difference.detectable(level),
+            covers=_covers(better, worse),
+        )
+        found.append(pair)
+    corrected = significance.holm([pair.p_value for pair in found])
+    return [replace(pair, corrected=value) for pair, value in zip(found, corrected, strict=True)]
+
+
+def _rows(
+    ranked: Sequence[tuple[Model, Drawn]], metric: str, level: float, different: Sequence[tuple[int, int]]
+) -> tuple[Row, ...]:
+    places = significance.rank_intervals(len(ranked), different)
+    marks = significance.letters(len(ranked), different)
+    floor, ceiling = (1.0, float("inf")) if metric in LOWER_IS_BETTER else (0.0, 1.0)
+    rows = []
+    for (model, drawn), (best, worst), letter in zip(ranked, places, marks, strict=True):
+        low, high = drawn.interval(level)
+        adjusted = [entry.result.adjusted() for entry in model.entries]
+        means = model.values.mean(axis=1).tolist()
+        row = Row(
+            model=model.label,
+            seeds=model.seeds,
+            per_seed=tuple(means),
+            mean=drawn.estimate,
+            deviation=statistics.stdev(means) if len(means) > 1 else None,
+            low=max(floor, low),
+            high=min(ceiling, high),
+            covers=_covers(model),
+            best_rank=best,
+            worst_rank=worst,
+            group=letter,
+            adjusted={name: _mean([found[name].index for found in adjusted]) for name in METRICS},
+            z={name: _mean([found[name].z for found in adjusted]) for name in METRICS},
+            directions=by_direction([entry.result for entry in model.entries]),
+        )
+        rows.append(row)
+    return tuple(rows)
+
+
+def _covers(*models: Model) -> str:
+    return "seeds and triples" if all(len(model.entries) > 1 for model in models) else "triples"
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return statistics.fmean(known) if len(known) == len(values) else None

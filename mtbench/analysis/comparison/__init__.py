@@ -1,1 +1,0 @@
-"""Is one model better than another."""

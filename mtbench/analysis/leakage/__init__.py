@@ -1,1 +1,0 @@
-"""How much of a split a pre-training graph has already shown."""
