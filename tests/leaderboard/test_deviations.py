@@ -12,8 +12,9 @@ from forging import copy_entry, drop_doubled
 
 from leaderboard.board import reported
 from leaderboard.board.board import Figure
-from leaderboard.board.deviations import ERRATUM, MEMORY, REASONS, Ours, _judged, deviations, markdown
+from leaderboard.board.deviations import ERRATUM, HALF_DIGIT, MEMORY, REASONS, Ours, _judged, deviations, markdown
 from leaderboard.entries import checks, entries
+from mtbench.data import catalog
 
 CELL = reported.Cell("table", "appendix", "metafam", "dual", "isdea", "mrr", 0.3, 0.02, "ok")
 
@@ -37,21 +38,27 @@ def test_what_explains_a_figure_is_asked_only_of_those_that_are_not_within():
     assert judged(0.4, replace(CELL, mean=None, std=None, status="oom")) == ("explained", MEMORY.key)
 
 
-@pytest.mark.parametrize(
-    ("key", "cell", "settings"),
-    [
-        ("c", {}, {"inverses": False}),
-        ("d", {"model": "nbfnet-homo"}, {}),
-        ("", {}, {"inverses": True}),
-        ("", {"model": "nbfnet-homo", "protocol": "entity"}, {}),
-    ],
-)
-def test_a_reason_holds_of_its_rows_and_settings(key, cell, settings):
-    assert judged(0.4, replace(CELL, **cell), **settings) == ("explained" if key else "open", key)
+@pytest.mark.parametrize(("key", "inverses"), [("c", False), ("", True)])
+def test_a_run_without_inverses_is_explained_by_them(key, inverses):
+    assert judged(0.4, inverses=inverses) == ("explained" if key else "open", key)
+
+
+@pytest.mark.parametrize(("metric", "wide"), [("mr", 7.5), ("mrr", 0.3), ("hits@10", 0.3)])
+def test_a_random_integer_explains_what_its_draws_can_move_and_no_more(metric, wide):
+    cell = replace(CELL, model="nbfnet-homo", metric=metric, mean=0.1, std=0.001)
+    error = wide / (2 * catalog.record("metafam").parts["test/targets"].triples) ** 0.5
+
+    def verdict(gap, cell=cell):
+        ours = Ours({}, {cell.protocol: {metric: Figure(0.1, seeds=1)}})
+        return _judged(replace(cell, mean=0.1 - gap), ours).verdict
+
+    reach = 2 * 0.001 + HALF_DIGIT
+    assert [verdict(0.99 * reach + times * error) for times in (0.0, 2.9, 3.1)] == ["within", "explained", "open"]
+    assert verdict(reach + 2.9 * error, replace(cell, protocol="entity")) == "open"  # no integer is drawn there
 
 
 def test_reasons_have_letters_of_their_own():
-    keys = [one.key for one in (ERRATUM, MEMORY, *REASONS)]
+    keys = [one.key for one in REASONS]
     assert keys == sorted(set(keys))
 
 
