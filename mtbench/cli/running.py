@@ -39,7 +39,7 @@ def run(
         typer.Option(
             autocompletion=options.protocols,
             help="dual, entity, relation, or all for these three; one list of them: dual-tail, dual-head, entity-tail, "
-            "entity-head; full, full-tail, full-head, full-relation; dual-exact. May be repeated.  [default: dual]",
+            "entity-head; full, full-tail, full-head, full-relation. May be repeated.  [default: dual]",
         ),
     ] = None,
     vocabulary: options.Vocabularies = None,

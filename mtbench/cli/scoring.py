@@ -123,13 +123,13 @@ def score(
     ] = None,
     split: Annotated[str | None, typer.Option(help="train, valid or test.  [default: test]")] = None,
     protocol: Annotated[
-        list[str] | None,
-        typer.Option(
-            autocompletion=options.protocols,
-            help="Any of those of mtbench run, or all; may be repeated.  [default: dual]",
-        ),
+        str | None,
+        typer.Option(autocompletion=options.protocols, help="Any of those of mtbench run.  [default: dual]"),
     ] = None,
-    vocabulary: options.Vocabularies = None,
+    vocabulary: Annotated[
+        str | None,
+        typer.Option(autocompletion=options.vocabularies, help="present or slots.  [default: present]"),
+    ] = None,
     candidate_seed: Annotated[int | None, typer.Option(min=0, help="Which frozen candidates.  [default: 0]")] = None,
     out: Annotated[Path | None, typer.Option(metavar="DIR", help="Save the result as a run directory.")] = None,
     model: Annotated[str | None, typer.Option(metavar="NAME", help="The model.  [default: the file's name]")] = None,
@@ -156,15 +156,12 @@ def score(
 
     Example: mtbench score scores.parquet --task metafam/dual/present/0 --out runs/mine --model mine
 
-    Example: mtbench score --template triples.parquet --task metafam --protocol all --vocabulary all
+    Example: mtbench score --template triples.parquet --task metafam --protocol entity --vocabulary slots
     """
-    from mtbench.evaluation import scorefiles
     from mtbench.evaluation.named import named
-    from mtbench.evaluation.questions import Questions
-    from mtbench.ranking.candidates import PROTOCOLS, VOCABULARIES
     from mtbench.runs.result import MtbenchWarning
     from mtbench.runs.runs import RunInfo
-    from mtbench.training.run import ALL, GROUPS, expand, keep_together
+    from mtbench.training.run import keep_together
 
     if (file is None) == (template is None):
         raise UsageError("give either FILE, with scores, or --template FILE, to be filled with them")
@@ -177,35 +174,24 @@ def score(
         commit=commit,
         device=device,
     )
-    protocols: list[str | None] = [*expand("protocol", protocol or [], PROTOCOLS, GROUPS)]
-    vocabularies: list[str | None] = [*expand("vocabulary", vocabulary or [], VOCABULARIES, {ALL: tuple(VOCABULARIES)})]
-    tasks = [
-        named(
-            task,
-            split=split,
-            protocol=one,
-            vocabulary=other,
-            candidate_seed=None if candidate_seed is None else str(candidate_seed),
-        )
-        for one, other in product(protocols or [None], vocabularies or [None])
-    ]
-    questions = [one.questions for one in tasks]
-    asked = Questions.together(questions)
+    asked = named(
+        task,
+        split=split,
+        protocol=protocol,
+        vocabulary=vocabulary,
+        candidate_seed=None if candidate_seed is None else str(candidate_seed),
+    )
     if template is not None:
-        scorefiles.write_triples(asked, template, by_direction=by_direction, force=force)
-        triples = sum(map(len, asked.rows.values())) if by_direction else len(asked.triples)
+        asked.write_triples(template, by_direction=by_direction, force=force)
+        triples = sum(len(asked.rows(way)) for way in asked.directions) if by_direction else len(asked.triples)
         _tell_template(asked.name, template, triples, as_json)
     elif file is not None:
-        found = scorefiles.read(asked, file)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", MtbenchWarning)
-            results = [
-                replace(one.of_rows(scorefiles.part(found, asked, own)), run=info)
-                for one, own in zip(tasks, questions, strict=True)
-            ]
+            result = replace(asked.evaluate_file(file), run=info)
         if out:
-            keep_together(results, out, force=force)
-        _show([one.name for one in tasks], results, out, as_json)
+            keep_together([result], out, force=force)
+        _show(asked.name, result, out, as_json)
 
 
 def _tell_template(name: str, path: Path, triples: int, as_json: bool) -> None:
@@ -218,20 +204,13 @@ def _tell_template(name: str, path: Path, triples: int, as_json: bool) -> None:
     )
 
 
-def _show(names: list[str], results: list[Result], directory: Path | None, as_json: bool) -> None:
+def _show(name: str, result: Result, directory: Path | None, as_json: bool) -> None:
     if as_json:
         fields = ("metrics", "optimistic", "pessimistic", "tie_rate", "chance", "warnings")
-        about = {"model": results[0].run.model, "directory": None if directory is None else str(directory)}
-        shown = [
-            {"task": name}
-            | about
-            | {field: getattr(result, field) for field in fields}
-            | {"baselines": dict(result.baselines)}
-            for name, result in zip(names, results, strict=True)
-        ]
-        say_json(shown[0] if len(shown) == 1 else shown)
+        about = {"task": name, "model": result.run.model, "directory": None if directory is None else str(directory)}
+        say_json(about | {field: getattr(result, field) for field in fields} | {"baselines": dict(result.baselines)})
         return
-    say(f"{told_of(results)}\n")
+    say(f"{told_of([result])}\n")
     if directory is None:
         say("not saved: --out DIR keeps the result as a run directory")
     else:
@@ -299,14 +278,14 @@ def _measure(name: str, split: str, asked: list[tuple[str, str]], seed: int) -> 
     from mtbench.data.loading import load
     from mtbench.evaluation.tasks import task
     from mtbench.heuristics.figures import BASELINES, measure
-    from mtbench.metrics.summary import chance
+    from mtbench.metrics.closed import chance
 
     data = load(name)
     tasks = [task(data.split(split), *pair, seed, dataset_version=data.version) for pair in asked]
     by_baseline = {baseline: measure(baseline, tasks) for baseline in BASELINES}
     for number, chosen in enumerate(tasks):
         figures, drawn = {baseline: values[number] for baseline, values in by_baseline.items()}, chosen.candidates
-        yield chosen, figures | {"chance": chance(drawn.counts, drawn.protocol, drawn.vocabulary)}, data.whose
+        yield chosen, figures | {"chance": chance(drawn.lengths.ravel())}, data.whose
 
 
 def _described(task: Task, figures: Figures) -> dict[str, object]:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -13,15 +13,11 @@ import pyarrow.compute as pc
 
 from mtbench.data import graphs
 from mtbench.data.splits import Split, unique
-from mtbench.errors import ScoreError, UsageError, nearest
+from mtbench.errors import ScoreError, nearest
 from mtbench.evaluation.questions import Questions
 from mtbench.files import formats
 from mtbench.names import COLUMNS, DIRECTIONS, RELATION, BoolArray, Direction, IntArray, ScoreArray
 from mtbench.ranking.ranks import SHOWN, accept
-
-if TYPE_CHECKING:
-    import pandas as pd
-
 
 SCORE, DIRECTION = "score", "direction"
 ID_COLUMNS = ("head_id", "relation_id", "tail_id")
@@ -89,29 +85,6 @@ def read(asked: Questions, path: Path) -> Scores:
         raise ScoreError(f"{path}: {error}") from error
 
 
-def part(found: Scores, whole: Questions, asked: Questions) -> Scores:
-    """Return the scores of one of the tasks that ``found`` is for together."""
-    if found.directed:
-        directed = {way: found.directed[way][whole.of(way).places(asked.of(way))] for way in asked.rows}
-        return replace(found, directed=directed)
-    return replace(found, values=found.values[whole.places(asked)])
-
-
-def from_frame(asked: Questions, frame: pd.DataFrame) -> Scores:
-    """Return the scores of a pandas frame with the columns head, relation, tail and score; see `read`."""
-    import pandas as pd
-
-    if not isinstance(frame, pd.DataFrame):
-        raise UsageError(f"{type(frame).__name__} is no pandas frame: convert it, or write it to a Parquet file")
-    wanted = (*COLUMNS, SCORE, *([DIRECTION] if DIRECTION in frame.columns else []))
-    formats.expect_columns([str(name) for name in frame.columns], wanted)
-    try:
-        table = pa.Table.from_pandas(frame[list(wanted)], preserve_index=False)
-    except (pa.ArrowException, TypeError, ValueError) as error:
-        raise ScoreError(f"a column of the frame mixes types ({error}); give each column one type") from error
-    return _aligned(table, asked, text=False)
-
-
 def _hashes(asked: Questions) -> dict[str, str]:
     return {CONTENT: asked.split.content_sha256, CANDIDATES: asked.candidates_sha256}
 
@@ -119,7 +92,7 @@ def _hashes(asked: Questions) -> dict[str, str]:
 def _check_hashes(metadata: Mapping[str, str], asked: Questions) -> None:
     for key, expected in _hashes(asked).items():
         found = metadata.get(key)
-        if found is not None and not set(expected.split()) <= set(found.split()):
+        if found is not None and found != expected:
             what = "for another version of the dataset" if key == CONTENT else "with other candidates"
             raise ScoreError(
                 f"was written {what}, task {metadata.get(TASK, 'of an unknown name')} "

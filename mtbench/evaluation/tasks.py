@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -21,7 +20,6 @@ from mtbench.data.splits import Dataset, Split
 from mtbench.errors import ScoreError, UsageError
 from mtbench.evaluation.questions import Questions
 from mtbench.evaluation.sentences import depth, sentences
-from mtbench.evaluation.streaming import Evaluator
 from mtbench.heuristics.figures import Baselines
 from mtbench.metrics import closed, summary
 from mtbench.names import HEAD, PARTS, RELATION, TAIL, Direction, IntArray, Part, ScoreArray, Scorer, Side
@@ -35,12 +33,6 @@ from mtbench.ranking.ranks import Counts, Ranks, accept
 from mtbench.ranking.scorers import Progress, RankedPart, Ways, batch_limit, name_of, ways
 from mtbench.runs.result import MtbenchWarning, Result
 from mtbench.runs.runs import RunInfo, Status
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from mtbench.evaluation.scorefiles import Scores
-
 
 COUNTED_AT_ONCE = 1 << 20
 """Scores of heuristic baselines at a time: each is some arithmetic, and walks begin at many entities together."""
@@ -168,18 +160,9 @@ class Task:
         (all names or all ids) and score, and direction for a model that answers (h, r, ?) and (?, r, t) by
         different queries: tail or head; `mtbench.evaluation.scorefiles.read` says what is refused and how.
         """
-        from mtbench.evaluation import scorefiles
+        from mtbench.evaluation import scorefiles  # pyarrow: an evaluation of arrays does without
 
-        return self.of_rows(scorefiles.read(self.questions, Path(path)))
-
-    def evaluate_frame(self, frame: pd.DataFrame) -> Result:
-        """Rank the scores of a pandas frame with the columns of `evaluate_file`, its rows in any order."""
-        from mtbench.evaluation import scorefiles
-
-        return self.of_rows(scorefiles.from_frame(self.questions, frame))
-
-    def of_rows(self, found: Scores) -> Result:
-        """Rank scores that `mtbench.evaluation.scorefiles` has read."""
+        found = scorefiles.read(self.questions, Path(path))
         if found.directed:
             return self._directed(found.directed, found.notes)
         return self._result(found.values, found.kind, found.notes)
@@ -191,13 +174,9 @@ class Task:
         The suffix chooses the format, as in `evaluate_file`. Raises `UsageError` for a file that exists unless
         ``force`` is set.
         """
-        from mtbench.evaluation import scorefiles
+        from mtbench.evaluation import scorefiles  # as above
 
         return scorefiles.write_triples(self.questions, Path(path), by_direction=by_direction, force=force)
-
-    def evaluator(self) -> Evaluator:
-        """Return an object that takes the scores of ``triples`` in pieces: ``update``, then ``compute``."""
-        return Evaluator(self.questions, self._result)
 
     def run(
         self,
@@ -256,7 +235,7 @@ class Task:
     def expected(self, score: Scorer) -> Mapping[str, float]:
         """Return the realistic metrics of a scorer, without the bounds, warnings and baselines of a result."""
         ranks = Ranks.unnamed(self.counts(score))
-        return summary.expected(ranks, self.candidates.protocol, self.candidates.vocabulary)
+        return closed.expected(ranks.greater, ranks.equal)
 
     @cached_property
     def baselines(self) -> Mapping[str, Mapping[str, float]]:
@@ -269,7 +248,7 @@ class Task:
 
     def _finish(self, ranked: Mapping[Part, RankedPart], again: str, notes: tuple[str, ...] = ()) -> Result:
         ranks = self._named(ranked)
-        found = summary.figures(ranks, self.candidates.protocol, self.candidates.vocabulary)
+        found = summary.figures(ranks)
         told = (*notes, *sentences(ranked, ranks, found))
         for sentence in told:
             warnings.warn(f"{self.name}: {sentence}", MtbenchWarning, stacklevel=depth())
@@ -301,7 +280,7 @@ class Task:
             metrics=found.get("metrics", {}),
             optimistic=found.get("optimistic", {}),
             pessimistic=found.get("pessimistic", {}),
-            chance=summary.chance(drawn.counts, drawn.protocol, drawn.vocabulary),
+            chance=closed.chance(drawn.lengths.ravel()),
             tie_rate=closed.tie_rate(ranks.equal),
             baselines=self.baselines,
             ranks=ranks,
@@ -363,8 +342,7 @@ def evaluate(
 
     Raises `ScoreError` for scores that cannot be ranked, `UnknownNameError` for a protocol or vocabulary that
     does not exist and `UsageError` for a split without targets or a scorer that cannot serve the protocol. The
-    sampled protocols are those of Zhou et al. 2023, section 5; ``dual-exact`` is the expectation of its
-    ``dual`` over the draw.
+    sampled protocols are those of Zhou et al. 2023, section 5.
     """
     if isinstance(split, str | Path | Dataset):
         from mtbench.data.loading import load

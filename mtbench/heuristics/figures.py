@@ -18,7 +18,7 @@ from mtbench.errors import UnknownNameError
 from mtbench.heuristics.counts import entity_degree, half_link_memory, inverse_visible, random, relation_frequency
 from mtbench.heuristics.formulas import Baseline
 from mtbench.heuristics.paths import common_neighbours, personalised_pagerank
-from mtbench.metrics import summary
+from mtbench.metrics import closed
 from mtbench.names import PARTS, IntArray, Part, ScoreFunction
 from mtbench.ranking.candidates import Candidates, draw_of
 from mtbench.ranking.ranks import Counts, Ranks
@@ -86,7 +86,7 @@ def measure(name: str, tasks: Sequence[Ranked]) -> list[Mapping[str, float]]:
             counted = task.counts(score if task.candidates.full else once, missing)
             known |= {wanted[part]: counts for part, counts in counted.items()}
         ranks = Ranks.unnamed({part: known[key] for part, key in wanted.items()})
-        found.append(summary.expected(ranks, task.candidates.protocol, task.candidates.vocabulary))
+        found.append(closed.expected(ranks.greater, ranks.equal))
     return found
 
 

@@ -1,4 +1,4 @@
-"""What follows from rank counts under a protocol: the one place where protocols differ in their arithmetic."""
+"""What follows from the rank counts of a task, list by list: metrics, bounds, chance, and how they compare with it."""
 
 from __future__ import annotations
 
@@ -8,43 +8,22 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from mtbench.metrics import closed, exact
-from mtbench.names import HITS, METRICS, PARTS, Direction, FloatArray, IntArray, Part
-from mtbench.ranking.candidates import PROTOCOLS, VOCABULARIES
+from mtbench.metrics import closed
+from mtbench.names import HITS, METRICS, Direction, FloatArray, IntArray
 from mtbench.ranking.ranks import Counts, Ranks
 
 
-def per_list(ranks: Ranks, protocol: str, vocabulary: str) -> dict[Direction, dict[str, FloatArray]]:
-    """Return every metric of every target ``(m,)`` in each of its lists, in expectation over the order of its ties.
-
-    Under ``dual-exact`` the expectation is also over the draw of ``dual``; under every other protocol the
-    counts of the parts of a list add up.
-    """
-    if not _is_expectation(protocol):
-        return {way: closed.per_target(found.greater, found.equal) for way, found in ranks.lists.items()}
-    pool, asked = VOCABULARIES.get(vocabulary), PROTOCOLS[protocol]
-    sides: dict[Direction, list[exact.Side]] = {}
-    for part, found in ranks.parts.items():
-        way, side = PARTS[part]
-        drawn = exact.Side(found.greater, found.equal, found.count, asked.number(side))
-        sides.setdefault(way, []).append(drawn)
-    replacement = pool is not None and pool.replacement
-    return {way: exact.per_target(some, replacement=replacement) for way, some in sides.items()}
+def per_list(ranks: Ranks) -> dict[Direction, dict[str, FloatArray]]:
+    """Return every metric of every target ``(m,)`` in each of its lists, in expectation over the order of its ties."""
+    return {way: closed.per_target(found.greater, found.equal) for way, found in ranks.lists.items()}
 
 
-def per_target(ranks: Ranks, protocol: str, vocabulary: str) -> dict[str, FloatArray]:
+def per_target(ranks: Ranks) -> dict[str, FloatArray]:
     """Return every metric of every target ``(m,)``, as the mean over its lists; see `per_list`."""
     if not ranks.parts:
         return closed.per_target(ranks.greater, ranks.equal)
-    lists = per_list(ranks, protocol, vocabulary).values()
+    lists = per_list(ranks).values()
     return {name: np.mean([values[name] for values in lists], axis=0) for name in METRICS}
-
-
-def expected(ranks: Ranks, protocol: str, vocabulary: str) -> dict[str, float]:
-    """Return the mean metrics, ties in random order: the headline; raises `UsageError` without targets."""
-    if not _is_expectation(protocol):
-        return closed.expected(ranks.greater, ranks.equal)
-    return closed.mean(per_target(ranks, protocol, vocabulary))
 
 
 def kinds(ranks: Ranks) -> dict[str, Ranks]:
@@ -62,28 +41,15 @@ def kinds(ranks: Ranks) -> dict[str, Ranks]:
     }
 
 
-def figures(ranks: Ranks, protocol: str, vocabulary: str) -> dict[str, dict[str, float]]:
+def figures(ranks: Ranks) -> dict[str, dict[str, float]]:
     """Return all that follows from rank counts: ``metrics``, ``optimistic``, ``pessimistic`` and ``chance``."""
-    if not _is_expectation(protocol):
-        return closed.figures(ranks.greater, ranks.equal, ranks.count)
-    return {kind: expected(changed, protocol, vocabulary) for kind, changed in kinds(ranks).items()}
-
-
-def chance(counts: Mapping[Part, IntArray], protocol: str, vocabulary: str) -> dict[str, float]:
-    """Return the mean metrics of a scorer that knows nothing: all candidates, ``(m,)`` per part, tied."""
-    tied = {part: Counts(np.zeros_like(number), number, number) for part, number in counts.items()}
-    return expected(Ranks.unnamed(tied), protocol, vocabulary)
-
-
-def _is_expectation(protocol: str) -> bool:
-    # Names that a run directory holds may be anything; they are reported where it is verified.
-    return protocol in PROTOCOLS and PROTOCOLS[protocol].expectation
+    return closed.figures(ranks.greater, ranks.equal, ranks.count)
 
 
 BEST = 1.0
 """The value every metric has when each target is ranked first."""
 
-SAME = 1e-9
+NOTHING = 1e-9
 
 
 @dataclass(frozen=True)
@@ -92,12 +58,12 @@ class Adjusted:
 
     ``deviation`` is the standard deviation of the mean metric under the null. Higher is better for
     ``index`` and ``z`` of every metric, also of the mean rank, whose index is the AMRI. None stands for
-    what is undefined: no target has a candidate, or the null of the protocol is not that of single ranks.
+    what is undefined where no target has a candidate.
     """
 
     observed: float
     chance: float
-    deviation: float | None
+    deviation: float
     index: float | None
     z: float | None
 
@@ -121,7 +87,7 @@ def null(counts: IntArray) -> dict[str, tuple[FloatArray, FloatArray]]:
     return moments
 
 
-def adjust(observed: Mapping[str, float], counts: IntArray, chance: Mapping[str, float]) -> dict[str, Adjusted]:
+def adjust(observed: Mapping[str, float], counts: IntArray) -> dict[str, Adjusted]:
     """Return every observed mean metric adjusted for chance, from the candidates of each target ``(m,)``.
 
     The index is (observed - chance) / (best - chance): the AMRI of the mean rank (Berrendorf et al. 2020),
@@ -129,21 +95,18 @@ def adjust(observed: Mapping[str, float], counts: IntArray, chance: Mapping[str,
     lengths, a z-score says whether there is anything to compare. Where targets tie, the observed value is
     the expectation over the order of ties, whose spread under the null is smaller than that of ranks:
     z-scores are then closer to 0 than they need be. They count ranks as independent, which those of one
-    target or cluster are not: a large one is no test. ``chance`` is that of the task; where it is not the mean of the
-    null, as for a protocol that takes expectations over draws, there is an index but no z-score.
+    target or cluster are not: a large one is no test.
     """
-    found = {}
-    for name, (mean, variance) in null(counts).items():
-        expected, total = chance[name], len(counts)
-        agrees = math.isclose(math.fsum(mean.tolist()) / total, expected, rel_tol=SAME)
-        deviation = math.sqrt(math.fsum(variance.tolist())) / total if agrees else None
-        better = (expected - observed[name]) if name == "mr" else (observed[name] - expected)
-        reach = abs(BEST - expected)
+    found, chance = {}, closed.chance(counts)
+    for name, (_, variance) in null(counts).items():
+        deviation = math.sqrt(math.fsum(variance.tolist())) / len(counts)
+        better = (chance[name] - observed[name]) if name == "mr" else (observed[name] - chance[name])
+        reach = abs(BEST - chance[name])
         found[name] = Adjusted(
             observed=observed[name],
-            chance=expected,
+            chance=chance[name],
             deviation=deviation,
-            index=better / reach if reach > SAME else None,
+            index=better / reach if reach > NOTHING else None,
             z=better / deviation if deviation else None,
         )
     return found

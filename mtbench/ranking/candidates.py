@@ -52,7 +52,6 @@ class Protocol:
 
     A list of a direction has the candidates of that end and the relations, which both directions share; the
     metrics are means over all lists. Under a ``full`` protocol no candidate is drawn: all of them are counted.
-    Where it names a number other than `EVERY`, its metrics are expectations over a draw of that number.
     ``draw`` names the draw; protocols that share one have the same candidates.
     """
 
@@ -63,11 +62,6 @@ class Protocol:
     heads: int = 0
     full: bool = False
     draw: str = ""
-
-    @property
-    def expectation(self) -> bool:
-        """Whether the metrics are expectations over a draw from all candidates, not those of one list."""
-        return self.full and EVERY not in (self.heads, self.relations, self.tails)
 
     @property
     def sides(self) -> tuple[Side, ...]:
@@ -113,7 +107,6 @@ PROTOCOLS = {
         Protocol("full-tail", EVERY, 0, "Bordes et al. 2013, filtered ranking of all tails", full=True),
         Protocol("full-head", 0, 0, "Bordes et al. 2013, filtered ranking of all heads", heads=EVERY, full=True),
         Protocol("full-relation", 0, EVERY, "filtered ranking of all relations of the vocabulary", full=True),
-        Protocol("dual-exact", 24, 26, "the expectation of dual over its draw", heads=24, full=True),
     )
 }
 SAMPLED = tuple(name for name, declared in PROTOCOLS.items() if not declared.full)

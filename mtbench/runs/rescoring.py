@@ -67,7 +67,7 @@ def rescore(directory: Path | str) -> Rescored:
         raise ResultError(f"{directory} cannot be rescored: the run is {payload['status']} and has no ranks")
     ranks = read_ranks(directory / RANKS_FILE)
     new = {
-        **summary.figures(ranks, payload["protocol"], payload["vocabulary"]),
+        **summary.figures(ranks),
         "tie_rate": closed.tie_rate(ranks.equal),
     }
     record = {"evaluator_version": old} | {name: payload[name] for name in new}

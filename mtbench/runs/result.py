@@ -136,16 +136,16 @@ class Result(Evaluated):
 
     def per_target(self) -> dict[str, FloatArray]:
         """Return every metric of every target ``(m,)`` over its lists and ties, in the order of ``ranks``."""
-        return summary.per_target(self.ranks, self.protocol, self.vocabulary)
+        return summary.per_target(self.ranks)
 
     def by_direction(self) -> dict[Direction, Metrics]:
         """Return the mean metrics of each direction where there are two."""
-        lists = summary.per_list(self.ranks, self.protocol, self.vocabulary)
+        lists = summary.per_list(self.ranks)
         return {way: closed.mean(values) for way, values in lists.items()} if len(lists) > 1 else {}
 
     def adjusted(self) -> dict[str, Adjusted]:
         """Return every metric adjusted for chance, with its z-score under the exact null; empty without ranks."""
-        return adjust(self.metrics, self.ranks.count, self.chance) if len(self.ranks) else {}
+        return adjust(self.metrics, self.ranks.count) if len(self.ranks) else {}
 
     def by(self, name: str, split: Split | Dataset | None = None) -> Strata:
         """Return the metrics for every stratum of the targets; see `mtbench.runs.strata.by` for names and errors."""
@@ -381,7 +381,7 @@ def _full_counts(
 
 
 def _figures(ranks: Ranks, payload: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    for name, values in summary.figures(ranks, str(payload["protocol"]), str(payload["vocabulary"])).items():
+    for name, values in summary.figures(ranks).items():
         found = payload[name]
         if not isinstance(found, dict) or set(found) != set(values):
             yield name, f"{name} must hold exactly {', '.join(values)}"

@@ -151,7 +151,7 @@ def by(result: Evaluated, name: str, split: Split | Dataset | None = None) -> St
 def _directions(result: Evaluated) -> tuple[tuple[Stratum, ...], Stratum]:
     """Return the ranks of each direction as a stratum, and all of them."""
     kinds = {
-        kind: summary.per_list(changed, result.protocol, result.vocabulary)
+        kind: summary.per_list(changed)
         for kind, changed in summary.kinds(result.ranks).items()
     }
     number = len(result.ranks)
@@ -209,7 +209,7 @@ def by_target(result: Evaluated, split: Split, kinds: Collection[str] = KINDS) -
     return {
         kind: {
             name: values[place]
-            for name, values in summary.per_target(changed, result.protocol, result.vocabulary).items()
+            for name, values in summary.per_target(changed).items()
         }
         for kind, changed in summary.kinds(ranks).items()
         if kind in kinds

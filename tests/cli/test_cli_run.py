@@ -90,7 +90,7 @@ def test_json_holds_every_task_with_both_tie_bounds(run, tmp_path):
             "error: unknown protocol 'ful-tail': did you mean full-tail",
         ),
         (f"run {MODEL} --dataset toy --protocol full_head", "did you mean full-head"),
-        (f"run {MODEL} --dataset toy --protocol dual-exakt", "did you mean dual-exact"),
+        (f"run {MODEL} --dataset toy --protocol dual-tial", "did you mean dual-tail"),
         (f"run {MODEL} --dataset toy --vocabulary slot", "error: unknown vocabulary 'slot': did you mean slots?"),
     ],
 )

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 
 import pandas as pd
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from ranking_toys import hashed
 
@@ -90,48 +88,6 @@ def test_a_template_by_direction_counts_its_rows_and_is_read_back(run, scored):
     frame.to_csv("s.csv", index=False)
     code, out, _ = run("score", "s.csv", "--task", "toy", "--json")
     assert (code, json.loads(out)["metrics"]) == (0, dict(expected().metrics))
-
-
-SEVERAL = ("--task", "toy", "--protocol", "dual", "--protocol", "entity-tail", "--vocabulary", "all")
-
-
-@pytest.mark.filterwarnings("ignore::mtbench.runs.result.MtbenchWarning")
-@pytest.mark.parametrize("more", [(), ("--by-direction",)])
-def test_one_file_answers_several_tasks(run, scored, tmp_path, more):
-    code, out, err = run("score", "--template", "all.parquet", *SEVERAL, *more)
-    assert (code, err) == (0, "")
-    task = "toy/test/0 --protocol dual --protocol entity-tail --vocabulary present --vocabulary slots\n"
-    assert out.endswith(f"mtbench score all.parquet --task {task}")
-    table = pq.read_table("all.parquet")
-    frame = table.to_pandas()
-    assert not frame.duplicated().any()
-    frame["score"] = hashed(frame[["head_id", "relation_id", "tail_id"]].to_numpy())
-    pq.write_table(table.append_column("score", pa.array(frame["score"])), "all.parquet")
-    frame.sample(frac=1, random_state=0).to_csv("shuffled.csv", index=False)
-    code, out, err = run("score", "shuffled.csv", *SEVERAL, "--out", "kept", "--json")
-    assert (code, err) == (0, "")
-    told = {one["task"]: one["metrics"] for one in json.loads(out)}
-    for place, name in {
-        "": "dual/present",
-        "dual-slots": "dual/slots",
-        "entity-tail-present": "entity-tail/present",
-        "entity-tail-slots": "entity-tail/slots",
-    }.items():
-        asked = tasks.named(f"toy/{name}")
-        kept, alone = load(tmp_path / "kept" / place), asked.evaluate(hashed(asked.triples))
-        assert told[asked.name] == kept.metrics == alone.metrics
-        assert "not ask for were ignored" not in " ".join(kept.warnings)
-    assert verify(tmp_path / "kept").ok
-    code, _, err = run("score", "shuffled.csv", *SEVERAL, "--out", "kept")
-    assert (code, "exists already" in err) == (2, True)
-    frame.iloc[1:].to_csv("short.csv", index=False)
-    code, _, err = run("score", "short.csv", *SEVERAL)
-    assert (code, f"1 of {len(frame)} triples have no score" in err) == (1, not more)
-    assert "triples have no score" in err
-    code, out, err = run("score", "all.parquet", "--task", "toy", "--vocabulary", "slots", "--json")
-    assert (code, err, json.loads(out)["metrics"]) == (0, "", dict(load(tmp_path / "kept" / "dual-slots").metrics))
-    code, _, err = run("score", "all.parquet", "--task", "toy", "--vocabulary", "slots", "--candidate-seed", 1)
-    assert (code, "with other candidates" in err) == (1, True)
 
 
 @pytest.mark.parametrize(

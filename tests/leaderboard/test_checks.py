@@ -344,7 +344,7 @@ def test_a_text_has_an_end():
         ("metafam/seed0/.run-x", "hidden"),
         ("metafam/seed0/training.png", "unexpected"),
         ("metafam/seed0/failure.txt", "unexpected"),
-        ("metafam/seed0/dual-exact/result.html", "unexpected"),
+        ("metafam/seed0/dual-tail/result.html", "unexpected"),
         ("metafam/seed0/checkpoints/run.sh", "unexpected"),
         ("metafam/seed00/result.json", "unexpected"),
         ("metafam/seed0/deep/er/result.json", "unexpected"),

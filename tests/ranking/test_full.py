@@ -15,8 +15,7 @@ from ranking_toys import by_direction, hashed, random_split, scorer, small, spli
 from mtbench.errors import ScoreError, UsageError
 from mtbench.evaluation import tasks as module
 from mtbench.evaluation.tasks import evaluate, task
-from mtbench.metrics.exact import Side, per_target
-from mtbench.names import METRICS, PARTS
+from mtbench.names import PARTS
 from mtbench.ranking.candidates import PROTOCOLS, SAMPLED, VOCABULARIES, protocol_named
 
 FULL = [name for name in PROTOCOLS if name not in SAMPLED]
@@ -80,8 +79,6 @@ def test_full_rankings_are_those_of_a_plain_loop(split, protocol, vocabulary):
         result = evaluate(asked, split, protocol, vocabulary)
         expected = by_parts(split, protocol, vocabulary, hashed, turned)
         assert counted(result.ranks) == expected
-        if protocol == "dual-exact":
-            continue
         ranks = [
             [greater + 1 + place for place in range(equal + 1)]
             for counts in expected.values()
@@ -90,27 +87,6 @@ def test_full_rankings_are_those_of_a_plain_loop(split, protocol, vocabulary):
         mrr = np.mean([np.mean([1 / rank for rank in places]) for places in ranks])
         assert result.metrics["mrr"] == pytest.approx(mrr, rel=1e-12)
         assert result.pessimistic["mr"] == pytest.approx(np.mean([places[-1] for places in ranks]), rel=1e-12)
-
-
-@ties_expected
-@settings(max_examples=20)
-@given(split=splits(), vocabulary=vocabularies)
-def test_dual_exact_is_the_mean_of_both_one_sided_expectations(split, vocabulary):
-    draws = {"tail": 24, "head": 24, "relation": 26}
-    for asked, head in ((hashed, hashed), *((asked, turned) for asked in by_direction(split))):
-        functions = {"tail": one(hashed), "head": one(head)}
-        lists = [
-            per_target(
-                [
-                    Side(*np.array(plain(split, side, vocabulary, function)).T, draws[side])
-                    for side in (direction, "relation")
-                ],
-                replacement=vocabulary == "slots",
-            )
-            for direction, function in functions.items()
-        ]
-        result = evaluate(asked, split, "dual-exact", vocabulary)
-        assert result.metrics == pytest.approx({name: np.mean([one[name] for one in lists]) for name in METRICS})
 
 
 @ties_expected
@@ -212,7 +188,7 @@ def test_every_needed_triple_is_asked_for_once_in_bounded_batches(protocol):
 
 @ties_expected
 @pytest.mark.parametrize("size", [1, 75, 10**6])
-@pytest.mark.parametrize("protocol", ["full-tail", "entity", "dual", "dual-exact"])
+@pytest.mark.parametrize("protocol", ["full-tail", "entity", "dual", "full"])
 def test_every_row_is_asked_for_once_in_bounded_batches(protocol, size):
     split, pairs, reported = random_split(9, entities=30), [], []
     rows = scorer(split, "score_tails", "score_relations")
@@ -235,7 +211,7 @@ def test_every_row_is_asked_for_once_in_bounded_batches(protocol, size):
 
 
 @ties_expected
-@pytest.mark.parametrize("protocol", ["full", "full-relation", "dual-exact", "entity", "relation"])
+@pytest.mark.parametrize("protocol", ["full", "full-relation", "dual", "entity", "relation"])
 def test_a_target_is_compared_within_one_forward_pass(protocol):
     """Every row is off by an amount of its own, as rounding is between two passes: no rank may depend on it."""
     split, rng = random_split(10), np.random.default_rng(0)
@@ -285,14 +261,15 @@ def test_a_result_says_what_each_direction_was_asked():
         (rows, "dual", (tails, heads)),
         (rows, "relation", (tails,)),
         (rows, "entity-head", (heads,)),
-        (scorer(split, *ROWS), "dual-exact", (f"{tails}, {relations}", f"{heads}, {relations}")),
+        (scorer(split, *ROWS), "full", (tails, heads)),
+        (scorer(split, *ROWS), "full-relation", (relations,)),
     ):
         found = evaluate(asked, split, protocol)
         assert found.asked == dict(zip(protocol_named(protocol).directions, expected, strict=True)), protocol
 
 
 @ties_expected
-@pytest.mark.parametrize("protocol", ["dual", "relation", "full-relation", "dual-exact"])
+@pytest.mark.parametrize("protocol", ["dual", "relation", "full-relation", "full"])
 def test_relations_are_scored_by_their_own_query_and_compared_with_a_target_by_that(protocol):
     split = random_split(11)
     plain, mirrored = SimpleNamespace(score=hashed), SimpleNamespace(score=turned)
@@ -379,7 +356,7 @@ def test_rows_of_different_types_are_refused_within_a_side_only():
     ends = ("score_tails", "score_heads")
     mixed = scorer(split, *ends, function=lambda triples: hashed(triples).astype(np.float32))
     mixed.score_relations = scorer(split, "score_relations").score_relations
-    assert figures(evaluate(mixed, split, "dual-exact")) == figures(evaluate(hashed, split, "dual-exact"))
+    assert figures(evaluate(mixed, split, "dual")) == figures(evaluate(hashed, split, "dual"))
 
 
 @ties_expected

@@ -151,12 +151,6 @@ def test_a_run_of_the_first_evaluator_is_read_as_what_it_is(tmp_path, protocol):
     assert results.load(run).metrics == expected.metrics
 
 
-def test_an_expectation_of_the_first_evaluator_lacks_the_heads(tmp_path):
-    run = written_by_the_first(evaluate(hashed, random_split(1), "dual-tail"), tmp_path / "run", "dual-exact")
-    with pytest.raises(ResultError, match=r"columns of tail, relation; protocol dual-exact has tail, relation, head"):
-        rescoring.rescore(run)
-
-
 def written_by_the_first(result, directory, protocol):
     """Save a result as evaluator 1 did, which had one list per target and did not say what was asked."""
     result.save(directory)
