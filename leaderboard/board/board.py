@@ -12,7 +12,7 @@ from leaderboard.entries.cards import TRAIN
 from leaderboard.entries.entries import Entry
 from mtbench.data.catalog import Record
 from mtbench.runs.result import Metrics
-from mtbench.runs.runs import RENAMED, Regime
+from mtbench.runs.runs import Regime
 
 SEEDS = 3
 """Fewer seeds than these are told beside a mean, which is then not marked as the best: one seed may be picked."""
@@ -143,11 +143,6 @@ class Line:
     def figure(self, reading: Reading = STANDARD, protocol: str = "dual") -> Figure | None:
         """Return the MRR of an evaluation setting and a protocol: the headline unless said otherwise."""
         return self.read(reading, protocol).get("mrr")
-
-    @property
-    def one_sided(self) -> bool:
-        """Whether it has no headline because targets were ranked among tails alone, as an earlier evaluator did."""
-        return not self.read(STANDARD) and bool(self.read(STANDARD, RENAMED["dual"]))
 
     @property
     def lift(self) -> float | None:

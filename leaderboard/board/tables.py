@@ -25,11 +25,7 @@ CAPTION = (
     "baseline, a scorer that learns nothing. Bold: the best of three or more seeds. A star: fewer than three seeds. A "
     "dash: not run in both directions, or not ranked."
 )
-NONE, TAILS = "-", "tails alone"
-ONE_SIDED = (
-    f"{TAILS}: ranked by an earlier evaluator, as dual-tail; the headline ranks heads too, and the model has to be run "
-    "again for it."
-)
+NONE = "-"
 Row: TypeAlias = Sequence[tables.Cell]
 
 
@@ -56,8 +52,6 @@ def summary(board: Board) -> str:
             continue
         headings = [f"{regime}, dual MRR", *(short(part.name) for part in parts)]
         found.append(_lay_out(headings, [*rows, ["best heuristic baseline", *map(_number, baselines)]], "markdown"))
-    if any(line.one_sided for part in parts for line in part.lines):
-        found.append(ONE_SIDED)
     return "\n\n".join(found)
 
 
@@ -124,8 +118,6 @@ def _mean(part: DatasetBoard, line: Line | None) -> str:
 
 def _headline(part: DatasetBoard, line: Line | None) -> str:
     figure = None if line is None else line.figure()
-    if line is not None and line.one_sided:
-        return TAILS
     if line is None or figure is None:
         return (line.failed if line is not None else "") or NONE
     if line.place is None:

@@ -17,8 +17,7 @@ from leaderboard.entries.naming import looks
 from leaderboard.entries.run_checks import RunRead, Task
 from mtbench.errors import UnknownNameError
 from mtbench.ranking.ranks import Ranks
-from mtbench.runs.rescoring import FIGURES
-from mtbench.runs.result import of_saved
+from mtbench.runs.result import FIGURES, of_saved
 
 __all__ = ["Examined", "Problem", "check", "check_all", "examine", "folders", "gather"]
 

@@ -24,8 +24,8 @@ from mtbench.names import METRICS
 from mtbench.ranking.candidates import PROTOCOLS
 from mtbench.ranking.ranks import Ranks
 from mtbench.runs import result
-from mtbench.runs.result import EVALUATOR_VERSION, TOLERANCE
-from mtbench.runs.runs import ONE_SIDED, RANKS_FILE, RENAMED, RESULT_FILE, as_now, read_json
+from mtbench.runs.result import TOLERANCE
+from mtbench.runs.runs import RANKS_FILE, RESULT_FILE, SCHEMA, read_json
 from mtbench.runs.saved import Limits, Saved, read_ranks
 from mtbench.training.run import CHECKPOINTS
 from mtbench.training.told import TASKS_FILE
@@ -97,8 +97,7 @@ def read(directory: Path, folder: str, files: Collection[str]) -> tuple[RunRead,
             problems.append(Problem(error.name, f"{where}/{error.file}", error.message))
             continue
         task = (found.protocol, found.vocabulary)
-        folders = [f"{name}-{found.vocabulary}" for name in (found.protocol, *_renamed(found))]
-        if place not in ("", *folders):
+        if place not in ("", "-".join(task)):
             problems.append(Problem("folder", where, f"holds {quote('-'.join(task))}: name the folder after it"))
         if task in run.saved:
             problems.append(Problem("duplicate", where, f"{quote('-'.join(task))} is there twice: keep one"))
@@ -110,17 +109,6 @@ def read(directory: Path, folder: str, files: Collection[str]) -> tuple[RunRead,
         if name in RUN_FILES[2:] or (name.startswith(f"{CHECKPOINTS}/") and name.endswith(".json")):
             problems += _beside(directory / folder / name, f"{run.where}/{name}", run)
     return run, problems
-
-
-def _renamed(found: Saved) -> list[str]:
-    """Return what the protocol of a result was called when its ranks were made, if that was something else."""
-    return [name for name, now in RENAMED.items() if now == found.protocol and _one_sided(found)]
-
-
-def _one_sided(found: Saved) -> bool:
-    """Tell whether the ranks are those of an evaluator that knew one direction, and asked for nothing again."""
-    first = found.rescored[0].get("evaluator_version") if found.rescored else found.evaluator_version
-    return first == ONE_SIDED and found.protocol not in RENAMED
 
 
 @dataclass(eq=False)
@@ -135,9 +123,11 @@ class _Unreadable(Exception):  # noqa: N818
 def _result(folder: Path, has_ranks: bool) -> tuple[Saved, Ranks | None]:
     """Read one result with its ranks, which are made sure of before anything else opens them."""
     try:
-        payload = as_now(read_json(folder / RESULT_FILE, SIZES[RESULT_FILE]))
+        payload = read_json(folder / RESULT_FILE, SIZES[RESULT_FILE])
     except ResultError as error:
         raise _Unreadable("json", f"{error}: evaluate again") from error
+    if isinstance(payload, dict) and payload.get("schema", SCHEMA) != SCHEMA:
+        raise _Unreadable("schema", f"written with another schema than {SCHEMA}, which alone is read: evaluate again")
     if wrong := unplain(payload):
         raise _Unreadable("text", f"{wrong}; a page shows it: run again without it")
     try:
@@ -208,12 +198,11 @@ def held(directory: Path, run: RunRead) -> Iterator[Problem]:
 
 
 def _figures(folder: Path, where: str, found: Saved, ranks: Ranks | None) -> Iterator[Problem]:
-    """Compare a result with its counts; figures of `ONE_SIDED`, which are these under other names, are not ranked."""
-    earlier = _earlier(found)
-    wrong = [one for one in result.problems(folder, ranks) if not (earlier and one[0] == "evaluator_version")]
-    if not earlier and set(found.floors) != set(BASELINES):
+    """Compare a result with its counts."""
+    wrong = list(result.problems(folder, ranks))
+    if set(found.floors) != set(BASELINES):
         wrong.append(("baselines", f"heuristic baselines must be exactly {', '.join(BASELINES)}"))
-    if found.protocol in PROTOCOLS and found.metrics and not _one_sided(found):
+    if found.protocol in PROTOCOLS and found.metrics:
         wrong += _asked(found)
     wrong += [("bounds", message) for message in bounds(found)]
     for name, message in wrong:
@@ -222,10 +211,6 @@ def _figures(folder: Path, where: str, found: Saved, ranks: Ranks | None) -> Ite
         yield Problem(name, where, f"{message}; evaluate again and submit that")
     if found.ranks_sha256 is None and (found.metrics or found.optimistic or found.pessimistic):
         yield Problem("metrics", where, "figures without ranks: only what follows from counts is shown")
-
-
-def _earlier(found: Saved) -> bool:
-    return found.evaluator_version == ONE_SIDED
 
 
 def _asked(found: Saved) -> Iterator[tuple[str, str]]:
@@ -237,16 +222,10 @@ def _asked(found: Saved) -> Iterator[tuple[str, str]]:
 
 
 def _told(run: RunRead) -> Iterator[Problem]:
-    """Remark once for all results of a run which are outdated, and which are of scores that were given as numbers."""
-    where, tasks = run.where, {task: "-".join(task) for task in run.saved}
-    if earlier := [task for task, found in run.saved.items() if _earlier(found)]:
-        message = f"{', '.join(tasks[task] for task in earlier)}: evaluator version "
-        message += f"{run.saved[earlier[0]].evaluator_version}, now {EVALUATOR_VERSION}: shown, not ranked; "
-        told = "run the model again for both directions, or mtbench verify --rescore writes what it is now"
-        yield Problem("outdated", where, message + told, remark=True)
-    if given := [tasks[task] for task, found in run.saved.items() if found.asked_again == GIVEN]:
+    """Remark once for all results of a run which are of scores that were given as numbers."""
+    if given := ["-".join(task) for task, found in run.saved.items() if found.asked_again == GIVEN]:
         message = f"{', '.join(given)}: scores were {GIVEN} in other batches: nobody knows whether they depend on them"
-        yield Problem("given", where, message, remark=True)
+        yield Problem("given", run.where, message, remark=True)
 
 
 def _times(run: RunRead) -> Iterator[Problem]:
@@ -317,18 +296,13 @@ def drawn(found: Saved) -> list[str]:
     )
 
 
-def _is(task: Task, found: Saved, protocol: str) -> bool:
-    """Tell whether a result is that of the standard, which an earlier evaluator read on one side alone."""
-    return task[1] == STANDARD.relations.name and protocol in (task[0], *_renamed(found))
-
-
 def _unlike(told: Conventions, run: RunRead) -> Iterator[str]:
     """Say where ``conventions.json`` of a run is not about that run: another header, or other standard figures."""
     for key in sorted(HEADER):
         if (theirs := getattr(told, key)) != (ours := getattr(run.headline, key)):
             yield f"{key} is {quote(theirs)}, {RESULT_FILE} has {quote(ours)}"
     for protocol, read_ in told.protocols.items():
-        found = next((one for task, one in run.saved.items() if _is(task, one, protocol)), None)
+        found = run.saved.get((protocol, STANDARD.relations.name))
         if found is None or not found.metrics:
             continue
         standard = read_[0]

@@ -22,7 +22,6 @@ from mtbench.data import catalog
 from mtbench.errors import ResultError
 from mtbench.files import atomic
 from mtbench.runs import result
-from mtbench.runs.rescoring import FORGIVEN
 from mtbench.runs.result import Result
 from mtbench.runs.runs import RANKS_FILE, RESULT_FILE, RunInfo
 from mtbench.training.run import CONVENTIONS_FILE, TASK_FOLDERS
@@ -287,8 +286,7 @@ def _copy(run: _Run, folder: Path) -> None:
                     shutil.copyfile(source, into / source.name)
         else:
             # With the names goes what tells whose targets these are.
-            wrong = [found for found in result.verify(run.directory / place).problems if found.name not in FORGIVEN]
-            if wrong:
+            if wrong := result.verify(run.directory / place).problems:
                 raise SubmissionError(f"{wrong[0].message}; run it again")
             one.save(into, with_names=False)
     for name in RUN_FILES[2:]:

@@ -10,7 +10,7 @@ from datetime import date
 from leaderboard.board.board import Board, DatasetBoard, Figure, Line, Standing
 from leaderboard.board.commands import command, estimate
 from leaderboard.board.rescored import rescored
-from leaderboard.board.tables import TAILS, short
+from leaderboard.board.tables import short
 from leaderboard.entries.cards import Card
 from leaderboard.site import pictures
 from leaderboard.site.cells import (
@@ -217,7 +217,7 @@ def _cell(card: Card, parts: Sequence[DatasetBoard], lines: dict[str, Line]) -> 
 
 def _why(known: Sequence[Line]) -> str:
     failed = sorted({line.failed for line in known if line.failed})
-    return failed[0] if failed else TAILS if any(line.one_sided for line in known) else "not run"
+    return failed[0] if failed else "not run"
 
 
 def _how(card: Card, missing: Sequence[str], lines: Sequence[Line]) -> Tip:

@@ -257,9 +257,6 @@ def verify(
         ),
     ] = None,
     every: All = False,
-    rescore: Annotated[
-        bool, typer.Option("--rescore", help="Recompute a run's figures with this evaluator, keeping the old ones.")
-    ] = False,
     from_weights: Annotated[
         bool,
         typer.Option("--from-weights", help="Remake a run's model from its checkpoints and rank every task again."),
@@ -278,24 +275,17 @@ def verify(
 
     Example: mtbench verify runs/isdea-metafam
 
-    Example: mtbench verify runs/isdea-metafam --rescore
-
     Example: mtbench verify runs/isdea-metafam --from-weights
     """
     if (name is None) is not every:
         raise UsageError("give either 'NAME|RUN' or --all")
     is_run = name is not None and any((Path(name) / file).exists() for file in ("result.json", "ranks.parquet"))
-    if rescore and from_weights:
-        raise UsageError("--rescore corrects a run and --from-weights checks it: give one of them")
     if model is not None and not from_weights:
         raise UsageError("--model is for --from-weights")
-    if (rescore or from_weights) and not is_run:
-        option = "--rescore" if rescore else "--from-weights"
-        raise UsageError(f"{option} takes the directory of a run, not {name or '--all'}: there is no result.json")
+    if from_weights and not is_run:
+        raise UsageError(f"--from-weights takes the directory of a run, not {name or '--all'}: there is no result.json")
     if name is None:
         _verify_all(as_json=as_json)
-    elif rescore:
-        _rescore(Path(name), as_json=as_json)
     elif is_run:
         _verify_run(Path(name), as_json=as_json, weights=from_weights, model=model)
     else:
@@ -376,15 +366,3 @@ def _verify_run(directory: Path, *, as_json: bool, weights: bool, model: str | N
         fail(message)
     if wrong:
         raise typer.Exit(1)
-
-
-def _rescore(directory: Path, *, as_json: bool) -> None:
-    from mtbench.runs.rescoring import rescore
-
-    done = rescore(directory)
-    if not as_json:
-        say(str(done))
-        return
-    changed = {name: {"old": old, "new": new} for name, (old, new) in done.changed.items()}
-    versions = {"old_version": done.old_version, "new_version": done.new_version}
-    say_json({"directory": str(directory), **versions, "changed": changed})

@@ -39,6 +39,8 @@ ROWS = ("short", "all")
 """Which rows of a result are shown."""
 
 TOLERANCE = 1e-9
+FIGURES = ("metrics", "optimistic", "pessimistic", "chance", "tie_rate")
+"""What follows from the counts alone."""
 
 _EACH = {1: "each", 2: "in each direction"}
 
@@ -291,7 +293,6 @@ def _missing(payload: Mapping[str, Any]) -> str:
 
 def _declared(payload: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     known: dict[str, tuple[object, ...]] = {
-        "schema": (runs.SCHEMA,),
         "evaluator_version": (EVALUATOR_VERSION,),
         "candidates_version": (CANDIDATES_VERSION,),
         "protocol": tuple(PROTOCOLS),
@@ -302,9 +303,7 @@ def _declared(payload: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     }
     for name, values in known.items():
         if payload[name] not in values:
-            earlier = name == "evaluator_version" and payload[name] == runs.ONE_SIDED
-            told = "; mtbench verify RUN --rescore writes it as what it is now" if earlier else ""
-            yield name, f"{name} is {payload[name]!r}, expected {' or '.join(map(repr, values))}{told}"
+            yield name, f"{name} is {payload[name]!r}, expected {' or '.join(map(repr, values))}"
     published = _record_for(payload)
     key = f"{payload['split']}/{payload['protocol']}/{payload['vocabulary']}/{payload['candidate_seed']}"
     expected = published.candidates.get(key) if published else None

@@ -21,19 +21,13 @@ import numpy as np
 
 from mtbench.data.catalog import Parameter
 from mtbench.errors import ResultError, UnknownNameError, UsageError, nearest, shown
-from mtbench.files.atomic import replace_file, storage_errors
+from mtbench.files.atomic import storage_errors
 from mtbench.files.hashing import file_hash
 from mtbench.names import COLUMNS
 from mtbench.ranking.ranks import COUNTS, Ranks
 
 RESULT_FILE, RANKS_FILE = "result.json", "ranks.parquet"
 SCHEMA = 2
-ONE_SIDED = "1"
-"""The evaluator whose ``dual`` and ``entity`` ranked among tails and relations alone."""
-
-RENAMED = {"dual": "dual-tail", "entity": "entity-tail"}
-"""What protocols of that evaluator are called now: same candidates, same figures."""
-
 MOST_BYTES = 256 * 1024
 """Of ``result.json``: it holds figures and settings, and nothing that grows with the data."""
 
@@ -129,14 +123,6 @@ def write(
         undo.pop_all()
 
 
-def replace_payload(directory: Path, payload: Mapping[str, object]) -> None:
-    """Put a new ``result.json`` in place of the one of a run, whose ranks stay; whatever fails, one of them is there.
-
-    Raises `MtbenchError` for a place that cannot be written.
-    """
-    replace_file(directory / RESULT_FILE, _as_json(payload).encode())
-
-
 def find(path: Path) -> Path:
     """Return the run directory that a path names, by itself or by one of its files.
 
@@ -162,16 +148,9 @@ def read_payload(path: Path) -> dict[str, Any]:
         raise ResultError(f"{path}: {error}; {remedy}") from error
     if not isinstance(payload, dict):
         raise ResultError(f"{path}: holds a {type(payload).__name__}, expected an object; evaluate again")
-    found: dict[str, Any] = as_now(payload)
-    return found
-
-
-def as_now(payload: Any) -> Any:
-    """Return what an earlier version wrote under the names of this one: its one-sided protocols say so."""
-    if not isinstance(payload, dict) or payload.get("schema") != 1 or not isinstance(payload.get("protocol"), str):
-        return payload
-    protocol = RENAMED.get(payload["protocol"], payload["protocol"])
-    return payload | {"schema": SCHEMA, "protocol": protocol, "asked": {}, "asked_again": ""}
+    if (schema := payload.get("schema", SCHEMA)) != SCHEMA:
+        raise ResultError(f"{path}: written with schema {str(schema)[:20]!r}, this version reads {SCHEMA}: evaluate again")
+    return payload
 
 
 def read_json(path: Path, most: int) -> object:

@@ -6,8 +6,8 @@ Imported when a run is read, because pydantic is.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -45,8 +45,7 @@ Hash = Annotated[str, expected(SHA256.fullmatch, "a SHA-256 in hexadecimal")]
 class Saved:
     """The keys of ``result.json``: those of a `Result` and its `RunInfo`, and what ties them to the ranks.
 
-    ``tie_rate`` and ``ranks_sha256`` are null for a run without ranks; ``rescored`` is there where an earlier evaluator
-    had other figures.
+    ``tie_rate`` and ``ranks_sha256`` are null for a run without ranks.
     """
 
     schema: int
@@ -83,7 +82,6 @@ class Saved:
     status: Status
     environment: Mapping[str, str]
     ranks_sha256: Hash | None
-    rescored: Sequence[Mapping[str, object]] = field(default=())
 
 
 MOST_UNPACKED = 16 * 1024 * 1024
@@ -102,9 +100,9 @@ class Limits:
 def read_ranks(path: Path, limits: Limits | None = None) -> Ranks:
     """Read ``ranks.parquet``; raises `ResultError` naming the file when it is missing, truncated or of other columns.
 
-    ``limits`` are for a file that somebody else made: it is then read in little memory, or refused. The footer says how
-    many rows there are, the headers of the pages how large they get, and both are read before anything is unpacked;
-    then names and counts have to be of a length and size that arrays can be made of.
+    ``limits`` are for a file that somebody else made: it is refused by the rows and bytes its footer tells before
+    anything is unpacked, then by the length of its names and the size of its counts. A footer can lie about bytes, not
+    about rows: pages are unpacked as their own headers say, one column at a time, and what is in them is refused.
     """
     import pyarrow as pa
     from pyarrow import parquet
@@ -115,7 +113,7 @@ def read_ranks(path: Path, limits: Limits | None = None) -> Ranks:
         # A name that all rows share is one text, not as many as rows.
         with parquet.ParquetFile(path, read_dictionary=[name for name in COLUMNS if name in schema.names]) as file:
             if limits is not None:
-                _expect_small(path, file.metadata, limits)
+                _expect_small(file.metadata, limits)
             table = file.read(use_threads=False)
             table.validate(full=True)
             _expect_values(table, limits)
@@ -138,13 +136,15 @@ def _expect_columns(schema: pa.Schema) -> None:
             raise ResultError(f"column {column.name} has the type {column.type}")
 
 
-def _expect_small(path: Path, about: parquet.FileMetaData, limits: Limits) -> None:
+def _expect_small(about: parquet.FileMetaData, limits: Limits) -> None:
     if about.num_rows > limits.targets:
         raise ResultError(f"{about.num_rows:,} rows, at most {limits.targets:,} can be targets")
     if about.num_row_groups > max(limits.targets, 1):
         raise ResultError(f"{about.num_row_groups:,} groups of rows, more than there are targets")
-    size = unpacked_bytes(path, about)
-    if size > MOST_UNPACKED:
+    groups = [about.row_group(number) for number in range(about.num_row_groups)]
+    columns = [group.column(place).total_uncompressed_size for group in groups for place in range(group.num_columns)]
+    size = max(sum(columns), sum(group.total_byte_size for group in groups))
+    if size > MOST_UNPACKED or min(columns, default=0) < 0:
         raise ResultError(f"{size:,} bytes once unpacked, at most {MOST_UNPACKED:,} are read")
 
 
@@ -186,91 +186,3 @@ def _names(column: pa.ChunkedArray) -> NameArray:
     coded = column.unify_dictionaries().combine_chunks()
     found: NameArray = np.array(coded.dictionary.to_pylist(), dtype=np.str_)[coded.indices.to_numpy()]
     return found
-
-
-UNPACKED, PACKED = 2, 3
-"""Fields of a page header."""
-
-_TRUTHS, _VARINTS, _BINARY, _STRUCT = (1, 2), (4, 5, 6), 8, 12
-"""Types of Thrift's compact protocol."""
-
-MOST_DEPTH = 8
-
-
-def unpacked_bytes(path: Path, about: parquet.FileMetaData) -> int:
-    """Return how many bytes the pages of a file have once unpacked, headers included, as the footer counts them.
-
-    Only headers are read. Raises `ResultError`, without the path, where there is none at the place the footer names.
-    """
-    data, total = path.read_bytes(), 0
-    for number in range(about.num_row_groups):
-        group = about.row_group(number)
-        for place in range(group.num_columns):
-            column = group.column(place)
-            start = column.data_page_offset
-            if column.has_dictionary_page and column.dictionary_page_offset:
-                start = min(start, column.dictionary_page_offset)
-            end = start + column.total_compressed_size
-            if not 0 <= start <= end <= len(data):
-                raise ResultError("the footer names pages outside of the file")
-            total += _pages(data[start:end])
-    return total
-
-
-def _pages(data: bytes) -> int:
-    total, reader = 0, _Reader(data)
-    while reader.at < len(data):
-        start = reader.at
-        sizes = reader.struct()
-        unpacked, packed = sizes.get(UNPACKED, -1), sizes.get(PACKED, -1)
-        if unpacked < 0 or packed < 0:
-            raise ResultError("a page without its size")
-        total += unpacked + reader.at - start
-        reader.at += packed
-    return total
-
-
-@dataclass
-class _Reader:
-    """The part of Thrift's compact protocol that page headers are written in."""
-
-    data: bytes
-    at: int = 0
-
-    def struct(self, depth: int = 0) -> dict[int, int]:
-        """Return the whole numbers of a struct by field, and step over truths, texts and structs: all a header has."""
-        if depth > MOST_DEPTH:
-            raise ResultError("a page header that is nested too deeply")
-        found, field = {}, 0
-        while kind := self.byte():
-            delta, kind = kind >> 4, kind & 15
-            field = field + delta if delta else self.number()
-            if kind in _VARINTS:
-                found[field] = self.number()
-            elif kind == _BINARY:
-                length = self.varint()
-                self.at += length
-            elif kind == _STRUCT:
-                self.struct(depth + 1)
-            elif kind not in _TRUTHS:
-                raise ResultError("a page header that is none")
-        return found
-
-    def byte(self) -> int:
-        if self.at >= len(self.data):
-            raise ResultError("a page header that is cut short")
-        self.at += 1
-        return self.data[self.at - 1]
-
-    def varint(self) -> int:
-        value = 0
-        for shift in range(0, 70, 7):
-            part = self.byte()
-            value |= (part & 127) << shift
-            if part < 128:
-                return value
-        raise ResultError("a page header with a number beyond 64 bits")
-
-    def number(self) -> int:
-        value = self.varint()
-        return value >> 1 ^ -(value & 1)

@@ -1,4 +1,4 @@
-"""``mtbench show`` and ``mtbench verify --rescore`` as they are typed."""
+"""``mtbench show`` as it is typed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from mtbench.evaluation.tasks import evaluate, task
 from mtbench.heuristics.figures import BASELINES
 from mtbench.runs import result as results
 from mtbench.runs.labelling import STRATA
-from mtbench.runs.result import verify
 from mtbench.runs.runs import RunInfo
 
 pytestmark = pytest.mark.filterwarnings("ignore::mtbench.runs.result.MtbenchWarning")
@@ -175,31 +174,8 @@ def test_a_run_that_failed_is_shown_with_its_status(run, runs):
     assert "unfinished: 0" in out
 
 
-def test_an_old_run_is_rescored_once(run, runs):
-    path = runs / "a0" / "result.json"
-    payload = json.loads(path.read_text(encoding="utf-8"))
-    path.write_text(json.dumps(payload | {"evaluator_version": "0", "tie_rate": 0.75}), encoding="utf-8")
-    assert run("verify", "runs/a0")[0] == 1
-    code, out, err = run("verify", "runs/a0", "--rescore", "--json")
-    assert (code, err) == (0, "")
-    found = json.loads(out)
-    assert (found["old_version"], found["new_version"]) == ("0", "2")
-    assert found["changed"] == {"tie_rate": {"old": 0.75, "new": payload["tie_rate"]}}
-    assert verify(runs / "a0").ok
-    assert run("verify", "runs/a0", "--rescore") == (
-        *(0, "runs/a0: nothing to change, all metrics match the ranks\n", ""),
-    )
-
-
 @pytest.mark.parametrize("name", ["toy", "--all", "runs"])
-def test_only_a_run_can_be_rescored(run, runs, name):
-    code, out, err = run("verify", name, "--rescore")
+def test_only_a_run_can_be_scored_again_from_weights(run, runs, name):
+    code, out, err = run("verify", name, "--from-weights")
     assert (code, out) == (2, "")
-    assert err == f"error: --rescore takes the directory of a run, not {name}: there is no result.json\n"
-
-
-def test_a_damaged_run_is_not_rescored(run, runs):
-    (runs / "a0" / "ranks.parquet").write_bytes(b"PAR1")
-    code, out, err = run("verify", "runs/a0", "--rescore")
-    assert (code, out) == (1, "")
-    assert err.startswith("error: runs/a0 cannot be rescored: ")
+    assert err == f"error: --from-weights takes the directory of a run, not {name}: there is no result.json\n"

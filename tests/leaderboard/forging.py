@@ -12,8 +12,6 @@ from pyarrow import parquet
 from mtbench.files.hashing import file_hash
 
 PUBLISHED = Path(__file__).resolve().parents[2] / "leaderboard" / "results"
-ONE_SIDED = Path(__file__).with_name("one-sided")
-"""InGram's first run of seed 1 on MetaFam, as it was on the board."""
 
 CARD = {"authors": ["A. Author"], "url": "https://example.org", "licence": "MIT"}
 
@@ -31,13 +29,6 @@ def copy_entry(root, slug="isdea", seeds=(0, 1), name=None, dataset="metafam"):
         shutil.copytree(published(slug, dataset, seed), entry / dataset / f"seed{seed}", ignore=leave)
     shutil.copyfile(PUBLISHED / slug / "card.toml", entry / "card.toml")
     return entry
-
-
-def copy_one_sided(root, name="ingram"):
-    """Copy the run of evaluator version 1, which ranked among tails alone."""
-    shutil.copytree(ONE_SIDED, root / name / "metafam" / "seed1")
-    shutil.copyfile(PUBLISHED / "ingram" / "card.toml", root / name / "card.toml")
-    return root / name
 
 
 def read(path):

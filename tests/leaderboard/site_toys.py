@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from forging import copy_entry, copy_one_sided, published
+from forging import copy_entry, published
 
 from leaderboard.board.board import Board, Figure
 from leaderboard.board.ranking import _loaded, _shown, _standings, overlap, rank
@@ -62,7 +62,6 @@ def make(folder: Path) -> Path:
     copy_entry(folder, "isdea", (0, 1, 2))
     copy_entry(folder, "mtdea-k2", (0, 1))
     copy_entry(folder, "isdea-homo", (0,), dataset="fbnell")
-    copy_one_sided(folder, "one-sided")
     hostile = _toy(folder, "hostile", HOSTILE)
     _edit(hostile, {"device": SCRIPT, "hyperparameters": {SCRIPT: SCRIPT, "width": 8}})
     incomplete = _toy(folder, "incomplete", "Incomplete", 'pretraining_graphs = ["fb15k-237"]\n')

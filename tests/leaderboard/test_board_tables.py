@@ -14,12 +14,11 @@ from site_toys import HOSTILE, offline
 
 from leaderboard.board import ranking, reported, tables
 from leaderboard.board.ranking import overlap, rank
-from leaderboard.board.readings import PAPER, SLOTS, STANDARD
+from leaderboard.board.readings import PAPER, STANDARD
 from leaderboard.entries import checks, entries
 from leaderboard.entries.cards import CARD_BYTES, SubmissionError
 from mtbench.data.loading import load
 from mtbench.files.tables import MARKDOWN
-from mtbench.names import METRICS
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +37,7 @@ def line_of(board, slug: str):
 
 
 def test_the_summary_has_the_headline_over_what_was_reported_by_regime(board):
-    zero, adapted, _ = tables.summary(board).split("\n\n")
+    zero, adapted = tables.summary(board).split("\n\n")
     for table, regime in ((zero, "zero-shot"), (adapted, "test-time-adaptation")):
         headings = [cell.strip() for cell in table.splitlines()[0].strip("| ").split(" |")]
         assert headings == [f"{regime}, dual MRR", "metafam", "fbnell"]
@@ -112,20 +111,6 @@ def test_without_the_dataset_entries_are_ranked_by_their_means(tmp_path):
     assert [(line.place.best, line.place.worst) for line in part.lines] == [(1, 1), (2, 2), (3, 3)]
     means = [line.figure().mean for line in part.lines]
     assert means == sorted(means, reverse=True)
-
-
-def test_tails_alone_are_no_headline(board):
-    text = tables.summary(board)
-    assert text.endswith(f"\n\n{tables.ONE_SIDED}")
-    figure = str(line_of(board, "isdea-homo").figure())
-    assert {tuple(row[1:]) for row in rows(text, "ISDEA-homo")} == {("-", figure)}
-    assert figure.endswith("(1 seed)")
-    assert {tuple(row[1:]) for row in rows(text, "InGram")} == {(tables.TAILS, "-")}
-    line = line_of(board, "one-sided")
-    assert (line.figure(), line.place, line.lift) == (None, None, None)
-    assert set(line.read(STANDARD, "dual-tail")) == set(line.read(SLOTS, "entity-tail")) == set(METRICS)
-    assert line.figure(PAPER).mean > 0  # in the setting of the paper it was ranked in both directions
-    assert {"outdated: evaluator version 1, now 2 (seed 1)"} < set(line.remarks)
 
 
 def test_names_are_text_in_both_formats(board):

@@ -223,18 +223,6 @@ def test_a_row_by_the_paper_says_in_which_setting(board):
     assert found == told | {readings.PAPER.key: "setting isdea-doubled"}
 
 
-def test_what_ranked_tails_alone_is_shown_apart(pages, board):
-    assert "tails alone" in pages["index.html"].text
-    (line,) = board.lines("one-sided")
-    for name in ("datasets/metafam.html", "models/one-sided.html"):
-        for protocol in ("dual-tail", "entity-tail"):
-            assert {f"protocol-{protocol}"} <= set(pages[name].ids)
-            assert str(line.figure(protocol=protocol)) in pages[name].text
-    assert "protocol-dual-tail" not in pages["datasets/fbnell.html"].ids
-    assert "../runs/one-sided.zip" in {one.get("href") for one in pages["models/one-sided.html"].all("a")}
-    assert "no run was ranked under the protocol dual" in pages["models/one-sided.html"].text
-
-
 def test_what_is_not_ranked_says_why(pages):
     text = pages["datasets/metafam.html"].text
     assert "Shown, but not ranked" in text

@@ -13,7 +13,7 @@ import forging
 import numpy as np
 import pytest
 import toys
-from forging import CARD, ONE_SIDED, PUBLISHED, edit, edit_all, edit_card, read, tree, write
+from forging import CARD, PUBLISHED, edit, edit_all, edit_card, read, tree, write
 from hypothesis import given
 from hypothesis import strategies as st
 from ranking_toys import hashed
@@ -268,9 +268,6 @@ class TestRefused:
     def test_an_earlier_evaluator(self, runs, to):
         edit(runs / "isdea-metafam-1" / "result.json", evaluator_version="0")
         self.refused([runs], to, "isdea-metafam-1: evaluator_version is '0', expected '2'")
-
-    def test_runs_that_ranked_tails_alone(self, to):
-        self.refused([ONE_SIDED], to, "dual-tail-present, .* run the model again for both")
 
     def test_scores_that_were_not_asked_for_again(self, runs, to):
         edit(runs / "isdea-metafam-1" / "result.json", asked_again=NOT_ASKED)

@@ -232,7 +232,7 @@ def test_an_edited_metric_is_found(run, name, key):
         ({"metrics": {}}, ["metrics"]),
         ({"metrics": [1]}, ["metrics"]),
         ({"optimistic": {"mrr": "high"}}, ["optimistic"]),
-        ({"schema": 3}, ["schema"]),
+        ({"schema": 1}, ["result.json"]),
         ({"evaluator_version": "0"}, ["evaluator_version"]),
         ({"candidates_version": 0}, ["candidates_version"]),
         ({"protocol": "best"}, ["protocol"]),
@@ -331,6 +331,12 @@ def test_a_truncated_or_missing_file_is_named(run, name):
 def test_json_that_is_no_object_is_named(run, text):
     (run / "result.json").write_text(text, encoding="utf-8")
     assert problems(run) == ["result.json"]
+
+
+def test_a_run_of_the_first_schema_is_refused_in_one_sentence(run):
+    edit(run, schema=1)
+    with pytest.raises(ResultError, match=r"result.json: written with schema '1', this version reads 2: evaluate again$"):
+        load(run)
 
 
 @pytest.mark.parametrize("changes", [{"regime": "oracle"}, {"warnings": None}, {"pretraining_graphs": 3}])

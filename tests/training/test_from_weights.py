@@ -105,7 +105,6 @@ def test_a_run_that_nobody_can_score_again_is_refused(monkeypatch, tmp_path):
     [
         (["toy", "--from-weights"], "--from-weights takes the directory of a run, not toy"),
         (["toy", "--model", "isdea"], "--model is for --from-weights"),
-        (["toy", "--from-weights", "--rescore"], "give one of them"),
     ],
 )
 def test_options_that_do_not_go_together(command, options, message):
