@@ -161,6 +161,12 @@ class Line:
         )
 
     @property
+    def unmeasured(self) -> tuple[str, ...]:
+        """The graphs it learned from of which nobody knows how many targets they have shown: it is not ranked."""
+        own = f"{self.dataset}{TRAIN}"
+        return tuple(one.graph for one in self.overlaps if one.seen is None and one.graph not in (own, self.dataset))
+
+    @property
     def tie_spread(self) -> float | None:
         """How far the bounds of the headline lie apart: the part of it that ties decide."""
         headline = self.figure()

@@ -9,7 +9,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
+from hashlib import sha256
 from importlib import resources
+from typing import Any
 
 from leaderboard.board import readings, reported
 from leaderboard.board.board import Board, DatasetBoard, Figures, Line, Overlap, Place, Standing, figures
@@ -17,61 +19,52 @@ from leaderboard.board.readings import Reading
 from leaderboard.entries.cards import TRAIN
 from leaderboard.entries.entries import HEADLINE, Entry, Run, Watch, unwatched
 from mtbench.analysis.comparison import compare
-from mtbench.analysis.fingerprints import Fingerprints, collect
-from mtbench.analysis.leakage import contamination, parts_of
 from mtbench.conventions.reading import conventions_of
 from mtbench.data import catalog
-from mtbench.data.loading import load
-from mtbench.data.splits import Dataset
-from mtbench.errors import DownloadError, MtbenchError
+from mtbench.errors import DownloadError
 from mtbench.names import METRICS
 from mtbench.runs.result import EVALUATOR_VERSION, Metrics, Result
 from mtbench.runs.runs import REGIMES
 from mtbench.training.run import CONVENTIONS_FILE
 
 
-@cache
 def overlap(dataset: str, graph: str) -> Overlap:
-    """Return how many test targets of a dataset a graph has shown, exactly as they stand.
+    """Return how many test targets of a dataset a graph has shown, exactly as they stand, as ``overlaps.toml`` has it.
 
-    Graphs are named as in results: ``NAME/train`` is the training graph of a released dataset with its
-    validation targets, ``NAME`` the whole of it. Of any other graph `_counted` has what was counted elsewhere, else
-    nothing is known here (`mtbench contamination` measures it for whoever has it), nor of a dataset that can neither
-    be loaded nor fetched.
+    Graphs are named as in results: ``NAME/train`` is the training graph of a released dataset with its validation
+    targets, ``NAME`` the whole of it. Nothing is loaded or fetched, so that every machine ranks the same entries; what
+    nobody counted is None, and so is what was counted of another release.
     """
     record = catalog.record(dataset)
-    targets = record.parts["test/targets"].triples
-    if dataset in (known := _counted().get(graph.lower(), {})):
-        return Overlap(graph, known[dataset], targets)
-    if graph.removesuffix(TRAIN) not in catalog.names():
-        return Overlap(graph, None, targets)
-    try:
-        found = contamination(_loaded(dataset).test, _shown(graph))
-    except MtbenchError:
-        return Overlap(graph, None, targets)
-    return Overlap(graph, found.targets.exact.seen, found.targets.exact.of)
+    return Overlap(graph, _seen(record, graph.lower()), record.parts["test/targets"].triples)
+
+
+def _seen(record: catalog.Record, graph: str) -> int | None:
+    measured = _measured()
+    for name in {record.id, graph.removesuffix(TRAIN)} & set(catalog.names()):
+        if measured["content"].get(name) != content_hash(catalog.record(name)):
+            return None
+    if graph in measured["seen"]:
+        return int(measured["seen"][graph].get(record.id, 0))
+    names = measured["names"]
+    return 0 if graph in names and not set(names[graph]) & set(names[record.id]) else None
+
+
+def content_hash(record: catalog.Record) -> str:
+    """Return the SHA-256 of the hashes of all parts of a dataset, in the order of their names."""
+    return sha256("".join(part.content_sha256 for _, part in sorted(record.parts.items())).encode()).hexdigest()
 
 
 @cache
-def _loaded(name: str) -> Dataset:
-    """Return a dataset: many graphs are compared with it."""
-    return load(name)
-
-
-@cache
-def _shown(graph: str) -> Fingerprints:
-    """Return the fingerprints of a graph of ours: many datasets are compared with it."""
-    other = _loaded(graph.removesuffix(TRAIN))
-    return collect(parts_of(other.valid if graph.endswith(TRAIN) else other))
-
-
-@cache
-def _counted() -> Mapping[str, Mapping[str, int]]:
-    """Return how many test targets are in graphs that are not ours, by graph and dataset."""
-    return tomllib.loads((resources.files("leaderboard.board") / "exposure.toml").read_text(encoding="utf-8"))
+def _measured() -> Mapping[str, Mapping[str, Any]]:
+    return tomllib.loads((resources.files("leaderboard.board") / "overlaps.toml").read_text(encoding="utf-8"))
 
 
 DRAWS = 2000
+UNMEASURED = (
+    "nobody has counted the test triples in {}, from which it learned: mtbench contamination {} --against FILE counts "
+    "them in a file of the graph, and leaderboard/board/overlaps.toml holds the counts"
+)
 VOCABULARIES = {"present": readings.STANDARD, "slots": readings.SLOTS}
 """The evaluation setting that shows the realistic ranks of a vocabulary."""
 
@@ -87,8 +80,9 @@ def rank(
 
     On every dataset and in every regime, entries that are complete (all sampled protocols and both vocabularies,
     every run finished), up to date (this evaluator, these candidates, this version of the dataset) and have learned
-    from no other graph with more than `MOST_SEEN` of the test targets are ranked by the mean over seeds of the
-    headline: dual MRR, expected over ties, relations that are present. Intervals and groups are those of
+    from no other graph with more than `MOST_SEEN` of the test targets, nor from one of which nobody counted them, are
+    ranked by the mean over seeds of the headline: dual MRR, expected over ties, relations that are present. Intervals
+    and groups are those of
     `mtbench.compare` with ``draws`` draws. Overall, entries of all regimes stand by how many datasets of the paper
     they are ranked on, then by their mean lift over the best heuristic baseline on these; only one that is ranked on
     every one of them has a rank. ``watch`` shows whoever waits how far it is.
@@ -173,7 +167,8 @@ def _line(entry: Entry, dataset: str, problems: Sequence[str]) -> Line:
         device=", ".join(sorted({info.device for info in infos if info.device})),
     )
     touched = [f"contaminated: {one}" for one in line.contaminated]
-    return replace(line, remarks=tuple(dict.fromkeys([*problems, *_remarks(runs), *touched])))
+    unmeasured = [UNMEASURED.format(", ".join(line.unmeasured), dataset)] if line.unmeasured else []
+    return replace(line, remarks=tuple(dict.fromkeys([*problems, *_remarks(runs), *touched, *unmeasured])))
 
 
 def _figures(runs: Sequence[Run]) -> dict[tuple[Reading, str], Figures]:

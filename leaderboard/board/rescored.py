@@ -33,7 +33,9 @@ def rescore(entry: Entry) -> Iterator[tuple[str, str, list[str]]]:
 
 
 def _shipping(entry: Entry) -> list[Run]:
-    return [run for runs in entry.runs.values() for run in runs if (run.directory / CHECKPOINTS).is_dir()]
+    # A run that was out of memory may have weights, but no ranks that they could give.
+    runs = [run for some in entry.runs.values() for run in some if run.headline.run.status == "ok"]
+    return [run for run in runs if (run.directory / CHECKPOINTS).is_dir()]
 
 
 def _name(run: Run) -> str:

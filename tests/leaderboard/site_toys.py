@@ -13,7 +13,7 @@ import pytest
 from forging import copy_entry, published
 
 from leaderboard.board.board import Board, Figure
-from leaderboard.board.ranking import _loaded, _shown, _standings, overlap, rank
+from leaderboard.board.ranking import _standings, rank
 from leaderboard.board.readings import STANDARD
 from leaderboard.entries import checks, entries
 
@@ -44,17 +44,9 @@ EMPTY: Mapping[str, object] = {
 @contextmanager
 def offline(cache: Path) -> Iterator[None]:
     """Let only MetaFam be had, which is made here: a cache of its own has no other dataset."""
-    _forget()
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("MTBENCH_CACHE", str(cache))
         yield
-    _forget()
-
-
-def _forget() -> None:
-    overlap.cache_clear()
-    _loaded.cache_clear()
-    _shown.cache_clear()
 
 
 def make(folder: Path) -> Path:

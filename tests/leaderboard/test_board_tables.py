@@ -17,6 +17,8 @@ from leaderboard.board.ranking import overlap, rank
 from leaderboard.board.readings import PAPER, STANDARD
 from leaderboard.entries import checks, entries
 from leaderboard.entries.cards import CARD_BYTES, SubmissionError
+from mtbench.analysis.leakage import contamination
+from mtbench.data import catalog
 from mtbench.data.loading import load
 from mtbench.files.tables import MARKDOWN
 
@@ -181,16 +183,57 @@ def test_runs_on_another_version_of_the_dataset_are_not_ranked(tmp_path):
     assert any("outdated: dataset version 0.9, now" in remark for remark in line.remarks)
 
 
-def test_of_a_graph_nobody_knows_no_overlap_is_told():
+def test_of_a_graph_that_nobody_counted_nothing_is_known(monkeypatch):
     assert overlap("metafam", "somebodys-graph/train").seen is None
+    assert overlap("metafam", "YAGO3-10").seen == 0  # of other names
+    assert overlap("fbnell", "FB-25").seen is None  # of the same
+    monkeypatch.setattr(ranking, "content_hash", lambda record: "another release")
+    assert overlap("metafam", "metafam/train").seen is None
 
 
-def test_a_dataset_is_read_once_however_many_graphs_are_compared_with_it(tmp_path, monkeypatch):
-    asked = []
-    monkeypatch.setattr(ranking, "load", lambda name: (asked.append(name), load(name))[1])
-    with offline(tmp_path):
-        assert [overlap("metafam", graph).seen is None for graph in ("metafam", "metafam/train")] == [False, False]
-    assert asked == ["metafam"]
+def test_who_learned_from_a_graph_that_nobody_counted_is_shown_and_not_ranked(tmp_path):
+    entry = entries.load(copy_entry(tmp_path, "isdea", (0,)))
+    card = replace(entry.card, pretraining_graphs=("somebodys-graph",))
+    with offline(tmp_path / "cache"):
+        (line,) = rank([replace(entry, card=card)], draws=100).lines("isdea")
+    (remark,) = line.remarks
+    assert line.place is None
+    assert "the test triples in somebodys-graph" in remark
+    assert "mtbench contamination metafam --against FILE" in remark
+
+
+def test_every_pair_of_released_datasets_is_counted():
+    graphs = [f"{name}{end}" for name in catalog.names() for end in ("", "/train")]
+    assert None not in [overlap(name, graph).seen for name in catalog.names() for graph in graphs]
+
+
+COUNTED = (
+    ("wikitopics-mt4/health", "wikitopics-mt1/health"),
+    ("wikitopics-mt3/art/train", "wikitopics-mt1/health"),
+    ("fbnell/train", "fbnell-strict"),
+    ("metafam/train", "metafam-strict"),
+)
+FILES = {
+    "CoDEx-Small": "tsafavi/codex/*/data/triples/codex-s/train.txt",
+    "NELL-995-inductive-v1": "kkteru/grail/*/data/nell_v1/train.txt",
+    "WK-75": "bdi-lab/InGram/*/data/WK-75/train.txt",
+}
+
+
+def test_the_counts_are_those_of_the_files(mirror, monkeypatch):
+    monkeypatch.setenv("MTBENCH_MIRROR", str(mirror))
+    for graph, dataset in COUNTED:
+        assert overlap(dataset, graph).seen == counted(dataset, graph)
+    for graph, place in FILES.items():
+        (path,) = (mirror / "raw.githubusercontent.com").glob(place)
+        for dataset in ("fbnell", "wikitopics-mt1/taxonomy", "metafam"):
+            assert overlap(dataset, graph).seen == counted(dataset, path), (dataset, graph)
+
+
+def counted(dataset, graph):
+    if str(graph).endswith("/train"):
+        graph = load(str(graph).removesuffix("/train")).valid
+    return contamination(load(dataset).test, graph).targets.exact.seen
 
 
 def test_who_learned_from_many_test_targets_is_not_ranked(tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from leaderboard.board.board import Figure, Overlap
 from leaderboard.board.commands import command, estimate
 from leaderboard.board.ranking import rank
 from leaderboard.board.readings import STANDARD
-from leaderboard.entries import entries
+from leaderboard.entries import checks, entries
 from leaderboard.site import front, standing
 from leaderboard.site.cells import DASH, MISSING, Cell, Column, Group, Row, Table, filled
 from mtbench.data import catalog
@@ -174,6 +175,14 @@ def test_what_was_scored_again_is_said_while_its_ranks_are_those(tmp_path, monke
     assert labels(board, "isdea-homo")["re-scored from weights"].tip.said.endswith("metafam seed 0.")
     monkeypatch.setattr(rescored, "_ranks", lambda run: "0" * 64)
     assert "re-scored from weights" not in labels(board, "isdea-homo")
+
+
+def test_a_run_out_of_memory_that_left_weights_is_shown(toy_entries, tmp_path):
+    shutil.copytree(toy_entries / "out-of-memory", tmp_path / "entries" / "out-of-memory")
+    (tmp_path / "entries" / "out-of-memory" / "metafam" / "seed0" / "checkpoints").mkdir()
+    found = rank(*checks.gather(tmp_path / "entries"), draws=100)
+    assert cells(front.standings(found), "Out of memory")["MetaFam"].text == "OOM"
+    assert "re-scored from weights" not in labels(found, "out-of-memory")
 
 
 def test_what_a_card_calls_contaminated_is_shown_everywhere_and_not_ranked(toy_entries):
