@@ -2,9 +2,11 @@
 
     python benchmarks/evaluator.py scores [--targets 1000000] [--candidates 50] [--repeats 7]
     python benchmarks/evaluator.py candidates [--repeats 3]
+    python benchmarks/evaluator.py full [--targets 3000] [--entities 10000]
 
-The first needs the extra "benchmarks"; the second reads the datasets from the store, or fetches them once. All sides
-take turns in one process on the same arrays, so that what else the machine does slows all of them.
+The first needs the extra "benchmarks"; the second reads the datasets from the store, or fetches them once. The third
+ranks test triples against every entity, each case in its own process; its scorer is a bilinear model of 32 dimensions,
+asked for whole rows and asked for triples, and the time that the scorer itself takes is shown apart.
 """
 
 from __future__ import annotations
@@ -13,36 +15,44 @@ import argparse
 import ctypes
 import gc
 import os
+import sys
 import time
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 
 import numpy as np
+from measuring import STATUS, alone, in_turns, peak_mb, resident_mb
 
 import mtbench
 from mtbench.data import catalog
+from mtbench.data.splits import Split
 from mtbench.metrics import closed as metrics
+from mtbench.names import IntArray
 from mtbench.ranking import candidates, ranks
 
 LIMITS = {"OGB": 5, "PyKEEN": 10}
-READINGS, MEGABYTES, SECONDS = 8, 64, 1.5
+READINGS, MEGABYTES, SECONDS, FULL_MEGABYTES = 8, 64, 1.5, 1000
 SINGLE = ("fbnell", "metafam")
-STATUS, CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")
+RELATIONS, OBSERVABLE, DIMENSIONS = 100, 60_000, 32
 
 
 def main() -> None:
     """Run what the command line names."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["scores", "candidates"])
-    parser.add_argument("--targets", type=int, default=1_000_000)
+    parser.add_argument("what", choices=["scores", "candidates", "full"])
+    parser.add_argument("--targets", type=int, help="1,000,000, and 3,000 of full")
     parser.add_argument("--candidates", type=int, default=50)
+    parser.add_argument("--entities", type=int, default=10_000)
     parser.add_argument("--repeats", type=int, default=7)
     options = parser.parse_args()
     if options.what == "scores":
-        scores(options.targets, options.candidates, options.repeats)
-    else:
+        scores(options.targets or 1_000_000, options.candidates, options.repeats)
+    elif options.what == "candidates":
         drawing(options.repeats)
+    else:
+        full(options.entities, options.targets or 3_000)
 
 
 def scores(targets: int, number: int, repeats: int) -> None:
@@ -58,27 +68,25 @@ def scores(targets: int, number: int, repeats: int) -> None:
         "PyKEEN": pykeen(own, others),
     }
     # Memory first: what an earlier call gave back to the allocator would hide what a later one takes.
-    peaks = {name: peak_memory(side) for name, side in sides.items()}
-    times: dict[str, list[float]] = {name: [] for name in sides}
-    for _ in range(repeats):
-        for name, side in sides.items():
-            start = time.perf_counter()
-            side()
-            times[name].append(time.perf_counter() - start)
-    us = times["mtbench"]
+    peaks = {name: extra_memory(side) for name, side in sides.items()}
+    times = in_turns(sides, repeats)
     for name, found in times.items():
         peak = "not measured" if peaks[name] is None else f"{peaks[name]:.0f} MB"
         print(
             f"{name:24} median {median(found) * 1000:7.1f} ms, best {min(found) * 1000:7.1f} ms, extra memory {peak}, "
-            f"{median(other / own for other, own in zip(found, us, strict=True)):.2f} times mtbench"
+            f"{ratio(found, times['mtbench']):.2f} times mtbench"
         )
-    read = median(own / other for own, other in zip(us, times["reading the array once"], strict=True))
-    print(f"mtbench takes {read:.1f} readings of the array (at most {READINGS})")
+    readings = ratio(times["mtbench"], times["reading the array once"])
+    print(f"mtbench takes {readings:.1f} readings of the array (at most {READINGS})")
     for name, limit in LIMITS.items():
-        ratio = median(other / own for other, own in zip(times[name], us, strict=True))
-        print(f"mtbench is {ratio:.1f} times faster than {name} (at least {limit})")
+        print(f"mtbench is {ratio(times[name], times['mtbench']):.1f} times faster than {name} (at least {limit})")
     if peaks["mtbench"] is not None:
         print(f"mtbench takes {peaks['mtbench']:.0f} MB on top of the scores (at most {MEGABYTES})")
+
+
+def ratio(times: list[float], base: list[float]) -> float:
+    """Return how many times as long one side took as another in the same turn, the median of all turns."""
+    return median(one / other for one, other in zip(times, base, strict=True))
 
 
 def ours(own: np.ndarray, others: np.ndarray) -> object:
@@ -119,23 +127,17 @@ def pykeen(own: np.ndarray, others: np.ndarray) -> Callable[[], object]:
     return evaluate
 
 
-def peak_memory(call: Callable[[], object]) -> float | None:
+def extra_memory(call: Callable[[], object]) -> float | None:
     """Return by how many megabytes a call raises the resident memory at its highest, where Linux counts it."""
     gc.collect()
     try:
         ctypes.CDLL("libc.so.6").malloc_trim(0)
-        CLEAR.write_text("5")
+        Path("/proc/self/clear_refs").write_text("5")  # begins to count the peak anew
     except OSError:
         return None
-    before = resident("VmRSS")
+    before = resident_mb("VmRSS") if STATUS.exists() else 0.0
     call()
-    return (resident("VmHWM") - before) / 1000
-
-
-def resident(field: str) -> float:
-    """Return a field of the process's status in kilobytes."""
-    (line,) = (line for line in STATUS.read_text().splitlines() if line.startswith(f"{field}:"))
-    return float(line.split()[1]) * 1.024
+    return peak_mb() - before
 
 
 def drawing(repeats: int) -> None:
@@ -147,17 +149,100 @@ def drawing(repeats: int) -> None:
     asked = [(protocol, vocabulary) for protocol in candidates.STANDARD for vocabulary in candidates.VOCABULARIES]
     for split in splits:
         _ = split.content_sha256
-    times = []
-    for _ in range(repeats):
-        start = time.perf_counter()
+
+    def every() -> None:
         for split in splits:
             for protocol, vocabulary in asked:
                 candidates.draw(split, protocol, vocabulary)
-        times.append(time.perf_counter() - start)
+
+    times = in_turns({"drawing": every}, repeats)["drawing"]
     print(
         f"{len(splits)} datasets, {sum(len(split.targets) for split in splits):,} targets, {len(asked)} sets of "
         f"candidates each: median {median(times):.2f} s, best {min(times):.2f} s on one core (at most {SECONDS} s)"
     )
+
+
+def full(entities: int, targets: int) -> None:
+    """Rank against every entity under each full protocol, one line each; exit with 1 above the memory allowed."""
+    worst = 0.0
+    for protocol in [name for name, declared in candidates.PROTOCOLS.items() if declared.full]:
+        for scorer in (Rows, Triples):
+            found = alone(rank_all, protocol, scorer, entities, targets)
+            worst = max(worst, found["peak"])
+            print(
+                f"{protocol:14} {scorer.__name__:8} {found['triples']:>12,} triples in {found['seconds']:6.2f} s "
+                f"(scorer {found['scorer']:6.2f} s), peak {found['peak']:6.1f} MB, {found['before']:.1f} MB before"
+            )
+    print(f"the largest peak is {worst:.1f} MB, allowed are {FULL_MEGABYTES} MB")
+    sys.exit(worst > FULL_MEGABYTES)
+
+
+class Bilinear:
+    """Scores a triple by the product of three random vectors, and keeps the time it takes."""
+
+    def __init__(self, entities: int) -> None:
+        rng = np.random.default_rng(1)
+        self.seconds = 0.0
+        self.nodes = rng.normal(size=(entities, DIMENSIONS)).astype(np.float32)
+        self.relations = rng.normal(size=(RELATIONS, DIMENSIONS)).astype(np.float32)
+
+    def timed(self, call: Callable[[], np.ndarray]) -> np.ndarray:
+        """Return the scores that a call computes."""
+        start = time.perf_counter()
+        found = call()
+        self.seconds += time.perf_counter() - start
+        return found
+
+
+class Triples(Bilinear):
+    """Asked triple by triple."""
+
+    def score(self, triples: IntArray) -> np.ndarray:
+        """Return one score per triple."""
+        head, relation, tail = triples.T
+        return self.timed(lambda: np.einsum("ij,ij->i", self.nodes[head] * self.relations[relation], self.nodes[tail]))
+
+
+class Rows(Bilinear):
+    """Asked for whole rows."""
+
+    def score_tails(self, heads: IntArray, relations: IntArray) -> np.ndarray:
+        """Return the scores of all tails."""
+        return self.timed(lambda: (self.nodes[heads] * self.relations[relations]) @ self.nodes.T)
+
+    def score_heads(self, relations: IntArray, tails: IntArray) -> np.ndarray:
+        """Return the scores of all heads."""
+        return self.score_tails(tails, relations)
+
+    def score_relations(self, heads: IntArray, tails: IntArray) -> np.ndarray:
+        """Return the scores of all relations."""
+        return self.timed(lambda: (self.nodes[heads] * self.nodes[tails]) @ self.relations.T)
+
+
+def rank_all(protocol: str, kind: type[Bilinear], entities: int, targets: int) -> dict[str, float]:
+    """Rank one scorer under one protocol and return what it took; baselines are part of the result and the time."""
+    warnings.simplefilter("ignore")
+    task = mtbench.task(random_split(entities, targets), protocol)
+    scorer = kind(entities)
+    before, start = peak_mb(), time.perf_counter()
+    task.run(scorer)
+    seconds = time.perf_counter() - start
+    triples = int(task.candidates.lengths.sum())
+    return {"triples": triples, "seconds": seconds, "scorer": scorer.seconds, "peak": peak_mb(), "before": before}
+
+
+def random_split(entities: int, targets: int) -> Split:
+    """Return a split of distinct random triples."""
+    rng = np.random.default_rng(0)
+    size = OBSERVABLE + targets
+    columns = [rng.integers(0, limit, 2 * size) for limit in (entities, RELATIONS, entities)]
+    triples = np.unique(np.stack(columns, axis=1), axis=0)
+    rng.shuffle(triples)
+    names = (
+        np.array([f"{kind} {n:07d}" for n in range(count)])
+        for kind, count in (("entity", entities), ("relation", RELATIONS))
+    )
+    return Split("random", "test", triples[targets:size], triples[:targets], *names, RELATIONS)
 
 
 if __name__ == "__main__":

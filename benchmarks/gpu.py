@@ -1,7 +1,6 @@
 """What to do with a GPU that is lent: compare it with the processor, measure it, fill the cells that are missing.
 
     PYTHONPATH=. python benchmarks/gpu.py --out results --minutes 9
-    PYTHONPATH=. python benchmarks/gpu.py --self-test
 
 The same command goes on where the last one stopped. It needs a copy of the repository and a cache of the datasets
 (MTBENCH_CACHE), but no internet and no installed mtbench; all it found is in results.tar.gz, from which it also goes on
@@ -12,8 +11,6 @@ steps   milliseconds a step on the largest graphs with two, four and six tasks; 
         synchronisations of one; the time the bytes and products take at the speed of a copy and of a product here, as
         a share of it; the peak of memory
 cells   the runs that the leaderboard lacks, those most asked for first, in results/cells as `mtbench grid` leaves them
-
-The self-test does all of this on a device that is only pretended, with a graph of a few families.
 """
 
 from __future__ import annotations
@@ -21,24 +18,22 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import shutil
 import sys
 import tarfile
-import tempfile
 import time
 import traceback
 import warnings
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from statistics import median
 from typing import Any
 from unittest.mock import patch
 
 import torch
-from pretend import Counting, pretended
 from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 import mtbench
 from leaderboard.grid.drive import drive, survey
@@ -67,11 +62,11 @@ MODELS = {
 EXACT = {"dropout": "1e-9", "family_dropout": "0", "lists": "512", "masks": "1"}
 """What devices draw differs, so that nothing may be drawn there; few lists, which are drawn on the processor."""
 
-DATASETS = ("metafam", "fbnell", *(f"wikitopics-mt1/{topic}" for topic in ("health", "taxonomy")))
-DATASETS += tuple(f"wikitopics-mt2/{topic}" for topic in ("location", "science"))
-DATASETS += tuple(f"wikitopics-mt3/{topic}" for topic in ("art", "infrastructure"))
-DATASETS += tuple(f"wikitopics-mt4/{topic}" for topic in ("health", "science"))
-
+CHECKED = "metafam"
+GRAPHS = [f"wikitopics-mt{pair}" for pair in ("1/health", "2/location", "3/art", "4/health")]
+SECOND = [f"wikitopics-mt{pair}" for pair in ("1/taxonomy", "2/science", "3/infrastructure", "4/science")]
+DATASETS = ["metafam", "fbnell", *(name for pair in zip(GRAPHS, SECOND, strict=True) for name in pair)]
+TASKS = (2, 4, 6)
 TWO_WAYS = {"inverses": "true"}
 CELLS = {
     "mtdea-k2": ("mtdea", {"tasks": "2", "reassign": "false", **TWO_WAYS}),
@@ -86,41 +81,27 @@ CELLS = {
 ORDER = ((2, (0,)), (4, (0,)), (len(CELLS), (0, 1, 2)))
 """So many of the entries with these seeds, then so many: what is there already is left out."""
 
+MEASURED = {"reassign": "false", **TWO_WAYS}
+"""The settings of a measured step beside the recipe's."""
+
 BOARD = Path(__file__).resolve().parents[1] / "leaderboard" / "results"
-WARM_UP, TIMED = 3, 10
+WARM_UP, TIMED, NUMBERS = 3, 10, 1 << 28
+
+FREE = {"detach", "empty", "empty_like", "empty_strided", "lift_fresh", "new_empty", "_unsafe_view"}
+FREE |= {"_local_scalar_dense", "sparse_compressed_tensor", "_sparse_compressed_tensor_unsafe"}
+"""Operations that launch nothing; views launch nothing either."""
+
+WAITS = {"_local_scalar_dense": 1, "nonzero": 1, "_unique2": 1, "unique_dim": 1, "unique_consecutive": 1, "isin": 1}
+WAITS |= {"masked_select": 1, "repeat_interleave": 1, "equal": 1, "bincount": 2}
+"""How often the processor waits for CUDA in operations whose result has a size, or a value, that it has to know."""
+
+INDEXED = {"index", "index_put", "index_put_", "_index_put_impl_"}
+PICKS = {"index", "index_select", "gather", "embedding"}
+ADDS = {"index_put_", "_index_put_impl_", "index_add_", "scatter_add_"}
 
 
 class Enough(Exception):  # noqa: N818
     """A model has been watched for long enough."""
-
-
-@dataclass
-class Work:
-    """What to do, on which graphs, and where the results are kept.
-
-    ``settings`` are those of measured steps beside the recipe's; the speed of a copy is that of so many ``numbers``.
-    """
-
-    out: Path
-    minutes: float
-    checked: str = "metafam"
-    graphs: Sequence[str] = DATASETS[2::2]
-    tasks: Sequence[int] = (2, 4, 6)
-    datasets: Sequence[str] = DATASETS
-    settings: Mapping[str, str] = field(default_factory=dict)
-    cells: Mapping[str, tuple[str, Mapping[str, str]]] = field(default_factory=lambda: CELLS)
-    order: Sequence[tuple[int, Sequence[int]]] = ORDER
-    numbers: int = 1 << 28
-
-    def kept(self, name: str) -> dict[str, Any]:
-        """Return what a part found so far."""
-        path = self.out / f"{name}.json"
-        return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-
-    def keep(self, name: str, found: Mapping[str, Any]) -> None:
-        """Write what a part found so far."""
-        path = self.out / f"{name}.json"
-        path.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
 
 
 def main() -> None:
@@ -128,64 +109,55 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, default=Path("results"))
     parser.add_argument("--minutes", type=float, default=9, help="begin nothing, and stop what runs, after so many")
-    parser.add_argument("--self-test", action="store_true")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
-    sys.exit(not (self_test() if options.self_test else everything(Work(options.out.resolve(), options.minutes))))
+    sys.exit(not everything(options.out.resolve(), options.minutes))
 
 
-def everything(work: Work) -> bool:
+def everything(out: Path, minutes: float) -> bool:
     """Do all parts, as far as they are not done and there is time; returns whether every check passed.
 
     A model that fails its check gets no runs.
     """
-    deadline = time.time() + 60 * work.minutes
-    archive = work.out.with_name(f"{work.out.name}.tar.gz")
-    if archive.exists() and not work.out.exists():
+    deadline = time.time() + 60 * minutes
+    archive = out.with_name(f"{out.name}.tar.gz")
+    if archive.exists() and not out.exists():
         with tarfile.open(archive) as kept:
-            kept.extractall(work.out.parent, filter="data")
-    work.out.mkdir(parents=True, exist_ok=True)
+            kept.extractall(out.parent, filter="data")
+    out.mkdir(parents=True, exist_ok=True)
     try:
-        failed = checks(work)
-        steps(work, deadline)
-        cells(work, deadline, without=failed)
+        failed = checks(out)
+        steps(out, deadline)
+        cells(out, deadline, without=failed)
     finally:
         with tarfile.open(archive, "w:gz") as kept:
-            kept.add(work.out, work.out.name)
+            kept.add(out, out.name)
     return not failed
 
 
-def checks(work: Work) -> set[str]:
+def checks(out: Path) -> set[str]:
     """Compare the first step of every model, of training and where it adapts of adaptation, on both devices.
 
     Returns the models that differ, or cannot do it.
     """
-    data, found = mtbench.load(work.checked), work.kept("checks")
+    data, found = mtbench.load(CHECKED), kept(out, "checks")
     for name in MODELS:
         for stage in ("train", "adapt") if name in ("mtdea", "tally-adapted") else ("train",):
             key = f"{name} {stage}"
             if found.get(key, math.inf) < TOLERANCE:
                 continue
-            settings = EXACT if name.startswith("tally") else {}
             found[key] = math.inf
-            with told(key):
-                here, there = (first_step(name, settings, data, device, stage) for device in ("cpu", "cuda"))
+            try:
+                here, there = (first_step(name, data, device, stage) for device in ("cpu", "cuda"))
                 found[key] = difference(there, here)
-            work.keep("checks", found)
+            except RuntimeError:  # one part must not keep the others from a lent device
+                print(f"{key}: {traceback.format_exc()}")
+            keep(out, "checks", found)
             print(f"{key}: loss and gradients differ by {found[key]:.0e}")
     return {key.split()[0] for key, value in found.items() if not value < TOLERANCE}
 
 
-@contextmanager
-def told(what: str) -> Iterator[None]:
-    """Print an error of the library instead of raising it: one part must not keep the others from a lent device."""
-    try:
-        yield
-    except RuntimeError:
-        print(f"{what}: {traceback.format_exc()}")
-
-
-def first_step(name: str, settings: Mapping[str, str], data: Dataset, device: str, stage: str) -> list[Tensor]:
+def first_step(name: str, data: Dataset, device: str, stage: str) -> list[Tensor]:
     """Return the objective and all gradients of a model's first step of a stage, on the processor."""
     found: list[Tensor] = []
 
@@ -196,6 +168,7 @@ def first_step(name: str, settings: Mapping[str, str], data: Dataset, device: st
         found.extend(part.detach().cpu() for part in (objective, *gradients))
         raise Enough
 
+    settings = EXACT if name.startswith("tally") else {}
     model = factory(MODELS[name])(Context(data.name, device=device, settings=settings))
     with patch.object(State, "descend", descend), suppress(Enough):
         if stage == "train":
@@ -211,33 +184,32 @@ def difference(ours: Sequence[Tensor], other: Sequence[Tensor]) -> float:
     return max(float((ours[0] - other[0]).abs() / other[0].abs()), float((left - right).norm() / right.norm()))
 
 
-def steps(work: Work, deadline: float) -> None:
-    """Measure a training step on every graph with every number of tasks."""
-    found = work.kept("steps")
+def steps(out: Path, deadline: float) -> None:
+    """Measure a training step of MTDEA on every graph with every number of tasks."""
+    found = kept(out, "steps")
     if "device" not in found:
-        found["device"] = {"name": torch.cuda.get_device_name(), "torch": torch.__version__, **speeds(work.numbers)}
-    for graph in work.graphs:
-        for tasks in work.tasks:
+        found["device"] = {"name": torch.cuda.get_device_name(), "torch": torch.__version__, **speeds()}
+    for graph in GRAPHS:
+        for tasks in TASKS:
             key = f"{graph} K = {tasks}"
             if key in found or time.time() > deadline:
                 continue
-            settings, measured = {**CELLS["mtdea-k2"][1], **work.settings, "tasks": str(tasks)}, dict[str, float]()
-            with told(key):
-                measured = Measure().of("mtdea", settings, mtbench.load(graph))
-            if not measured:
+            try:
+                measured = Measure().of("mtdea", {**MEASURED, "tasks": str(tasks)}, mtbench.load(graph))
+            except RuntimeError:
+                print(f"{key}: {traceback.format_exc()}")
                 continue
-            found[key] = measured
             least = max(measured[what] / found["device"][what] for what in ("bytes", "flops"))
-            measured["share"] = 1000 * least / measured["ms"]
-            work.keep("steps", found)
-            print(key, " ".join(f"{name} {value:,.3g}" for name, value in measured.items()))
+            found[key] = measured | {"share": 1000 * least / measured["ms"]}
+            keep(out, "steps", found)
+            print(key, " ".join(f"{name} {value:,.3g}" for name, value in found[key].items()))
 
 
-def speeds(numbers: int) -> dict[str, float]:
-    """Return how many bytes a second a copy of so many numbers moves, and the operations a second of a product."""
-    array, side = torch.ones(numbers, device="cuda"), math.isqrt(numbers // 4)
+def speeds() -> dict[str, float]:
+    """Return how many bytes a second a copy moves, and the operations a second of a product."""
+    array, side = torch.ones(NUMBERS, device="cuda"), math.isqrt(NUMBERS // 4)
     matrix = array[: side * side].view(side, side)
-    return {"bytes": 8 * numbers / _seconds(array.clone), "flops": 2 * side**3 / _seconds(lambda: matrix @ matrix)}
+    return {"bytes": 8 * NUMBERS / _seconds(array.clone), "flops": 2 * side**3 / _seconds(lambda: matrix @ matrix)}
 
 
 def _seconds(function: Callable[[], object]) -> float:
@@ -265,9 +237,8 @@ class Measure:
             model = factory(MODELS[name])(Context(data.name, device="cuda", settings=settings, report=self))
             model.fit(data.train, data.valid)
         between = [later - before for before, later in zip(self.times, self.times[1:], strict=False)]
-        counted = {name: getattr(self.counting, name) for name in ("operations", "bytes", "flops")}
-        waits = self.counting.waits.total()
-        return {"ms": 1000 * median(between[WARM_UP:]), **counted, "waits": waits, "peak": self.peak}
+        counted = {name: getattr(self.counting, name) for name in ("operations", "bytes", "flops", "waits")}
+        return {"ms": 1000 * median(between[WARM_UP:]), **counted, "peak": self.peak}
 
     def __call__(self, progress: Progress) -> None:
         """Be told that a batch begins."""
@@ -281,6 +252,67 @@ class Measure:
             raise Enough
 
 
+class Counting(TorchDispatchMode):
+    """Counts, while it is on, a device's operations, the bytes they read and write, and what they multiply and add.
+
+    An operation reads and writes each of its arrays once; one that picks rows, those alone; a product with a sparse
+    matrix reads a row of the dense one for every entry. ``waits`` counts how often the processor waits for the device.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.operations, self.bytes, self.flops, self.waits = 0, 0, 0, 0
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False  # nothing is compiled here, and being asked about it takes longer than the operations
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Do what was asked for, and count it if it is done on a device."""
+        kwargs = kwargs or {}
+        found = func(*args, **kwargs)
+        if any(tensor.is_cuda for tensor in tensors_of((args, kwargs, found))):
+            self.count(func, args, kwargs, found)
+        return found
+
+    def count(self, func: Any, args: Any, kwargs: Any, found: Any) -> None:
+        """Count one operation."""
+        name = func.overloadpacket.__name__
+        if name not in INDEXED:
+            self.waits += WAITS.get(name, 0)
+        elif name == "index" or args[2].numel() != 1:
+            self.waits += sum(one is not None and one.dtype in (torch.bool, torch.uint8) for one in args[1])
+        if func.is_view or name in FREE:
+            return
+        self.operations += 1
+        reads, writes = tensors_of((args, kwargs)), tensors_of(found)
+        if name in PICKS:
+            self.bytes += sum(map(size, reads[1:])) + 2 * sum(map(size, writes))
+        elif name in ADDS:
+            self.bytes += sum(map(size, reads[1:])) + 2 * size(reads[-1])
+        else:
+            self.bytes += sum(map(size, reads)) + sum(map(size, writes))
+        if name in ("mm", "addmm", "bmm", "baddbmm", "addmm_", "baddbmm_"):
+            left, right = [one for one in reads if one.dim() > 1][-2:]
+            if left.layout is torch.sparse_csr:
+                self.bytes += left._nnz() * right.shape[-1] * right.element_size() - size(right)
+                self.flops += 2 * left._nnz() * right.shape[-1]
+            else:
+                self.flops += 2 * left.numel() * right.shape[-1]
+
+
+def tensors_of(tree: Any) -> list[Tensor]:
+    """Return the tensors among the arguments, or the results, of an operation."""
+    return [leaf for leaf in tree_leaves(tree) if isinstance(leaf, Tensor)]
+
+
+def size(tensor: Tensor) -> int:
+    """Return the bytes that a tensor's values take, repeated ones once."""
+    if tensor.layout is torch.sparse_csr:
+        return sum(map(size, (tensor.crow_indices(), tensor.col_indices(), tensor.values())))
+    return min(tensor.numel() * tensor.element_size(), tensor.untyped_storage().nbytes())
+
+
 class Told(Watch):
     """Prints how every run ended."""
 
@@ -289,15 +321,15 @@ class Told(Watch):
         print(f"{outcome.attempt.job}: {outcome.ending} after {outcome.seconds:.0f} s {outcome.error}", flush=True)
 
 
-def cells(work: Work, deadline: float, without: Collection[str] = ()) -> None:
+def cells(out: Path, deadline: float, without: Collection[str] = ()) -> None:
     """Make the runs that the leaderboard lacks, or go on with them, until the time is up."""
-    out, every = work.out / "cells", dict[tuple[str, str, int], Job]()
-    chosen = [Chosen(label, MODELS[name], settings) for label, (name, settings) in work.cells.items()]
-    for number, seeds in work.order:
-        grid = Grid(chosen[:number], work.datasets, seeds, ("all",), ("all",), 0, True, False, "cuda")
-        wanted = [job for job in jobs(grid, out) if work.cells[job.label][0] not in without]
+    place, every = out / "cells", dict[tuple[str, str, int], Job]()
+    chosen = [Chosen(label, MODELS[name], settings) for label, (name, settings) in CELLS.items()]
+    for number, seeds in ORDER:
+        grid = Grid(chosen[:number], DATASETS, seeds, ("all",), ("all",), 0, True, False, "cuda")
+        wanted = [job for job in jobs(grid, place) if CELLS[job.label][0] not in without]
         every |= {job.key: job for job in wanted if job.key not in every and not there(job)}
-    ended = drive(survey(list(every.values()), out), out, in_this_process, Told(), deadline=deadline)
+    ended = drive(survey(list(every.values()), place), place, in_this_process, Told(), deadline=deadline)
     print(f"{sum(one.state == 'done' for one in ended)} of {len(ended)} cells that are missing are done")
 
 
@@ -310,21 +342,15 @@ def there(job: Job) -> bool:
     return result["dataset"] == job.dataset and result["hyperparameters"].get("inverses", True)
 
 
-def self_test(dataset: Path | None = None) -> bool:
-    """Do all parts on a pretended device; stop in the middle of the cells, and go on from the archive alone."""
-    with tempfile.TemporaryDirectory() as folder, pretended():
-        place = dataset or Path(folder) / "families"
-        if dataset is None:
-            mtbench.build("metafam", seed=3, train_trees=4, test_trees=2, out=place)
-        work = Work(Path(folder) / "results", 0, str(place), [str(place)], [2], [str(place)], numbers=1 << 12)
-        work.settings = {"positives": "graph", "batch": "120", "width": "4", "hops": "0"}
-        work.cells, work.order = {"isdea": ("isdea", {"epochs": "1", "width": "4", **TWO_WAYS})}, [(1, (0,))]
-        passed = everything(work)
-        shutil.rmtree(work.out)
-        passed = everything(replace(work, minutes=60)) and passed
-        measured = work.kept("steps")[f"{place} K = 2"]
-        made = list(work.out.glob("cells/isdea/*/seed0/conventions.json"))
-        return passed and bool(made) and all(measured.values())
+def kept(out: Path, name: str) -> dict[str, Any]:
+    """Return what a part found so far."""
+    path = out / f"{name}.json"
+    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+
+
+def keep(out: Path, name: str, found: Mapping[str, Any]) -> None:
+    """Write what a part found so far."""
+    (out / f"{name}.json").write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -11,13 +11,10 @@ tails, heads and relations of a triple.
 from __future__ import annotations
 
 import argparse
-import json
-import resource
-import subprocess
-import sys
 import time
 
 import numpy as np
+from measuring import alone, peak_mb
 
 from mtbench.data.splits import Split
 from mtbench.names import IntArray
@@ -60,7 +57,7 @@ def measure(triples: int, number: int) -> dict[str, float]:
     """Return what a graph of so many triples takes."""
     split = graph(triples)
     asked = lists(split, number)
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    before = peak_mb()
     start = time.process_time()
     statistics = Statistics(split)
     statistics.of(asked[:1])
@@ -68,12 +65,11 @@ def measure(triples: int, number: int) -> dict[str, float]:
     start = time.process_time()
     statistics.of(asked)
     scored = time.process_time() - start
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return {
         "triples": triples,
         "seconds per million triples": tables / triples * 1e6,
-        "bytes per triple": (peak - before) * 1024 / triples,
-        "peak MB": peak / 1024,
+        "bytes per triple": (peak_mb() - before) * 1e6 / triples,
+        "peak MB": peak_mb(),
         "lists": number,
         "ms per list": scored / number * 1e3,
     }
@@ -84,14 +80,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--triples", type=int, nargs="+", default=[1_000_000, 20_000_000])
     parser.add_argument("--lists", type=int, default=200)
-    parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
-    given = parser.parse_args()
-    if given.inside:
-        print(json.dumps(measure(given.triples[0], given.lists)))
-        return
-    for size in given.triples:
-        command = [sys.executable, __file__, "--inside", "--triples", str(size), "--lists", str(given.lists)]
-        found = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)
+    asked = parser.parse_args()
+    for size in asked.triples:
+        found = alone(measure, size, asked.lists)
         print("  ".join(f"{name} {value:,.1f}" for name, value in found.items()), flush=True)
 
 

@@ -10,14 +10,12 @@ epochs are the steps between two validations. A graph that two test graphs share
 from __future__ import annotations
 
 import argparse
-import json
-import resource
-import subprocess
-import sys
 import time
 from contextlib import suppress
 from itertools import pairwise
 from statistics import median
+
+from measuring import alone, peak_mb
 
 import mtbench
 from mtbench.cli.app import restart_with_settings
@@ -27,7 +25,7 @@ MODELS = ("isdea", "mtdea", "isdea-homo", "nbfnet-homo", "ingram")
 DATASETS = ("metafam", "fbnell", *(f"wikitopics-mt{name}" for name in ("1/health", "2/science", "3/art", "4/health")))
 
 
-class EnoughError(Exception):
+class Enough(Exception):  # noqa: N818
     """As many steps are done as were asked for."""
 
 
@@ -41,39 +39,31 @@ def measure(model: str, dataset: str, steps: int, settings: dict[str, str]) -> d
         batches = progress.batches
         marks.append(time.process_time())
         if len(marks) > steps:
-            raise EnoughError
+            raise Enough
 
     made = factory(model)(Context(dataset, device="cpu", settings=settings, report=report))
     data = mtbench.load(dataset)
-    with suppress(EnoughError):
+    with suppress(Enough):
         made.fit(data.train, data.valid)
     step = median(after - before for before, after in pairwise(marks))
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    return {"step": step, "batches": batches, "epoch": step * batches, "peak": peak}
+    return {"step": step, "batches": batches, "epoch": step * batches, "peak": peak_mb() / 1000}
 
 
 def main() -> None:
-    """Measure what was asked for, a process for each, and print a row as soon as it is there."""
+    """Measure what was asked for, and print a row as soon as it is there."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--models", nargs="+", choices=MODELS, default=list(MODELS))
     parser.add_argument("--datasets", nargs="+", default=list(DATASETS))
     parser.add_argument("--steps", type=int, default=5)
     parser.add_argument("--set", nargs="+", default=[], metavar="KEY=VALUE")
-    parser.add_argument("--one", action="store_true", help=argparse.SUPPRESS)
     asked = parser.parse_args()
     restart_with_settings()
-    if asked.one:
-        settings = dict(pair.split("=", 1) for pair in asked.set)
-        print(json.dumps(measure(asked.models[0], asked.datasets[0], asked.steps, settings)))
-        return
+    settings = dict(pair.split("=", 1) for pair in asked.set)
     print("| model | training graph | steps an epoch | s a step | s an epoch | peak, GB |\n|---|---|---|---|---|---|")
     for model in asked.models:
         for dataset in asked.datasets:
-            command = [sys.executable, __file__, "--one", "--models", model, "--datasets", dataset]
-            command += ["--steps", str(asked.steps), *(["--set", *asked.set] if asked.set else [])]
-            done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
-            found = json.loads(done.stdout.splitlines()[-1])
-            cells = f"{found['batches']} | {found['step']:.2f} | {found['epoch']:.0f} | {found['peak'] / 1e9:.1f}"
+            found = alone(measure, model, dataset, asked.steps, settings)
+            cells = f"{found['batches']} | {found['step']:.2f} | {found['epoch']:.0f} | {found['peak']:.1f}"
             print(f"| {model} | {dataset} | {cells} |", flush=True)
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
 
 import gpu
 import numpy as np
 import pytest
 import torch
-from pretend import Counting, pretended
+from pretend import pretended
 from resumed import Stop, weights
 
 import mtbench
@@ -61,8 +62,24 @@ def test_a_run_that_is_stopped_on_one_device_goes_on_on_the_other(small, tmp_pat
     assert 0 < there.peak_memory_bytes <= device.peak
 
 
-def test_what_a_lent_gpu_is_for_is_done_on_the_pretended_one(small, capsys):
-    assert gpu.self_test(small)
+def test_what_a_lent_gpu_is_for_is_done_on_the_pretended_one(small, capsys, tmp_path, monkeypatch, device):
+    for name, value in {
+        "CHECKED": str(small),
+        "GRAPHS": [str(small)],
+        "DATASETS": [str(small)],
+        "TASKS": [2],
+        "NUMBERS": 1 << 12,
+        "MEASURED": gpu.MEASURED | {"positives": "graph", "batch": "120", "width": "4", "hops": "0"},
+        "CELLS": {"isdea": ("isdea", {"epochs": "1", "width": "4", "inverses": "true"})},
+        "ORDER": [(1, (0,))],
+    }.items():
+        monkeypatch.setattr(gpu, name, value)
+    out = tmp_path / "results"
+    assert gpu.everything(out, 0)
+    shutil.rmtree(out)  # it goes on from the archive alone
+    assert gpu.everything(out, 60)
+    assert all(gpu.kept(out, "steps")[f"{small} K = 2"].values())
+    assert list(out.glob("cells/isdea/*/seed0/result.json"))
     said = capsys.readouterr().out.splitlines()
     checked = [line.partition(":")[0] for line in said if "gradients differ" in line]
     assert len(checked) == len({*checked})  # what is done is not done again
@@ -73,8 +90,9 @@ def test_what_a_lent_gpu_is_for_is_done_on_the_pretended_one(small, capsys):
 def test_a_model_that_computes_something_else_there_is_named(small, tmp_path, device, monkeypatch):
     monkeypatch.setattr(gpu, "MODELS", {"isdea": gpu.MODELS["isdea"]})
     right = gpu.first_step
-    monkeypatch.setattr(gpu, "first_step", lambda *asked: [part * (1 + (asked[3] == "cuda")) for part in right(*asked)])
-    assert gpu.checks(gpu.Work(tmp_path, 1, str(small))) == {"isdea"}
+    monkeypatch.setattr(gpu, "first_step", lambda *asked: [part * (1 + (asked[2] == "cuda")) for part in right(*asked)])
+    monkeypatch.setattr(gpu, "CHECKED", str(small))
+    assert gpu.checks(tmp_path) == {"isdea"}
 
 
 @pytest.mark.parametrize(
@@ -110,18 +128,17 @@ def test_a_device_is_where_it_was_asked_for_and_what_is_made_of_its_tensors(devi
 
 def test_what_is_counted(device):
     there = torch.ones(1000, 4, device=CUDA)
-    device.operations = device.bytes = device.flops = 0
-    device.waits.clear()
+    device.operations = device.bytes = device.flops = device.waits = 0
     there @ torch.ones(4, 8, device=CUDA)
     assert (device.operations, device.flops) == (2, 2 * 1000 * 4 * 8)
     assert device.bytes == 4 * (4 * 8 + 1000 * 4 + 4 * 8 + 1000 * 8)
     bool(there.sum() > 0), there[there[:, 0] > 0], torch.bincount(there[:, 0].long()), there.tolist(), there.view(-1)
-    assert device.waits.total() == 1 + 1 + 2 + 1
+    assert device.waits == 1 + 1 + 2 + 1
     held, device.peak = device.held, 0
     more = there * 2
     del more
     assert (device.held, device.peak) == (held, held + 4 * 1000 * 4)
-    with Counting() as counting:
+    with gpu.Counting() as counting:
         torch.ones(3) + 1
         there.sum()
     assert counting.operations == 1

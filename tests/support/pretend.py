@@ -1,94 +1,23 @@
-"""A CUDA device where there is none, so that code for one can be run, and what its operations would cost.
+"""A CUDA device where there is none, so that code for one can be run.
 
-`Counting` counts operations, bytes and synchronisations of a device. `pretended` adds a device ``cuda`` on which
-tensors only claim to be: they are computed on the processor, but operations on tensors of two devices raise what CUDA
-raises. Code under test runs unchanged.
+`pretended` adds a device ``cuda`` on which tensors only claim to be: they are computed on the processor, but operations
+on tensors of two devices raise what CUDA raises. Code under test runs unchanged, and its operations are counted.
 """
 
 from __future__ import annotations
 
 import sys
 import weakref
-from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
 import torch
+from gpu import INDEXED, Counting, tensors_of
 from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
-from torch.utils._pytree import tree_leaves
+from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils.weak import WeakIdKeyDictionary
-
-FREE = {"detach", "empty", "empty_like", "empty_strided", "lift_fresh", "new_empty", "_unsafe_view"}
-FREE |= {"_local_scalar_dense", "sparse_compressed_tensor", "_sparse_compressed_tensor_unsafe"}
-"""Operations that launch nothing; views launch nothing either."""
-
-WAITS = {"_local_scalar_dense": 1, "nonzero": 1, "_unique2": 1, "unique_dim": 1, "unique_consecutive": 1, "isin": 1}
-WAITS |= {"masked_select": 1, "repeat_interleave": 1, "equal": 1, "bincount": 2}
-"""How often the processor waits for CUDA in operations whose result has a size, or a value, that it has to know."""
-
-INDEXED = {"index", "index_put", "index_put_", "_index_put_impl_"}
-PICKS = {"index", "index_select", "gather", "embedding"}
-ADDS = {"index_put_", "_index_put_impl_", "index_add_", "scatter_add_"}
-REFERENCE = f"{Path('reference_models')}/"
-
-
-class Counting(TorchDispatchMode):
-    """Counts, while it is on, a device's operations, the bytes they read and write, and what they multiply and add.
-
-    An operation reads and writes each of its arrays once; one that picks rows, those alone; a product with a sparse
-    matrix reads a row of the dense one for every entry. ``waits`` has the synchronisations by operation and line.
-    """
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.operations, self.bytes, self.flops, self.copies = 0, 0, 0, 0
-        self.waits: Counter[str] = Counter()
-
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        return False  # nothing is compiled here, and being asked about it takes longer than the operations
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Do what was asked for, and count it if it is done on a device."""
-        kwargs = kwargs or {}
-        found = func(*args, **kwargs)
-        if any(tensor.is_cuda for tensor in _tensors((args, kwargs, found))):
-            self._count(func, args, kwargs, found)
-        return found
-
-    def _count(self, func: Any, args: Any, kwargs: Any, found: Any) -> None:
-        name = func.overloadpacket.__name__
-        if waits := _waits(name, args):
-            self.wait(name, waits)
-        if func.is_view or name in FREE:
-            return
-        self.operations += 1
-        reads, writes = _tensors((args, kwargs)), _tensors(found)
-        if name in PICKS:
-            self.bytes += sum(map(size, writes)) + sum(map(size, reads[1:])) + sum(map(size, writes))
-        elif name in ADDS:
-            self.bytes += sum(map(size, reads[1:])) + 2 * size(reads[-1])
-        else:
-            self.bytes += sum(map(size, reads)) + sum(map(size, writes))
-        if name in ("mm", "addmm", "bmm", "baddbmm", "addmm_", "baddbmm_"):
-            left, right = [one for one in reads if one.dim() > 1][-2:]
-            if left.layout is torch.sparse_csr:
-                self.bytes += left._nnz() * right.shape[-1] * right.element_size() - size(right)
-                self.flops += 2 * left._nnz() * right.shape[-1]
-            else:
-                self.flops += 2 * left.numel() * right.shape[-1]
-
-    def wait(self, name: str, times: int = 1) -> None:
-        """Note that the processor waits for the device, and from which line of the reference models."""
-        frame = sys._getframe(1)
-        while frame.f_back and REFERENCE not in frame.f_code.co_filename:
-            frame = frame.f_back
-        where = frame.f_code.co_filename.partition(REFERENCE)[2]
-        self.waits[f"{name} {where}:{frame.f_lineno}" if where else name] += times
 
 
 class Pretend(Counting):
@@ -106,7 +35,9 @@ class Pretend(Counting):
 
     def put(self, tensor: Tensor) -> Tensor:
         """Have a tensor, with all its views, be on the device."""
-        parts = _parts(tensor) if tensor.layout is torch.sparse_csr else [tensor]
+        parts = [tensor]
+        if tensor.layout is torch.sparse_csr:
+            parts = [tensor.crow_indices(), tensor.col_indices(), tensor.values()]
         for storage in (part.untyped_storage() for part in parts):
             if storage not in self._there:
                 self._there[storage] = True
@@ -121,7 +52,7 @@ class Pretend(Counting):
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Do what was asked for on the processor; raises RuntimeError for tensors of two devices, as CUDA would."""
         kwargs = dict(kwargs or {})
-        tensors = _tensors((args, kwargs))
+        tensors = tensors_of((args, kwargs))
         there = [self.has(tensor) for tensor in tensors]
         # Beside a tensor of the device, what the library itself asks for "on the CPU" is meant to be with the tensor.
         here = not any(there) and (kwargs.get("device") or torch.device("cpu")).type == "cpu"
@@ -137,11 +68,11 @@ class Pretend(Counting):
             self._check(name, func, tensors, there)
         found = func(*args, **kwargs)
         if name != "copy_" or there[0]:
-            for tensor in _tensors(found):
+            for tensor in tensors_of(found):
                 self.put(tensor)
         else:
-            self.wait(name)
-        self._count(func, args, kwargs, found)
+            self.waits += 1
+        self.count(func, args, kwargs, found)
         return found
 
     def _check(self, name: str, func: Any, tensors: list[Tensor], there: list[bool]) -> None:
@@ -162,9 +93,8 @@ class Pretend(Counting):
         with _disable_current_modes():
             moved = tensor.clone()
         if device.type == "cuda":
-            self.copies += 1
             return self.put(moved)
-        self.wait("to")
+        self.waits += 1
         return moved
 
 
@@ -230,25 +160,3 @@ def pretended() -> Iterator[Pretend]:
         stack.enter_context(patch.multiple(torch.cuda, **of_cuda))
         stack.enter_context(mode)
         yield mode
-
-
-def size(tensor: Tensor) -> int:
-    """Return the bytes that a tensor's values take, repeated ones once."""
-    if tensor.layout is torch.sparse_csr:
-        return sum(map(size, _parts(tensor)))
-    return min(tensor.numel() * tensor.element_size(), tensor.untyped_storage().nbytes())
-
-
-def _parts(matrix: Tensor) -> list[Tensor]:
-    return [matrix.crow_indices(), matrix.col_indices(), matrix.values()]
-
-
-def _tensors(tree: Any) -> list[Tensor]:
-    return [leaf for leaf in tree_leaves(tree) if isinstance(leaf, Tensor)]
-
-
-def _waits(name: str, args: Any) -> int:
-    if name not in INDEXED:
-        return WAITS.get(name, 0)
-    filled = name != "index" and args[2].numel() == 1
-    return 0 if filled else sum(one is not None and one.dtype in (torch.bool, torch.uint8) for one in args[1])
