@@ -14,7 +14,6 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-import typer
 from filelock import FileLock
 from hypothesis import HealthCheck, settings
 
@@ -86,20 +85,9 @@ def _settings(shared):
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _verbs_read_once():
-    """Finding what is installed and reading the signatures of all verbs takes longer than most of them run."""
-    made, read = {}, typer.main.get_command
-
-    def get_command(app: typer.Typer):
-        groups = [(one.name, one.typer_instance) for one in app.registered_groups]
-        key = (*groups, *((one.name, one.callback) for one in app.registered_commands))
-        if key not in made:
-            made[key] = read(app)
-        return made[key]
-
+def _models_read_once():
+    """Finding which models are installed takes longer than most tests."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(typer.main, "get_command", get_command)
-        patch.setattr(cli, "entry_points", cache(entry_points))
         patch.setattr(models, "entry_points", cache(entry_points))
         yield
 

@@ -62,7 +62,7 @@ def _measured() -> Mapping[str, Mapping[str, Any]]:
 
 DRAWS = 2000
 UNMEASURED = (
-    "nobody has counted the test triples in {}, from which it learned: mtbench contamination {} --against FILE counts "
+    "nobody has counted the test triples in {}, from which it learned: mtbench audit {} --against FILE counts "
     "them in a file of the graph, and leaderboard/board/overlaps.toml holds the counts"
 )
 VOCABULARIES = {"present": readings.STANDARD, "slots": readings.SLOTS}

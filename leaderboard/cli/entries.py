@@ -1,21 +1,34 @@
-"""``mtbench submit`` and ``mtbench leaderboard``: from finished runs to entries that are checked."""
+"""``mtbench leaderboard``: from finished runs to entries that are checked and shown."""
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, TypeVar
 
 import typer
+from rich.console import Console
+from rich.progress import track
 
-from leaderboard.cli import pages
-from leaderboard.cli.pages import ENTRIES
+from leaderboard.board import citing, deviations, tables
+from leaderboard.board.board import Board
+from leaderboard.board.ranking import rank
+from leaderboard.board.rescored import rescore
+from leaderboard.entries import cards, checks, entries, submission
+from leaderboard.entries.cards import Problem
+from leaderboard.entries.checks import gather
+from leaderboard.site import render as site
+from leaderboard.site.cells import dataset_page
+from leaderboard.site.strata import ABSENT
+from mtbench.cli import app
 from mtbench.cli.output import AsJson, fail, say, say_json, say_table
-from mtbench.errors import UsageError
+from mtbench.errors import UnknownNameError, UsageError
+from mtbench.files import atomic
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from leaderboard.entries.cards import Problem
+ENTRIES = Path("leaderboard") / "results"
+DEVIATIONS = "deviations"
+Item = TypeVar("Item")
 
 
 def submit(
@@ -47,10 +60,8 @@ def submit(
     Regime and pre-training graphs are what the runs say. Names of triples are published for metafam alone: other data
     may not be passed on.
 
-    Example: mtbench submit runs/mine-* --to leaderboard/results --authors "A. Author" --licence MIT --url https://...
+    Example: mtbench leaderboard submit runs/mine-* --to leaderboard/results --authors "A. Author" --licence MIT --url https://...
     """
-    from leaderboard.entries import cards, submission
-
     told = {
         "name": title,
         "authors": [one.strip() for some in authors for one in some.split(",") if one.strip()] if authors else None,
@@ -109,8 +120,6 @@ def check(
 
     Example: mtbench leaderboard check leaderboard/results/mine
     """
-    from leaderboard.entries import checks
-
     if from_weights and (as_json or not entry):
         raise UsageError("--from-weights takes entries by name and prints text: mtbench leaderboard check ENTRY ...")
     found: dict[str, Sequence[Problem]] = {}
@@ -146,9 +155,6 @@ def check(
 
 def _scored_again(directory: Path) -> bool:
     """Print what ``rescored.toml`` is to hold of an entry, and tell whether all its weights give what it claims."""
-    from leaderboard.board.rescored import rescore
-    from leaderboard.entries import entries
-
     say(f"\n[{directory.resolve().name}]")
     right = True
     for run, ranks, wrong in rescore(entries.load(directory)):
@@ -171,13 +177,107 @@ def _record(name: str, some: Sequence[Problem]) -> dict[str, object]:
     return {"entry": name, "valid": not told(False), "problems": told(False), "remarks": told(True)}
 
 
+Folder = Annotated[Path, typer.Option("--entries", metavar="DIR", help="The folder of entries.")]
+
+
+def render(
+    entries: Folder = ENTRIES,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="The folder of the pages, or the file of the tables.  [default: site, or print the tables]",
+            show_default=False,
+        ),
+    ] = None,
+    format: Annotated[str, typer.Option(help="html, markdown, latex, summary, or deviations.")] = "html",  # noqa: A002
+    cite: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ENTRY", help="Print instead what a paper needs of an entry: its BibTeX, and its row of the table."
+        ),
+    ] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace a site, or a file of tables, that is there already.")
+    ] = False,
+) -> None:
+    """Render the leaderboard.
+
+    Example: mtbench leaderboard render --out site
+
+    Example: mtbench leaderboard render --format latex
+
+    Example: mtbench leaderboard render --cite tally
+    """
+    if cite is not None:
+        if out is not None or format != "html":
+            raise UsageError("--cite prints: leave out --out and --format")
+        board = _board(entries)
+        known = {entry.slug: entry for entry in board.entries}
+        if cite not in known:
+            raise UnknownNameError("entry", cite, known)
+        say(citing.snippet(board, known[cite]))
+        return
+    formats = ("html", *tables.FORMATS, DEVIATIONS)
+    if format not in formats:
+        raise UnknownNameError("format", format, formats)
+    if format == "html":
+        place = out or Path("site")
+        site.expect_free(place, force=force)
+        board = _board(entries)
+        written = site.render(board, entries, place, force=force, watch=watching)
+        pages = {part.name: place / dataset_page(part.name) for part in board.datasets}
+        if absent := " ".join(name for name, page in pages.items() if ABSENT in page.read_text(encoding="utf-8")):
+            say(
+                f"left out, because these datasets are not here: intervals, strata and audits of {absent}. With a "
+                f"network, type mtbench fetch {absent}; then render again with --force"
+            )
+        say(f"{len(written)} files; open {place / 'index.html'}")
+        return
+    if out is not None and out.is_dir():
+        raise UsageError(f"{out} is a folder: --format {format} writes one file")
+    if out is not None and out.exists() and not force:
+        raise UsageError(f"{out} exists: add --force to replace it")
+    if format == DEVIATIONS:
+        text = deviations.markdown(gather(entries, watching)[0])
+    else:
+        board = _board(entries)
+        text = tables.FORMATS[format](board)
+        for name, wrong in board.unread.items():
+            fail(f"left out: {name}: {wrong}")
+    if out is None:
+        say(text)
+        return
+    atomic.replace_file(out, f"{text}\n".encode())
+    say(f"{out} written")
+
+
+def _board(entries: Path) -> Board:
+    return rank(*gather(entries, watching), watch=watching)
+
+
+def watching(items: Sequence[Item], doing: str) -> Iterable[Item]:
+    """Give the items in turn, with a bar on stderr where that is a terminal."""
+    if not sys.stderr.isatty():
+        return items
+    return track(items, doing, console=Console(stderr=True), transient=True)
+
+
+class Words(app.Words):
+    """The verbs of the leaderboard, and what to type instead of those that there were."""
+
+    meant: Mapping[str, str] = {
+        "cite": "leaderboard render --cite ENTRY",
+        "serve": "leaderboard render --out site, then python -m http.server --directory site",
+    }
+
+
 leaderboard = typer.Typer(
-    help="Check the entries of a leaderboard, and show them as pages or tables.",
+    cls=Words,
+    help="Make entries of runs, check them, and show them as pages or tables.",
     context_settings={"help_option_names": ["-h", "--help"]},
     no_args_is_help=True,
     rich_markup_mode=None,
 )
-leaderboard.command("check")(check)
-leaderboard.command("render")(pages.render)
-leaderboard.command("serve")(pages.serve)
-leaderboard.command("cite")(pages.cite)
+for verb in (submit, check, render):
+    leaderboard.command(verb.__name__)(verb)

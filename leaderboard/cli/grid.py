@@ -8,18 +8,21 @@ from collections.abc import Sequence
 from contextlib import ExitStack, redirect_stdout
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from leaderboard.cli.telling import again, conclude, count, record, show_plan
+from leaderboard.cli.watching import watching
+from leaderboard.grid import declared, typed
+from leaderboard.grid.drive import drive, survey
+from leaderboard.grid.engines import in_this_process, on_ray
+from leaderboard.grid.jobs import Chosen, Grid, check, jobs
+from leaderboard.grid.work import Engine
 from mtbench.cli import options
 from mtbench.cli.output import AsJson, say, say_json
 from mtbench.errors import RunInterrupted, UnknownNameError, UsageError
-
-if TYPE_CHECKING:
-    from leaderboard.grid.jobs import Grid
-    from leaderboard.grid.work import Engine
+from mtbench.training.models import parse_settings
 
 ENGINES = ("local", "ray")
 
@@ -94,11 +97,6 @@ def command(
 
     Example: mtbench grid --file grid.toml --engine ray --budget 1h30m
     """
-    from leaderboard.cli.watching import watching
-    from leaderboard.grid import typed
-    from leaderboard.grid.drive import drive, survey
-    from leaderboard.grid.jobs import check, jobs
-
     seconds = None if budget is None else typed.duration(budget)
     deadline = None if seconds is None else time.time() + seconds
     if (here := str(Path.cwd())) not in sys.path:
@@ -140,10 +138,6 @@ def command(
 
 def _asked(names: Sequence[str], datasets: Sequence[str], file: Path | None, settings: Sequence[str]) -> Grid:
     """Return the grid of the arguments, or that of the file with the models and datasets chosen."""
-    from leaderboard.grid import declared, typed
-    from leaderboard.grid.jobs import Chosen, Grid
-    from mtbench.training.models import parse_settings
-
     if file is not None:
         if settings:
             raise UsageError(f"--set is for models on the command line: write set = {{...}} into {file}")
@@ -168,8 +162,6 @@ def _split(texts: Sequence[str] | None) -> list[str]:
 
 
 def _engine(name: str, address: str | None, cpus: float | None, gpus: float | None, device: str) -> Engine:
-    from leaderboard.grid.engines import in_this_process, on_ray
-
     if name not in ENGINES:
         raise UnknownNameError("engine", name, ENGINES)
     given = {"--address": address, "--cpus": cpus, "--gpus": gpus}

@@ -7,25 +7,20 @@ import sys
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import typer
 
+from leaderboard.grid.drive import Ended
+from leaderboard.grid.jobs import Job
+from leaderboard.grid.state import PENDING, Look, estimates
+from leaderboard.grid.typed import spoken
 from mtbench.cli.output import fail, say, say_json, say_table
-
-if TYPE_CHECKING:
-    from leaderboard.grid.drive import Ended
-    from leaderboard.grid.jobs import Job
-    from leaderboard.grid.state import Look
 
 HEADINGS = ("Model", "Dataset", "Seed", "State", "Estimate")
 
 
 def show_plan(looks: Sequence[Look], out: Path, *, as_json: bool) -> None:
     """Print the state of every run, and how long those to be done will take as far as that is known."""
-    from leaderboard.grid.state import PENDING, estimates
-    from leaderboard.grid.typed import spoken
-
     known = estimates(out)
     pending = [each for each in looks if each.state in PENDING]
     times = [known.of(each.job) for each in pending]

@@ -8,16 +8,18 @@ from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+
+from rich import box
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
 
 from leaderboard.grid.state import PENDING, Look
 from leaderboard.grid.typed import spoken
 from leaderboard.grid.work import Attempt, Outcome, Watch
 from mtbench.cli.output import say
 from mtbench.training.models import Progress
-
-if TYPE_CHECKING:
-    from rich.table import Table
 
 SHOWN = 8
 """Finished runs that stay in the table; those before have scrolled away."""
@@ -30,8 +32,6 @@ def watching(looks: Sequence[Look], *, silent: bool) -> Iterator[Watch]:
     if not pending or not sys.stderr.isatty():
         yield Watch() if silent else Lines()
         return
-    from rich.console import Console
-    from rich.live import Live
 
     table = LiveTable(len(looks), len(looks) - pending)
     with Live(console=Console(stderr=True), get_renderable=table.render, refresh_per_second=2, transient=False):
@@ -79,10 +79,6 @@ class LiveTable(Watch):
 
     def render(self) -> Table:
         """Return the table as it is now; rich calls it twice a second."""
-        from rich import box
-        from rich.table import Table
-        from rich.text import Text
-
         ended = ", ".join(f"{number} {ending}" for ending, number in self.counts.items())
         caption = Text(f"{self.total} runs, {self.before} finished before; now {ended or 'none yet'}")
         table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, caption=caption, caption_justify="left")

@@ -92,7 +92,7 @@ def folders(root: Path) -> list[Path]:
     if not found:
         raise SubmissionError(
             f"{root} holds no entries (a folder with {CARD_FILE} each): name the folder of a leaderboard with "
-            "--entries DIR, or make an entry with mtbench submit RUN... --to DIR"
+            "--entries DIR, or make an entry with mtbench leaderboard submit RUN... --to DIR"
         )
     return found
 
@@ -122,7 +122,9 @@ def named(root: Path, name: str) -> Path:
     if not (given / CARD_FILE).exists():
         inside = any(given.glob(f"*/{CARD_FILE}"))
         remedy = (
-            f"check the entries in it with --entries {name}" if inside else "mtbench submit RUN... --to DIR makes one"
+            f"check the entries in it with --entries {name}"
+            if inside
+            else "mtbench leaderboard submit RUN... --to DIR makes one"
         )
         raise SubmissionError(f"{name} is no entry, there is no {CARD_FILE} in it: {remedy}")
     return given
@@ -146,14 +148,16 @@ def examine(directory: Path) -> Examined:
             card = read_card(directory / CARD_FILE)
     except SubmissionError as error:
         message = str(error).removeprefix(f"{directory / CARD_FILE}: ")
-        problems.append(Problem("card", f"{slug}/{CARD_FILE}", f"{message}; mtbench submit --help lists its fields"))
+        problems.append(
+            Problem("card", f"{slug}/{CARD_FILE}", f"{message}; mtbench leaderboard submit --help lists its fields")
+        )
     read = []
     for folder in sorted({"/".join(name.split("/")[:2]) for name in inside.files if name.count("/") >= 2}):
         run, found = run_checks.read(directory, folder, inside.files)
         problems += found
         read += [run] if run.saved else []
     if not read:
-        problems.append(Problem("empty", slug, "holds no runs: mtbench submit RUN... --to DIR lays them out"))
+        problems.append(Problem("empty", slug, "holds no runs: mtbench leaderboard submit lays them out"))
     readable = not problems
     for run in read:
         problems += run_checks.held(directory, run)

@@ -90,7 +90,7 @@ def _item(walk: _Walk, parts: tuple[str, ...], found: os.stat_result) -> Iterato
     if stat.S_ISLNK(found.st_mode):
         yield Problem("symlink", where, _LINK)
     elif name.startswith("."):
-        yield Problem("hidden", where, "is hidden: delete it, or make the entry with mtbench submit")
+        yield Problem("hidden", where, "is hidden: delete it, or make the entry with mtbench leaderboard submit")
     elif stat.S_ISDIR(found.st_mode):
         if _is_folder(parts):
             yield from _folder(walk, parts)
@@ -113,7 +113,7 @@ def _item(walk: _Walk, parts: tuple[str, ...], found: os.stat_result) -> Iterato
             yield Problem("size", walk.directory.name, message)
 
 
-_LAYOUT = "an entry is card.toml and DATASET/seedK as mtbench submit lays them out"
+_LAYOUT = "an entry is card.toml and DATASET/seedK as mtbench leaderboard submit lays them out"
 
 
 def _is_folder(parts: tuple[str, ...]) -> bool:

@@ -1,18 +1,19 @@
-"""The command line: verbs in a few modules, each importing what it needs only when it runs."""
+"""The command line: a table of verbs, each imported only when it runs or explains itself."""
 
 from __future__ import annotations
 
-import importlib
 import io
 import os
 import platform
 import sys
-from collections.abc import Mapping, Sequence
-from importlib.metadata import entry_points
-from typing import Annotated, Any, NoReturn
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
+from typing import Annotated, Any, NoReturn, cast
 
 import typer
-from typer.core import TyperGroup
+from typer.core import CompletionItem, TyperGroup
 
 from mtbench.cli import output
 from mtbench.errors import MtbenchError
@@ -35,56 +36,65 @@ sleep instead of spin: nothing changes on a quiet machine, and on a busy one tra
 def restart_with_settings() -> None:
     """Start this very command again with `SETTINGS` in its environment, where they matter and are missing.
 
-    Does nothing outside glibc, and leaves settings alone that somebody chose.
+    Does nothing outside glibc. A setting that somebody chose is left as it is, and does not keep the others away.
     """
-    if platform.libc_ver()[0] != "glibc" or any(name in os.environ for name in SETTINGS):
-        return
-    os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], {**os.environ, **SETTINGS})
+    if platform.libc_ver()[0] == "glibc" and not SETTINGS.keys() <= os.environ.keys():
+        os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], {**SETTINGS, **os.environ})
 
 
-VERBS: Mapping[str, str] = {
-    "list": "mtbench.cli.datasets:list_datasets",
-    "info": "mtbench.cli.datasets:info",
-    "cite": "mtbench.cli.datasets:cite",
-    "fetch": "mtbench.cli.datasets:fetch",
-    "urls": "mtbench.cli.datasets:urls",
-    "build": "mtbench.cli.building:build",
-    "import": "mtbench.cli.building:import_files",
-    "audit": "mtbench.cli.audits:audit",
-    "baselines": "mtbench.cli.scoring:baselines",
-    "contamination": "mtbench.cli.audits:contamination",
-    "settings": "mtbench.cli.scoring:settings",
-    "export": "mtbench.cli.datasets:export",
-    "check": "mtbench.cli.scoring:check",
-    "run": "mtbench.cli.running:run",
-    "transfer": "mtbench.cli.running:transfer",
-    "score": "mtbench.cli.scoring:score",
-    "score-with": "mtbench.cli.running:score_with",
-    "show": "mtbench.cli.results:show",
-    "compare": "mtbench.cli.results:compare",
-    "verify": "mtbench.cli.results:verify",
+@dataclass(frozen=True)
+class Verb:
+    """A line of the help; ``place`` is MODULE:FUNCTION, empty for a verb that an entry point brings."""
+
+    section: str
+    summary: str
+    place: str = ""
+
+
+VERBS: Mapping[str, Verb] = {
+    "list": Verb("Data", "List the datasets of the catalogue.", "mtbench.cli.datasets:list_datasets"),
+    "info": Verb("Data", "Show what is known about datasets, their defects included.", "mtbench.cli.datasets:info"),
+    "fetch": Verb("Data", "Download or build datasets, and check them.", "mtbench.cli.datasets:fetch"),
+    "build": Verb(
+        "Data", "Build a dataset from its parameters, or from files, and store it.", "mtbench.cli.building:build"
+    ),
+    "audit": Verb("Data", "Measure what is wrong with a dataset, and who has seen it.", "mtbench.cli.audits:audit"),
+    "export": Verb("Data", "Write a dataset in another file format.", "mtbench.cli.datasets:export"),
+    "baselines": Verb(
+        "Evaluate", "Show what a model has to beat: scorers that learn nothing.", "mtbench.cli.scoring:baselines"
+    ),
+    "check": Verb("Evaluate", "Check a scorer before its figures are believed.", "mtbench.cli.scoring:check"),
+    "score": Verb("Evaluate", "Rank the scores of a file, written by any language.", "mtbench.cli.scoring:score"),
+    "show": Verb("Evaluate", "Print runs, whole or by stratum, and draw them.", "mtbench.cli.results:show"),
+    "compare": Verb(
+        "Evaluate", "Compare runs, task by task: which differences are real.", "mtbench.cli.results:compare"
+    ),
+    "verify": Verb("Evaluate", "Check a stored dataset or run, or all datasets.", "mtbench.cli.results:verify"),
+    "run": Verb("Train", "Train a model and score it on the test graph.", "mtbench.cli.running:run"),
+    "transfer": Verb("Train", "Train on each topic, score on all others.", "mtbench.cli.running:transfer"),
+    "score-with": Verb("Train", "Predict what is missing in a graph.", "mtbench.cli.running:score_with"),
+    "grid": Verb("Train", "Run models on datasets with several seeds, each run once."),
+    "leaderboard": Verb("Leaderboard", "Make entries of runs, check them, and show them as pages or tables."),
 }
-"""The verbs, each with the function that it calls."""
-
-SECTIONS: Mapping[str, Sequence[str]] = {
-    "Data": ("list", "info", "cite", "fetch", "urls", "build", "import", "audit", "contamination", "export"),
-    "Evaluate": ("baselines", "settings", "check", "score", "show", "compare", "verify"),
-    "Train": ("run", "transfer", "score-with", "grid"),
-    "Leaderboard": ("submit", "leaderboard"),
-}
-"""What the verbs are for, as the help shows them; one that is in none comes last."""
+"""The verbs in the order of the help. A module is imported when its verb runs or explains itself, not before."""
 
 MEANT: Mapping[str, str] = {
+    "cite": "info NAME --cite",
+    "contamination": "audit NAME --against FILE|DATASET",
     "datasets": "list",
-    "download": "fetch",
-    "evaluate": "score",
-    "eval": "score",
-    "load": "fetch",
-    "predict": "score-with",
-    "rank": "score",
-    "train": "run",
+    "download": "fetch NAME",
+    "eval": "score FILE --task NAME",
+    "evaluate": "score FILE --task NAME",
+    "import": "build FOLDER --out DIR",
+    "load": "fetch NAME",
+    "predict": "score-with tally GRAPH --head NAME --relation NAME",
+    "rank": "score FILE --task NAME",
+    "settings": "run MODEL --dataset NAME --paper",
+    "submit": "leaderboard submit RUN... --to DIR",
+    "train": "run MODEL --dataset NAME",
+    "urls": "info NAME --files",
 }
-"""Other words for a verb that people try first, none spelled like it."""
+"""What to type instead of other words that people try first, and of verbs that there were."""
 
 VERBS_GROUP = "mtbench.verbs"
 """The entry points of verbs that other packages bring, as the leaderboard of this one does: functions, or apps."""
@@ -92,24 +102,91 @@ VERBS_GROUP = "mtbench.verbs"
 INTERRUPTED = 130
 
 
-class Verbs(TyperGroup):
-    """The verbs, in the sections of the help."""
+class Words(TyperGroup):
+    """Commands below one; a word of ``meant`` is none, and is answered with what to type."""
+
+    meant: Mapping[str, str] = {}
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         word = args[0] if args else ""
-        if word in MEANT and self.get_command(ctx, word) is None:
-            ctx.fail(f"No such command {word!r}. Did you mean {MEANT[word]!r}?")
+        if word in self.meant and word not in self.commands:
+            ctx.fail(f"No such command {word!r}: type mtbench {self.meant[word]}")
         return super().resolve_command(ctx, args)
 
+
+@cache
+def places() -> dict[str, EntryPoint]:
+    """Return where each verb is: those of the core in the order of the help, then others by name."""
+    brought = {place.name: place for place in sorted(entry_points(group=VERBS_GROUP))}
+    own = {name: EntryPoint(name, verb.place, VERBS_GROUP) for name, verb in VERBS.items() if verb.place}
+    known = brought | own
+    return {name: known[name] for name in dict.fromkeys((*VERBS, *brought)) if name in known}
+
+
+class Commands(Mapping[str, Any]):
+    """The verbs of the core and of entry points by name; one is imported when it is asked for."""
+
+    def __init__(self) -> None:
+        self._places = places()
+        self._made: dict[str, Any] = {}
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._places)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def __getitem__(self, name: str) -> Any:
+        """Return a command; raises `MtbenchError` for one whose module cannot be imported."""
+        place = self._places[name]
+        if name not in self._made:
+            try:
+                verb = place.load()
+            except (ImportError, AttributeError) as error:
+                raise MtbenchError(f"{place.value} gives no verb {name!r}: {error}") from error
+            if isinstance(verb, typer.Typer):
+                app = verb
+            else:
+                app = typer.Typer(add_completion=False, rich_markup_mode=None)
+                app.command(name)(verb)
+            self._made[name] = typer.main.get_command(app)
+            self._made[name].name = name
+        return self._made[name]
+
+
+class Verbs(Words):
+    """The verbs, in the sections of the help."""
+
+    meant = MEANT
+
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__(**attributes)
+        self.commands = cast("Any", Commands())
+
+    def summaries(self) -> dict[str, str]:
+        """Return the first sentence of every verb; only those of other packages are imported for it."""
+        return {name: VERBS[name].summary if name in VERBS else self._summary(name) for name in self.commands}
+
+    def _summary(self, name: str) -> str:
+        try:
+            return str(self.commands[name].get_short_help_str(80))
+        except MtbenchError as error:  # a verb that is broken must not take the others with it
+            return f"({error})"
+
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        verbs = {name: self.get_command(ctx, name) for name in self.list_commands(ctx)}
-        width = formatter.width - 6 - max(map(len, verbs))
-        known = {name for section in SECTIONS.values() for name in section}
-        for title, names in {**SECTIONS, "Other": [name for name in verbs if name not in known]}.items():
-            rows = [(name, verb.get_short_help_str(width)) for name in names if (verb := verbs.get(name)) is not None]
-            if rows:
-                with formatter.section(title):
-                    formatter.write_dl(rows)
+        sections: dict[str, list[tuple[str, str]]] = {}
+        for name, summary in self.summaries().items():
+            section = VERBS[name].section if name in VERBS else "Other"
+            sections.setdefault(section, []).append((name, summary))
+        for title, rows in sections.items():
+            with formatter.section(title):
+                formatter.write_dl(rows)
+
+    def shell_complete(self, ctx: Any, incomplete: str) -> list[CompletionItem]:
+        verbs = [
+            CompletionItem(name, help=text) for name, text in self.summaries().items() if name.startswith(incomplete)
+        ]
+        return verbs or super(TyperGroup, self).shell_complete(ctx, incomplete)
 
 
 def _print_version(asked: bool) -> None:
@@ -140,19 +217,6 @@ def make_app() -> typer.Typer:
         rich_markup_mode=None,
     )
     app.callback()(options)
-    for verb, place in VERBS.items():
-        module, _, function = place.partition(":")
-        app.command(verb)(getattr(importlib.import_module(module), function))
-    for found in sorted(entry_points(group=VERBS_GROUP)):
-        try:
-            command = found.load()
-        except ImportError as error:  # a verb that is broken must not take the others with it
-            output.fail(f"{found.value} gives no verb {found.name!r}: {error}")
-            continue
-        if isinstance(command, typer.Typer):
-            app.add_typer(command, name=found.name)
-        else:
-            app.command(found.name)(command)
     return app
 
 
@@ -162,7 +226,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         # A name the terminal cannot show must not end the program.
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
-    if arguments is None and sys.argv[1:2] in (["run"], ["transfer"], ["grid"]):
+    if arguments is None and sys.argv[1:2] in (["run"], ["grid"]):
         restart_with_settings()
     try:
         typer.main.get_command(make_app()).main(arguments, prog_name="mtbench")

@@ -1,24 +1,24 @@
-"""``mtbench audit`` and ``mtbench contamination``: what is wrong with a dataset, and who has seen it."""
+"""``mtbench audit``: what is wrong with a dataset, and which of its triples another graph holds."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 from statistics import fmean
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from mtbench.analysis import auditing
+from mtbench.analysis import fingerprints as files
+from mtbench.analysis.auditing import Audit
+from mtbench.analysis.contents import TargetAudit
+from mtbench.analysis.leakage import Contamination, Overlap, Seen, contaminations, parts_of
+from mtbench.analysis.pictures import draw_audit
 from mtbench.cli import options
 from mtbench.cli.output import AsJson, Cell, fail, say, say_json, say_table
+from mtbench.data.loading import load
 from mtbench.errors import UsageError
-
-if TYPE_CHECKING:
-    from mtbench.analysis.auditing import Audit
-    from mtbench.analysis.contents import TargetAudit
-    from mtbench.analysis.leakage import Contamination, Overlap, Seen
-
 
 GRAPHS = (
     "Graph",
@@ -44,16 +44,13 @@ CANDIDATES = (
     "Chance MRR",
     "Chance Hits@10",
 )
-STATISTICS = ("Family", "Statistic", "AUC", "Triples")
-CLEAREST = 3
-"""Statistics shown of each kind of candidates; --json has all 65."""
-
+EXPOSURE = ("Part", "Triples", "Exact", "Same pair", "Reversed", "Reversed pair", "Entities", "Relations")
 LONGEST = 12
 """Rows shown of a long table; --json has them all."""
 
 
 def audit(
-    name: options.Dataset,
+    name: options.DatasetIfAny = None,
     threshold: Annotated[
         float | None,
         typer.Option(help="Jaccard index from which two relations are inverses or near-duplicates.  [default: 0.8]"),
@@ -61,68 +58,62 @@ def audit(
     plot: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Draw degrees and relation frequencies: FILE.png or FILE.svg.")
     ] = None,
-    statistics: Annotated[
-        bool,
+    against: Annotated[
+        str | None,
         typer.Option(
-            "--statistics",
-            help="Show instead how well each of tally's 65 statistics alone tells the test triples from their "
-            "candidates (AUC).",
+            metavar="FILE|DATASET",
+            help="Count instead what a pre-training graph holds of it: a file of triples (tab-separated, .csv, .gz, "
+            ".parquet), of fingerprints, a dataset, or one split of it (metafam/train).",
         ),
-    ] = False,
+    ] = None,
+    fail_above: Annotated[
+        float | None,
+        typer.Option(
+            metavar="SHARE",
+            min=0,
+            max=1,
+            help="For --against: exit with 1 if more of the inference graph or of the test triples is there.",
+        ),
+    ] = None,
+    fingerprints: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write fingerprints of --against: what others need to check your graph."),
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace the file of fingerprints.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Measure the defects of a dataset that its triples show.
+    """Measure what is wrong with a dataset, and who has seen it.
 
-    Example: mtbench audit metafam
-
-    Example: mtbench audit metafam --statistics
+    Its defects are those that its triples show. With --against, the share of its triples that a model has seen which
+    learned from another graph is counted instead.
 
     Example: mtbench audit metafam --plot metafam.png
-    """
-    if statistics:
-        if plot is not None:
-            raise UsageError("--plot draws degrees and relation frequencies, and --statistics has neither: give one")
-        if threshold is not None:
-            raise UsageError("--threshold is for relations that are inverses; --statistics has none: leave it out")
-        _audit_statistics(name, as_json)
-        return
-    from mtbench.analysis.auditing import audit
-    from mtbench.analysis.pictures import draw_audit
-    from mtbench.data.loading import load
 
+    Example: mtbench audit wikitopics-mt1/health --against wikidata5m.txt.gz --fail-above 0
+
+    Example: mtbench audit --against mine.tsv --fingerprints mine.parquet
+    """
+    if against is not None:
+        if threshold is not None or plot is not None:
+            raise UsageError("--against counts triples of both graphs: leave out --threshold and --plot")
+        _expose(name, against, fail_above, fingerprints, force=force, as_json=as_json)
+        return
+    if name is None:
+        raise UsageError("give the dataset to audit, NAME (mtbench list shows the names)")
+    if fail_above is not None or fingerprints is not None:
+        option = "--fail-above" if fingerprints is None else "--fingerprints"
+        raise UsageError(f"{option} is of a graph that a model learned from: name it with --against FILE|DATASET")
     options.check_output(plot=plot)
     data = load(name)
-    found = audit(data, threshold=0.8 if threshold is None else threshold)
+    measured = auditing.audit(data, threshold=0.8 if threshold is None else threshold)
     if plot is not None:
-        draw_audit(found, plot)
+        draw_audit(measured, plot)
     if as_json:
-        say_json(found.to_dict())
+        say_json(measured.to_dict())
         return
-    show_audit(found, data.label)
+    show_audit(measured, data.label)
     if plot is not None:
         say(f"\n{plot} shows the degrees and relation frequencies")
-
-
-def _audit_statistics(name: str, as_json: bool) -> None:
-    from mtbench.analysis.giveaways import AGAINST, giveaways
-    from mtbench.data.loading import load
-    from mtbench.names import SIDES
-
-    data = load(name)
-    rows = giveaways(data.test)
-    if as_json:
-        say_json({"dataset": data.name, "statistics": [asdict(row) for row in rows]})
-        return
-    say(
-        f"{data.label}: what one statistic alone tells of the test triples, 0.5 is chance (AUC), the "
-        f"{CLEAREST} clearest of each kind"
-    )
-    for against in AGAINST:
-        for side in SIDES:
-            some = [row for row in rows if (row.against, row.side) == (against, side)]
-            shown = [(row.family, row.statistic, f"{row.auc:.3f}", row.targets) for row in some[:CLEAREST]]
-            if shown:
-                _show_some(f"Against {side}s, {against}", STATISTICS, shown)
 
 
 def show_audit(found: Audit, label: str) -> None:
@@ -223,46 +214,16 @@ def _percent(count: int, part: TargetAudit) -> str:
     return f"{count:,} ({100 * count / part.targets:.1f} %)" if part.targets else "0"
 
 
-HEADINGS = ("Part", "Triples", "Exact", "Same pair", "Reversed", "Reversed pair", "Entities", "Relations")
-
-
-def contamination(
-    against: Annotated[
-        str,
-        typer.Option(
-            metavar="FILE|DATASET",
-            help="The pre-training graph: a file of triples (tab-separated, .csv, .gz, .parquet), of fingerprints, "
-            "a dataset, or one split of it (metafam/train).",
-        ),
-    ],
-    name: options.DatasetIfAny = None,
-    fail_above: Annotated[
-        float | None,
-        typer.Option(
-            metavar="SHARE",
-            min=0,
-            max=1,
-            help="Exit with 1 if more of the inference graph or of the test triples is there.",
-        ),
-    ] = None,
-    fingerprints: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Write fingerprints of --against: what others need to check your graph."),
-    ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace the file of fingerprints.")] = False,
-    as_json: AsJson = False,
+def _expose(
+    name: str | None,
+    against: str,
+    fail_above: float | None,
+    fingerprints: Path | None,
+    *,
+    force: bool,
+    as_json: bool,
 ) -> None:
-    """Compare a dataset with a graph that a model was trained on.
-
-    Example: mtbench contamination wikitopics-mt1/health --against wikidata5m.txt.gz --fail-above 0
-
-    Example: mtbench contamination --against mine.tsv --fingerprints mine.parquet
-    """
-    from mtbench.analysis import fingerprints as files
-    from mtbench.analysis.fingerprints import collect
-    from mtbench.analysis.leakage import contaminations, parts_of
-    from mtbench.data.loading import load
-
+    """Count what a graph holds of a dataset, and write the fingerprints of that graph."""
     if name is None and fingerprints is None:
         raise UsageError("give the dataset to check, NAME, or the file to write, --fingerprints FILE")
     if name is None and fail_above is not None:
@@ -272,28 +233,28 @@ def contamination(
     data = None if name is None else load(name)
     parts = parts_of(against)
     if fingerprints is not None:
-        collected = collect(parts)
+        collected = files.collect(parts)
         files.write(collected, fingerprints, force=force)
         parts = parts_of(collected)
         if not as_json:
             say(f"{fingerprints} holds the fingerprints of {collected.lines:,} triples")
-    found = [] if data is None else contaminations([data.valid, data.test], parts)
+    exposed = [] if data is None else contaminations([data.valid, data.test], parts)
     if as_json:
         written = None if fingerprints is None else str(fingerprints)
-        say_json({"against": against, "fingerprints": written, "splits": [part.to_dict() for part in found]})
-    elif found:
-        _show_contamination(found, against)
-    if found and fail_above is not None:
-        _judge(found[-1], fail_above)
+        say_json({"against": against, "fingerprints": written, "splits": [part.to_dict() for part in exposed]})
+    elif exposed:
+        _show_exposure(exposed, against)
+    if exposed and fail_above is not None:
+        _judge(exposed[-1], fail_above)
 
 
-def _show_contamination(found: list[Contamination], against: str) -> None:
+def _show_exposure(exposed: list[Contamination], against: str) -> None:
     rows = []
-    for part in found:
+    for part in exposed:
         rows.append(_row(f"{'train' if part.split == 'valid' else part.split} graph", part.graph))
         rows.append(_row(f"{part.split} triples", part.targets))
-    say(f"{found[0].dataset}: seen in the {found[0].triples:,} triples of {against}\n")
-    say_table(HEADINGS, rows)
+    say(f"{exposed[0].dataset}: seen in the {exposed[0].triples:,} triples of {against}\n")
+    say_table(EXPOSURE, rows)
 
 
 def _row(label: str, part: Overlap) -> tuple[Cell, ...]:

@@ -1,24 +1,30 @@
-"""``mtbench build``: make a dataset from its seed or from raw files, and compare it with the release."""
+"""``mtbench build``: a dataset made from its seed, from raw files or from files of your own."""
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from mtbench.analysis.auditing import audit
+from mtbench.builders import making, scenarios
+from mtbench.builders.folders import from_files
+from mtbench.builders.structure import compare_structure
 from mtbench.cli import options
-from mtbench.cli.output import AsJson, doing, fail, records, say, say_json, say_table
+from mtbench.cli.audits import show_audit
+from mtbench.cli.output import AsJson, Cell, doing, fail, records, say, say_json, say_table
+from mtbench.data import building, catalog, store
+from mtbench.data.building import Parameters, check, is_release, parse_parameter, resolve
+from mtbench.data.catalog import Parameter
+from mtbench.data.loading import load
+from mtbench.data.splits import Dataset, PartMatch
 from mtbench.errors import UsageError
-
-if TYPE_CHECKING:
-    from collections.abc import Collection
-
-    from mtbench.cli.output import Cell
-    from mtbench.data.building import Parameters
-    from mtbench.data.catalog import Parameter
-    from mtbench.data.splits import Dataset, PartMatch
-
+from mtbench.evaluation.named import task
+from mtbench.files import tables
+from mtbench.files.atomic import expect_replaceable, is_free
+from mtbench.heuristics.figures import BASELINES, measure
 
 BITS = ("Dataset", "Part", "Triples", "Release triples", "Content SHA-256", "Same")
 STRUCTURE = ("Dataset", "Part", "Statistic", "Rebuilt", "Release", "Alike")
@@ -37,9 +43,6 @@ def rebuild(
     as_json: bool,
 ) -> None:
     """Make the datasets that a name stands for and store them; with ``check``, compare them first."""
-    from mtbench.builders import making
-    from mtbench.data.building import resolve
-
     if check and scenario is not None:
         raise UsageError("a scenario of your own has no release to compare with: leave out --check")
     target = making.target(name, scenario)
@@ -70,8 +73,6 @@ def rebuild(
 
 
 def _given(name: str, defaults: Parameters, seed: int | None, settings: list[str] | None) -> dict[str, Parameter]:
-    from mtbench.data.building import parse_parameter
-
     found: dict[str, Parameter] = {} if seed is None else {"seed": seed}
     for setting in settings or []:
         key, value = parse_parameter(name, defaults, setting)
@@ -83,10 +84,6 @@ def _given(name: str, defaults: Parameters, seed: int | None, settings: list[str
 
 def _compared(datasets: tuple[Dataset, ...], mixed: Collection[str]) -> tuple[tuple[str, ...], list[tuple[Cell, ...]]]:
     """Compare bit by bit what claims to be the release, and by structure what is another sample of it."""
-    from mtbench.builders.structure import compare_structure
-    from mtbench.data.building import check, is_release
-    from mtbench.data.loading import load
-
     if all(is_release(dataset.info, dataset.parameters) for dataset in datasets):
         rows: list[tuple[Cell, ...]] = [
             (dataset.name, row.part, row.triples, row.expected_triples, row.sha256, row.same)
@@ -110,7 +107,13 @@ HEADINGS = ("Part", "Triples", "Release triples", "Content SHA-256", "Same")
 
 def build(
     name: Annotated[
-        str, typer.Argument(metavar="NAME", autocompletion=options.datasets, help="A dataset of the catalogue.")
+        str,
+        typer.Argument(
+            metavar="NAME|DIR",
+            autocompletion=options.datasets,
+            help="A dataset of the catalogue; a folder of your own files of triples, as InGram, GraIL, ULTRA, PyKEEN "
+            "or you name them; or with --train, what your dataset is called.",
+        ),
     ],
     seed: Annotated[int | None, typer.Option(help="Another seed gives a fresh dataset; it needs --out.")] = None,
     settings: Annotated[
@@ -119,20 +122,34 @@ def build(
     ] = None,
     raw: Annotated[
         list[Path] | None,
-        typer.Option(metavar="PATH", help="Rebuild from raw files: a dump, or a folder; more may follow."),
+        typer.Option(metavar="PATH", help="Rebuild from raw files: a dump, or a folder; may be repeated."),
     ] = None,
-    more: Annotated[list[Path] | None, typer.Argument(metavar="[PATH]...", help="More raw files, after --raw.")] = None,
     scenario: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Topics and scenarios of your own, for NAME wikitopics.")
     ] = None,
     check: Annotated[bool, typer.Option("--check", help="Build afresh and compare with the release.")] = False,
+    train: Annotated[Path | None, typer.Option(metavar="FILE", help="Instead of DIR: the training graph.")] = None,
+    valid: Annotated[Path | None, typer.Option(metavar="FILE", help="What to predict in it, if anything.")] = None,
+    inference: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="What is known of the test graph.  [default: part of --test]")
+    ] = None,
+    test: Annotated[Path | None, typer.Option(metavar="FILE", help="What to predict in the test graph.")] = None,
+    share: Annotated[
+        float | None,
+        typer.Option(
+            help="How much of your test graph is to be predicted, drawn with --seed, where nothing else says so.  "
+            "[default: 0.2]"
+        ),
+    ] = None,
     out: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Store it in this directory instead of the cache.")
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace what is stored there.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Build a dataset from its parameters and store it.
+    """Build a dataset from its parameters, or from files, and store it.
+
+    A dataset of your own files is audited, too, and told what a model has to beat on it.
 
     Example: mtbench build metafam --check
 
@@ -141,16 +158,37 @@ def build(
     Example: mtbench build wikitopics-mt --raw wikidata5m_all_triplet.txt.gz --seed 7 --out fresh-wikitopics
 
     Example: mtbench build wikitopics --raw wikidata5m_all_triplet.txt.gz --scenario mine.toml --out mine
-    """
-    if raw:
-        paths = [*raw, *(more or [])]
-        rebuild(name, paths, seed, settings, scenario=scenario, check=check, out=out, force=force, as_json=as_json)
-        return
-    if more:
-        raise UsageError(f"{more[0]}: raw files follow --raw")
-    from mtbench.builders import scenarios
-    from mtbench.data import building, catalog, store
 
+    Example: mtbench build mykg --out mydata
+
+    Example: mtbench build mine --train train.tsv --inference known.tsv --test missing.tsv --out mydata
+    """
+    files = {"train": train, "valid": valid, "inference": inference, "test": test}
+    own = any(files.values())
+    if own or (not raw and catalog.find(name) is None and Path(name).expanduser().is_dir()):
+        if raw or scenario or settings or check:
+            what = "--raw" if raw else "--scenario" if scenario else "--set" if settings else "--check"
+            raise UsageError(f"{what} is for datasets of the catalogue, not for files of your own: leave it out")
+        if out is None:
+            raise UsageError("say where the dataset is to be stored: add --out DIR")
+        place = out.expanduser().absolute()
+        if not force and not is_free(place):
+            raise UsageError(f"{out} exists already: name another directory, or replace it with --force")
+        expect_replaceable(place, (store.MANIFEST, *store.FILES))
+        made = from_files(
+            None if own else name,
+            **files,
+            name=name if own else None,
+            share=0.2 if share is None else share,
+            seed=seed or 0,
+        )
+        _show_own(store.obtain(place, lambda: made, force=force), out, as_json=as_json)
+        return
+    if share is not None:
+        raise UsageError("--share is for files of your own: give a folder of them, or --train and --test")
+    if raw:
+        rebuild(name, raw, seed, settings, scenario=scenario, check=check, out=out, force=force, as_json=as_json)
+        return
     if scenario is not None or name == scenarios.NAME:
         raise UsageError(
             "scenarios are drawn from a dump: mtbench build wikitopics --raw DUMP --scenario FILE --out DIR"
@@ -188,53 +226,8 @@ def _report(rows: list[PartMatch], name: str, *, as_json: bool) -> None:
         say(f"\n{name} is identical to the release")
 
 
-def import_files(
-    folder: Annotated[
-        Path | None,
-        typer.Argument(metavar="DIR", help="Files of triples, as InGram, GraIL, ULTRA, PyKEEN or you name them."),
-    ] = None,
-    out: Annotated[Path | None, typer.Option(metavar="DIR", help="Where the dataset is stored.  [required]")] = None,
-    train: Annotated[Path | None, typer.Option(metavar="FILE", help="Instead of DIR: the training graph.")] = None,
-    valid: Annotated[Path | None, typer.Option(metavar="FILE", help="What to predict in it, if anything.")] = None,
-    inference: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="What is known of the test graph.  [default: part of --test]")
-    ] = None,
-    test: Annotated[Path | None, typer.Option(metavar="FILE", help="What to predict in the test graph.")] = None,
-    name: Annotated[str | None, typer.Option(help="What it is called.  [default: as the folder]")] = None,
-    share: Annotated[
-        float, typer.Option(help="How much of a test graph is to be predicted, where nothing else says so.")
-    ] = 0.2,
-    seed: Annotated[int, typer.Option(min=0, help="Which triples that are.")] = 0,
-    force: Annotated[bool, typer.Option("--force", help="Replace what is stored there.")] = False,
-    as_json: AsJson = False,
-) -> None:
-    """Make a dataset of your own files of triples.
-
-    It is stored, audited, and told what a model has to beat on it.
-
-    Example: mtbench import mykg --out mydata
-
-    Example: mtbench import --train train.tsv --inference known.tsv --test missing.tsv --out mydata
-    """
-    from mtbench.analysis.auditing import audit
-    from mtbench.builders.folders import from_files
-    from mtbench.cli.audits import show_audit
-    from mtbench.data import store
-    from mtbench.evaluation.named import task
-    from mtbench.files import tables
-    from mtbench.files.atomic import expect_replaceable, is_free
-    from mtbench.heuristics.figures import BASELINES, measure
-
-    if out is None:
-        raise UsageError("say where the dataset is to be stored: add --out DIR")
-    place = out.expanduser().absolute()
-    if not force and not is_free(place):
-        raise UsageError(f"{out} exists already: name another directory, or replace it with --force")
-    expect_replaceable(place, (store.MANIFEST, *store.FILES))
-    made = from_files(
-        folder, train=train, valid=valid, inference=inference, test=test, name=name, share=share, seed=seed
-    )
-    data = store.obtain(place, lambda: made, force=force)
+def _show_own(data: Dataset, out: Path, *, as_json: bool) -> None:
+    """Audit a dataset of somebody's files, measure the heuristic baselines on it, and print both."""
     with doing("measuring") as tell:
         tell("the audit")
         found = audit(data)

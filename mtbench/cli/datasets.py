@@ -1,23 +1,27 @@
-"""``mtbench list``, ``info``, ``cite``, ``fetch``, ``urls`` and ``export``: the catalogue and its files."""
+"""``mtbench list``, ``info``, ``fetch`` and ``export``: the catalogue and its files."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from mtbench.analysis.auditing import audit
 from mtbench.cli import options
 from mtbench.cli.options import All, Names, chosen
 from mtbench.cli.output import AsJson, Cell, fail, records, say, say_json, say_table
-from mtbench.errors import MtbenchError
-
-if TYPE_CHECKING:
-    from mtbench.data.catalog import Record
-    from mtbench.data.splits import Dataset
-
+from mtbench.data import catalog, downloads, store
+from mtbench.data.building import RELEASE
+from mtbench.data.catalog import Record
+from mtbench.data.loading import directory_given, load
+from mtbench.data.splits import Dataset, measure
+from mtbench.errors import MtbenchError, UsageError
+from mtbench.export.writers import writer
+from mtbench.files import atomic
 
 LIST_KEYS = ("Name", "Version", "Train triples", "Valid targets", "Test triples", "Test targets", "Stored")
 LIST_HEADINGS = ("Name", "Version", "Train graph", "Validation triples", "Inference graph", "Test triples", "Stored")
@@ -28,9 +32,6 @@ def list_datasets(as_json: AsJson = False) -> None:
 
     Example: mtbench list --json
     """
-    from mtbench.data import catalog, store
-    from mtbench.files import atomic
-
     rows: list[tuple[Cell, ...]] = []
     for record in map(catalog.record, catalog.names()):
         parts = ("train/graph", "valid/targets", "test/graph", "test/targets")
@@ -49,57 +50,89 @@ PARAMETERS = ("Parameter", "Value")
 
 
 def info(
-    name: options.Dataset,
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="NAME...", autocompletion=options.datasets, help=f"Each is a dataset, {options.FOLDERS}."
+        ),
+    ] = None,
+    every: All = False,
+    cite: Annotated[bool, typer.Option("--cite", help="Print the BibTeX entries alone, each once.")] = False,
+    files: Annotated[
+        bool, typer.Option("--files", help="Print the published files alone: address, bytes, hash, place in a mirror.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show what is known about a dataset, its defects included.
+    """Show what is known about datasets, their defects included.
 
-    A dataset that is stored here is audited as well. Of a directory, its own counts and hashes are shown.
+    A dataset that is stored here is audited as well. Of a directory, its own counts and hashes are shown. For a machine
+    without internet, copy each of the --files to its place in a directory there, and name that directory:
+    MTBENCH_MIRROR=DIRECTORY.
 
     Example: mtbench info metafam
-    """
-    from mtbench.analysis.auditing import audit
-    from mtbench.data import catalog, store
-    from mtbench.data.loading import directory_given, load
-    from mtbench.files import atomic
 
+    Example: mtbench info metafam fbnell --cite > references.bib
+
+    Example: mtbench info --all --files --json
+    """
+    if cite and files:
+        raise UsageError("give either --cite or --files")
+    if cite or files:
+        (_cite if cite else _list_files)(chosen(names, every), as_json=as_json)
+        return
+    if bool(names) == every:
+        raise UsageError(options.NAMES_OR_ALL)
+    asked = list(dict.fromkeys(catalog.names() if every else names or []))
+    if as_json:
+        described = [_described(name) for name in asked]
+        say_json(described[0] if len(described) == 1 else described)
+        return
+    for number, name in enumerate(asked):
+        if number:
+            say("\n")
+        _describe(name)
+
+
+def _known(name: str) -> tuple[Record, Dataset | None, Path]:
+    """Return the record of a dataset, the dataset if it is stored, and the directory where it is or would be."""
     given = directory_given(name)
     directory = given or store.cached(catalog.record(name))
     data = None if atomic.is_free(directory) else load(given or name)
-    record = _measured(data) if data and given else catalog.record(name)
-    stored, found = str(directory) if data else "", audit(data) if data else None
-    counts = _counts(record)
-    hashes = [(part, declared.triples, declared.content_sha256) for part, declared in record.parts.items()]
-    if as_json:
-        say_json(
-            {
-                "name": record.id,
-                "title": record.title,
-                "version": record.version,
-                "summary": record.summary,
-                "builder": record.builder,
-                "aliases": list(record.aliases),
-                "licence": record.licence,
-                "citation": record.citation,
-                "stored": stored or None,
-                "release": data is None or data.is_release,
-                "splits": records(COUNT_KEYS, counts),
-                "parts": records(HASHES, hashes),
-                "parameters": dict(record.parameters),
-                "sources": [vars(source) for source in record.sources],
-                "defects": list(record.defects),
-                "audit": found and found.to_dict(),
-            }
-        )
-        return
+    return _measured(data) if data and given else catalog.record(name), data, directory
+
+
+def _described(name: str) -> dict[str, object]:
+    record, data, directory = _known(name)
+    return {
+        "name": record.id,
+        "title": record.title,
+        "version": record.version,
+        "summary": record.summary,
+        "builder": record.builder,
+        "aliases": list(record.aliases),
+        "licence": record.licence,
+        "citation": record.citation,
+        "stored": str(directory) if data else None,
+        "release": data is None or data.is_release,
+        "splits": records(COUNT_KEYS, _counts(record)),
+        "parts": records(HASHES, _hashes(record)),
+        "parameters": dict(record.parameters),
+        "sources": [vars(source) for source in record.sources],
+        "defects": list(record.defects),
+        "audit": audit(data).to_dict() if data else None,
+    }
+
+
+def _describe(name: str) -> None:
+    record, data, directory = _known(name)
+    verb = "fetch" if record.builder == RELEASE else "build"
     say(f"{record.title} ({record.id}, version {record.version})\n{record.summary}\n")
     say(f"Licence: {record.licence}")
     say(f"Aliases: {', '.join(record.aliases) or 'none'}")
-    whose = data.whose if data else ""
-    say(f"Stored:  {stored or f'not yet (mtbench {_verb(record)} {record.id})'}{whose}\n")
-    say_table(COUNTS, counts)
+    say(f"Stored:  {f'{directory}{data.whose}' if data else f'not yet (mtbench {verb} {record.id})'}\n")
+    say_table(COUNTS, _counts(record))
     say("\nvalid shares the graph of train.\n")
-    say_table(HASHES, hashes)
+    say_table(HASHES, _hashes(record))
     if record.parameters:
         say(f"\nParameters of the builder {record.builder}, and the values that give this dataset\n")
         say_table(PARAMETERS, [(key, _literal(value)) for key, value in record.parameters.items()])
@@ -109,22 +142,20 @@ def info(
             say(f"  {source.part}: {source.url}\n    {source.bytes} bytes, SHA-256 {source.sha256}")
             for mirror in source.mirrors:
                 say(f"    also {mirror}")
-    whose = " of the release" if given and record.builder != "files" else ""
+    whose = " of the release" if directory_given(name) and record.builder != "files" else ""
     say(f"\nKnown defects{whose}" if record.defects else "\nKnown defects: none")
     for defect in record.defects:
         say(f"  - {defect}")
-    if found is not None:
+    if data is not None:
         say(f"\nWhat its triples show (mtbench audit {name} has the figures)")
-        for sentence in found.findings:
+        for sentence in audit(data).findings:
             say(f"  - {sentence}")
     if record.citation:
-        say(f"\nCite it with: mtbench cite {record.id}")
+        say(f"\nCite it as\n\n{record.citation.strip()}")
 
 
 def _measured(data: Dataset) -> Record:
     """Return the record of a dataset in a directory: that it was built by, with counts and hashes of its own."""
-    from mtbench.data.splits import measure
-
     graphs, parts = measure(data.valid, data.test)
     return replace(
         data.info,
@@ -150,26 +181,20 @@ def _counts(record: Record) -> list[tuple[Cell, ...]]:
     return rows
 
 
-def _verb(record: Record) -> str:
-    from mtbench.data.building import RELEASE
-
-    return "fetch" if record.builder == RELEASE else "build"
+def _hashes(record: Record) -> list[tuple[Cell, ...]]:
+    return [(part, declared.triples, declared.content_sha256) for part, declared in record.parts.items()]
 
 
 def _literal(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value) if value != "" else '""'
 
 
-def cite(names: Names = None, every: All = False, as_json: AsJson = False) -> None:
-    """Print the BibTeX entries of datasets, each entry once.
-
-    Example: mtbench cite metafam > references.bib
-    """
-    found = chosen(names, every)
+def _cite(cited: Sequence[Record], *, as_json: bool) -> None:
+    """Print the BibTeX entries of datasets, each entry once."""
     if as_json:
-        say_json([{"name": record.id, "licence": record.licence, "entries": _entries(record)} for record in found])
+        say_json([{"name": record.id, "licence": record.licence, "entries": _entries(record)} for record in cited])
         return
-    say("\n\n".join(dict.fromkeys(entry for record in found for entry in _entries(record))))
+    say("\n\n".join(dict.fromkeys(entry for record in cited for entry in _entries(record))))
 
 
 def _entries(record: Record) -> list[str]:
@@ -188,9 +213,6 @@ def fetch(names: Names = None, every: All = False, as_json: AsJson = False) -> N
 
     Example: mtbench fetch --all
     """
-    from mtbench.data import store
-    from mtbench.data.loading import load
-
     rows: list[tuple[Cell, ...]] = []
     for record in chosen(names, every):
         directory = str(store.cached(record))
@@ -209,20 +231,12 @@ def fetch(names: Names = None, every: All = False, as_json: AsJson = False) -> N
         raise typer.Exit(1)
 
 
-URL_HEADINGS = ("Bytes", "SHA256", "URL", "Place")
+FILE_HEADINGS = ("Bytes", "SHA256", "URL", "Place")
 
 
-def urls(names: Names = None, every: All = False, as_json: AsJson = False) -> None:
-    """List the published files of datasets, each once.
-
-    Besides address, size and hash it shows each file's place in a mirror. For a machine without internet,
-    copy each file to its place in a directory there, and name that directory: MTBENCH_MIRROR=DIRECTORY.
-
-    Example: mtbench urls --all --json
-    """
-    from mtbench.data import downloads
-
-    files = {source.sha256: source for record in chosen(names, every) for source in record.sources}
+def _list_files(published: Sequence[Record], *, as_json: bool) -> None:
+    """Print the published files of datasets, each once, with their places in a mirror."""
+    files = {source.sha256: source for record in published for source in record.sources}
     rows: list[tuple[Cell, ...]] = [
         (source.bytes, source.sha256, source.url, downloads.place(source.url)) for source in files.values()
     ]
@@ -230,11 +244,11 @@ def urls(names: Names = None, every: All = False, as_json: AsJson = False) -> No
         say_json(
             [
                 {**row, "mirrors": list(source.mirrors)}
-                for row, source in zip(records(URL_HEADINGS, rows), files.values(), strict=True)
+                for row, source in zip(records(FILE_HEADINGS, rows), files.values(), strict=True)
             ]
         )
         return
-    say_table(URL_HEADINGS, rows)
+    say_table(FILE_HEADINGS, rows)
     total = sum(source.bytes for source in files.values())
     say(f"\n{len(rows)} files, {total:,} bytes; MTBENCH_MIRROR=DIRECTORY finds them at their places in DIRECTORY")
 
@@ -259,9 +273,6 @@ def export(
 
     Example: mtbench export metafam --format huggingface --out metafam-hf
     """
-    from mtbench.data.loading import load
-    from mtbench.export.writers import writer
-
     files = writer(format)(load(name), out, force=force)
     if as_json:
         say_json([{"file": str(file), "bytes": file.stat().st_size} for file in files])

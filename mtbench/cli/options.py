@@ -5,42 +5,36 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeAlias
+from typing import Annotated, TypeAlias
 
 import typer
 
+from mtbench.data import catalog
+from mtbench.data.catalog import Record
 from mtbench.errors import UnknownNameError, UsageError
-
-if TYPE_CHECKING:
-    from mtbench.data.catalog import Record
+from mtbench.files import pictures, tables
+from mtbench.ranking.candidates import PROTOCOLS, VOCABULARIES
+from mtbench.training import models as models_installed
+from mtbench.training.run import GROUPS
 
 
 def datasets(incomplete: str) -> list[str]:
     """Return the datasets of the catalogue whose names begin so."""
-    from mtbench.data import catalog
-
     return _beginning(incomplete, catalog.names())
 
 
 def models(incomplete: str) -> list[str]:
     """Return the installed models whose names begin so."""
-    from mtbench.training.models import names
-
-    return _beginning(incomplete, names())
+    return _beginning(incomplete, models_installed.names())
 
 
 def protocols(incomplete: str) -> list[str]:
     """Return the protocols, and the names of several at once, that begin so."""
-    from mtbench.ranking.candidates import PROTOCOLS
-    from mtbench.training.run import GROUPS
-
     return _beginning(incomplete, [*PROTOCOLS, *GROUPS])
 
 
 def vocabularies(incomplete: str) -> list[str]:
     """Return the relation vocabularies that begin so."""
-    from mtbench.ranking.candidates import VOCABULARIES
-
     return _beginning(incomplete, [*VOCABULARIES, "all"])
 
 
@@ -54,6 +48,7 @@ Names: TypeAlias = Annotated[
 ]
 All: TypeAlias = Annotated[bool, typer.Option("--all", help="Every dataset of the catalogue.")]
 
+NAMES_OR_ALL = "give either 'NAME...' or --all (mtbench list shows the names)"
 FOLDERS = "a directory made by build, or a folder of train.txt, msg.txt and test.txt"
 _DATASET = typer.Argument(metavar="NAME", autocompletion=datasets, help=f"A dataset, {FOLDERS}.")
 Dataset: TypeAlias = Annotated[str, _DATASET]
@@ -81,8 +76,6 @@ def check_output(format: str = "text", *, alone: bool = False, plot: Path | None
 
     That is a table format that does not exist, one beside ``--json`` (``alone``), or a picture that cannot be drawn.
     """
-    from mtbench.files import pictures, tables
-
     if format not in tables.FORMATS:
         raise UnknownNameError("table format", format, tables.FORMATS)
     if alone and format != "text":
@@ -99,9 +92,7 @@ def look_here_for_modules() -> None:
 
 def chosen(names: list[str] | None, every: bool) -> list[Record]:
     """Return the records of the named datasets, each once, or of all; neither or both is a `UsageError`."""
-    from mtbench.data import catalog
-
     if bool(names) == every:
-        raise UsageError("give either 'NAME...' or --all (mtbench list shows the names)")
+        raise UsageError(NAMES_OR_ALL)
     found = map(catalog.record, catalog.names() if every else names or [])
     return list({record.id: record for record in found}.values())

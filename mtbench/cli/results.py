@@ -5,22 +5,29 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from mtbench.analysis import comparison, overview
+from mtbench.analysis.comparison import Comparison
+from mtbench.analysis.pictures import draw_comparison, draw_models, draw_ranks, draw_strata
 from mtbench.cli import options
 from mtbench.cli.options import All
 from mtbench.cli.output import AsJson, Cell, fail, records, say, say_json, say_table
+from mtbench.data import catalog, store
+from mtbench.data.catalog import Record
+from mtbench.data.loading import load, locate
 from mtbench.errors import MtbenchError, UnknownNameError, UsageError
-
-if TYPE_CHECKING:
-    from mtbench.analysis.comparison import Comparison
-    from mtbench.data.catalog import Record
-    from mtbench.runs.result import Result
-    from mtbench.runs.strata import Strata
-    from mtbench.training.again import Again
-
+from mtbench.files import atomic
+from mtbench.names import METRICS
+from mtbench.runs import result as results
+from mtbench.runs.result import Result
+from mtbench.runs.result import load as load_run
+from mtbench.runs.runs import find
+from mtbench.runs.strata import Strata, side_by_side
+from mtbench.training.again import Again, from_weights
+from mtbench.training.explaining import explain
 
 KINDS = ("ranks", "strata", "models")
 
@@ -74,12 +81,6 @@ def show(
 
     Example: mtbench show runs/tally-metafam-seed0 --explain --plot importance.png
     """
-    from mtbench.analysis import overview
-    from mtbench.data.loading import load
-    from mtbench.names import METRICS
-    from mtbench.runs.result import load as load_run
-    from mtbench.runs.runs import find
-
     options.check_output(format, plot=plot)
     if metric not in METRICS:
         raise UnknownNameError("metric", metric, METRICS)
@@ -109,9 +110,6 @@ def show(
 
 
 def _explain(run: Path, targets: Sequence[str], dataset: str | None, plot: Path | None, *, as_json: bool) -> None:
-    from mtbench.data.loading import load
-    from mtbench.training.explaining import explain
-
     options.look_here_for_modules()
     found = explain(run, targets, load(dataset) if dataset is not None else None)
     if plot is not None:
@@ -139,8 +137,6 @@ def _kind(kind: str | None, by: str | None, plot: Path | None, number: int) -> s
 
 
 def _draw(kind: str, results: Sequence[Result], strata: Sequence[Strata], path: Path, metric: str) -> None:
-    from mtbench.analysis.pictures import draw_models, draw_ranks, draw_strata
-
     if kind == "ranks":
         draw_ranks(results, path)
     elif kind == "models":
@@ -152,8 +148,6 @@ def _draw(kind: str, results: Sequence[Result], strata: Sequence[Strata], path: 
 
 
 def _text(results: Sequence[Result], strata: Sequence[Strata], format: str, metric: str) -> str:  # noqa: A002
-    from mtbench.analysis import overview
-    from mtbench.runs.strata import side_by_side
 
     if len(strata) > 1:
         return side_by_side(strata, metric, format)
@@ -166,8 +160,6 @@ def _text(results: Sequence[Result], strata: Sequence[Strata], format: str, metr
 
 def told_of(results: Sequence[Result]) -> str:
     """Return what is said of the results of one run: of one task the short form, of several a line for each."""
-    from mtbench.analysis import overview
-
     if len(results) == 1:
         return str(results[0])
     first = results[0]
@@ -205,22 +197,16 @@ def compare(
 
     Example: mtbench compare runs/isdea-* runs/mtdea-* --metric hits@10 --plot intervals.png
     """
-    from mtbench.analysis.comparison import by_task, compare
-    from mtbench.analysis.pictures import draw_comparison
-
     options.check_output(format, alone=as_json, plot=plot)
     split = None
     if data is not None:
-        from mtbench.data.loading import load
-        from mtbench.runs import result as results
-
         split = load(data).split(results.load(runs[0]).split)
-    tasks = by_task(runs)
+    tasks = comparison.by_task(runs)
     if len(tasks) > 1 and (plot is not None or format == "csv" or split is not None):
         what = "--plot" if plot is not None else "--data" if split is not None else "--format csv"
         raise UsageError(f"{what} is for runs of one task, and these are of {len(tasks)}: {', '.join(tasks)}")
     found = [
-        compare(some, metric, draws=draws, seed=seed, level=level, cluster=cluster, split=split)
+        comparison.compare(some, metric, draws=draws, seed=seed, level=level, cluster=cluster, split=split)
         for some in tasks.values()
     ]
     if plot is not None:
@@ -293,8 +279,6 @@ def verify(
 
 
 def _verify_dataset(name: str, *, as_json: bool) -> None:
-    from mtbench.data.loading import load, locate
-
     directory, remedy, release = locate(name)
     rows, valid = _stored(directory, remedy, release)
     if as_json:
@@ -310,8 +294,6 @@ def _verify_dataset(name: str, *, as_json: bool) -> None:
 
 def _stored(directory: Path, remedy: str, release: Record | None) -> tuple[list[tuple[Cell, ...]], bool]:
     """Return a row per part of a stored dataset, and whether all are as recorded; prints an error if not."""
-    from mtbench.data import store
-
     rows = store.verify(directory, remedy, release)
     if differing := [row.part for row in rows if not row.same]:
         fail(f"{directory}: {', '.join(differing)} differ from the manifest: {remedy}")
@@ -319,9 +301,6 @@ def _stored(directory: Path, remedy: str, release: Record | None) -> tuple[list[
 
 
 def _verify_all(*, as_json: bool) -> None:
-    from mtbench.data import catalog, store
-    from mtbench.files import atomic
-
     rows: list[tuple[Cell, ...]] = []
     for record in map(catalog.record, catalog.names()):
         directory = store.cached(record)
@@ -342,13 +321,9 @@ def _verify_all(*, as_json: bool) -> None:
 
 
 def _verify_run(directory: Path, *, as_json: bool, weights: bool, model: str | None) -> None:
-    from mtbench.runs import result as results
-
     problems = results.verify(directory).problems
     tasks: Sequence[Again] = []
     if weights and not problems:
-        from mtbench.training.again import from_weights
-
         tasks = from_weights(directory, model)
     wrong = [problem.message for problem in problems]
     wrong += [f"{directory}: {one}" for one in tasks if not one.ok]

@@ -6,19 +6,30 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
+from rich.console import Console
+from rich.progress import BarColumn, TaskID, TextColumn, TimeElapsedColumn
+from rich.progress import Progress as Bars
 
+from mtbench.analysis.matrix import scenario_table
 from mtbench.cli import options
 from mtbench.cli.output import AsJson, say, say_json
 from mtbench.cli.results import told_of
 from mtbench.errors import MtbenchError, RunInterrupted, UsageError
-
-if TYPE_CHECKING:
-    from mtbench.runs.result import Result
-    from mtbench.training.models import Progress
+from mtbench.files import pictures, tables
+from mtbench.runs.result import MtbenchWarning, Result
+from mtbench.training import costs, told
+from mtbench.training import transfer as transferring
+from mtbench.training.models import Progress, parse_settings, silent
+from mtbench.training.plots import draw
+from mtbench.training.predictions import Question, Source, answers, graph_of
+from mtbench.training.run import CONVENTIONS_FILE, Plan
+from mtbench.training.run import run as carry_out
+from mtbench.training.transfer import PICTURE_FILE, topics_of
 
 
 def run(
@@ -81,10 +92,6 @@ def run(
 
     Example: mtbench run mtdea --dataset metafam --set tasks=4 --seed 1 --protocol all --vocabulary all
     """
-    from mtbench.training import costs
-    from mtbench.training.models import parse_settings
-    from mtbench.training.run import Plan, run
-
     options.look_here_for_modules()
     plan = Plan(
         model=model,
@@ -104,7 +111,7 @@ def run(
         task_labels=task_labels,
     )
     with at_work("the same command goes on after the last finished epoch") as report:
-        directory, results = run(plan, report, keep_failures=keep_failed)
+        directory, results = carry_out(plan, report, keep_failures=keep_failed)
     if as_json:
         fields = ("protocol", "vocabulary", "metrics", "optimistic", "pessimistic")
         say_json(
@@ -126,10 +133,6 @@ def run(
 
 
 def _show(directory: Path, results: Sequence[Result], *, paper: bool, task_labels: bool) -> None:
-    from mtbench.files import pictures
-    from mtbench.training import told
-    from mtbench.training.run import CONVENTIONS_FILE
-
     say(f"{told_of(results)}\n")
     if any(result.run.status != "ok" for result in results):
         return
@@ -148,8 +151,6 @@ def _show(directory: Path, results: Sequence[Result], *, paper: bool, task_label
 @contextmanager
 def at_work(then: str) -> Iterator[Callable[[Progress], None]]:
     """Show progress and no warnings, which results hold; an interruption is a `RunInterrupted` that says what then."""
-    from mtbench.runs.result import MtbenchWarning
-
     with warnings.catch_warnings(), progress_bars() as report:
         warnings.simplefilter("ignore", MtbenchWarning)
         try:
@@ -161,14 +162,9 @@ def at_work(then: str) -> Iterator[Callable[[Progress], None]]:
 @contextmanager
 def progress_bars() -> Iterator[Callable[[Progress], None]]:
     """Show one bar per stage with epoch, loss and validation MRR on stderr; nothing where it is no terminal."""
-    from mtbench.training.models import silent
-
     if not sys.stderr.isatty():
         yield silent
         return
-    from rich.console import Console
-    from rich.progress import BarColumn, TaskID, TextColumn, TimeElapsedColumn
-    from rich.progress import Progress as Bars
 
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[state]}"), TimeElapsedColumn())
@@ -231,11 +227,6 @@ def score_with(
 
     Example: mtbench score-with tally metafam --head alina1317 --tail julian1316
     """
-    from dataclasses import asdict
-
-    from mtbench.files import tables
-    from mtbench.training.predictions import Question, Source, answers, graph_of
-
     options.check_output(format, alone=as_json)
     options.look_here_for_modules()
     if dataset is not None and of is None:
@@ -295,16 +286,11 @@ def transfer(
 
     Example: mtbench transfer v1 --topics art,people,health,taxonomy --vocabulary slots --set epochs=1
     """
-    from mtbench.analysis.matrix import scenario_table
-    from mtbench.training.models import parse_settings
-    from mtbench.training.plots import draw
-    from mtbench.training.transfer import PICTURE_FILE, Plan, topics_of, transfer
-
     options.check_output(format, alone=as_json, plot=plot)
     options.look_here_for_modules()
     chosen = [name.strip() for name in (topics or "").split(",") if name.strip()]
     name, version, datasets = topics_of(source, chosen)
-    plan = Plan(
+    plan = transferring.Plan(
         name=name,
         datasets=datasets,
         version=version,
@@ -318,7 +304,7 @@ def transfer(
         out=out,
     )
     with at_work("the same command goes on with the cells that are missing") as report:
-        matrix = transfer(plan, report)
+        matrix = transferring.transfer(plan, report)
     if plot is not None:
         draw(matrix, plot)
     if as_json:

@@ -1,15 +1,15 @@
-"""``mtbench check``, ``score``, ``baselines`` and ``settings``: scorers and files of scores, without training."""
+"""``mtbench check``, ``score`` and ``baselines``: scorers and files of scores, without training."""
 
 from __future__ import annotations
 
 import math
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import Annotated, cast
 
 import typer
 
@@ -17,16 +17,20 @@ from mtbench.cli import options
 from mtbench.cli.options import All
 from mtbench.cli.output import AsJson, doing, records, say, say_json, say_table
 from mtbench.cli.results import told_of
-from mtbench.errors import MtbenchError, UsageError, raised
-
-if TYPE_CHECKING:
-    from mtbench.data.splits import Split
-    from mtbench.evaluation.tasks import Task
-    from mtbench.heuristics.figures import Figures
-    from mtbench.names import Scorer
-    from mtbench.runs.result import Result
-    from mtbench.runs.runs import Regime
-
+from mtbench.data import catalog
+from mtbench.data.loading import load
+from mtbench.errors import MtbenchError, UnknownNameError, UsageError, raised
+from mtbench.evaluation import check as checking
+from mtbench.evaluation.named import named
+from mtbench.evaluation.tasks import Task, task
+from mtbench.files import tables
+from mtbench.heuristics.figures import BASELINES, Figures, measure
+from mtbench.metrics.closed import chance
+from mtbench.ranking.candidates import PROTOCOLS, VOCABULARIES
+from mtbench.runs.result import MtbenchWarning, Result
+from mtbench.runs.runs import Regime, RunInfo
+from mtbench.training import models
+from mtbench.training.run import ALL, expand, keep_together
 
 HEADINGS = ("Check", "Verdict", "Message")
 
@@ -62,10 +66,6 @@ def check(
 
     Example: mtbench check mypackage.models:build --dataset metafam
     """
-    from mtbench.data.loading import load
-    from mtbench.evaluation.check import check
-    from mtbench.training import models
-
     options.look_here_for_modules()
     expected = "expected package.module:name, importable from here"
     found = models.attribute(scorer, "scorer", expected)
@@ -77,7 +77,7 @@ def check(
     split = load(dataset).test if dataset else None
     try:
         with doing("checking") as tell:
-            report = check(found, split, seconds=seconds or math.inf, report=tell)
+            report = checking.check(found, split, seconds=seconds or math.inf, report=tell)
     except MtbenchError:
         raise
     except Exception as error:
@@ -158,11 +158,6 @@ def score(
 
     Example: mtbench score --template triples.parquet --task metafam --protocol entity --vocabulary slots
     """
-    from mtbench.evaluation.named import named
-    from mtbench.runs.result import MtbenchWarning
-    from mtbench.runs.runs import RunInfo
-    from mtbench.training.run import keep_together
-
     if (file is None) == (template is None):
         raise UsageError("give either FILE, with scores, or --template FILE, to be filled with them")
     info = RunInfo(
@@ -244,14 +239,8 @@ def baselines(
 
     Example: mtbench baselines --all --protocol all --vocabulary all --json
     """
-    from mtbench.data import catalog
-    from mtbench.errors import UnknownNameError
-    from mtbench.files import tables
-    from mtbench.ranking.candidates import PROTOCOLS, VOCABULARIES
-    from mtbench.training.run import ALL, expand
-
     if bool(names) == every:
-        raise UsageError("give either 'NAME...' or --all (mtbench list shows the names)")
+        raise UsageError(options.NAMES_OR_ALL)
     options.check_output(format)
     if split not in ("valid", "test"):
         raise UnknownNameError("split with targets", split, ("valid", "test"))
@@ -260,14 +249,14 @@ def baselines(
     asked = list(product(protocols, vocabularies))
     found = []
     for name in dict.fromkeys(catalog.names() if every else names or []):
-        for task, figures, whose in _measure(name, split, asked, candidate_seed):
+        for measured, figures, whose in _measure(name, split, asked, candidate_seed):
             if as_json:
-                found.append(_described(task, figures))
+                found.append(_described(measured, figures))
                 continue
             rows = [(label.replace("_", " "), values) for label, values in figures.items()]
-            drawn = task.candidates
+            drawn = measured.candidates
             say(
-                f"{task.split.dataset} {split}{whose}: protocol {drawn.protocol}, {drawn.vocabulary} relations, "
+                f"{measured.split.dataset} {split}{whose}: protocol {drawn.protocol}, {drawn.vocabulary} relations, "
                 f"candidate seed {drawn.seed}\n\n{tables.render(rows, format)}\n"
             )
     if as_json:
@@ -275,11 +264,6 @@ def baselines(
 
 
 def _measure(name: str, split: str, asked: list[tuple[str, str]], seed: int) -> Iterator[tuple[Task, Figures, str]]:
-    from mtbench.data.loading import load
-    from mtbench.evaluation.tasks import task
-    from mtbench.heuristics.figures import BASELINES, measure
-    from mtbench.metrics.closed import chance
-
     data = load(name)
     tasks = [task(data.split(split), *pair, seed, dataset_version=data.version) for pair in asked]
     by_baseline = {baseline: measure(baseline, tasks) for baseline in BASELINES}
@@ -299,61 +283,3 @@ def _described(task: Task, figures: Figures) -> dict[str, object]:
         "candidates_sha256": task.candidates.sha256,
         "baselines": figures,
     }
-
-
-def settings(
-    name: options.Dataset,
-    scorer: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="oracle, blind-oracle, relation-frequency, entity-degree, or package.module:factory, which is called "
-            "with the test split without its test triples; may be repeated.  [default: the four]"
-        ),
-    ] = None,
-    protocol: Annotated[str, typer.Option(autocompletion=options.protocols, help="dual, entity or relation.")] = "dual",
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the candidates and of the random integer.")] = 0,
-    as_json: AsJson = False,
-) -> None:
-    """Score a model in each setting of the paper's tables.
-
-    Example: mtbench settings metafam
-
-    Example: mtbench settings fbnell --scorer my_package.model:make --protocol relation
-    """
-    from mtbench.conventions.reading import STANDARD, compare_conventions, table
-    from mtbench.data.loading import load
-    from mtbench.errors import UnknownNameError
-    from mtbench.heuristics.oracles import SCORERS
-
-    options.look_here_for_modules()
-    if protocol not in STANDARD.lists:
-        raise UnknownNameError("protocol", protocol, STANDARD.lists)
-    chosen = list(dict.fromkeys(scorer or SCORERS))
-    makers = {label: _maker(label) for label in chosen}
-    data = load(name)
-    read = {label: compare_conventions(make(data.test), data.test, protocol, seed) for label, make in makers.items()}
-    if as_json:
-        scorers = {label: [result.to_dict() for result in results] for label, results in read.items()}
-        say_json({"dataset": data.name, "version": data.version, "split": "test", "scorers": scorers})
-        return
-    say(f"{data.label} test: protocol {protocol}, seed {seed}")
-    for label, results in read.items():
-        say(f"\n{label}\n\n{table(results)}")
-    say("\nAgainst the standard (present relations, distinct candidates, ties averaged):")
-    found = {result.convention.name: result.convention for results in read.values() for result in results}
-    for convention in list(found.values())[1:]:
-        say(f"  {convention.name} (its dual is nearest to our {convention.nearest}): {'; '.join(convention.differs)}")
-
-
-def _maker(label: str) -> Callable[[Split], Scorer]:
-    """Return what makes the scorer for a split; somebody's own is handed the split without its test triples."""
-    from mtbench.errors import UnknownNameError
-    from mtbench.heuristics.oracles import SCORERS
-    from mtbench.training import models
-
-    if label in SCORERS:
-        return SCORERS[label]
-    if ":" not in label:
-        raise UnknownNameError("scorer", label, SCORERS)
-    make = cast("Callable[[Split], Scorer]", models.factory(label))
-    return lambda split: make(split.observable())

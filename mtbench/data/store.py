@@ -257,7 +257,7 @@ def _parts(found: Manifest) -> dict[str, Part]:
 
 def _remedy(found: Manifest, record: Record, directory: Path) -> str:
     if found.builder == manifest.FILES:
-        return f"mtbench import FOLDER --out {shlex.quote(str(directory))} --force"
+        return f"mtbench build FOLDER --out {shlex.quote(str(directory))} --force"
     if found.builder == manifest.BUILDER:
         # The datasets of a scenario file lie in folders of their names, below the directory they were built into.
         depth = len(Path(record.id).parts)

@@ -55,21 +55,3 @@ def test_audit_refuses_before_it_loads(run, tmp_path, cache, monkeypatch):
 def test_audit_refuses_a_threshold(run):
     code, _, err = run("audit", "toy", "--threshold", "2")
     assert (code, "threshold must be above 0" in err) == (2, True)
-
-
-def test_audit_of_single_statistics(run, tmp_path):
-    code, out, err = run("audit", "toy", "--statistics")
-    assert (code, err) == (0, "")
-    said = "what one statistic alone tells of the test triples, 0.5 is chance (AUC), the 3 clearest of each kind"
-    assert out.splitlines()[0] == f"toy 2.0.0: {said}"
-    assert "Against tails, dual" in out
-    assert "... and" not in out
-    code, out, _ = run("audit", "toy", "--statistics", "--json")
-    found = json.loads(out)["statistics"]
-    assert code == 0
-    assert len(found) % 65 == 0
-    assert set(found[0]) == {"against", "side", "family", "statistic", "auc", "targets"}
-    code, _, err = run("audit", "toy", "--statistics", "--plot", tmp_path / "toy.png")
-    assert (code, "--statistics has neither" in err) == (2, True)
-    code, _, err = run("audit", "toy", "--statistics", "--threshold", "0.8")
-    assert (code, "--statistics has none: leave it out" in err) == (2, True)

@@ -60,23 +60,23 @@ def test_fetch_goes_on_after_a_dataset_that_cannot_be_had(run, server, monkeypat
     assert run("verify", "toy")[0] == 0
 
 
-@pytest.mark.parametrize("verb", ["fetch", "urls", "cite"])
+@pytest.mark.parametrize("verb", ["fetch", "info", "info --files", "info --cite"])
 @pytest.mark.parametrize("arguments", [[], ["toy", "--all"]])
 def test_names_or_all_but_not_both(run, verb, arguments):
-    code, out, err = run(verb, *arguments)
+    code, out, err = run(*verb.split(), *arguments)
     assert (code, out) == (2, "")
     assert "give either 'NAME...' or --all" in err
 
 
-@pytest.mark.parametrize("verb", ["fetch", "urls", "cite", "info", "verify"])
+@pytest.mark.parametrize("verb", ["fetch", "info", "info --files", "verify"])
 def test_a_misspelt_name_is_answered_with_the_nearest(run, verb):
-    code, out, err = run(verb, "wikitopics-mt1/helth")
+    code, out, err = run(*verb.split(), "wikitopics-mt1/helth")
     assert (code, out) == (2, "")
     assert "did you mean wikitopics-mt1/health" in err
 
 
 def test_urls_says_what_to_copy_and_where(run, monkeypatch, tmp_path, server):
-    code, out, _ = run("urls", "toy", "toy", "--json")
+    code, out, _ = run("info", "--files", "toy", "toy", "--json")
     assert code == 0
     rows = json.loads(out)
     assert [row["url"] for row in rows] == [f"{server.address}{path}" for path in servers.FILES]
@@ -94,14 +94,14 @@ def test_urls_says_what_to_copy_and_where(run, monkeypatch, tmp_path, server):
 
 
 def test_urls_names_a_shared_file_once(run):
-    code, out, _ = run("urls", "wikitopics-mt1/health", "wikitopics-mt1/taxonomy")
+    code, out, _ = run("info", "--files", "wikitopics-mt1/health", "wikitopics-mt1/taxonomy")
     assert code == 0
     assert out.count("mt1-health-v1/train.txt") == 2  # its address and its place
     assert "\n6 files, 1,523,080 bytes; MTBENCH_MIRROR=DIRECTORY" in out
 
 
 def test_urls_of_everything(run):
-    code, out, _ = run("urls", "--all", "--json")
+    code, out, _ = run("info", "--files", "--all", "--json")
     hashes = [row["sha256"] for row in json.loads(out)]
     assert code == 0
     assert len(hashes) == len(set(hashes))
@@ -157,11 +157,11 @@ def test_info_and_its_json_of_every_dataset(run, name):
 
 
 def test_cite_prints_shared_entries_once(run):
-    code, out, _ = run("cite", "wikitopics-mt1/health", "wikitopics-v2/art", "fbnell", "metafam")
+    code, out, _ = run("info", "--cite", "wikitopics-mt1/health", "wikitopics-v2/art", "fbnell", "metafam")
     assert code == 0
     entries = [line for line in out.splitlines() if line.startswith("@")]
     assert len(entries) == len(set(entries)) == 6
-    code, out, _ = run("cite", "--all", "--json")
+    code, out, _ = run("info", "--cite", "--all", "--json")
     assert code == 0
     found = {row["name"]: row for row in json.loads(out)}
     assert found["fbnell"]["licence"].startswith("Not stated")

@@ -19,7 +19,7 @@ def graph(tmp_path):
 
 
 def test_contamination_prints_a_table(run, graph):
-    code, out, err = run("contamination", "toy", "--against", graph)
+    code, out, err = run("audit", "toy", "--against", graph)
     assert (code, err) == (0, "")
     lines = [" ".join(line.split()) for line in out.splitlines()]
     assert lines[0] == f"toy: seen in the 2 triples of {graph}"
@@ -31,7 +31,7 @@ def test_contamination_prints_a_table(run, graph):
 
 
 def test_contamination_as_json(run, graph):
-    code, out, _ = run("contamination", "toy", "--against", graph, "--json")
+    code, out, _ = run("audit", "toy", "--against", graph, "--json")
     found = json.loads(out)
     assert code == 0
     assert (found["against"], found["fingerprints"]) == (str(graph), None)
@@ -41,29 +41,29 @@ def test_contamination_as_json(run, graph):
 
 @pytest.mark.parametrize(("share", "code"), [("0.5", 0), ("0.49", 1), ("0", 1), ("1", 0)])
 def test_contamination_fails_above_a_share_of_the_test_split(run, graph, share, code):
-    found, out, err = run("contamination", "toy", "--against", graph, "--fail-above", share)
+    found, out, err = run("audit", "toy", "--against", graph, "--fail-above", share)
     assert found == code
     assert "test triples" in out
     assert err == (f"error: toy: 0.5000 of its test triples were seen, more than {share}\n" if code else "")
 
 
 def test_contamination_against_a_dataset(run):
-    code, _, err = run("contamination", "toy", "--against", "Toy_v1", "--fail-above", "0.5")
+    code, _, err = run("audit", "toy", "--against", "Toy_v1", "--fail-above", "0.5")
     assert code == 1
     assert "1.0000 of its inference graph and 1.0000 of its test triples were seen" in err
 
 
 def test_fingerprints_stand_in_for_the_graph(run, graph, tmp_path):
     prints = tmp_path / "prints.parquet"
-    code, out, _ = run("contamination", "--against", graph, "--fingerprints", prints)
+    code, out, _ = run("audit", "--against", graph, "--fingerprints", prints)
     assert (code, out) == (0, f"{prints} holds the fingerprints of 2 triples\n")
-    _, by_graph, _ = run("contamination", "toy", "--against", graph, "--json")
-    _, by_prints, _ = run("contamination", "toy", "--against", prints, "--json")
+    _, by_graph, _ = run("audit", "toy", "--against", graph, "--json")
+    _, by_prints, _ = run("audit", "toy", "--against", prints, "--json")
     assert json.loads(by_prints)["splits"] == json.loads(by_graph)["splits"]
-    code, out, err = run("contamination", "toy", "--against", graph, "--fingerprints", prints)
+    code, out, err = run("audit", "toy", "--against", graph, "--fingerprints", prints)
     assert (code, out) == (2, "")
     assert "already exists" in err
-    code, out, _ = run("contamination", "toy", "--against", graph, "--fingerprints", prints, "--force", "--json")
+    code, out, _ = run("audit", "toy", "--against", graph, "--fingerprints", prints, "--force", "--json")
     assert code == 0
     assert json.loads(out) == {**json.loads(by_graph), "fingerprints": str(prints)}
 
@@ -71,7 +71,9 @@ def test_fingerprints_stand_in_for_the_graph(run, graph, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["toy"], "Missing option '--against'"),
+        (["toy", "--fail-above", "0"], "--fail-above is of a graph that a model learned from: name it with --against"),
+        (["toy", "--against", "toy", "--threshold", "0.9"], "--against counts triples of both graphs"),
+        ([], "give the dataset to audit, NAME"),
         (["--against", "toy"], "give the dataset to check, NAME, or the file to write, --fingerprints FILE"),
         (["--against", "toy", "--fingerprints", "x.parquet", "--fail-above", "0"], "checks a dataset: give its NAME"),
         (["toy", "--against", "tooy"], "unknown dataset, directory or file 'tooy': did you mean toy?"),
@@ -81,7 +83,7 @@ def test_fingerprints_stand_in_for_the_graph(run, graph, tmp_path):
 )
 def test_contamination_refuses(run, tmp_path, monkeypatch, arguments, message):
     monkeypatch.chdir(tmp_path)
-    code, out, err = run("contamination", *arguments)
+    code, out, err = run("audit", *arguments)
     assert (code, out) == (2, "")
     assert message in err
     assert not (tmp_path / "x.parquet").exists()

@@ -7,11 +7,12 @@ from importlib.metadata import EntryPoint
 
 import pytest
 import toys
+import typer
 
 from mtbench.cli import app as cli
 from mtbench.cli import output
 
-VERBS = [command.name for command in cli.make_app().registered_commands]
+APP = typer.main.get_command(cli.make_app())
 INSTALLED = "import sys, toys; toys.install(); from mtbench.cli.app import main; main(sys.argv[1:])"
 
 
@@ -19,18 +20,18 @@ INSTALLED = "import sys, toys; toys.install(); from mtbench.cli.app import main;
     ("arguments", "message"),
     [
         ("lst", "No such command 'lst'. Did you mean 'list'?"),
-        ("train toy", "No such command 'train'. Did you mean 'run'?"),
-        ("download", "No such command 'download'. Did you mean 'fetch'?"),
+        ("train toy", "No such command 'train': type mtbench run MODEL --dataset NAME"),
+        ("download", "No such command 'download': type mtbench fetch NAME"),
         ("list --jsn", "--json"),
         ("build toy --chek", "--check"),
         ("export toy --out x --formt tsv", "--format"),
         ("build toy --seed seven", "--seed"),
-        ("build", "'NAME'"),
-        ("cite", "'NAME...'"),
+        ("build", "'NAME|DIR'"),
+        ("info --cite", "'NAME...'"),
         ("export toy", "'--out'"),
         ("info toyy", "error: unknown dataset or directory 'toyy': did you mean toy"),
         ("build toyy", "error: unknown dataset 'toyy': did you mean toy"),
-        ("cite toy toyy", "error: unknown dataset 'toyy': did you mean toy"),
+        ("info --cite toy toyy", "error: unknown dataset 'toyy': did you mean toy"),
         ("verify toyy", "error: unknown dataset or directory 'toyy': did you mean toy"),
         ("export toyy --out x", "error: unknown dataset or directory 'toyy': did you mean toy"),
         ("export toy --format tvs --out x", "error: unknown format 'tvs': did you mean tsv?"),
@@ -48,8 +49,18 @@ def test_wrong_usage_exits_with_2_and_names_what_was_meant(run, arguments, messa
 
 
 def test_other_words_for_a_verb_are_none_and_mean_one():
-    assert set(cli.MEANT.values()) <= set(VERBS)
-    assert not set(cli.MEANT) & set(VERBS)
+    assert not set(cli.MEANT) & set(APP.commands)
+    assert {meant.split()[0] for meant in cli.MEANT.values()} <= set(APP.commands)
+
+
+@pytest.mark.parametrize("gone", ["urls", "cite", "contamination", "settings", "import", "submit"])
+def test_a_verb_that_there_was_is_answered_with_what_to_type(run, gone):
+    code, out, err = run(gone, "toy")
+    assert (code, out) == (2, "")
+    words = err.strip().partition(f"No such command {gone!r}: type mtbench ")[2].split()
+    command = APP.commands[words[0]]
+    flags = {flag for parameter in command.params for flag in parameter.opts}
+    assert {word for word in words if word[:2] == "--"} <= flags | {"--to"}
 
 
 def test_a_package_error_is_one_line_and_exits_with_1(run, tmp_path):
@@ -77,30 +88,49 @@ def test_without_a_verb_the_help_is_shown(run):
     assert "Usage: mtbench" in out + err
 
 
-@pytest.mark.parametrize("verb", VERBS)
-def test_every_verb_explains_itself_with_an_example(run, verb):
-    code, out, _ = run(verb, "--help")
+def every_command(command, *words):
+    """Give each command below one with what is typed for it."""
+    for name, below in getattr(command, "commands", {}).items():
+        if hasattr(below, "commands"):
+            yield from every_command(below, *words, name)
+        else:
+            yield (*words, name), below
+
+
+def test_there_are_few_verbs_and_few_options():
+    assert len(cli.VERBS) <= 17
+    core = [command for (verb, *_), command in every_command(APP) if cli.VERBS[verb].place]
+    assert sum(len(command.params) for command in core) <= 140
+
+
+@pytest.mark.parametrize(("words", "explained"), list(every_command(APP)), ids=str)
+def test_every_verb_explains_itself_with_an_example(words, explained, run):
+    code, out, _ = run(*words, "--help")
     assert code == 0
-    assert f"Usage: mtbench {verb}" in out
-    assert f"Example: mtbench {verb}" in " ".join(out.split())
+    assert f"Usage: mtbench {' '.join(words)}" in out
+    assert f"Example: mtbench {' '.join(words)}" in " ".join(out.split())
+    assert words[1:] or cli.VERBS[words[0]].summary == explained.get_short_help_str(100)
+
+
+def test_the_help_has_a_line_for_every_verb(run):
     _, overview, _ = run("--help")
-    listed = next(line for line in overview.splitlines() if line.split()[:1] == [verb])
-    assert listed.endswith(".")
-    assert not listed.endswith("...")
+    assert set(cli.VERBS) <= {line.split()[0] for line in overview.splitlines() if line.startswith("  ")}
 
 
-def test_a_verb_of_another_package_is_offered(monkeypatch, run):
-    brought = [EntryPoint("juggle", "mtbench.cli.datasets:cite", cli.VERBS_GROUP)]
-    monkeypatch.setattr(cli, "entry_points", lambda group: brought if group == cli.VERBS_GROUP else [])
-    assert [command.name for command in cli.make_app().registered_commands] == [*cli.VERBS, "juggle"]
-    assert run("juggle", "metafam") == run("cite", "metafam")
-
-
-def test_a_verb_that_cannot_be_imported_is_told_and_leaves_the_others(monkeypatch, run):
-    monkeypatch.setattr(cli, "entry_points", lambda group: [EntryPoint("tame", "circus.cli:tame", group)])
-    code, out, err = run("cite", "metafam")
-    assert (code, out[:1]) == (0, "@")
-    assert err == "error: circus.cli:tame gives no verb 'tame': No module named 'circus'\n"
+def test_a_verb_of_another_package_is_offered_and_one_that_is_broken_leaves_the_others(monkeypatch, run):
+    brought = [
+        EntryPoint("juggle", "mtbench.cli.datasets:list_datasets", cli.VERBS_GROUP),
+        EntryPoint("tame", "circus.cli:tame", cli.VERBS_GROUP),
+    ]
+    known = cli.places() | {place.name: place for place in brought}
+    monkeypatch.setattr(cli, "places", lambda: known)
+    assert run("juggle") == run("list")
+    told = "circus.cli:tame gives no verb 'tame': No module named 'circus'"
+    assert run("tame") == (1, "", f"error: {told}\n")
+    _, out, _ = run("--help")
+    assert f"juggle  List the datasets of the catalogue. tame    ({told})" in " ".join(
+        out.split("Other:\n  ")[1].split("\n  ")
+    )
 
 
 def test_a_reader_that_leaves_is_no_error():

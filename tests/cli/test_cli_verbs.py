@@ -73,7 +73,7 @@ def test_info_as_json(run):
 
 
 def test_cite_prints_each_entry_once(run):
-    code, out, _ = run("cite", "toy", "metafam", "Toy_v1")
+    code, out, _ = run("info", "--cite", "toy", "metafam", "Toy_v1")
     assert code == 0
     assert out.count("@misc{toy,") == 1
     assert out.count("@inproceedings{zhou2023mtdea,") == 1

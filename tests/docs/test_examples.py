@@ -25,14 +25,14 @@ TESTED_ELSEWHERE = {
 NOT_RUN = {
     "chromium --headless=new --no-sandbox --hide-scrollbars --window-size=1280,1100 "
     "--screenshot=docs/pictures/leaderboard.png site/index.html": "takes a picture of the repository's own site",
-    "mtbench leaderboard cite tally": "reads the entries of the repository",
+    "mtbench leaderboard render --cite tally": "reads the entries of the repository",
     "mtbench leaderboard render --format deviations": "reads the entries of the repository",
     "mtbench leaderboard render --format latex --out board.tex": "reads the entries of the repository",
     "mtbench leaderboard render --format markdown": "reads the entries of the repository",
     "mtbench leaderboard render --format summary": "reads the entries of the repository",
     "mtbench leaderboard render --out site": "reads the entries of the repository",
-    "mtbench contamination --against mine.tsv --fingerprints mine.parquet": "the graph is the reader's",
-    "mtbench contamination wikitopics-mt1/health --against mine.parquet": "the graph is the reader's",
+    "mtbench audit --against mine.tsv --fingerprints mine.parquet": "the graph is the reader's",
+    "mtbench audit wikitopics-mt1/health --against mine.parquet": "the graph is the reader's",
     "mtbench baselines --all --protocol all --protocol dual-tail --protocol dual-head --vocabulary all --json": (
         "takes minutes"
     ),
@@ -98,7 +98,7 @@ def test_the_script_of_the_page_on_mirrors_fills_one(tmp_path, mirror, monkeypat
     (script,) = (block.text for block in PAGES["offline.md"] if block.title)
     monkeypatch.chdir(tmp_path)
     with pytest.raises(SystemExit):
-        cli.main(["urls", "fbnell", "metafam", "--json"])
+        cli.main(["info", "--files", "fbnell", "metafam", "--json"])
     listed = capsys.readouterr().out
     (tmp_path / "files.json").write_text(listed, encoding="utf-8")
     monkeypatch.setattr(

@@ -199,7 +199,7 @@ def test_who_learned_from_a_graph_that_nobody_counted_is_shown_and_not_ranked(tm
     (remark,) = line.remarks
     assert line.place is None
     assert "the test triples in somebodys-graph" in remark
-    assert "mtbench contamination metafam --against FILE" in remark
+    assert "mtbench audit metafam --against FILE" in remark
 
 
 def test_every_pair_of_released_datasets_is_counted():

@@ -726,7 +726,7 @@ def test_a_run_without_its_result(entry, run):
 
 def test_an_entry_without_runs(entry):
     shutil.rmtree(entry / "metafam")
-    assert "mtbench submit RUN... --to DIR" in problems(entry)["empty"].message
+    assert "mtbench leaderboard submit" in problems(entry)["empty"].message
 
 
 def test_two_models_in_one_entry(entry, run):
@@ -917,7 +917,7 @@ def test_json_beyond_its_size_is_not_parsed(tmp_path):
 
 
 def test_no_entries(tmp_path):
-    with pytest.raises(SubmissionError, match=r"holds no entries .*--entries DIR.*mtbench submit RUN\.\.\. --to DIR"):
+    with pytest.raises(SubmissionError, match=r"holds no entries .*--entries DIR.*submit RUN\.\.\. --to DIR"):
         checks.check_all(tmp_path / "nowhere")
 
 
@@ -1002,7 +1002,7 @@ class TestCommand:
         assert f"there is no card.toml in it: check the entries in it with --entries {entry.parent}\n" in err
         code, _, err = command("leaderboard", "check", run)
         assert code == 1
-        assert "there is no card.toml in it: mtbench submit RUN... --to DIR makes one\n" in err
+        assert "there is no card.toml in it: mtbench leaderboard submit RUN... --to DIR makes one\n" in err
 
     def test_of_many_problems_the_first_are_printed(self, command, entry):
         for number in range(30):

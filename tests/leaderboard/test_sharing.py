@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import re
 import sys
-import threading
-import urllib.request
 from dataclasses import replace
-from http.server import ThreadingHTTPServer
 from xml.etree import ElementTree
 
 import pytest
 from site_toys import HOSTILE, standing_board
 
 from leaderboard.board import citing, tables
-from leaderboard.cli.pages import watching
-from leaderboard.site import render
+from leaderboard.cli.entries import watching
 from leaderboard.site.feed import ATOM, feed
 
 ROW = re.compile(r"^(.*) \\\\$", re.MULTILINE)
@@ -98,33 +94,12 @@ def test_without_dates_there_is_no_feed(board):
     assert feed(replace(board, standings=tuple(undated))) == ""
 
 
-def test_serve_answers_and_stops(command, toy_board, toy_entries, monkeypatch):
-    pytest.importorskip("jinja2")
-    monkeypatch.setattr("leaderboard.cli.pages._board", lambda entries: toy_board)
-    monkeypatch.setattr(render, "files", lambda *given: {"index.html": b"the board"})
-    answers, forever = [], ThreadingHTTPServer.serve_forever
-
-    def interrupted(server):
-        worker = threading.Thread(target=forever, args=(server, 0.01))
-        worker.start()
-        with urllib.request.urlopen(f"http://127.0.0.1:{server.server_port}/") as answer:
-            answers.append(answer.read())
-        server.shutdown()
-        worker.join()
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(ThreadingHTTPServer, "serve_forever", interrupted)
-    code, said, err = command("leaderboard", "serve", "--entries", toy_entries)
-    assert (code, answers, err) == (0, [b"the board"], "")
-    assert re.fullmatch(r"http://127\.0\.0\.1:\d+/ shows the leaderboard; Ctrl-C stops it\nstopped\n", said)
-
-
 def test_cite_prints_the_snippet_of_an_entry(command, toy_board, toy_entries, monkeypatch):
-    monkeypatch.setattr("leaderboard.cli.pages._board", lambda entries: toy_board)
-    code, said, _ = command("leaderboard", "cite", "isdea", "--entries", toy_entries)
+    monkeypatch.setattr("leaderboard.cli.entries._board", lambda entries: toy_board)
+    code, said, _ = command("leaderboard", "render", "--cite", "isdea", "--entries", toy_entries)
     (entry,) = (one for one in toy_board.entries if one.slug == "isdea")
     assert (code, said) == (0, f"{citing.snippet(toy_board, entry)}\n")
-    code, _, err = command("leaderboard", "cite", "isdae", "--entries", toy_entries)
+    code, _, err = command("leaderboard", "render", "--cite", "isdae", "--entries", toy_entries)
     assert code == 2
     assert "isdea" in err
 
