@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 from importlib.metadata import EntryPoint
 
 import pytest
@@ -131,6 +132,20 @@ def test_a_verb_of_another_package_is_offered_and_one_that_is_broken_leaves_the_
     assert f"juggle  List the datasets of the catalogue. tame    ({told})" in " ".join(
         out.split("Other:\n  ")[1].split("\n  ")
     )
+
+
+@pytest.mark.parametrize("chosen", [{}, {"GOMP_SPINCOUNT": "7"}, dict.fromkeys(cli.SETTINGS, "7")])
+def test_a_setting_of_the_allocator_that_is_chosen_stays_and_the_others_are_added(monkeypatch, chosen):
+    started = []
+    for name in cli.SETTINGS:
+        monkeypatch.delenv(name, raising=False)
+    for name, value in chosen.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(platform, "libc_ver", lambda: ("glibc", "2.39"))
+    monkeypatch.setattr(os, "execve", lambda program, arguments, environment: started.append(environment))
+    cli.restart_with_settings()
+    expected = [] if chosen.keys() == cli.SETTINGS.keys() else [cli.SETTINGS | chosen]
+    assert [{name: one[name] for name in cli.SETTINGS} for one in started] == expected
 
 
 def test_a_reader_that_leaves_is_no_error():
