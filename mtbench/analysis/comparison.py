@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
@@ -13,7 +12,7 @@ from mtbench.analysis import clusters, seeds, significance
 from mtbench.analysis.clusters import CLUSTERS
 from mtbench.analysis.overview import by_direction
 from mtbench.analysis.resolution import bound
-from mtbench.analysis.seeds import Entry, Model
+from mtbench.analysis.seeds import Model, Run
 from mtbench.analysis.significance import Drawn
 from mtbench.data import catalog
 from mtbench.data.loading import load
@@ -22,6 +21,7 @@ from mtbench.errors import UnknownNameError, UsageError
 from mtbench.files import tables
 from mtbench.files.tables import Cell
 from mtbench.names import DIRECTIONS, METRICS, Direction
+from mtbench.ranking.candidates import seed_of
 from mtbench.runs.origin import splits_of, with_names
 from mtbench.runs.result import Result
 
@@ -251,20 +251,20 @@ def _probability(value: float) -> str:
     return f"<{SMALLEST}" if value < SMALLEST else f"{value:.4f}"
 
 
-def by_task(runs: Sequence[Path | str | Result]) -> dict[str, list[Entry]]:
+def by_task(runs: Sequence[Path | str | Result]) -> dict[str, list[Run]]:
     """Read runs, or run directories, and return them by the name of their task: `compare` takes those of one.
 
     Raises what `compare` does for a directory without a run, or one that cannot be read.
     """
-    found: dict[str, list[Entry]] = {}
-    for entry in seeds.read(runs):
-        task = "/".join(str(getattr(entry.result, name)) for name in seeds.TASK)
-        found.setdefault(task, []).append(entry)
+    found: dict[str, list[Run]] = {}
+    for run in seeds.read(runs):
+        task = "/".join(str(getattr(run.result, name)) for name in seeds.TASK)
+        found.setdefault(task, []).append(run)
     return found
 
 
 def compare(
-    runs: Sequence[Path | str | Result | Entry],
+    runs: Sequence[Path | str | Result | Run],
     metric: str = "mrr",
     *,
     draws: int = 2000,
@@ -289,26 +289,30 @@ def compare(
     """
     if metric not in METRICS:
         raise UnknownNameError("metric", metric, METRICS)
-    draws, seed = _checked(draws, seed, level)
+    seed = seed_of(seed, "seed")
+    if draws != int(draws) or draws < FEWEST_DRAWS:
+        raise UsageError(f"draws must be at least {FEWEST_DRAWS} and a whole number, not {draws!r}")
+    if not 0.5 <= level < 1:
+        raise UsageError(f"level must be at least 0.5 and below 1, not {level}: 0.95 gives intervals of 95 %")
     if isinstance(runs, str | Path | Result):
         runs = [runs]
     given = seeds.read(runs)
     if not given:
         raise UsageError("no runs to compare: name at least one run directory")
     seeds.same_task(given)
-    if split is None and (unnamed := [entry.result for entry in given if not entry.result.ranks.named]):
+    if split is None and (unnamed := [run.result for run in given if not run.result.ranks.named]):
         split, _ = splits_of(unnamed[0], None)
-    given = [replace(entry, result=with_names(entry.result, split)) for entry in given]
-    finished = [entry for entry in given if entry.result.run.status == "ok" and len(entry.result.ranks)]
+    given = [replace(run, result=with_names(run.result, split)) for run in given]
+    finished = [run for run in given if run.result.run.status == "ok" and len(run.result.ranks)]
     if not finished:
-        states = ", ".join(f"{entry.source} is {entry.result.run.status}" for entry in given)
+        states = ", ".join(f"{run.source} is {run.result.run.status}" for run in given)
         raise UsageError(f"no finished run to compare: {states}")
     first = finished[0].result
     kind = clusters.choose(first.dataset, cluster)
     targets, order = seeds.ordered(first.ranks)
     labels = clusters.label(targets, kind, _graph(first, kind, split))
     models = seeds.models(finished, metric, targets)
-    drawn = significance.draw([(model.label, model.values) for model in models], labels, draws, seed)
+    drawn = significance.draw([(model.label, model.values) for model in models], labels, int(draws), seed)
     sign = -1 if metric in LOWER_IS_BETTER else 1
     ranked = sorted(zip(models, drawn, strict=True), key=lambda pair: (-sign * pair[1].estimate, pair[0].label))
     pairs = _pairs(ranked, level)
@@ -323,7 +327,7 @@ def compare(
         candidate_seed=first.candidate_seed,
         metric=metric,
         level=level,
-        draws=draws,
+        draws=int(draws),
         seed=seed,
         cluster=kind,
         clusters=int(labels.max()) + 1,
@@ -333,27 +337,11 @@ def compare(
         rows=_rows(ranked, metric, level, different),
         pairs=tuple(pairs),
         unfinished=tuple(
-            Unfinished(entry.source, entry.result.run.model, entry.result.run.seed, entry.result.run.status)
-            for entry in sorted(given, key=lambda entry: (entry.result.run.model, entry.result.run.seed, entry.source))
-            if entry not in finished
+            Unfinished(run.source, run.result.run.model, run.result.run.seed, run.result.run.status)
+            for run in sorted(given, key=lambda run: (run.result.run.model, run.result.run.seed, run.source))
+            if run not in finished
         ),
     )
-
-
-def _checked(draws: int, seed: int, level: float) -> tuple[int, int]:
-    try:
-        draws, seed = operator.index(draws), operator.index(seed)
-    except TypeError as error:
-        raise UsageError(f"draws and seed must be integers, not {draws!r} and {seed!r}") from error
-    if draws < FEWEST_DRAWS:
-        raise UsageError(
-            f"draws must be at least {FEWEST_DRAWS}, not {draws}: fewer say little about an interval's ends"
-        )
-    if seed < 0:
-        raise UsageError(f"seed must be at least 0, not {seed}")
-    if not 0.5 <= level < 1:
-        raise UsageError(f"level must be at least 0.5 and below 1, not {level}: 0.95 gives intervals of 95 %")
-    return draws, seed
 
 
 def _graph(result: Result, kind: str, split: Split | None) -> Split | None:
@@ -400,7 +388,7 @@ def _rows(
     rows = []
     for (model, drawn), (best, worst), letter in zip(ranked, places, marks, strict=True):
         low, high = drawn.interval(level)
-        adjusted = [entry.result.adjusted() for entry in model.entries]
+        adjusted = [run.result.adjusted() for run in model.runs]
         means = model.values.mean(axis=1).tolist()
         row = Row(
             model=model.label,
@@ -416,14 +404,14 @@ def _rows(
             group=letter,
             adjusted={name: _mean([found[name].index for found in adjusted]) for name in METRICS},
             z={name: _mean([found[name].z for found in adjusted]) for name in METRICS},
-            directions=by_direction([entry.result for entry in model.entries]),
+            directions=by_direction([run.result for run in model.runs]),
         )
         rows.append(row)
     return tuple(rows)
 
 
 def _covers(*models: Model) -> str:
-    return "seeds and triples" if all(len(model.entries) > 1 for model in models) else "triples"
+    return "seeds and triples" if all(len(model.runs) > 1 for model in models) else "triples"
 
 
 def _mean(values: Sequence[float | None]) -> float | None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence, Set
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from mtbench.data.graphs import HALF_LINKS, degrees, half_links, keys, repeated
-from mtbench.data.splits import Dataset, NamedTriple, Split, among, unique
+from mtbench.data.splits import Dataset, Split, among, unique
 from mtbench.metrics import closed
 from mtbench.names import COLUMN, HEAD, RELATION, TAIL, IntArray
 from mtbench.ranking.candidates import PROTOCOLS, STANDARD, VOCABULARIES, Candidates, draw, is_known, protocol_named
@@ -102,32 +102,18 @@ class Overlap:
 
 def audit_overlap(data: Dataset) -> Overlap:
     """Return what train and test share by name."""
-    train, test = (_everything(split) for split in (data.valid, data.test))
+    train, test = (set(split.named(np.concatenate((split.graph, split.targets)))) for split in (data.valid, data.test))
+    entities = [{name for head, _, tail in part for name in (head, tail)} for part in (train, test)]
+    relations = {relation for _, relation, _ in train} & {relation for _, relation, _ in test}
     targets = data.test.named(data.test.targets)
-    relations = train.relations & test.relations
     return Overlap(
-        entities=len(train.entities & test.entities),
+        entities=len(entities[0] & entities[1]),
         relations=tuple(sorted(relations)),
-        triples=len(train.triples & test.triples),
+        triples=len(train & test),
         targets=len(targets),
         targets_on_training_relations=sum(relation in relations for _, relation, _ in targets),
-        targets_in_training=sum(target in train.triples for target in targets),
+        targets_in_training=sum(target in train for target in targets),
     )
-
-
-@dataclass(frozen=True)
-class _Named:
-    """The distinct triples of a graph and its targets, and what occurs in them, by name."""
-
-    triples: Set[NamedTriple]
-    entities: Set[str]
-    relations: Set[str]
-
-
-def _everything(split: Split) -> _Named:
-    triples = frozenset(split.named(np.concatenate((split.graph, split.targets))))
-    entities = frozenset(name for head, _, tail in triples for name in (head, tail))
-    return _Named(triples, entities, frozenset(relation for _, relation, _ in triples))
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from mtbench.analysis.overview import task_of
 from mtbench.errors import UnknownNameError, UsageError
 from mtbench.files import pictures, tables
 from mtbench.files.pictures import COLOURS, GREY
-from mtbench.names import METRICS, QUESTIONS, FloatArray, IntArray, NameArray
+from mtbench.names import METRICS, QUESTIONS, FloatArray, IntArray
 from mtbench.runs.origin import with_names
 from mtbench.runs.strata import Strata
 
@@ -29,7 +29,6 @@ NAMED = 5
 LINEAR = 100
 """Ranks up to this are drawn on a linear axis; full rankings go into the thousands."""
 
-SPLITS = {"train": (COLOURS[0], "o"), "test": (COLOURS[1], "^")}
 STYLES: tuple[str | tuple[int, tuple[int, ...]], ...] = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)))
 
 
@@ -145,117 +144,56 @@ def draw_models(first: Result, second: Result, path: Path, metric: str = "mrr") 
     _expect_metric(metric)
     _expect_same_task([first, second])
     first, second = with_names(first), with_names(second)
-    values = [_in_order(result) for result in (first, second)]
-    names = _labels([first, second])
+    values, names = [_in_order(result) for result in (first, second)], _labels([first, second])
+    ranks = [part["mr"] for part in values]
     groups, group, counts = np.unique(np.sort(first.ranks.relations), return_inverse=True, return_counts=True)
     means = [np.bincount(group, part[metric]) / counts for part in values]
-    key = _moving(means, counts, groups)
-    with pictures.page(path, 11 + 0.075 * max(map(len, key.values()), default=0), 5.2) as figure:
+    moved = np.abs(means[0] - means[1]) * counts
+    named = [index for index in np.argsort(-moved, kind="stable")[:NAMED].tolist() if moved[index] > 0]
+    short = pictures.shorten(groups[named].tolist(), 32)
+    key = [f"{pictures.literal(name)} ({counts[index]:,})" for index, name in zip(named, short, strict=True)]
+    with pictures.page(path, 11 + 0.075 * max(map(len, key), default=0), 5.2) as figure:
         left, right = figure.subplots(1, 2)
-        _draw_targets(left, [part["mr"] for part in values], names)
-        _draw_relations(right, means, counts, key)
+
+        last = max(2, *(float(part.max()) for part in ranks))
+        # Ranks that are close share a dot, on a grid of whole ranks or of a twentieth of a power of ten.
+        grid = np.stack([np.round(20 * np.log10(part)) if last > LINEAR else np.round(part) for part in ranks])
+        (x, y), dots = np.unique(grid, axis=1, return_counts=True)
+        if last > LINEAR:
+            x, y = 10 ** (x / 20), 10 ** (y / 20)
+            left.set(xscale="log", yscale="log")
+        _against_each_other(left, x, y, dots, 1, last)
+        pictures.plain(left, f"Rank of {len(ranks[0]):,} triples", *(f"Rank, {name}" for name in names))
+        behind = {"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 1}
+        for i, (x_text, y_text, side, edge) in enumerate(
+            ((0.03, 0.97, "left", "top"), (0.97, 0.04, "right", "bottom"))
+        ):
+            better = f"{np.mean(ranks[i] < ranks[1 - i]):.0%} of triples better under {names[i]}"
+            place = {"transform": left.transAxes, "ha": side, "va": edge}
+            left.text(x_text, y_text, better, fontsize=9, bbox=behind, **place)
+
+        _against_each_other(right, means[0], means[1], counts, 0, max(float(part.max()) for part in means) or 1)
+        # Dots often lie on one line, where names would hide each other: numbers do not.
+        for number, index in enumerate(named, start=1):
+            at = means[0][index], means[1][index]
+            right.text(*at, f"{number}", fontsize=9, fontweight="bold", ha="center", va="center")
+        lines = [f"{number}  {label}" for number, label in enumerate(key, start=1)]
+        if key:
+            lines.insert(0, "Types that move the whole most")
+        right.text(1.04, 1, "\n".join(lines), transform=right.transAxes, fontsize=9, va="top", linespacing=1.5)
         heading = tables.heading(metric)
         pictures.plain(right, f"{heading} of {len(groups)} relation types", *(f"{heading}, {name}" for name in names))
         figure.suptitle(f"{_title(first)}\nthe area of a dot is the number of triples", fontsize=11)
 
 
-def _draw_targets(axes: Axes, ranks: Sequence[FloatArray], names: Sequence[str]) -> None:
-    last = max(2, *(float(part.max()) for part in ranks))
-    logarithmic = last > LINEAR
-    # Ranks that are close share a dot, on a grid of whole ranks or of a twentieth of a power of ten.
-    grid = [np.round(20 * np.log10(part)) if logarithmic else np.round(part) for part in ranks]
-    (x, y), counts = np.unique(np.stack(grid), axis=1, return_counts=True)
-    if logarithmic:
-        x, y = 10 ** (x / 20), 10 ** (y / 20)
-        axes.set(xscale="log", yscale="log")
-    _diagonal(axes, 1, last)
-    _dots(axes, x, y, counts)
-    pictures.plain(axes, f"Rank of {len(ranks[0]):,} triples", *(f"Rank, {name}" for name in names))
-    first, second = (f"{np.mean(ranks[i] < ranks[1 - i]):.0%} of triples better under {names[i]}" for i in (0, 1))
-    behind = {"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 1}
-    axes.text(0.03, 0.97, first, transform=axes.transAxes, fontsize=9, ha="left", va="top", bbox=behind)
-    axes.text(0.97, 0.04, second, transform=axes.transAxes, fontsize=9, ha="right", va="bottom", bbox=behind)
-
-
-def _moving(means: Sequence[FloatArray], counts: IntArray, groups: NameArray) -> dict[int, str]:
-    """Return the relation types whose targets make most of the difference of two models, with their label."""
-    moved = np.abs(means[0] - means[1]) * counts
-    found = [index for index in np.argsort(-moved, kind="stable")[:NAMED].tolist() if moved[index] > 0]
-    names = pictures.shorten(groups[found].tolist(), 32)
-    return {index: f"{pictures.literal(name)} ({counts[index]:,})" for index, name in zip(found, names, strict=True)}
-
-
-def _draw_relations(axes: Axes, means: Sequence[FloatArray], counts: IntArray, key: Mapping[int, str]) -> None:
-    _diagonal(axes, 0, max(float(part.max()) for part in means) or 1)
-    _dots(axes, means[0], means[1], counts)
-    lines = ["Types that move the whole most"] if key else []
-    # Dots often lie on one line, where names would hide each other: numbers do not.
-    for number, (index, label) in enumerate(key.items(), start=1):
-        axes.text(
-            means[0][index], means[1][index], f"{number}", fontsize=9, fontweight="bold", ha="center", va="center"
-        )
-        lines.append(f"{number}  {label}")
-    axes.text(1.04, 1, "\n".join(lines), transform=axes.transAxes, fontsize=9, va="top", linespacing=1.5)
-
-
-def _dots(axes: Axes, x: FloatArray, y: FloatArray, counts: IntArray) -> None:
+def _against_each_other(axes: Axes, x: FloatArray, y: FloatArray, counts: IntArray, low: float, high: float) -> None:
+    """Draw dots whose area is a count, and the diagonal, on which both models are equal."""
+    axes.plot([low, high], [low, high], color=GREY, linestyle="--", linewidth=1, zorder=1)
     area = np.maximum(400 * counts / max(int(counts.max()), 20), 7)
     axes.scatter(x, y, s=area, color=COLOURS[0], alpha=0.5, edgecolor="white", linewidth=0.4, zorder=2)
-
-
-def _diagonal(axes: Axes, low: float, high: float) -> None:
-    axes.plot([low, high], [low, high], color=GREY, linestyle="--", linewidth=1, zorder=1)
     logarithmic = axes.get_xscale() == "log"
     ends = (low / 1.5, high * 1.5) if logarithmic else (low - 0.04 * (high - low), high + 0.04 * (high - low))
     axes.set(xlim=ends, ylim=ends, aspect="equal")
-
-
-def _cumulated(greater: IntArray, equal: IntArray, last: int) -> FloatArray:
-    """Return the expected share of targets of rank k or better, for k from 0 to ``last``.
-
-    A target adds 1 / m for each of the m = e + 1 ranks from g + 1 on, so that the curve is a double sum.
-    """
-    slope = np.zeros(last + 2)
-    np.add.at(slope, greater + 1, 1 / (equal + 1))
-    np.add.at(slope, greater + equal + 2, -1 / (equal + 1))
-    return np.clip(np.cumsum(np.cumsum(slope))[: last + 1] / len(greater), 0, 1)
-
-
-def _in_order(result: Result) -> Mapping[str, FloatArray]:
-    """Return the metrics of the targets sorted by relation and then the rest of the name."""
-    ranks = result.ranks
-    order = np.lexsort((ranks.tails, ranks.heads, ranks.relations))
-    return {name: values[order] for name, values in result.per_target().items()}
-
-
-def _expect_same_task(results: Sequence[Result]) -> None:
-    for result in results:
-        if not len(result.ranks):
-            raise UsageError(f"{result.run.model} on {result.dataset}: the run is {result.run.status} and has no ranks")
-        if task_of(result) != task_of(results[0]):
-            raise UsageError(
-                f"runs of different tasks cannot share a picture: {_title(results[0])}; {_title(result)}"
-                f" (candidates {results[0].candidates_sha256[:8]} and {result.candidates_sha256[:8]})"
-            )
-
-
-def _expect_metric(metric: str) -> None:
-    if metric not in METRICS:
-        raise UnknownNameError("metric", metric, METRICS)
-
-
-def _labels(results: Sequence[Result]) -> list[str]:
-    """Return the models by name, with the seed where the same name comes twice."""
-    names = [pictures.literal(result.run.model) for result in results]
-    return [
-        name if names.count(name) == 1 else f"{name} (seed {result.run.seed})"
-        for name, result in zip(names, results, strict=True)
-    ]
-
-
-def _title(result: Result) -> str:
-    where = pictures.literal(f"{result.dataset} {result.split}")
-    return f"{where}, protocol {result.protocol}, {result.vocabulary} relations"
 
 
 def draw_comparison(found: Comparison, path: Path) -> None:
@@ -305,49 +243,75 @@ def draw_audit(audit: Audit, path: Path) -> None:
     """
     with pictures.page(path, 10, 4.4) as figure:
         left, right = figure.subplots(1, 2)
-        _draw_degrees(left, audit)
-        _draw_frequencies(right, audit)
+        for (name, graph), colour, marker in zip(audit.graphs.items(), COLOURS, "o^", strict=False):
+            style = {"color": colour, "marker": marker, "markersize": 4, "linewidth": 1.2, "markeredgewidth": 0}
+            degrees, entities = np.array([row for row in graph.degrees if row[0]], dtype=np.int64).reshape(-1, 2).T
+            # Cumulated from above: a curve instead of a cloud, and graphs of different size on one scale.
+            share = entities[::-1].cumsum()[::-1] / max(graph.entities, 1)
+            left.plot(degrees, share, label=f"{name}: {graph.entities:,} entities, {graph.triples:,} triples", **style)
+            counts = list(graph.relations.values())
+            label = f"{name}: {len(counts)} types, as diverse as {graph.effective_relations:.1f} equal ones"
+            right.plot(range(1, len(counts) + 1), counts, label=label, **style)
+        pictures.plain(left, "Degrees in the graph", "Degree k", "Entities with degree k or more")
+        words = "Relation types, most frequent first", "Rank of the relation type"
+        pictures.plain(right, *words, "Triples of the type, missing ones included")
+        left.set_xscale("log")
+        left.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
+        right.xaxis.get_major_locator().set_params(integer=True)
+        for axes in (left, right):
+            axes.set_yscale("log")
+            bottom, top = axes.get_ylim()
+            # Room for the legend above the points.
+            axes.set_ylim(bottom, top * (top / bottom) ** 0.2)
+            axes.legend(frameon=False, loc="upper right", fontsize=9)
+        left.yaxis.set_major_formatter(lambda value, _: f"{100 * value:g} %" if value <= 1 else "")
+        right.yaxis.set_major_formatter(lambda value, _: f"{value:,.0f}" if value >= 1 else "")
         figure.suptitle(f"{audit.dataset} {audit.version}", fontweight="bold")
 
 
-def _draw_degrees(axes: Axes, audit: Audit) -> None:
-    for name, graph in audit.graphs.items():
-        degrees, entities = np.array([row for row in graph.degrees if row[0]], dtype=np.int64).reshape(-1, 2).T
-        # Cumulated from above: a curve instead of a cloud, and graphs of different size on one scale.
-        share = entities[::-1].cumsum()[::-1] / max(graph.entities, 1)
-        _line(axes, name, degrees, share, f"{name}: {graph.entities:,} entities, {graph.triples:,} triples")
-    axes.set_xscale("log")
-    axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
-    _finish(axes, "Degrees in the graph", "Degree k", "Entities with degree k or more")
-    axes.yaxis.set_major_formatter(lambda value, _: f"{100 * value:g} %" if value <= 1 else "")
+def _cumulated(greater: IntArray, equal: IntArray, last: int) -> FloatArray:
+    """Return the expected share of targets of rank k or better, for k from 0 to ``last``.
+
+    A target adds 1 / m for each of the m = e + 1 ranks from g + 1 on, so that the curve is a double sum.
+    """
+    slope = np.zeros(last + 2)
+    np.add.at(slope, greater + 1, 1 / (equal + 1))
+    np.add.at(slope, greater + equal + 2, -1 / (equal + 1))
+    return np.clip(np.cumsum(np.cumsum(slope))[: last + 1] / len(greater), 0, 1)
 
 
-def _draw_frequencies(axes: Axes, audit: Audit) -> None:
-    from matplotlib.ticker import MaxNLocator
-
-    for name, graph in audit.graphs.items():
-        counts = np.array(list(graph.relations.values()), dtype=np.int64)
-        label = f"{name}: {len(counts)} types, as diverse as {graph.effective_relations:.1f} equal ones"
-        _line(axes, name, np.arange(1, len(counts) + 1), counts, label)
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    _finish(
-        axes,
-        "Relation types, most frequent first",
-        "Rank of the relation type",
-        "Triples of the type, missing ones included",
-    )
-    axes.yaxis.set_major_formatter(lambda value, _: f"{value:,.0f}" if value >= 1 else "")
+def _in_order(result: Result) -> Mapping[str, FloatArray]:
+    """Return the metrics of the targets sorted by relation and then the rest of the name."""
+    ranks = result.ranks
+    order = np.lexsort((ranks.tails, ranks.heads, ranks.relations))
+    return {name: values[order] for name, values in result.per_target().items()}
 
 
-def _line(axes: Axes, name: str, x: IntArray, y: IntArray | FloatArray, label: str) -> None:
-    colour, marker = SPLITS[name]
-    axes.plot(x, y, color=colour, marker=marker, markersize=4, linewidth=1.2, markeredgewidth=0, label=label)
+def _expect_same_task(results: Sequence[Result]) -> None:
+    for result in results:
+        if not len(result.ranks):
+            raise UsageError(f"{result.run.model} on {result.dataset}: the run is {result.run.status} and has no ranks")
+        if task_of(result) != task_of(results[0]):
+            raise UsageError(
+                f"runs of different tasks cannot share a picture: {_title(results[0])}; {_title(result)}"
+                f" (candidates {results[0].candidates_sha256[:8]} and {result.candidates_sha256[:8]})"
+            )
 
 
-def _finish(axes: Axes, title: str, x: str, y: str) -> None:
-    axes.set_yscale("log")
-    pictures.plain(axes, title, x, y)
-    bottom, top = axes.get_ylim()
-    # Room for the legend above the points.
-    axes.set_ylim(bottom, top * (top / bottom) ** 0.2)
-    axes.legend(frameon=False, loc="upper right", fontsize=9)
+def _expect_metric(metric: str) -> None:
+    if metric not in METRICS:
+        raise UnknownNameError("metric", metric, METRICS)
+
+
+def _labels(results: Sequence[Result]) -> list[str]:
+    """Return the models by name, with the seed where the same name comes twice."""
+    names = [pictures.literal(result.run.model) for result in results]
+    return [
+        name if names.count(name) == 1 else f"{name} (seed {result.run.seed})"
+        for name, result in zip(names, results, strict=True)
+    ]
+
+
+def _title(result: Result) -> str:
+    where = pictures.literal(f"{result.dataset} {result.split}")
+    return f"{where}, protocol {result.protocol}, {result.vocabulary} relations"

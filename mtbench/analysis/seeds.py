@@ -33,11 +33,9 @@ IDENTITY: Mapping[str, str] = {
 TASK = ("dataset", "split", "protocol", "vocabulary", "candidate_seed")
 """Those that are the parts of a task's name."""
 
-SHORT = 12
-
 
 @dataclass(frozen=True, eq=False)
-class Entry:
+class Run:
     """One run: where it came from and its result."""
 
     source: str
@@ -49,40 +47,41 @@ class Model:
     """The finished runs of one model, by seed; ``values`` is ``(seeds, m)`` for the targets of `ordered`."""
 
     label: str
-    entries: tuple[Entry, ...]
+    runs: tuple[Run, ...]
     values: FloatArray
 
     @property
     def seeds(self) -> tuple[int, ...]:
         """The seed of each run."""
-        return tuple(entry.result.run.seed for entry in self.entries)
+        return tuple(run.result.run.seed for run in self.runs)
 
 
-def read(runs: Sequence[Path | str | Result | Entry]) -> list[Entry]:
+def read(runs: Sequence[Path | str | Result | Run]) -> list[Run]:
     """Return the results of run directories, or those that were read; raises the errors of `runs.find` and `load`."""
     found = []
     for number, run in enumerate(runs, 1):
-        if isinstance(run, Entry):
+        if isinstance(run, Run):
             found.append(run)
         elif isinstance(run, Result):
-            found.append(Entry(f"result {number}", run))
+            found.append(Run(f"result {number}", run))
         else:
-            found.append(Entry(str(place := find(Path(run))), load(place)))
+            found.append(Run(str(place := find(Path(run))), load(place)))
     return found
 
 
-def same_task(entries: Sequence[Entry]) -> None:
+def same_task(runs: Sequence[Run]) -> None:
     """Raise `UsageError` naming the first run of another task than the first run, and all that differs."""
-    first = entries[0]
-    for entry in entries[1:]:
-        differing = [
-            f"{name} ({_shown(theirs)}, not {_shown(ours)})"
-            for field, name in IDENTITY.items()
-            if (theirs := getattr(entry.result, field)) != (ours := getattr(first.result, field))
-        ]
+    first = runs[0]
+    for run in runs[1:]:
+        differing = []
+        for field, name in IDENTITY.items():
+            theirs, ours = getattr(run.result, field), getattr(first.result, field)
+            end = 12 if "hash" in name else None  # the beginning of a hash shows that it is another
+            if theirs != ours:
+                differing.append(f"{name} ({str(theirs)[:end]}, not {str(ours)[:end]})")
         if differing:
             raise UsageError(
-                f"{entry.source} cannot be compared with {first.source}: different {', '.join(differing)}; "
+                f"{run.source} cannot be compared with {first.source}: different {', '.join(differing)}; "
                 f"compare runs of one task, or evaluate again"
             )
 
@@ -93,17 +92,22 @@ def ordered(ranks: Ranks) -> tuple[Ranks, IntArray]:
     return Ranks(ranks.heads[order], ranks.relations[order], ranks.tails[order], {}), order
 
 
-def models(entries: Sequence[Entry], metric: str, targets: Ranks) -> list[Model]:
+def models(runs: Sequence[Run], metric: str, targets: Ranks) -> list[Model]:
     """Gather finished runs as seeds of models: same name, settings other than the seed, regime and graphs.
 
     Models are in the order of their labels and runs in that of their seeds, so that nothing depends on
     the order runs are given in. Raises `UsageError` for two runs of one model and seed, and `ResultError`
     for ranks of other targets.
     """
-    gathered: dict[str, list[Entry]] = {}
-    for entry in sorted(entries, key=lambda entry: entry.result.run.seed):
-        gathered.setdefault(json.dumps(_identity(entry.result), sort_keys=True, default=str), []).append(entry)
-    labels = _labels({key: _identity(members[0].result) for key, members in gathered.items()})
+    gathered: dict[str, list[Run]] = {}
+    for run in sorted(runs, key=lambda run: run.result.run.seed):
+        gathered.setdefault(json.dumps(_identity(run.result), sort_keys=True, default=str), []).append(run)
+    # A model's name, with whatever tells it from others of the same name in brackets.
+    identities = {key: _identity(members[0].result) for key, members in gathered.items()}
+    labels = {}
+    for key, identity in identities.items():
+        namesakes = [other for other in identities.values() if other["model"] == identity["model"]]
+        labels[key] = labelled(str(identity["model"]), varying(identity, namesakes))
     found = []
     for key in sorted(gathered, key=lambda key: (labels[key], key)):
         members = gathered[key]
@@ -113,17 +117,19 @@ def models(entries: Sequence[Entry], metric: str, targets: Ranks) -> list[Model]
                     f"{earlier.source} and {later.source} are both {labels[key]} with seed {later.result.run.seed}: "
                     f"name each run once, and give models that differ different names or hyper-parameters"
                 )
-        values = np.stack([_values(entry, metric, targets) for entry in members])
-        found.append(Model(labels[key], tuple(members), values))
+        values = []
+        for run in members:
+            own, order = ordered(run.result.ranks)
+            if any(
+                not np.array_equal(getattr(own, name), getattr(targets, name))
+                for name in ("heads", "relations", "tails")
+            ):
+                raise ResultError(
+                    f"{run.source}: its ranks are of other triples than those of the other runs: verify it"
+                )
+            values.append(run.result.per_target()[metric][order])
+        found.append(Model(labels[key], tuple(members), np.stack(values)))
     return found
-
-
-def _values(entry: Entry, metric: str, targets: Ranks) -> FloatArray:
-    own, order = ordered(entry.result.ranks)
-    same = all(np.array_equal(getattr(own, name), getattr(targets, name)) for name in ("heads", "relations", "tails"))
-    if not same:
-        raise ResultError(f"{entry.source}: its ranks are of other triples than those of the other runs: verify it")
-    return entry.result.per_target()[metric][order]
 
 
 def _identity(result: Result) -> dict[str, object]:
@@ -134,19 +140,3 @@ def _identity(result: Result) -> dict[str, object]:
         "regime": run.regime,
         "pre-trained on": " + ".join(sorted(run.pretraining_graphs)) or "nothing",
     }
-
-
-def _labels(identities: Mapping[str, Mapping[str, object]]) -> dict[str, str]:
-    """Return a name per model, with whatever tells it from others of the same name in brackets."""
-    return {
-        key: labelled(
-            str(identity["model"]),
-            varying(identity, [one for one in identities.values() if one["model"] == identity["model"]]),
-        )
-        for key, identity in identities.items()
-    }
-
-
-def _shown(value: object) -> str:
-    text = str(value)
-    return text[:SHORT] if len(text) == 64 else text

@@ -229,9 +229,9 @@ def test_a_failed_run_is_left_out_even_if_it_has_ranks(runs):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"draws": 10}, "draws must be at least 100, not 10"),
-        ({"draws": 1e3}, "must be integers, not 1000.0 and 0"),
-        ({"seed": -1}, "seed must be at least 0"),
+        ({"draws": 10}, "draws must be at least 100 and a whole number, not 10"),
+        ({"draws": 100.5}, "and a whole number, not 100.5"),
+        ({"seed": -1}, "seed must be a whole number from 0 to"),
         ({"level": 0.05}, "not 0.05"),
         ({"level": 95}, "level must be at least 0.5 and below 1, not 95"),
         ({"cluster": "component"}, "need the graph of random: give the split"),
