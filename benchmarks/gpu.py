@@ -54,8 +54,8 @@ MODELS = {
     "nbfnet-homo": "reference_models.nbfnet:build",
     "ingram": "reference_models.ingram:build",
     "deq-ingram": "reference_models.ingram:build_deq",
-    "tally": "reference_models.tally:build",
-    "tally-adapted": "reference_models.tally:build_adapted",
+    "tally": "reference_models.tally.model:build",
+    "tally-adapted": "reference_models.tally.model:build_adapted",
 }
 """By module, so that nothing has to be installed."""
 

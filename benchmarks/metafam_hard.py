@@ -23,16 +23,16 @@ import torch
 from torch import Tensor, nn
 
 import mtbench
-from mtbench.analysis.giveaways import AGAINST, giveaways
 from mtbench.data.building import derive
 from mtbench.data.splits import Split
 from mtbench.heuristics import echoes
 from mtbench.names import IntArray, Scorer
 from mtbench.ranking.candidates import draw
 from mtbench.runs.result import MtbenchWarning
-from mtbench.statistics.features import Statistics
 from mtbench.training.models import Context
-from reference_models.tally import Ranker, TallyScores, build
+from reference_models.tally.explanation import AGAINST, giveaways
+from reference_models.tally.model import Ranker, TallyScores, build
+from reference_models.tally.statistics import Statistics
 
 PROTOCOLS = ("dual", "full", "full-relation")
 DRAWS, STEPS, BATCH = 4, 300, 32

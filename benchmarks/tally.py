@@ -18,7 +18,7 @@ from measuring import alone, peak_mb
 
 from mtbench.data.splits import Split
 from mtbench.names import IntArray
-from mtbench.statistics.features import Statistics
+from reference_models.tally.statistics import Statistics
 
 ENTITIES, RELATIONS = 4_594_485 / 20_614_279, 822
 TAIL_LAW, HEAD_LAW, RELATION_LAW = 0.9, 0.3, 1.1

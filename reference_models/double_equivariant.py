@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -38,8 +39,8 @@ class DoubleEquivariantModel(ReferenceModel[Recipe]):
             self.network = make(recipe.architecture())
         self.network.to(self._device)
         self._assignments: dict[str, Assignment] = {}
-        adapts = self.network.uses_attention and recipe.adaptation_epochs > 0
-        self.regime = "test-time-adaptation" if adapts else "zero-shot"
+        if self.network.uses_attention and recipe.adaptation_epochs:
+            self.info = replace(self.info, regime="test-time-adaptation")
 
     def fit(self, train: Split, valid: Split) -> None:
         """Train to early stopping on the validation dual MRR; continues from a checkpoint if there is one.

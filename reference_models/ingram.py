@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from mtbench.data.catalog import Parameter
 from mtbench.data.splits import Split
 from mtbench.errors import UsageError
 from mtbench.evaluation.tasks import task
@@ -103,10 +102,9 @@ class InGramModel(ReferenceModel[Recipe]):
     DEq-InGram differs in the draws of a test score alone, so either goes on from what the other learned.
     """
 
-    trained_as: Mapping[str, Parameter] = {"model": "ingram", "draws": 1}
-
     def __init__(self, name: str, context: Context, recipe: Recipe) -> None:
         super().__init__(name, context, recipe)
+        self.info = replace(self.info, trained_as={"model": "ingram", "draws": 1})
         with seeded(context.seed, "network"):
             self.network = InGram(recipe)
         self.network.to(self._device)

@@ -13,8 +13,8 @@ from pathlib import Path
 from leaderboard.entries.cards import CARD_BYTES, CARD_FILE, Problem
 from mtbench.runs import runs
 from mtbench.runs.runs import RANKS_FILE, RESULT_FILE
+from mtbench.training.learned import HISTORY_FILE, TASKS_FILE
 from mtbench.training.run import CHECKPOINTS, CONVENTIONS_FILE, TASK_FOLDERS
-from mtbench.training.told import HISTORY_FILE, TASKS_FILE
 
 KIB, MIB = 1024, 1024 * 1024
 MOST_BYTES = 64 * MIB

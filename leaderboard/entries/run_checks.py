@@ -27,8 +27,8 @@ from mtbench.runs import result
 from mtbench.runs.result import TOLERANCE
 from mtbench.runs.runs import RANKS_FILE, RESULT_FILE, SCHEMA, read_json
 from mtbench.runs.saved import Limits, Saved, read_ranks
+from mtbench.training.learned import TASKS_FILE
 from mtbench.training.run import CHECKPOINTS
-from mtbench.training.told import TASKS_FILE
 
 BASELINE_TOLERANCE = 1e-3
 """Baselines of two machines may differ by a tie that rounding broke; more than that moves the lift a table shows."""

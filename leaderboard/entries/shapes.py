@@ -23,8 +23,8 @@ from mtbench.ranking.scorers import BETWEEN, INVERSES, METHODS, SCORE
 from mtbench.runs.result import TOLERANCE
 from mtbench.runs.saved import Hash, Saved, Whole, expected
 from mtbench.training.costs import COST_FILE
+from mtbench.training.learned import HISTORY_FILE, TASKS_FILE
 from mtbench.training.run import CONVENTIONS_FILE
-from mtbench.training.told import HISTORY_FILE, TASKS_FILE
 
 Kind = TypeVar("Kind")
 EMPTY_SLOT = re.compile(r"<empty slot [0-9]+>( \(inverse\))?")

@@ -24,8 +24,8 @@ from mtbench.files import atomic
 from mtbench.runs import result
 from mtbench.runs.result import Result
 from mtbench.runs.runs import RANKS_FILE, RESULT_FILE, RunInfo
+from mtbench.training.learned import TASKS_FILE
 from mtbench.training.run import CONVENTIONS_FILE, TASK_FOLDERS
-from mtbench.training.told import TASKS_FILE
 
 SHOWN = 3
 """Of the problems of one submission: the first ones usually explain the others."""

@@ -8,7 +8,7 @@ slope that the authors' code draws at random in every call is its mean here, as 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
@@ -27,8 +27,7 @@ from mtbench.data.splits import Split
 from mtbench.errors import UsageError
 from mtbench.files.hashing import file_hash
 from mtbench.names import IntArray
-from mtbench.runs.runs import Regime
-from mtbench.training.models import Context
+from mtbench.training.models import Context, Model, ModelInfo
 
 ADDRESS = "https://github.com/nju-websoft/KG-ICL"
 CHECKPOINTS = ("KG-ICL-6L", "KG-ICL-5L", "KG-ICL-4L")
@@ -177,12 +176,8 @@ def network(module: Any, layers: int) -> Any:
     return module.EntityEncoder(SimpleNamespace(**options, **sizes, **use, **rest))
 
 
-class KgIcl:
+class KgIcl(Model):
     """A checkpoint of KG-ICL, which learns nothing here."""
-
-    device, url = "cpu", ADDRESS
-    regime: Regime = "zero-shot"
-    pretraining_graphs: Sequence[str] = ("FB15k-237-inductive-v1", "NELL-995-inductive-v1", "CoDEx-Small")
 
     def __init__(self, context: Context) -> None:
         settings = {"checkpoint": CHECKPOINTS[0], **context.settings}
@@ -197,9 +192,14 @@ class KgIcl:
         # Their other way to add up messages, by a compiled kernel, has maps that it does not use.
         self.model.load_state_dict({name: values for name, values in found.items() if ".conv." not in name})
         self.model.eval()
-        self.name, self.seed = chosen.lower(), context.seed
-        self.commit, self.workdir = commit(checkout), context.workdir
-        self.hyperparameters: Mapping[str, str] = {"checkpoint": chosen, "checkpoint_sha256": file_hash(file)}
+        self.seed, self.workdir = context.seed, context.workdir
+        self.info = ModelInfo(
+            chosen.lower(),
+            hyperparameters={"checkpoint": chosen, "checkpoint_sha256": file_hash(file)},
+            pretraining_graphs=("FB15k-237-inductive-v1", "NELL-995-inductive-v1", "CoDEx-Small"),
+            url=ADDRESS,
+            commit=commit(checkout),
+        )
 
     def fit(self, train: Split, valid: Split) -> None:
         """Learn nothing: the weights are there."""
@@ -208,7 +208,7 @@ class KgIcl:
         """Return what asks KG-ICL for each answer on a graph once."""
         kinds, nodes = Kinds(observable), observable.num_entities
         passing = Passing(self.model, Prompts(kinds, nodes, self.seed), kinds, nodes)
-        made_of = " ".join((self.commit, *self.hyperparameters.values(), str(self.seed)))
+        made_of = " ".join((self.info.commit, *map(str, self.info.hyperparameters.values()), str(self.seed)))
         return Answers(Queries(passing, AT_ONCE), observable, self.workdir, made_of)
 
 

@@ -8,7 +8,6 @@ starts at t, by the inverse of r, and relations are represented as seen from r.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -23,8 +22,7 @@ from mtbench.data.splits import Split
 from mtbench.errors import UsageError
 from mtbench.files.hashing import file_hash
 from mtbench.names import HEAD, RELATION, TAIL, IntArray
-from mtbench.runs.runs import Regime
-from mtbench.training.models import Context
+from mtbench.training.models import Context, Model, ModelInfo
 
 ADDRESS = "https://github.com/yuchengz99/TRIX"
 OF_ENTITIES, OF_RELATIONS = "entity_prediction.pth", "relation_prediction.pth"
@@ -67,12 +65,8 @@ class WithRelations(Answers):
         return self.between(*ends.T, self.kinds.of_slot[triples[:, RELATION]])
 
 
-class Trix:
+class Trix(Model):
     """The checkpoints of TRIX, which learn nothing here."""
-
-    device, url = "cpu", ADDRESS
-    regime: Regime = "zero-shot"
-    pretraining_graphs: Sequence[str] = ("FB15k-237", "WN18RR", "CoDEx-Medium")
 
     def __init__(self, context: Context) -> None:
         settings = {"relations": OF_RELATIONS, **context.settings}
@@ -95,10 +89,17 @@ class Trix:
         used = dict.fromkeys((OF_ENTITIES, self.relations))
         for name in used:
             self.load(checkout, name)
-        self.name = "trix" if len(used) > 1 else "trix-entities"
-        self.commit, self.workdir = commit(checkout), context.workdir
-        sha256 = {f"{name}_sha256": file_hash(checkout / name) for name in used}
-        self.hyperparameters: Mapping[str, str] = {"relations": self.relations, **sha256}
+        self.workdir = context.workdir
+        self.info = ModelInfo(
+            "trix" if len(used) > 1 else "trix-entities",
+            hyperparameters={
+                "relations": self.relations,
+                **{f"{name}_sha256": file_hash(checkout / name) for name in used},
+            },
+            pretraining_graphs=("FB15k-237", "WN18RR", "CoDEx-Medium"),
+            url=ADDRESS,
+            commit=commit(checkout),
+        )
 
     def load(self, checkout: Path, name: str) -> None:
         """Give a network the weights of its checkpoint."""
@@ -113,7 +114,7 @@ class Trix:
 
     def scorer(self, observable: Split) -> Answers:
         """Return what asks TRIX for each answer on a graph once."""
-        kinds, made_of = Kinds(observable), " ".join((self.commit, *self.hyperparameters.values()))
+        kinds, made_of = Kinds(observable), " ".join((self.info.commit, *map(str, self.info.hyperparameters.values())))
         graph = Graph(twins(kinds.triples, observable.num_entities, 2 * kinds.half), 2 * kinds.half)
         with torch.inference_mode():
             entities = Queries(Entities(self.models[OF_ENTITIES], graph), AT_ONCE)

@@ -8,7 +8,6 @@ relations are represented as seen from r. ``tail`` is the tail query of the inve
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -23,8 +22,7 @@ from mtbench.data.splits import Split
 from mtbench.errors import UsageError
 from mtbench.files.hashing import file_hash
 from mtbench.names import IntArray
-from mtbench.runs.runs import Regime
-from mtbench.training.models import Context
+from mtbench.training.models import Context, Model, ModelInfo
 
 ADDRESS = "https://github.com/DeepGraphLearning/ULTRA"
 HEADS = ("inverse", "tail")
@@ -96,11 +94,8 @@ class OnGraph:
         return made
 
 
-class Ultra:
+class Ultra(Model):
     """A checkpoint of ULTRA, which learns nothing here."""
-
-    regime: Regime = "zero-shot"
-    device, url = "cpu", ADDRESS
 
     def __init__(self, context: Context) -> None:
         settings = {"checkpoint": "ultra_3g.pth", "heads": "inverse", **context.settings}
@@ -119,21 +114,21 @@ class Ultra:
         self.model = models.Ultra({"class": "RelNBFNet", **kind}, {"class": "EntityNBFNet", **kind})
         self.model.load_state_dict(weights(file, ADDRESS)["model"])
         self.model.eval()
-        self.name = name.removesuffix(".pth").replace("_", "-") + ("" if self.heads == "inverse" else "-tail")
-        self.pretraining_graphs: Sequence[str] = LEARNED[name]
-        self.commit, self.workdir = commit(Path(checkout)), context.workdir
-        self.hyperparameters: Mapping[str, str] = {
-            "checkpoint": name,
-            "checkpoint_sha256": file_hash(file),
-            "heads": self.heads,
-        }
+        self.workdir = context.workdir
+        self.info = ModelInfo(
+            name.removesuffix(".pth").replace("_", "-") + ("" if self.heads == "inverse" else "-tail"),
+            hyperparameters={"checkpoint": name, "checkpoint_sha256": file_hash(file), "heads": self.heads},
+            pretraining_graphs=LEARNED[name],
+            url=ADDRESS,
+            commit=commit(Path(checkout)),
+        )
 
     def fit(self, train: Split, valid: Split) -> None:
         """Learn nothing: the weights are there."""
 
     def scorer(self, observable: Split) -> Answers:
         """Return what asks ULTRA for each answer on a graph once."""
-        made_of = f"{self.commit} {self.hyperparameters['checkpoint_sha256']} {self.heads}"
+        made_of = f"{self.info.commit} {self.info.hyperparameters['checkpoint_sha256']} {self.heads}"
         return Answers(OnGraph(self.model, self.tasks, observable, self.heads), observable, self.workdir, made_of)
 
 

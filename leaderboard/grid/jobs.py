@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import cast
 
 from leaderboard.entries.cards import SLUG
 from mtbench.data import catalog, store
@@ -19,7 +18,7 @@ from mtbench.data.manifest import StoredPart
 from mtbench.data.splits import measure
 from mtbench.errors import MtbenchError, UsageError
 from mtbench.training import models
-from mtbench.training.models import Context, SharesTraining
+from mtbench.training.models import Context
 from mtbench.training.run import Plan
 
 
@@ -154,7 +153,7 @@ def check(jobs: Sequence[Job], *, here: bool = True) -> None:
 def trainings(jobs: Sequence[Job]) -> list[str]:
     """Return what every job learns, which is the same text for jobs that learn the same; empty if it is its own alone.
 
-    It is asked of models (`SharesTraining`) where several jobs have one seed and one training graph.
+    It is asked of models (`ModelInfo.trained_as`) where several jobs have one seed and one training graph.
     """
     alike = Counter((job.graph, job.plan.seed) for job in jobs)
     asked: dict[tuple[str, str], Mapping[str, Parameter] | None] = {}
@@ -172,9 +171,9 @@ def _trained_as(job: Job) -> Mapping[str, Parameter] | None:
     """Return what the training of a job goes by, None where its model does not tell or cannot be made."""
     plan = job.plan
     with suppress(Exception):  # its run will say why
-        model = models.factory(plan.model)(Context(job.dataset, plan.seed, "cpu", None, plan.settings))
-        if isinstance(told_of := cast("object", model), SharesTraining):
-            return {"model": model.name, **model.hyperparameters, **told_of.trained_as}
+        info = models.factory(plan.model)(Context(job.dataset, plan.seed, "cpu", None, plan.settings)).info
+        if info.trained_as is not None:
+            return {"model": info.name, **info.hyperparameters, **info.trained_as}
     return None
 
 

@@ -20,7 +20,7 @@ from leaderboard.site.pictures import Pair
 from leaderboard.site.strata import Data
 from mtbench.analysis.auditing import audit
 from mtbench.errors import MtbenchError
-from mtbench.training.told import HISTORY_FILE, TASKS_FILE
+from mtbench.training.learned import HISTORY_FILE, TASKS_FILE
 
 
 def findings(part: DatasetBoard, data: Data) -> tuple[Sequence[str], str]:

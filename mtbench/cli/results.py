@@ -27,7 +27,7 @@ from mtbench.runs.result import load as load_run
 from mtbench.runs.runs import find
 from mtbench.runs.strata import Strata, side_by_side
 from mtbench.training.again import Again, from_weights
-from mtbench.training.explaining import explain
+from mtbench.training.predictions import explain
 
 KINDS = ("ranks", "strata", "models")
 
@@ -115,7 +115,7 @@ def _explain(run: Path, targets: Sequence[str], dataset: str | None, plot: Path 
     if plot is not None:
         found.draw(plot)
     if as_json:
-        say_json(asdict(found))
+        say_json(found.to_dict())
         return
     say(str(found))
     if plot is not None:

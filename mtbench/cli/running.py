@@ -16,16 +16,16 @@ from rich.progress import BarColumn, TaskID, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bars
 
 from mtbench.analysis.matrix import scenario_table
+from mtbench.analysis.pictures import draw_matrix
 from mtbench.cli import options
 from mtbench.cli.output import AsJson, say, say_json
 from mtbench.cli.results import told_of
 from mtbench.errors import MtbenchError, RunInterrupted, UsageError
 from mtbench.files import pictures, tables
 from mtbench.runs.result import MtbenchWarning, Result
-from mtbench.training import costs, told
+from mtbench.training import costs, learned
 from mtbench.training import transfer as transferring
 from mtbench.training.models import Progress, parse_settings, silent
-from mtbench.training.plots import draw
 from mtbench.training.predictions import Question, Source, answers, graph_of
 from mtbench.training.run import CONVENTIONS_FILE, Plan
 from mtbench.training.run import run as carry_out
@@ -136,12 +136,12 @@ def _show(directory: Path, results: Sequence[Result], *, paper: bool, task_label
     say(f"{told_of(results)}\n")
     if any(result.run.status != "ok" for result in results):
         return
-    lines = told.summarise(directory)
+    lines = learned.summarise(directory)
     for line in lines:
         say(line)
     if task_labels and not lines:
         say(f"{results[0].run.model} sorts no relations into tasks: there is nothing to compare")
-    if (directory / told.HISTORY_FILE).exists() and not pictures.available():
+    if (directory / learned.HISTORY_FILE).exists() and not pictures.available():
         say('no pictures of the training: python -m pip install "mtbench-kg[plots]" draws them')
     if paper:
         say(f"{directory / CONVENTIONS_FILE} holds the model in the evaluation settings of the paper's tables")
@@ -306,7 +306,7 @@ def transfer(
     with at_work("the same command goes on with the cells that are missing") as report:
         matrix = transferring.transfer(plan, report)
     if plot is not None:
-        draw(matrix, plot)
+        draw_matrix(matrix, plot)
     if as_json:
         say_json({"directory": str(plan.directory()), **matrix.to_dict()})
         return

@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import importlib
 import shlex
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
-from typing import Protocol, TypeAlias, runtime_checkable
-
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from typing import Protocol, TypeAlias
 
 from mtbench.data import catalog
 from mtbench.data.catalog import Parameter
 from mtbench.data.splits import Split
 from mtbench.errors import MissingExtraError, UnknownNameError, UsageError, raised
-from mtbench.names import FloatArray, IntArray, Scorer
-from mtbench.runs.runs import Regime, RunInfo
-from mtbench.statistics.features import Statistics
+from mtbench.names import FloatArray, Scorer
+from mtbench.runs.result import Result
+from mtbench.runs.runs import REGIMES, Regime, RunInfo
 
 GROUP = "mtbench.models"
 
@@ -63,27 +61,35 @@ class Context:
     report: Callable[[Progress], None] = silent
 
 
-class Model(Protocol):
-    """A model that trains on one graph and scores triples of another.
+@dataclass(frozen=True)
+class ModelInfo:
+    """What a model tells of itself, as it is recorded with every result of a run.
 
-    ``hyperparameters`` and ``device`` are recorded in the result. A model never sees the test targets:
-    ``scorer`` is handed the test split without them and may adapt to its observable triples. What else it
-    can tell is optional: `TellsHistory`, `TellsAssignments`, `TellsMemory`, `TellsPretraining`, `TellsSource`,
-    `ExplainsScores`.
+    ``device`` is what it computes on. ``pretraining_graphs`` names every graph that a model with weights of its own
+    learned from, that of one of our datasets as ``DATASET/train``, and the training graph of the run only if it did, or
+    will; where there are None, that graph is recorded. ``url`` and ``commit`` are those of the code it ran.
+
+    ``trained_as`` is for a model whose checkpoints serve every run that learned the same, whatever it was scored on
+    then: what its training goes by where that is not its own name or hyper-parameters, empty where it is. Runs of one
+    seed on one training graph in which all of that is alike may begin with each other's checkpoints.
+
+    Raises `UnknownNameError` for a regime that does not exist, and `UsageError` for graphs that are no list.
     """
 
     name: str
-    regime: Regime
-    device: str
-    hyperparameters: Mapping[str, Parameter]
+    regime: Regime = "zero-shot"
+    hyperparameters: Mapping[str, Parameter] = field(default_factory=dict)
+    device: str = "cpu"
+    pretraining_graphs: Sequence[str] | None = None
+    url: str = ""
+    commit: str = ""
+    trained_as: Mapping[str, Parameter] | None = None
 
-    def fit(self, train: Split, valid: Split) -> None:
-        """Train on the observable triples of ``train``; ``valid`` has the same graph, and targets."""
-        ...
-
-    def scorer(self, observable: Split) -> Scorer:
-        """Return what scores triples of the graph ``observable``: a function of triples ``(m, 3)``, or rows."""
-        ...
+    def __post_init__(self) -> None:
+        if self.regime not in REGIMES:
+            raise UnknownNameError("regime", self.regime, REGIMES)
+        if isinstance(self.pretraining_graphs, str):
+            raise UsageError(f"{self.name}: pretraining_graphs is one text; it must be a list of names of graphs")
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,86 +103,54 @@ class Assignment:
     alpha: FloatArray
 
 
-@runtime_checkable
-class TellsHistory(Protocol):
-    """Optional: a model that tells how its training went, for ``history.json`` and ``training.png``."""
+class Explanation(Protocol):
+    """Why a run ranked some targets as it did: a text by ``str()``, JSON, and a picture."""
+
+    def to_dict(self) -> dict[str, object]:
+        """Return all of it as plain values."""
+        ...
+
+    def draw(self, path: Path) -> None:
+        """Draw what there is to see into a PNG or SVG file; raises the errors of `mtbench.files.pictures.page`."""
+        ...
+
+
+class Model(ABC):
+    """A model that trains on one graph and scores triples of another: ``info``, `fit` and `scorer`.
+
+    A model never sees the test targets: ``scorer`` is handed the test split without them and may adapt to its
+    observable triples. The other methods are what a model may tell besides; by default it tells nothing.
+    """
+
+    info: ModelInfo
+
+    @abstractmethod
+    def fit(self, train: Split, valid: Split) -> None:
+        """Train on the observable triples of ``train``; ``valid`` has the same graph, and targets."""
+
+    @abstractmethod
+    def scorer(self, observable: Split) -> Scorer:
+        """Return what scores triples of the graph ``observable``: a function of triples ``(m, 3)``, or rows."""
 
     def history(self) -> Mapping[str, Sequence[Mapping[str, float]]]:
-        """Return per stage one record per epoch, with ``epoch``, ``loss`` and whatever else, as ``valid_mrr``."""
-        ...
-
-
-@runtime_checkable
-class TellsAssignments(Protocol):
-    """Optional: a model that sorts relations into tasks, for ``tasks.json`` and ``alpha.png``."""
+        """Return per stage of training a record per epoch: ``epoch``, ``loss``, and what else, as ``valid_mrr``."""
+        return {}
 
     def assignments(self) -> Mapping[str, Assignment]:
-        """Return the assignment it learned for the graphs ``train`` and ``test``, as far as it has one."""
-        ...
-
-
-@runtime_checkable
-class TellsMemory(Protocol):
-    """Optional: a model on a device with a memory of its own, whose peak is recorded instead of the process's."""
+        """Return the tasks it sorted relations into, for the graphs ``train`` and ``test``, as far as it did."""
+        return {}
 
     def peak_memory(self) -> int | None:
-        """Return the most bytes it held there at once, None where the process's own memory counts."""
-        ...
+        """Return the most bytes it held at once on a device of its own, None where the process's memory counts."""
+        return None
 
+    def explain(self, train: Split, test: Split, result: Result, rows: Sequence[int]) -> Explanation | None:
+        """Say why it ranked some targets of ``test`` (their rows) as in a finished run, None if it cannot say.
 
-class StatisticsScorer(Protocol):
-    """A scorer to which a triple is its ``statistics`` and nothing else."""
-
-    statistics: Statistics
-
-    def score_statistics(self, statistics: NDArray[np.float32], triples: IntArray, /) -> ArrayLike:
-        """Return the scores ``(m,)`` that triples ``(m, 3)`` would have with these statistics ``(m, WIDTH)``."""
-        ...
-
-
-@runtime_checkable
-class ExplainsScores(Protocol):
-    """Optional: a model that scores by `mtbench.statistics` alone, for ``mtbench show RUN --explain``.
-
-    Its name must be that of its entry point, or MODULE:CLASS, for the run is remade by it.
-    """
-
-    def restored(self, train: Split, observable: Split) -> StatisticsScorer:
-        """Return what `Model.scorer` returned in the run whose checkpoints are in the workdir, without training.
-
-        Nothing is written there. Raises `UsageError` where they are not those of this model on these graphs.
+        The checkpoints of the run are in the workdir: nothing is trained, and nothing is written there. Its name must
+        be that of its entry point, or MODULE:CLASS. Raises `UsageError` for checkpoints that are not of this model.
         """
-        ...
-
-
-@runtime_checkable
-class TellsPretraining(Protocol):
-    """Optional: a model that brings weights, so that it can score before, or without, learning anything in ``fit``.
-
-    ``pretraining_graphs`` names every graph it learned from, that of one of our datasets as ``DATASET/train``; the
-    training graph of the run only if it did, or will. Of any other model that graph is recorded.
-    """
-
-    pretraining_graphs: Sequence[str]
-
-
-@runtime_checkable
-class TellsSource(Protocol):
-    """Optional: a model that tells the address and the commit of the code it ran, which are recorded."""
-
-    url: str
-    commit: str
-
-
-@runtime_checkable
-class SharesTraining(Protocol):
-    """Optional: a model whose checkpoints serve every run that learned the same, whatever it was then scored on.
-
-    ``trained_as`` is what its training goes by where that is not its own name or hyper-parameters. Runs of one seed on
-    one training graph in which all of that is alike may begin with each other's checkpoints.
-    """
-
-    trained_as: Mapping[str, Parameter]
+        return None
 
 
 Factory: TypeAlias = Callable[[Context], Model]
@@ -190,7 +164,7 @@ def context_of(run: RunInfo, dataset: str, device: str, workdir: Path | None) ->
 
 def command(name: str, context: Context, model: Model | None) -> str:
     """Return what a run was begun with; a setting that its model does not tell, such as a folder, is left open."""
-    known = {key: str(value).lower() for key, value in (model.hyperparameters if model else {}).items()}
+    known = {key: str(value).lower() for key, value in (model.info.hyperparameters if model else {}).items()}
     settings = [
         word
         for key, value in context.settings.items()
@@ -232,21 +206,37 @@ def factory(name: str) -> Factory:
     """Return the factory of an installed model, or of ``package.module:factory``.
 
     An unknown name raises `UnknownNameError`; a model whose libraries are not installed raises
-    `MissingExtraError` with the command that installs them.
+    `MissingExtraError` with the command that installs them. The factory raises `UsageError` where what it makes is no
+    `Model`.
     """
-    if ":" in name:
-        expected = "expected package.module:factory, importable from here"
-        made = attribute(name, "model", expected)
-        if not callable(made):
-            raise UsageError(
-                f"{name!r} is of type {type(made).__name__}, not a function that makes a model: {expected}"
-            )
-        return made
-    found = _entry_points()
-    if name not in found:
-        raise UnknownNameError("model", name, found)
+    make = _imported(name) if ":" in name else _installed(name)
+
+    def checked(context: Context) -> Model:
+        model: object = make(context)
+        if isinstance(model, Model) and isinstance(getattr(model, "info", None), ModelInfo):
+            return model
+        raise UsageError(
+            f"{name} makes {type(model).__name__}, which is no model: derive it from mtbench.training.models.Model and "
+            "set info = ModelInfo(name, ...), which holds what were attributes (docs/your-model.md)"
+        )
+
+    return checked
+
+
+def _imported(name: str) -> Callable[[Context], object]:
+    expected = "expected package.module:factory, importable from here"
+    made = attribute(name, "model", expected)
+    if not callable(made):
+        raise UsageError(f"{name!r} is of type {type(made).__name__}, not a function that makes a model: {expected}")
+    return made
+
+
+def _installed(name: str) -> Callable[[Context], object]:
+    points = _entry_points()
+    if name not in points:
+        raise UnknownNameError("model", name, points)
     try:
-        loaded: Factory = found[name].load()
+        loaded: Callable[[Context], object] = points[name].load()
     except ModuleNotFoundError as error:
         if error.name in ("torch", "torch_geometric", "safetensors"):
             raise MissingExtraError(f"model {name} ({error.name} is not installed)", "models") from error

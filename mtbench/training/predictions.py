@@ -1,9 +1,9 @@
-"""Predictions: what a model that needs no training finds most plausible in a graph, by name."""
+"""What a finished model is asked: the most plausible triples of a graph by name, and why a run ranked some so."""
 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,22 +13,25 @@ from mtbench.builders import folders
 from mtbench.data import catalog
 from mtbench.data.graphs import keys
 from mtbench.data.loading import load
-from mtbench.data.splits import Split, among, unique
+from mtbench.data.splits import Dataset, Split, among, unique
 from mtbench.errors import UnknownNameError, UsageError, nearest, shown
-from mtbench.names import COLUMN, SIDES, IntArray, NameArray, Scorer, Side
+from mtbench.names import COLUMN, SIDES, FloatArray, IntArray, NameArray, Scorer, Side
 from mtbench.ranking.filtered import fixed, joined
 from mtbench.ranking.scorers import score_listed, ways
 from mtbench.runs import result as results
 from mtbench.runs.origin import splits_of
 from mtbench.runs.runs import find
 from mtbench.training import models
-from mtbench.training.models import Context, Model, TellsPretraining, context_of, remaking
-from mtbench.training.run import CHECKPOINTS, copy_checkpoints
+from mtbench.training.models import Context, Explanation, Model, context_of, remaking
+from mtbench.training.run import CHECKPOINTS, checkpoints_of, copy_checkpoints
 
 FOUNDATION = "-foundation"
 """What the name of a model with weights of its own ends in: it is meant where the name before it needs training."""
 
 BATCH = 1 << 16
+
+EXPLAINED = 3
+"""So many targets are explained where none is named."""
 
 MOST_COMPARED = 100_000
 """Of so many names at most, the nearest to one that is not there are looked for: it takes seconds."""
@@ -139,7 +142,7 @@ def answers(
     triples = asked(split, question, top)
     with tempfile.TemporaryDirectory() as folder:
         model = _ready(source, split) if source.run is None else _trained(source, source.run, Path(folder))
-        return model.name, best(model.scorer(split), split, question.side, triples, top=top, known=known)
+        return model.info.name, best(model.scorer(split), split, question.side, triples, top=top, known=known)
 
 
 def _ready(source: Source, split: Split) -> Model:
@@ -147,7 +150,7 @@ def _ready(source: Source, split: Split) -> Model:
     if f"{name}{FOUNDATION}" in installed:
         name += FOUNDATION
     model = models.factory(name)(Context(split.dataset, device=source.device))
-    if not isinstance(model, TellsPretraining):
+    if model.info.pretraining_graphs is None:
         ready = [other for other in installed if other.endswith(FOUNDATION)]
         raise UsageError(
             f"{name} has no weights before it is trained: name a run of it with --run RUN, or take a model that brings "
@@ -220,3 +223,61 @@ def _hint(name: str, kind: str, names: NameArray) -> str:
     if near := nearest(name, names.tolist()) if len(names) <= MOST_COMPARED else []:
         return f"did you mean {' or '.join(near)}?"
     return f"it has {shown(names.tolist())}"
+
+
+def explain(directory: Path, targets: Sequence[str] = (), data: Dataset | None = None) -> Explanation:
+    """Remake the model of a run from its checkpoints, without training, and let it say why it ranked some targets so.
+
+    ``targets`` are written "HEAD RELATION TAIL"; without any, some are taken that are spread over the run's ranks.
+    ``data`` is the dataset of a run on one that is not released. Nothing is written. Raises `UsageError` for a run
+    without ranks or checkpoints, for a model that does not explain its scores and for what is no target.
+    """
+    result = results.load(directory)
+    if not len(result.ranks):
+        raise UsageError(f"{directory}: the run is {result.run.status} and has no ranks to explain")
+    name, instead = result.run.model, f"--explain is for runs of tally: mtbench run tally --dataset {result.dataset}"
+    if ":" not in name and name not in models.names():
+        raise UsageError(f"{directory} is a run of {name}, which no installed model is called; {instead}")
+    split, train = splits_of(result, data)
+    assert train is not None  # a dataset has one
+    rows = rows_of(split, targets) if targets else _over_all_ranks(result.ranks.mean)
+    make = models.factory(name)
+    with remaking(result.run, result.dataset, directory):
+        model = make(context_of(result.run, result.dataset, "cpu", checkpoints_of(directory)))
+        explanation = model.explain(train, split, result, rows)
+    if explanation is None:
+        raise UsageError(f"{directory} is a run of {name}, which does not explain its scores; {instead}")
+    return explanation
+
+
+def rows_of(split: Split, targets: Sequence[str]) -> list[int]:
+    """Return the rows of targets written "HEAD RELATION TAIL" or "(HEAD, RELATION, TAIL)", each once.
+
+    Raises `UsageError` for an observable triple and for what is no target, with the nearest there are.
+    """
+    known, rows = _written(split, split.targets), []
+    for text in targets:
+        plain = text if text in known else " ".join(text.split())
+        if plain not in known:
+            if plain in _written(split, split.graph):
+                where = f"{split.dataset} {split.name}"
+                raise UsageError(f"{plain!r} is an observable triple of {where}, which is not ranked: name a target")
+            if near := nearest(plain, known):
+                raise UnknownNameError("target", text, near)
+            raise UsageError(
+                f'unknown target {text!r}: write "HEAD RELATION TAIL", as in --target "{next(iter(known))}"'
+            )
+        rows.append(known[plain])
+    return list(dict.fromkeys(rows))
+
+
+def _written(split: Split, triples: IntArray) -> dict[str, int]:
+    """Return the row of each triple by what it may be written as."""
+    named = enumerate(split.named(triples))
+    return {form: row for row, name in named for form in (" ".join(name), f"({', '.join(name)})")}
+
+
+def _over_all_ranks(ranks: FloatArray) -> list[int]:
+    places = np.linspace(0, len(ranks) - 1, min(EXPLAINED, len(ranks))).round().astype(np.int64)
+    rows: list[int] = np.argsort(ranks, kind="stable")[places].tolist()
+    return rows

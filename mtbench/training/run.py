@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import cast
 
 from filelock import FileLock, Timeout
 
@@ -29,9 +28,9 @@ from mtbench.ranking import candidates
 from mtbench.runs.result import Result
 from mtbench.runs.result import load as load_result
 from mtbench.runs.runs import RANKS_FILE, RESULT_FILE, RunInfo
-from mtbench.training import costs, models, told
+from mtbench.training import costs, learned, models
 from mtbench.training.costs import FAILURE_FILE, Cost, Failure
-from mtbench.training.models import Context, Model, Progress, TellsMemory, TellsPretraining, TellsSource
+from mtbench.training.models import Context, Model, ModelInfo, Progress
 
 CHECKPOINTS = "checkpoints"
 CONVENTIONS_FILE = "conventions.json"
@@ -52,7 +51,7 @@ class Plan:
     at once. ``candidate_seed`` numbers the frozen candidates, ``seed`` the model's own randomness. ``paper``
     also scores the model in every evaluation setting of the paper's tables, for each protocol, into
     ``conventions.json`` in the run directory. ``with_names`` says whether the ranks name their triples. What a
-    model tells of its training and its tasks is always kept there (`mtbench.training.told`); ``task_labels`` insists
+    model tells of its training and its tasks is always kept there (`mtbench.training.learned`); ``task_labels`` insists
     on a dataset whose true tasks are known. ``start`` is the directory of a finished run of the same options: its
     checkpoints take the place of training, so that further tasks are only scored.
     """
@@ -109,35 +108,30 @@ class Trainee:
 
     def train(self, make: models.Factory, data: Dataset) -> Model:
         """Make the model and train it."""
-        self.model = made = make(self.context)
-        told_of = cast("object", made)
-        if isinstance(told_of, TellsPretraining) and isinstance(told_of.pretraining_graphs, str):
-            raise UsageError(f"{made.name}: pretraining_graphs is one text; it must be a list of names of graphs")
-        made.fit(data.train, data.valid)
-        return made
+        self.model = make(self.context)
+        self.model.fit(data.train, data.valid)
+        return self.model
 
     def describe(self, result: Result) -> Result:
         """Return a result that says how it came about; a model that was never made is described by what was asked."""
-        model, told_of, context = self.model, cast("object", self.model), self.context
-        on_device = told_of.peak_memory() if isinstance(told_of, TellsMemory) else None
-        own = (f"{context.dataset}/train",)
-        learned = told_of.pretraining_graphs if isinstance(told_of, TellsPretraining) else own
-        source = told_of if isinstance(told_of, TellsSource) else RunInfo()
-        info = RunInfo(
-            model=model.name if model else self.name,
+        context, model = self.context, self.model
+        info = model.info if model else ModelInfo(self.name, hyperparameters=context.settings, device=context.device)
+        graphs = info.pretraining_graphs
+        run = RunInfo(
+            model=info.name,
             seed=context.seed,
-            regime=model.regime if model else "zero-shot",
-            hyperparameters=model.hyperparameters if model else context.settings,
-            pretraining_graphs=tuple(learned),
-            url=source.url,
-            commit=source.commit,
-            device=model.device if model else context.device,
+            regime=info.regime,
+            hyperparameters=info.hyperparameters,
+            pretraining_graphs=(f"{context.dataset}/train",) if graphs is None else tuple(graphs),
+            url=info.url,
+            commit=info.commit,
+            device=info.device,
             wall_seconds=self.cost.seconds(),
-            peak_memory_bytes=on_device or self.cost.peak(),
+            peak_memory_bytes=(model and model.peak_memory()) or self.cost.peak(),
             status=result.run.status,
             environment=self.cost.environment() | {"command": models.command(self.name, context, model)},
         )
-        return replace(result, run=info)
+        return replace(result, run=run)
 
 
 def unscored(chosen: Task, failure: Failure) -> Result:
@@ -227,9 +221,9 @@ def _score(
             _expect_same(results[0], trainee.describe(task_of(pairs[0]).run(score)), plan.directory())
         for pair in pairs[len(results) :]:
             keep(task_of(pair).run(score))
-        told.write(model, data, partial, with_names=plan.with_names)
+        learned.write(model, data, partial, with_names=plan.with_names)
         if plan.paper:
-            read = _conventions(plan, _readable(pairs), model.name, score, data)
+            read = _conventions(plan, _readable(pairs), model.info.name, score, data)
             replace_file(partial / CONVENTIONS_FILE, f"{json.dumps(read, indent=2)}\n".encode())
 
     if (failure := costs.attempt(work, keep=keep_failures)) is not None:
@@ -334,7 +328,7 @@ def _expect_replaceable(directory: Path, *, force: bool) -> None:
         return
     if not force:
         raise UsageError(f"{directory} exists already: name another with --out DIR, or replace it with --force")
-    ours = {RESULT_FILE, RANKS_FILE, CHECKPOINTS, CONVENTIONS_FILE, FAILURE_FILE, *told.FILES, *TASK_FOLDERS}
+    ours = {RESULT_FILE, RANKS_FILE, CHECKPOINTS, CONVENTIONS_FILE, FAILURE_FILE, *learned.FILES, *TASK_FOLDERS}
     others = sorted({path.name for path in directory.iterdir()} - ours) if directory.is_dir() else [directory.name]
     if others:
         raise UsageError(

@@ -223,9 +223,9 @@ def _publish(plan: Plan, directory: Path, matrix: Matrix) -> None:
     if plan.version and (found := matrix.scenarios()):
         atomic.replace_file(directory / SCENARIO_FILE, scenario_file(found, plan.version).encode())
     if pictures.available():
-        from mtbench.training.plots import draw
+        from mtbench.analysis.pictures import draw_matrix
 
-        draw(matrix, directory / PICTURE_FILE)
+        draw_matrix(matrix, directory / PICTURE_FILE)
 
 
 def _expect_same_plan(plan: Plan, directory: Path) -> None:

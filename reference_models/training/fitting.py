@@ -13,43 +13,40 @@ from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 from torch import Tensor
 
-from mtbench.data.catalog import Parameter
 from mtbench.data.splits import Split
 from mtbench.errors import DatasetError, UsageError
 from mtbench.evaluation.tasks import Task
 from mtbench.metrics import closed as metrics
 from mtbench.names import HEAD, TAIL, BoolArray, IntArray
 from mtbench.runs.runs import Regime
-from mtbench.training.models import Context
+from mtbench.training.models import Context, Model, ModelInfo
 from reference_models.training.checkpoint import Checkpoints
 from reference_models.training.divergence import expect_finite_scores
 from reference_models.training.loop import Network, State, Work, train
 from reference_models.training.recipe import Kind
 
 
-class ReferenceModel(Generic[Kind]):
+class ReferenceModel(Model, Generic[Kind]):
     """A recipe and a device for one run, and the loop with its checkpoints.
+
+    Runs that learned the same share checkpoints (`ModelInfo.trained_as`).
 
     Everything random follows from ``context.seed``: on the CPU the same seed gives the same metrics, and
     a run continued from a checkpoint equals an uninterrupted one. Raises `UsageError` for a device that
     is not there.
     """
 
-    regime: Regime = "zero-shot"
-    trained_as: Mapping[str, Parameter] = {}
-    """What training goes by where that is not the run's own name or hyper-parameters: alike, checkpoints are shared."""
-
-    def __init__(self, name: str, context: Context, recipe: Kind) -> None:
-        self.name = name
+    def __init__(self, name: str, context: Context, recipe: Kind, *, adapts: bool = False) -> None:
         self.context = context
         self.recipe = recipe
-        self.hyperparameters: Mapping[str, Parameter] = recipe.as_parameters()
         self._histories: dict[str, list[dict[str, float]]] = {}
         self._device = torch_device(context.device)
-        self.device = "cpu"
+        device = "cpu"
         if self._device.type == "cuda":
-            self.device = torch.cuda.get_device_name(self._device)
+            device = torch.cuda.get_device_name(self._device)
             torch.cuda.reset_peak_memory_stats(self._device)  # or a model before this one would count
+        regime: Regime = "test-time-adaptation" if adapts else "zero-shot"
+        self.info = ModelInfo(name, regime, recipe.as_parameters(), device, trained_as={})
 
     def _train(
         self,
@@ -85,12 +82,12 @@ class ReferenceModel(Generic[Kind]):
     def _checkpoints(self, split: Split) -> Checkpoints | None:
         """Return the checkpoints of what is learned on a split, None where the run keeps none."""
         identity = {
-            "model": self.name,
+            "model": self.info.name,
             "seed": self.context.seed,
             "dataset": split.dataset,
             "content_sha256": split.content_sha256,
-            **self.hyperparameters,
-            **self.trained_as,
+            **self.info.hyperparameters,
+            **(self.info.trained_as or {}),
         }
         return Checkpoints(self.context.workdir, identity) if self.context.workdir else None
 

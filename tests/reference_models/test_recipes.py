@@ -7,7 +7,8 @@ import pytest
 
 from mtbench.data import catalog
 from mtbench.errors import UnknownNameError, UsageError
-from reference_models import ingram, nbfnet, tally
+from reference_models import ingram, nbfnet
+from reference_models.tally import model as tally
 from reference_models.training import recipe
 from reference_models.training.recipe import Recipe
 

@@ -9,16 +9,17 @@ import pytest
 NAME = "somebodys_models"
 SOURCE = """
     import numpy as np
+    from mtbench.training.models import Model, ModelInfo, Progress
 
     calls = []
 
-    class Hashing:
-        name, regime, device = "hashing", "zero-shot", "abacus"
+    class Hashing(Model):
+        told = {"name": "hashing"}
 
         def __init__(self, context):
             calls.append(("made", context))
             self.context = context
-            self.hyperparameters = {"width": 3, **context.settings}
+            self.info = ModelInfo(device="abacus", hyperparameters={"width": 3, **context.settings}, **self.told)
 
         def fit(self, train, valid):
             calls.append(("fitted", train, valid))
@@ -40,15 +41,18 @@ SOURCE = """
             return self
 
     class Ready(Hashing):
-        name, pretraining_graphs = "ready", ["somewhere else", "metafam/train"]
-        url, commit = "https://example.org/ready", "0a1b2c"
+        told = {
+            "name": "ready",
+            "pretraining_graphs": ["somewhere else", "metafam/train"],
+            "url": "https://example.org/ready",
+            "commit": "0a1b2c",
+        }
 
     class Interrupted(Hashing):
         def fit(self, train, valid):
             (self.context.workdir / "state").mkdir(parents=True)
             raise KeyboardInterrupt
 
-    from mtbench.training.models import Progress
     number = 5
 """
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from mtbench.training.told import adjusted_rand, normalised_mutual_information
+from mtbench.training.learned import adjusted_rand, normalised_mutual_information
 
 GROUPS = arrays(np.int64, st.integers(2, 12), elements=st.integers(0, 3))
 

@@ -12,20 +12,18 @@ from mtbench.errors import UsageError
 from mtbench.evaluation.tasks import evaluate
 from mtbench.runs.runs import RunInfo
 from mtbench.training.again import from_weights
-from mtbench.training.models import Progress
+from mtbench.training.models import Model, ModelInfo, Progress
 from mtbench.training.run import Plan, run
 
 pytestmark = pytest.mark.filterwarnings("ignore::mtbench.runs.result.MtbenchWarning")
 NAME = f"{__name__}:Keeping"
 
 
-class Keeping:
+class Keeping(Model):
     """Learns three numbers in two steps and keeps them; scores by them alone."""
 
-    name, regime, device = NAME, "zero-shot", "cpu"
-
     def __init__(self, context):
-        self.context, self.hyperparameters = context, dict(context.settings)
+        self.context, self.info = context, ModelInfo(NAME, hyperparameters=context.settings)
 
     def fit(self, train, valid):
         path = self.context.workdir / "weights.json"

@@ -12,9 +12,9 @@ import thirdparty
 import toys
 
 from mtbench.files import pictures
-from mtbench.training import told as learned
+from mtbench.training import learned
+from mtbench.training.learned import draw_assignments, draw_training
 from mtbench.training.models import Assignment
-from mtbench.training.plots import draw_assignments, draw_training
 from mtbench.training.run import Plan, run
 
 pytestmark = pytest.mark.filterwarnings("ignore::mtbench.runs.result.MtbenchWarning")

@@ -28,7 +28,44 @@ def test_a_model_far_from_every_name_is_answered_with_all_of_them():
 
 def test_a_model_is_found_by_module_and_name(monkeypatch, tmp_path):
     module = thirdparty.install(monkeypatch, tmp_path)
-    assert models.factory(f"{thirdparty.NAME}:Hashing") is module.Hashing
+    make = models.factory(f"{thirdparty.NAME}:Hashing")
+    assert isinstance(make(models.Context("toy")), module.Hashing)
+
+
+class Attributes:
+    """What a model was before `Model`: it tells of itself in attributes."""
+
+    name, regime, device, hyperparameters = "old", "zero-shot", "cpu", None
+
+    def __init__(self, context):
+        pass
+
+    def fit(self, train, valid):
+        pass
+
+    def scorer(self, observable):
+        pass
+
+
+class Unnamed(Attributes, models.Model):
+    """Lacks its info."""
+
+
+@pytest.mark.parametrize("kind", [Attributes, Unnamed])
+def test_what_is_no_model_is_refused_with_what_to_write(kind):
+    make = models.factory(f"{__name__}:{kind.__name__}")
+    message = f"makes {kind.__name__}, which is no model: derive it from mtbench.training.models.Model and set info = "
+    with pytest.raises(UsageError, match=message):
+        make(models.Context("toy"))
+
+
+def test_what_a_model_tells_of_itself_is_checked():
+    with pytest.raises(UnknownNameError, match="unknown regime 'zeroshot': did you mean zero-shot"):
+        models.ModelInfo("mine", "zeroshot")
+    with pytest.raises(UsageError, match="mine: pretraining_graphs is one text; it must be a list"):
+        models.ModelInfo("mine", pretraining_graphs="wikidata5m")
+    with pytest.raises(TypeError, match="pretrained"):
+        models.ModelInfo("mine", pretrained=["wikidata5m"])
 
 
 @pytest.mark.parametrize(
@@ -115,7 +152,7 @@ def test_the_entry_points_are_those_of_the_package():
         "mtdea": "reference_models.mtdea:build",
         "mtdea-search": "reference_models.mtdea:build_search",
         "nbfnet-homo": "reference_models.nbfnet:build",
-        "tally": "reference_models.tally:build",
-        "tally-adapted": "reference_models.tally:build_adapted",
-        "tally-foundation": "reference_models.foundation:build",
+        "tally": "reference_models.tally.model:build",
+        "tally-adapted": "reference_models.tally.model:build_adapted",
+        "tally-foundation": "reference_models.tally.foundation:build",
     }

@@ -14,7 +14,6 @@ from mtbench.errors import ScoreError, UnknownNameError, UsageError
 from mtbench.ranking.candidates import STANDARD, VOCABULARIES
 from mtbench.runs.result import load, verify
 from mtbench.training import run as run_module
-from mtbench.training.models import Model
 from mtbench.training.run import Plan, run
 
 pytestmark = pytest.mark.filterwarnings("ignore::mtbench.runs.result.MtbenchWarning")
@@ -57,7 +56,7 @@ def test_somebodys_model_is_trained_scored_and_kept(module, plan):
 
 
 def test_graphs_it_learned_from_in_one_text_are_refused_before_training(module, plan, monkeypatch):
-    monkeypatch.setattr(module.Ready, "pretraining_graphs", "wikidata5m")
+    monkeypatch.setitem(module.Ready.told, "pretraining_graphs", "wikidata5m")
     with pytest.raises(UsageError, match="ready: pretraining_graphs is one text; it must be a list"):
         run(replace(plan, model=f"{thirdparty.NAME}:Ready"))
     assert [what for what, *_ in module.calls] == ["made"]
@@ -82,11 +81,6 @@ def test_a_model_is_told_about_its_run_and_never_sees_a_test_target(module, plan
     np.testing.assert_array_equal(observable.graph, toy.test.graph)
     assert observable.targets.shape == (0, 3)
     assert observable.relation_slots == toy.test.relation_slots
-
-
-def test_the_model_of_this_test_is_one_to_the_type_checker(module):
-    assert {"fit", "scorer"} <= {name for name in dir(Model) if not name.startswith("_")}
-    assert all(hasattr(module.Hashing, name) for name in ("name", "regime", "device", "fit", "scorer"))
 
 
 def test_every_protocol_and_vocabulary_is_scored_by_one_training(module, plan):

@@ -12,12 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import mtbench
-from mtbench.analysis.giveaways import giveaways
 from mtbench.builders.metafam import hard
 from mtbench.data import building, catalog
 from mtbench.data.splits import Dataset, Split, from_named
 from mtbench.errors import UnknownNameError, UsageError
 from mtbench.heuristics import echoes
+from reference_models.tally.explanation import giveaways
 
 build = partial(building.derive, "metafam-hard")
 SMALL = {"train_persons": 72, "test_persons": 60, "bonds": 2, "loud": 1, "quiet": 1, "targets": 4}

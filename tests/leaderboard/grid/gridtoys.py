@@ -11,7 +11,7 @@ import numpy as np
 
 from leaderboard.grid.jobs import Chosen, Grid
 from mtbench.errors import UnknownNameError, UsageError
-from mtbench.training.models import Progress, silent
+from mtbench.training.models import Model, ModelInfo, Progress, silent
 
 HERE = __name__
 EPOCHS = 3
@@ -31,10 +31,8 @@ def grid(data, *models, **options):
     return Grid([chosen(model) if isinstance(model, str) else model for model in models], [str(data)], **options)
 
 
-class Counting:
+class Counting(Model):
     """Counts epochs, keeps the number of those finished, and scores by a hash of it."""
-
-    name, regime, device = "counting", "zero-shot", "abacus"
 
     def __init__(self, context):
         for key in context.settings:
@@ -42,7 +40,7 @@ class Counting:
                 raise UnknownNameError("hyper-parameter", key, ["epochs", "colour"])
         self.context = context
         self.epochs = int(context.settings.get("epochs", EPOCHS))
-        self.hyperparameters = {"epochs": self.epochs}
+        self.info = ModelInfo("counting", hyperparameters={"epochs": self.epochs}, device="abacus")
 
     def note(self, text):
         with Path(os.environ["MTBENCH_TOY_DIARY"]).open("a", encoding="utf-8") as stream:
@@ -128,12 +126,11 @@ class Interrupted(Counting):
 class Sharing(Counting):
     """Knows that what it learned serves other test graphs, and its twin, which scores otherwise."""
 
-    trained_as = {"model": "sharing", "colour": ""}  # noqa: RUF012
-
     def __init__(self, context):
         super().__init__(context)
-        self.name = "sharing"
-        self.hyperparameters |= {"colour": context.settings.get("colour", "")}
+        known = {"epochs": self.epochs, "colour": context.settings.get("colour", "")}
+        alike = {"model": "sharing", "colour": ""}
+        self.info = ModelInfo("sharing", hyperparameters=known, device="abacus", trained_as=alike)
 
 
 class SharingFailsOnce(Sharing):

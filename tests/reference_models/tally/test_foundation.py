@@ -22,9 +22,10 @@ from mtbench.files.hashing import CONTENT_HASH_OF_NOTHING
 from mtbench.runs.result import load, verify
 from mtbench.training.models import Context
 from mtbench.training.predictions import predict
-from reference_models import foundation, tally
-from reference_models.foundation import DATASETS, KEY, WEIGHTS, Foundation, describe, pretrain
-from reference_models.tally import Recipe
+from reference_models.tally import foundation
+from reference_models.tally import model as tally
+from reference_models.tally.foundation import DATASETS, KEY, WEIGHTS, Foundation, describe, pretrain
+from reference_models.tally.model import Recipe
 from reference_models.training import fitting
 from reference_models.training.recipe import read
 
@@ -63,7 +64,9 @@ def test_weights_of_one_graph_are_those_of_tally(graphs, tmp_path):
 def test_the_weights_of_the_package_are_small_and_say_what_they_were_made_of():
     told = describe(WEIGHTS)
     assert WEIGHTS.stat().st_size < 100_000
-    assert told["recipe"] == read(Recipe, "tally", "", {}).as_parameters(), "python -m reference_models.foundation"
+    assert told["recipe"] == read(Recipe, "tally", "", {}).as_parameters(), (
+        "python -m reference_models.tally.foundation"
+    )
     expected = {}
     for name in DATASETS:
         record = catalog.record(name)
@@ -80,7 +83,10 @@ def test_it_trains_nothing_and_ranks_a_graph_it_never_saw(small):
     model.fit(data.train, data.valid)
     result = evaluate(model.scorer(data.test.observable()), data.test)
     assert all(torch.equal(value, before[name]) for name, value in model.network.state_dict().items())
-    assert (model.regime, model.pretraining_graphs) == ("zero-shot", tuple(f"{name}/train" for name in DATASETS))
+    assert (model.info.regime, model.info.pretraining_graphs) == (
+        "zero-shot",
+        tuple(f"{name}/train" for name in DATASETS),
+    )
     assert result.metrics["mrr"] > 0.8 > 4 * result.baselines["half_link_memory"]["mrr"]
 
 
@@ -98,7 +104,7 @@ def test_what_it_cannot_follow_is_refused(options, message):
 
 def test_its_own_settings_are_no_others():
     own = {name: str(value) for name, value in describe(WEIGHTS)["recipe"].items()}
-    assert foundation.build(Context("metafam", settings=own)).hyperparameters == describe(WEIGHTS)["recipe"]
+    assert foundation.build(Context("metafam", settings=own)).info.hyperparameters == describe(WEIGHTS)["recipe"]
 
 
 def test_weights_for_other_statistics_are_refused(tmp_path):

@@ -1,37 +1,36 @@
-"""Why a run ranked a triple first: the rules and counts behind it, and what each family of statistics is worth."""
+"""Why a run ranked a triple first, what each family of statistics is worth, and which statistic alone gives away."""
 
 from __future__ import annotations
 
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from mtbench.data.splits import Dataset, NamedTriple, Split
-from mtbench.errors import UnknownNameError, UsageError, nearest
+from mtbench.data.graphs import keys
+from mtbench.data.splits import NamedTriple, Split, among
+from mtbench.files import pictures
 from mtbench.metrics import closed
-from mtbench.names import COLUMN, PARTS, BoolArray, Direction, FloatArray, IntArray, ScoreArray
+from mtbench.names import COLUMN, PARTS, RELATION, BoolArray, Direction, IntArray, ScoreArray, Side
 from mtbench.ranking.candidates import PROTOCOLS, SAMPLED, draw
 from mtbench.ranking.listed import Layout
 from mtbench.ranking.ranks import count
-from mtbench.runs import result as results
-from mtbench.runs.origin import splits_of
 from mtbench.runs.result import Result
-from mtbench.statistics.features import FAMILIES, FAMILY
-from mtbench.training import models
-from mtbench.training.models import ExplainsScores, StatisticsScorer, context_of, remaking
-from mtbench.training.plots import draw_falls
-from mtbench.training.run import checkpoints_of
+from reference_models.tally.statistics import FAMILIES, FAMILY, NAMES, Statistics
 
-TARGETS, RULES = 3, 3
-"""So many targets are explained where none is named, each triple by so many rules of a kind, the surest."""
+RULES = 3
+"""A triple is explained by so many rules of a kind, the surest."""
 
 MOST, REPEATS = 1000, 5
 """Families are permuted in the lists of so many targets at most, evenly spread over all, and so often."""
+
+AGAINST = {"dual": "dual", "same type": "entity"}
+"""What targets are told from, and the protocol that draws it; of the second, what has the slot already is kept."""
 
 WORDS = {
     "half": "half-links",
@@ -44,6 +43,15 @@ WORDS = {
     "walk": "random walks",
 }
 """What the families are called in a table or a picture."""
+
+
+class StatisticsScorer(Protocol):
+    """A scorer to which a triple is its ``statistics`` and nothing else."""
+
+    statistics: Statistics
+
+    def score_statistics(self, statistics: NDArray[np.float32], triples: IntArray, /) -> ArrayLike:
+        """Return the scores ``(m,)`` that triples ``(m, 3)`` would have with these statistics ``(m, WIDTH)``."""
 
 
 @dataclass(frozen=True)
@@ -110,7 +118,7 @@ class Importance:
 
 
 @dataclass(frozen=True)
-class Explanation:
+class StatisticsExplanation:
     """Some targets of a run explained, under the run's own protocol or, where that lists everything, under ``dual``.
 
     ``changed`` counts the targets that rank otherwise than the run recorded, None under another protocol.
@@ -126,22 +134,40 @@ class Explanation:
     importance: Importance
     questions: Sequence[Question]
 
+    def to_dict(self) -> dict[str, object]:
+        """Return all of it as plain values."""
+        return asdict(self)
+
     @property
     def title(self) -> str:
         """What was explained."""
         return f"{self.model} on {self.dataset} {self.split}, protocol {self.protocol}, {self.vocabulary} relations"
 
     def draw(self, path: Path) -> None:
-        """Draw the importance into a PNG or SVG file; raises the errors of `mtbench.files.pictures.page`."""
+        """Draw the importance, a bar each with its deviation; raises the errors of `mtbench.files.pictures.page`."""
         found = self.importance
-        title = self.title.replace(", protocol", "\nprotocol")
-        draw_falls(
-            [(WORDS.get(name, name), mean, sd) for name, mean, sd in found.ordered],
-            f"{title}: MRR {found.mrr:.3f} over {found.targets:,} test triples",
-            "Fall of the MRR where a family is permuted within each list\n"
-            f"mean and standard deviation over {REPEATS} permutations",
-            path,
-        )
+        names, *figures = zip(*reversed(found.ordered), strict=True)
+        means, deviations = np.array(figures)
+        with pictures.page(path, 7, 1.5 + 0.32 * len(names)) as figure:
+            axes = figure.subplots()
+            words = [WORDS.get(name, name) for name in names]
+            line = {"ecolor": "black", "elinewidth": 1.2, "capsize": 3}
+            axes.barh(words, means, xerr=deviations, height=0.66, color=pictures.COLOURS[0], error_kw=line)
+            for place, (mean, end) in enumerate(zip(means, np.maximum(means, 0) + deviations, strict=True)):
+                # The space keeps the figure apart from the end of its line.
+                axes.text(end, place, f"  {mean:.3f}", fontsize=9, va="center")
+            title = self.title.replace(", protocol", "\nprotocol")
+            below = "Fall of the MRR where a family is permuted within each list"
+            below += f"\nmean and standard deviation over {REPEATS} permutations"
+            pictures.plain(
+                axes, pictures.literal(f"{title}: MRR {found.mrr:.3f} over {found.targets:,} test triples"), below, ""
+            )
+            low, high = min(0, *(means - deviations)), max(1e-3, *(means + deviations))
+            axes.set_xlim(1.05 * low, high + 0.12 * (high - low))
+            axes.axvline(0, color="black", linewidth=0.8)
+            axes.spines["left"].set_visible(False)
+            axes.tick_params(axis="y", length=0)
+            axes.grid(visible=False, axis="y")
 
     def __str__(self) -> str:
         found = self.importance
@@ -163,73 +189,14 @@ class Explanation:
         return "\n".join(lines)
 
 
-def explain(directory: Path, targets: Sequence[str] = (), data: Dataset | None = None) -> Explanation:
-    """Remake the model of a run from its checkpoints, without training, and say why it ranked some targets so.
-
-    ``targets`` are written "HEAD RELATION TAIL"; without any, some are taken that are spread over the run's ranks.
-    ``data`` is the dataset of a run on one that is not released. Nothing is written. Raises `UsageError` for a run
-    without ranks or checkpoints, for a model that does not explain its scores and for what is no target.
-    """
-    result = results.load(directory)
-    if not len(result.ranks):
-        raise UsageError(f"{directory}: the run is {result.run.status} and has no ranks to explain")
-    model = _model(result, directory)
-    split, train = splits_of(result, data)
-    assert train is not None  # a dataset has one
-    rows = _rows(split, targets) if targets else _spread(result.ranks.mean)
-    with remaking(result.run, result.dataset, directory):
-        scorer = model.restored(train, split.observable())
+def explain(scorer: StatisticsScorer, split: Split, result: Result, rows: Sequence[int]) -> StatisticsExplanation:
+    """Say why a run ranked some targets of a split (their rows) as it did, and what each family is worth in all."""
     protocol = result.protocol if result.protocol in SAMPLED else "dual"
     lists = _Lists(split, scorer, protocol, result.vocabulary, result.candidate_seed)
     questions = [question for row in rows for way in lists.tables if (question := lists.question(way, row)) is not None]
     where = (result.run.model, split.dataset, split.name, protocol, result.vocabulary, result.candidate_seed)
     changed = lists.changed(result) if protocol == result.protocol else None
-    return Explanation(*where, changed, lists.importance(), questions)
-
-
-def _model(result: Result, directory: Path) -> ExplainsScores:
-    """Return the model of a run, made as the run made it."""
-    name, instead = result.run.model, f"--explain is for runs of tally: mtbench run tally --dataset {result.dataset}"
-    if ":" not in name and name not in models.names():
-        raise UsageError(f"{directory} is a run of {name}, which no installed model is called; {instead}")
-    make = models.factory(name)
-    with remaking(result.run, result.dataset, directory):
-        model: object = make(context_of(result.run, result.dataset, "cpu", checkpoints_of(directory)))
-    if not isinstance(model, ExplainsScores):
-        raise UsageError(f"{directory} is a run of {name}, which does not explain its scores; {instead}")
-    return model
-
-
-def _rows(split: Split, texts: Sequence[str]) -> list[int]:
-    """Return the rows of targets by their names, each once."""
-    known = _forms(split, split.targets)
-    found = []
-    for text in texts:
-        plain = text if text in known else " ".join(text.split())
-        if plain not in known:
-            where = f"{split.dataset} {split.name}"
-            if plain in _forms(split, split.graph):
-                raise UsageError(f"{plain!r} is an observable triple of {where}, which is not ranked: name a target")
-            if near := nearest(plain, known):
-                raise UnknownNameError("target", text, near)
-            raise UsageError(
-                f'unknown target {text!r}: write "HEAD RELATION TAIL", as in --target "{next(iter(known))}"'
-            )
-        found.append(known[plain])
-    return list(dict.fromkeys(found))
-
-
-def _forms(split: Split, triples: IntArray) -> dict[str, int]:
-    """Return the row of each triple by what it may be written as."""
-    named = enumerate(split.named(triples))
-    return {form: row for row, name in named for form in (" ".join(name), f"({', '.join(name)})")}
-
-
-def _spread(ranks: FloatArray) -> list[int]:
-    """Return some targets from the best to the worst rank."""
-    places = np.linspace(0, len(ranks) - 1, min(TARGETS, len(ranks))).round().astype(np.int64)
-    rows: list[int] = np.argsort(ranks, kind="stable")[places].tolist()
-    return rows
+    return StatisticsExplanation(*where, changed, lists.importance(), questions)
 
 
 class _Lists:
@@ -355,3 +322,69 @@ def _behind(name: str, scored: Scored) -> list[str]:
         of = f"{one.of}: " if one.of else ""
         lines += [f"    {one.family:6} {of}{one.rule}: {one.hits:,} of {one.cases:,}"]
     return lines
+
+
+@dataclass(frozen=True)
+class Giveaway:
+    """How well one statistic alone tells targets from the candidates of one side.
+
+    ``auc`` is the share of a target's candidates that have less of the statistic, half of them where they have as
+    much, a mean over targets: 0.5 is chance, and far from it on either side gives away. ``targets`` are those that
+    have such a candidate.
+    """
+
+    against: str
+    side: Side
+    family: str
+    statistic: str
+    auc: float
+    targets: int
+
+    @property
+    def gain(self) -> float:
+        """How far the statistic is from chance, from 0 to 0.5."""
+        return abs(self.auc - 0.5)
+
+
+def giveaways(split: Split, seed: int = 0) -> tuple[Giveaway, ...]:
+    """Return of each of the 65 statistics how well it alone tells the targets of a split, the clearest first.
+
+    Statistics are those of the observable graph. Targets are compared with the candidates of ``dual``, and with
+    heads and tails of the *same type*: candidates of the protocol ``entity`` that are a head, or a tail, of the
+    relation already. Raises `UsageError` for a split without targets.
+    """
+    statistics = Statistics(split.observable())
+    rows = [row for against in AGAINST for row in _against(split, against, statistics, seed)]
+    return tuple(sorted(rows, key=lambda row: -row.gain))
+
+
+def _against(split: Split, against: str, statistics: Statistics, seed: int) -> list[Giveaway]:
+    protocol = AGAINST[against]
+    drawn = draw(split, protocol, seed=seed)
+    sides = {side: drawn.side(side) for side in PROTOCOLS[protocol].sides}
+    if against == "same type":
+        sides = {side: (ids, valid & _has_slot(split, side, ids)) for side, (ids, valid) in sides.items()}
+    layout = Layout(split, drawn.parts, sides)
+    features = statistics.of(layout.triples)
+    own = features[layout.targets][:, None]
+    rows: list[Giveaway] = []
+    for side, (_, valid) in sides.items():
+        asked = valid.any(axis=1)
+        if not asked.any():
+            continue
+        others = features[layout.rows[side]]
+        less = np.where(valid[..., None], (own > others) + (own == others) / 2, 0).sum(axis=1)[asked]
+        auc = (less / valid.sum(axis=1)[asked, None]).mean(axis=0)
+        rows += [
+            Giveaway(against, side, family, name, float(value), int(asked.sum()))
+            for (family, name), value in zip(NAMES, auc, strict=True)
+        ]
+    return rows
+
+
+def _has_slot(split: Split, side: Side, ids: IntArray) -> BoolArray:
+    """Return which entities ``(m, k)`` are on this side of an observable triple of each target's relation."""
+    column, asked = COLUMN[side], np.repeat(split.targets, ids.shape[1], axis=0)
+    asked[:, column] = ids.ravel()
+    there = keys(split, split.graph, RELATION, column)
+    return among(keys(split, asked, RELATION, column), there).reshape(ids.shape)

@@ -10,9 +10,9 @@ import pytest
 
 import mtbench
 from mtbench.runs.result import load
-from mtbench.statistics.features import FAMILIES, Statistics
 from mtbench.training.models import Context
-from reference_models import tally
+from reference_models.tally import model as tally
+from reference_models.tally.statistics import FAMILIES, Statistics
 
 TOY = ("epochs=2", "width=8", "masks=2", "lists=80")
 ADAPTED = (*TOY, "adaptation_epochs=1")

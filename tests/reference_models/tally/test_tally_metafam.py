@@ -8,7 +8,7 @@ import pytest
 import mtbench
 from mtbench.data.building import derive
 from mtbench.training.models import Context
-from reference_models import tally
+from reference_models.tally import model as tally
 
 pytestmark = pytest.mark.filterwarnings("ignore::mtbench.runs.result.MtbenchWarning")
 

@@ -14,10 +14,12 @@ from torch import Tensor, nn
 from mtbench.data.splits import Split
 from mtbench.errors import UsageError
 from mtbench.names import RELATION, IntArray
-from mtbench.statistics.features import FAMILIES, FAMILY, WIDTH, Statistics
+from mtbench.runs.result import Result
 from mtbench.training.models import Context
 from reference_models.layers.threads import one_thread
-from reference_models.lists import Lists, leave_out
+from reference_models.tally import explanation
+from reference_models.tally.lists import Lists, leave_out
+from reference_models.tally.statistics import FAMILIES, FAMILY, WIDTH, Statistics
 from reference_models.training.checkpoint import ADAPTATION
 from reference_models.training.epochs import batches_of
 from reference_models.training.fitting import ReferenceModel, seeded
@@ -92,8 +94,7 @@ class TallyModel(ReferenceModel[Recipe]):
     """Tally with its recipe: trained on leave-out lists of one graph, applied to another."""
 
     def __init__(self, name: str, context: Context, recipe: Recipe) -> None:
-        super().__init__(name, context, recipe)
-        self.regime = "test-time-adaptation" if recipe.adaptation_epochs else "zero-shot"
+        super().__init__(name, context, recipe, adapts=recipe.adaptation_epochs > 0)
         self._lists: list[Lists] = []
         with seeded(context.seed, "network"):
             self.network = Ranker(recipe.width, recipe.dropout, recipe.outliers)
@@ -115,8 +116,14 @@ class TallyModel(ReferenceModel[Recipe]):
         checkpoints = self._checkpoints(graph)
         state = State(self.network, None, torch.optim.AdamW(self.network.parameters()))
         if checkpoints is None or not checkpoints.restore(stage, state):
-            raise UsageError(f"{self.name} has no checkpoint of the stage {stage}")
+            raise UsageError(f"{self.info.name} has no checkpoint of the stage {stage}")
         return TallyScores(self.network, observable, self._device)
+
+    def explain(
+        self, train: Split, test: Split, result: Result, rows: Sequence[int]
+    ) -> explanation.StatisticsExplanation:
+        """Say which counts and rules ranked some targets so; raises `UsageError` where there are no checkpoints."""
+        return explanation.explain(self.restored(train, test.observable()), test, result, rows)
 
     def learn(self, stage: str, graphs: Sequence[Split], epochs: int) -> None:
         """Train on as many lists of each graph as of any other, and on those of earlier stages; the first names it."""

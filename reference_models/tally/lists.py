@@ -16,7 +16,7 @@ from mtbench.errors import DatasetError
 from mtbench.names import COLUMN, RELATION, BoolArray, FloatArray, IntArray, Side
 from mtbench.ranking.candidates import PROTOCOLS, draw, is_known
 from mtbench.ranking.listed import Layout
-from mtbench.statistics.features import Statistics
+from reference_models.tally.statistics import Statistics
 
 PROTOCOL = "dual"
 ENDS: tuple[Side, ...] = ("tail", "head")

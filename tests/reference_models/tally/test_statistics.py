@@ -17,9 +17,8 @@ from ranking_toys import random_split, splits
 from mtbench.data.doubled import Doubled
 from mtbench.data.ragged import counted_rows
 from mtbench.evaluation.tasks import task
-from mtbench.statistics import associations
-from mtbench.statistics.features import FAMILIES, WIDTH, Statistics
-from mtbench.statistics.walks import Walks
+from reference_models.tally import rules as counted_rules
+from reference_models.tally.statistics import FAMILIES, WIDTH, Statistics, Walks
 
 
 class Plain:
@@ -148,7 +147,9 @@ class Plain:
     def features(self, e):
         found = [(s, y) for z, s, y in self.edges if z == e and len(self.having(s, y)) > 1]
         rarity = [len(self.having(*feature)) for feature in found]
-        return [f for f, n in zip(found, rarity, strict=True) if sum(m <= n for m in rarity) <= associations.MOST]
+        return [
+            f for f, n in zip(found, rarity, strict=True) if sum(m <= n for m in rarity) <= counted_rules.MOST_FEATURES
+        ]
 
     def assoc(self, h, r, t):
         found = []
@@ -242,7 +243,7 @@ def test_targets_are_never_looked_at():
 
 
 def test_of_too_many_features_the_rarest_count(monkeypatch):
-    monkeypatch.setattr(associations, "MOST", 2)
+    monkeypatch.setattr(counted_rules, "MOST_FEATURES", 2)
     for seed in range(8):
         split = random_split(seed)
         triples, plain = some(split, seed), Plain(split)
@@ -252,13 +253,13 @@ def test_of_too_many_features_the_rarest_count(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("limit", "to"), [("features.BATCH", 7), ("paths.AT_ONCE", 3), ("ends.KEPT", 0), ("walks.PLACES", 80)]
+    ("limit", "to"), [("statistics.BATCH", 7), ("rules.AT_ONCE", 3), ("ends.KEPT", 0), ("statistics.PLACES", 80)]
 )
 def test_large_graphs_are_counted_piece_by_piece(limit, to, monkeypatch):
     split = random_split(1)
     triples = some(split, 0)
     whole = Statistics(split).of(triples)
-    monkeypatch.setattr(f"mtbench.statistics.{limit}", to)
+    monkeypatch.setattr(f"reference_models.tally.{limit}", to)
     np.testing.assert_allclose(Statistics(split).of(triples), whole, rtol=1e-5, atol=1 / 256 + 1e-5)
 
 

@@ -1,8 +1,10 @@
-"""Explanations of a scorer whose arithmetic is known; those of tally are tested with the reference models."""
+"""Explanations of a scorer whose arithmetic is known, and which targets are explained."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pytest
@@ -11,29 +13,38 @@ from ranking_toys import random_split
 
 from mtbench.errors import ResultError, UsageError
 from mtbench.evaluation.tasks import evaluate, task
+from mtbench.names import COLUMN
+from mtbench.ranking.candidates import PROTOCOLS, draw
 from mtbench.runs.runs import RunInfo
-from mtbench.statistics.features import FAMILIES, WIDTH, Statistics
-from mtbench.training import explaining
-from mtbench.training.explaining import FAMILY, explain
+from mtbench.training.models import Model, ModelInfo
+from mtbench.training.predictions import explain, rows_of
+from reference_models.tally import explanation
+from reference_models.tally.explanation import AGAINST, giveaways
+from reference_models.tally.statistics import FAMILIES, FAMILY, NAMES, WIDTH, Statistics
 
 pytestmark = pytest.mark.filterwarnings("ignore::mtbench.runs.result.MtbenchWarning")
 PLACE = {name: np.flatnonzero(place == FAMILY) for place, name in enumerate(FAMILIES)}
 NAME = f"{__name__}:Weigher"
 
 
-class Weigher:
+class Weigher(Model):
     """Scores by half-links times types plus twice the pair rules, by nothing else."""
 
-    name, regime, device = NAME, "zero-shot", "cpu"
+    info = ModelInfo(NAME)
     asked: list = []  # noqa: RUF012
 
     def __init__(self, context):
-        self.context = context
+        assert context is None or context.workdir.name == "checkpoints"
 
-    def restored(self, train, observable):
-        assert not len(observable.targets)
+    def fit(self, train, valid):
+        raise AssertionError("it trained")
+
+    def scorer(self, observable):
         self.statistics = Statistics(observable)
         return self
+
+    def explain(self, train, test, result, rows):
+        return explanation.explain(self.scorer(test.observable()), test, result, rows)
 
     def score(self, triples):
         return self.score_statistics(self.statistics.of(triples), triples)
@@ -59,7 +70,7 @@ def run(data, tmp_path):
     """Return the directory of a run with checkpoints, and its result."""
 
     def made(protocol="dual", name=NAME):
-        score = Weigher(None).restored(data.train, data.test.observable()).score
+        score = Weigher(None).scorer(data.test.observable()).score
         result = evaluate(score, data.test, protocol, dataset_version="1.0.0")
         result.save(tmp_path / "run", RunInfo(model=name), force=True)
         (tmp_path / "run" / "checkpoints").mkdir()
@@ -76,7 +87,7 @@ def test_the_first_and_what_it_is_compared_with_are_those_of_the_list(run, data)
     directory, result = run()
     found = explain(directory, named(data.test), data)
     assert found.changed == 0
-    drawn, score = task(data.test).candidates, Weigher(None).restored(None, data.test.observable()).score
+    drawn, score = task(data.test).candidates, Weigher(None).scorer(data.test.observable()).score
     assert len(found.questions) == 2 * len(data.test.targets)
     firsts = 0
     for number, question in enumerate(found.questions):
@@ -127,7 +138,7 @@ def test_importance_permutes_one_family_within_each_list(run, data):
     assert found.targets == len(data.test.targets)
     whole, *permuted = [asked for asked in Weigher.asked if len(asked) == result.ranks.count.sum() + 2 * found.targets]
     owner = np.repeat(np.arange(2 * found.targets), result.ranks.count + 1)
-    assert len(permuted) == explaining.REPEATS * len(FAMILIES)
+    assert len(permuted) == explanation.REPEATS * len(FAMILIES)
     for number, statistics in enumerate(permuted):
         own = number % len(FAMILIES) == FAMILY
         np.testing.assert_array_equal(statistics[:, ~own], whole[:, ~own])
@@ -135,7 +146,7 @@ def test_importance_permutes_one_family_within_each_list(run, data):
         assert (before != after).any()
         np.testing.assert_array_equal(*(part[np.lexsort(part.T)] for part in (before, after)))
     for name, falls in found.falls.items():
-        assert len(falls) == explaining.REPEATS
+        assert len(falls) == explanation.REPEATS
         assert any(falls) == (name in ("half", "type", "pair"))
     means = [mean for _, mean, _ in found.ordered]
     assert means == sorted(means, reverse=True)
@@ -143,7 +154,7 @@ def test_importance_permutes_one_family_within_each_list(run, data):
 
 
 def test_of_many_targets_some_are_permuted_and_three_are_explained(run, data, monkeypatch):
-    monkeypatch.setattr(explaining, "MOST", 7)
+    monkeypatch.setattr(explanation, "MOST", 7)
     directory, result = run()
     found = explain(directory, [], data)
     assert found.importance.targets == 7
@@ -201,10 +212,10 @@ def test_so_may_one_whose_name_has_brackets_commas_or_blanks(run, data, form, ta
     names[place] = tail
     split = replace(data.test, entities=names)
     (name,) = split.named(split.targets[[4]])
-    assert explaining._rows(split, [form.format(*name)]) == [4]
+    assert rows_of(split, [form.format(*name)]) == [4]
     observable = form.format(*split.named(split.graph[[0]])[0])
     with pytest.raises(UsageError, match="is an observable triple of random test"):
-        explaining._rows(split, [observable])
+        rows_of(split, [observable])
 
 
 def test_what_is_no_target_is_refused_with_one_that_is(run, data):
@@ -220,9 +231,9 @@ def test_what_is_no_target_is_refused_with_one_that_is(run, data):
             explain(directory, [text], data)
 
 
-class Silent:
-    def __init__(self, context):
-        assert context.workdir.name == "checkpoints"
+class Silent(Weigher):
+    def explain(self, train, test, result, rows):
+        return None
 
 
 INSTEAD = "--explain is for runs of tally: mtbench run tally --dataset random"
@@ -251,8 +262,47 @@ def test_a_run_that_failed_has_nothing_to_explain(data, tmp_path):
         explain(tmp_path / "run", [], data)
 
 
-def test_a_bar_is_drawn_for_every_family(run, data, tmp_path):
+def test_a_bar_is_drawn_for_every_family(run, data, tmp_path, drawn):
     pytest.importorskip("matplotlib")
     directory, _ = run()
     explain(directory, [], data).draw(tmp_path / "a.svg")
     assert (tmp_path / "a.svg").stat().st_size > 1000
+
+
+def counted_auc(split, value, against, side, column):
+    """The AUC of one statistic and the number of targets, one candidate after the other."""
+    ids, valid = draw(split, AGAINST[against]).side(side)
+    place, found = COLUMN[side], []
+    for target, row, there in zip(split.targets, ids, valid, strict=True):
+        wins = []
+        for other in row[there].tolist():
+            candidate = target.copy()
+            candidate[place] = other
+            seen = (split.graph[:, 1] == target[1]) & (split.graph[:, place] == other)
+            if against == "same type" and not seen.any():
+                continue
+            own, its = (value(*triple.tolist())[column] for triple in (target, candidate))
+            wins.append((own > its) + (own == its) / 2)
+        if wins:
+            found.append(sum(wins) / len(wins))
+    return math.fsum(found) / len(found), len(found)
+
+
+def test_an_auc_is_what_a_loop_counts():
+    split = random_split(3, entities=20, relations=4, slots=5, graph=60, targets=5)
+    rows, statistics = giveaways(split), Statistics(split.observable())
+    value = cache(lambda *triple: statistics.of(np.array([triple]))[0].tolist())
+    assert [row.gain for row in rows] == sorted((row.gain for row in rows), reverse=True)
+    for against, protocol in AGAINST.items():
+        for side in PROTOCOLS[protocol].sides:
+            some = {(row.family, row.statistic): row for row in rows if (row.against, row.side) == (against, side)}
+            assert set(some) == set(NAMES)
+            for column in (0, 37):
+                row = some[NAMES[column]]
+                auc, targets = counted_auc(split, value, against, side, column)
+                assert (row.auc, row.targets) == (pytest.approx(auc), targets)
+
+
+def test_a_graph_without_targets_is_refused():
+    with pytest.raises(UsageError, match="there are no triples to rank"):
+        giveaways(random_split(3).observable())

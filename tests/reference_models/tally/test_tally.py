@@ -13,11 +13,12 @@ import mtbench
 from mtbench.data.doubled import Doubled
 from mtbench.errors import DatasetError, UsageError
 from mtbench.evaluation.tasks import evaluate
-from mtbench.statistics.features import FAMILIES, NAMES, WIDTH, Statistics
 from mtbench.training.models import Context
-from reference_models import lists, tally
-from reference_models.lists import Lists, leave_out
-from reference_models.tally import UNSEEN, Ranker, list_loss, one_cycle
+from reference_models.tally import lists
+from reference_models.tally import model as tally
+from reference_models.tally.lists import Lists, leave_out
+from reference_models.tally.model import UNSEEN, Ranker, list_loss, one_cycle
+from reference_models.tally.statistics import FAMILIES, NAMES, WIDTH, Statistics
 
 TOY = {"epochs": "2", "width": "4", "masks": "2", "lists": "40", "batch": "16"}
 pytestmark = pytest.mark.filterwarnings("ignore::mtbench.runs.result.MtbenchWarning")

@@ -8,12 +8,13 @@ from __future__ import annotations
 from functools import cached_property, lru_cache
 
 import numpy as np
+from scipy.sparse import csr_array
 
 from mtbench.data.doubled import Doubled
 from mtbench.data.ragged import counted, largest, spread, sums
 from mtbench.data.splits import unique
 from mtbench.names import FloatArray, IntArray
-from mtbench.statistics.pairs import Rule
+from reference_models.tally.rules import Rule
 
 WINDOW = 1.4
 """Counts up to so many times larger or smaller are pooled in a Good-Turing rate."""
@@ -51,6 +52,8 @@ TYPE_NAMES = (
     "regression of tail as head",
     "count of tail as head",
 )
+RELATION_NAMES = ("share", "heads", "tails", "triples", "head entities", "tail entities")
+DEGREE_NAMES = ("out of head", "into head", "out of tail", "into tail", "slots of head", "slots of tail")
 
 
 class Ends:
@@ -143,8 +146,6 @@ class Ends:
     @cached_property
     def _together(self) -> FloatArray:
         """How many entities have both of two slots, ``(2R, 2R)``."""
-        from scipy.sparse import csr_array
-
         entities, slots, _ = self.graph.half_links
         shape = (self.graph.num_entities, self.graph.num_slots)
         has = csr_array((np.ones(len(slots)), (entities, slots)), shape=shape)
@@ -189,3 +190,35 @@ class Ends:
             both, there = (self._together[other, column].astype(np.int64) for column in (slot, other))
             found += Rule.surest_first("type", other[:, None], both, there, 3, end)
         return found
+
+
+def relation_sizes(graph: Doubled, triples: IntArray) -> FloatArray:
+    """Return of the relation of each triple, ``(m, 6)``: log of its share of all triples, distinct heads and tails
+    per triple (its functionality), and logs of the triples and of the shares of entities that are a head or a tail.
+    """
+    relation = triples[:, 1]
+    edges, entities = graph.slot_edges, graph.slot_entities
+    size, heads, tails = edges[relation], entities[relation], entities[relation + graph.relations]
+    everyone = np.log(max(1, graph.num_entities))
+    return np.stack(
+        (
+            np.log1p(size) - np.log(max(1, graph.triples)),
+            heads / np.maximum(size, 1),
+            tails / np.maximum(size, 1),
+            np.log1p(size),
+            np.log1p(heads) - everyone,
+            np.log1p(tails) - everyone,
+        ),
+        axis=1,
+    )
+
+
+def degrees(graph: Doubled, triples: IntArray) -> FloatArray:
+    """Return log1p of the out-degree, in-degree and number of slots of head and tail of each triple, ``(m, 6)``."""
+    head, tail = triples[:, 0], triples[:, 2]
+    out, into = graph.degrees
+    slots = np.diff(graph.slot_starts)
+    found: FloatArray = np.log1p(
+        np.stack((out[head], into[head], out[tail], into[tail], slots[head], slots[tail]), axis=1)
+    )
+    return found

@@ -1,12 +1,13 @@
 """Tally with weights of its own: trained once on the training graphs of the whole suite, zero-shot on any graph.
 
-``python -m reference_models.foundation`` trains it and writes the weights that ship with the package.
+``python -m reference_models.tally.foundation`` trains it and writes the weights that ship with the package.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import replace
 from importlib import metadata, resources
 from pathlib import Path
 from typing import Annotated
@@ -21,10 +22,10 @@ from mtbench.data.splits import Split
 from mtbench.errors import CorruptedFileError, UsageError
 from mtbench.files.atomic import replace_file
 from mtbench.files.hashing import file_hash
-from mtbench.statistics.features import NAMES
 from mtbench.training.models import Context
 from mtbench.version import __version__
-from reference_models.tally import Recipe, TallyModel, TallyScores
+from reference_models.tally.model import Recipe, TallyModel, TallyScores
+from reference_models.tally.statistics import NAMES
 from reference_models.training.recipe import read
 
 NAME = "tally-foundation"
@@ -77,20 +78,18 @@ def describe(weights: Path) -> dict[str, object]:
 class Foundation(TallyModel):
     """Tally with the weights of a file: nothing is trained, and every graph it ever learned from is told."""
 
-    pretraining_graphs: Sequence[str]
-
     def __init__(self, context: Context, weights: Path = WEIGHTS) -> None:
         told = describe(weights)
         if told["statistics"] != _statistics():
             raise CorruptedFileError(
-                f"{weights} was made for other statistics than these: python -m reference_models.foundation"
+                f"{weights} was made for other statistics than these: python -m reference_models.tally.foundation"
             )
         if context.settings and read(Recipe, "tally", "", context.settings).as_parameters() != told["recipe"]:
             raise UsageError(f"{NAME} is trained already: it has no settings; train tally with --set instead")
         if context.seed != told["seed"]:
             raise UsageError(f"{NAME} has one set of weights, of seed {told['seed']}: leave out --seed")
         super().__init__(NAME, context, Recipe(**told["recipe"]))  # type: ignore[arg-type]
-        self.pretraining_graphs = tuple(told["graphs"])  # type: ignore[arg-type]
+        self.info = replace(self.info, pretraining_graphs=tuple(told["graphs"]))  # type: ignore[arg-type]
         self.network.load_state_dict(load_file(weights))
 
     def fit(self, train: Split, valid: Split) -> None:

@@ -1,0 +1,338 @@
+"""Rules behind a triple, counted in the graph: over one edge, over two steps, and from one half-link to another."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from mtbench.data.doubled import Doubled
+from mtbench.data.ragged import added, counted, largest, looked_up, ranges, spread, sums
+from mtbench.data.splits import Split, unique
+from mtbench.names import HEAD, RELATION, TAIL, FloatArray, IntArray
+
+SURE = 0.99
+"""The largest confidence that a noisy-or counts: one rule alone never settles it."""
+
+AT_ONCE = 1 << 18
+"""Triples whose two-step paths are listed at a time."""
+
+MOST_FEATURES = 64
+"""Features of an entity that count: its rarest, as many as are no more than these, ties left out together."""
+
+PAIR_NAMES = ("confidence", "noisy-or", "lift", "coverage", "edges forward", "edges backward")
+PATH_NAMES = ("confidence", "log confidence", "noisy-or", "lift", "coverage", "all coverage", "paths", "bodies")
+ASSOCIATION_NAMES = tuple(
+    f"{name} of {end}"
+    for end in ("head", "tail")
+    for name in ("confidence", "noisy-or", "lift", "cosine", "matches", "features")
+)
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A rule behind a triple: it holds in ``hits`` of the ``cases`` of its body, smoothed the ``confidence``.
+
+    The body is one slot (``pair``) or two (``path``) between both ends; or of one ``end`` another slot (``type``), or a
+    slot and the entity it leads to (``assoc``).
+    """
+
+    family: str
+    body: tuple[int, ...]
+    hits: int
+    cases: int
+    confidence: float
+    end: str = ""
+
+    @classmethod
+    def surest_first(
+        cls, family: str, bodies: IntArray, hits: IntArray, cases: IntArray, prior: int, end: str = ""
+    ) -> list[Rule]:
+        """Return the rules of bodies ``(n, k)``, of confidence hits / (cases + prior)."""
+        rows = zip(bodies.tolist(), hits.tolist(), cases.tolist(), (hits / (cases + prior)).tolist(), strict=True)
+        found = [cls(family, tuple(body), hit, case, sure, end) for body, hit, case, sure in rows]
+        return sorted(found, key=lambda rule: (-rule.confidence, -rule.hits, rule.body))
+
+    def named(self, split: Split, triple: IntArray) -> tuple[str, str]:
+        """Return the name of the end that the rule is of, if it is of one, and what it says of a triple ``(3,)``."""
+
+        def slot(number: int) -> str:
+            inverse = number >= split.relation_slots
+            return f"{split.relation_name(number - split.relation_slots * inverse)}{'^-1' * inverse}"
+
+        turned = self.end == "tail"
+        goal = slot(int(triple[RELATION]) + split.relation_slots * turned)
+        entity, other = split.entities[triple[[TAIL, HEAD] if turned else [HEAD, TAIL]]].tolist()
+        if self.family == "pair":
+            return "", f"{slot(self.body[0])}(h, t) => {goal}"
+        if self.family == "path":
+            return "", f"{', '.join(map(slot, self.body))} => {goal}"
+        if self.family == "type":
+            return entity, f"({slot(self.body[0])}, ?) => ({goal}, ?)"
+        return entity, f"({slot(self.body[0])}, {split.entities[self.body[1]]}) => ({goal}, {other})"
+
+
+def noisy_or(confidence: FloatArray, owner: IntArray, number: int) -> FloatArray:
+    """Return minus the log of the chance that no rule of each owner holds, if every rule did so independently."""
+    return sums(-np.log1p(-np.minimum(confidence, SURE)), owner, number)
+
+
+class Pairs:
+    """The rules between slots of the same pair of entities."""
+
+    def __init__(self, graph: Doubled) -> None:
+        self.graph = graph
+
+    @cached_property
+    def _together(self) -> FloatArray:
+        """How many pairs of entities have both of two slots, ``(2R, 2R)``, 0 for a slot and itself."""
+        keys, slots = self.graph.by_pair
+        place, owner = spread(*ranges(keys, keys))
+        size = self.graph.num_slots
+        found = np.bincount(slots[owner] * size + slots[place], minlength=size * size).reshape(size, size)
+        np.fill_diagonal(found, 0)
+        return found.astype(np.float64)
+
+    def rules(self, triples: IntArray) -> FloatArray:
+        """Return what the other edges between head and tail say of each triple, ``(m, 6)``: `PAIR_NAMES`.
+
+        A slot q other than r between the same two has the confidence pairs with both / (pairs with q + 3): the
+        largest, their noisy-or, the log lift of the largest over the relation's share of all triples; the largest
+        coverage, pairs with both / (pairs with r + 3); log1p of the number of such edges by direction.
+        """
+        graph = self.graph
+        keys, slots = graph.by_pair
+        place, owner = spread(*ranges(keys, triples[:, HEAD] * graph.num_entities + triples[:, TAIL]))
+        other, relation, number = slots[place], triples[owner, RELATION], len(triples)
+        apart = other != relation
+        other, relation, owner = other[apart], relation[apart], owner[apart]
+        both, edges = self._together[other, relation], graph.slot_edges
+        confidence = both / (edges[other] + 3)
+        most = largest(confidence, owner, number)
+        share = edges[triples[:, RELATION]] / max(1, graph.triples)
+        backward = other >= graph.relations
+        return np.stack(
+            (
+                most,
+                noisy_or(confidence, owner, number),
+                np.log((most + 1e-3) / (share + 1e-3)),
+                largest(both / (edges[relation] + 3), owner, number),
+                np.log1p(np.bincount(owner[~backward], minlength=number)),
+                np.log1p(np.bincount(owner[backward], minlength=number)),
+            ),
+            axis=1,
+        )
+
+    def behind(self, triple: IntArray) -> list[Rule]:
+        """Return the rules behind one triple ``(3,)``, the surest first."""
+        graph = self.graph
+        keys, slots = graph.by_pair
+        place, _ = spread(*ranges(keys, triple[[HEAD]] * graph.num_entities + triple[[TAIL]]))
+        other = slots[place][slots[place] != triple[RELATION]]
+        both = self._together[other, triple[RELATION]].astype(np.int64)
+        return Rule.surest_first("pair", other[:, None], both, graph.slot_edges[other], 3)
+
+
+class Paths:
+    """The rules from two-step paths between two entities; edges from an entity to itself are no steps."""
+
+    def __init__(self, graph: Doubled) -> None:
+        self.graph = graph.loopless
+        self._edges = graph.slot_edges
+        self._triples = graph.triples
+
+    def bodies(self, heads: IntArray, tails: IntArray) -> tuple[IntArray, IntArray, IntArray]:
+        """Return all two-step paths of pairs ``(m,)``: pair and body q1 * 2R + q2, sorted, and how many paths each is.
+
+        Paths are joined from the end that has fewer edges.
+        """
+        graph = self.graph
+        size, entities = graph.num_slots, graph.num_entities
+        degree = np.diff(graph.starts)
+        turned = degree[tails] < degree[heads]
+        near, far = np.where(turned, tails, heads), np.where(turned, heads, tails)
+        step, owner = spread(graph.starts[near], graph.starts[near + 1])
+        keys, slots = graph.by_pair
+        last, first = spread(*ranges(keys, graph.targets[step] * entities + far[owner]))
+        owner, begun, ended = owner[first], graph.slots[step[first]], slots[last]
+        back = turned[owner]
+        # Found from the tail, a path is read backwards.
+        one = np.where(back, graph.inverse(ended), begun)
+        two = np.where(back, graph.inverse(begun), ended)
+        onward = (heads != tails)[owner] | (two != graph.inverse(one))  # not back over the same edge
+        owner, one, two = owner[onward], one[onward], two[onward]
+        found, number = counted((owner * size + one) * size + two)
+        pair, body = np.divmod(found, max(1, size * size))
+        return pair, body, number
+
+    @cached_property
+    def _totals(self) -> FloatArray:
+        """How many two-step paths each body has that do not go back over the same edge, ``(2R * 2R,)``."""
+        graph = self.graph
+        entities, slots, counts = graph.half_links
+        has = csr_array((counts.astype(np.float64), (entities, slots)), shape=(graph.num_entities, graph.num_slots))
+        every = np.arange(graph.num_slots)
+        into: FloatArray = (has.T @ has).toarray()[graph.inverse(every)]
+        into[every, graph.inverse(every)] -= graph.slot_edges
+        return into.ravel()
+
+    @cached_property
+    def _closed(self) -> tuple[IntArray, IntArray]:
+        """Return body * R + relation in increasing order, and how many triples of the relation have the body."""
+        graph = self.graph
+        forward = graph.slots < graph.relations
+        heads, slots, tails = (part[forward] for part in (graph.sources, graph.slots, graph.targets))
+        found = []
+        for start in range(0, max(1, len(heads)), AT_ONCE):
+            some = slice(start, start + AT_ONCE)
+            pair, body, _ = self.bodies(heads[some], tails[some])
+            found.append(counted(body * graph.relations + slots[some][pair]))
+        return added(found)
+
+    def rules(self, triples: IntArray) -> FloatArray:
+        """Return what the two-step paths between head and tail say of each triple, ``(m, 8)``: `PATH_NAMES`.
+
+        A body has the confidence triples closed / (paths + 5): the largest, its log, the noisy-or, the log lift over
+        the relation's share of all triples; the coverage triples closed / (triples of r + 5), largest and summed;
+        log1p of the number of paths, and of bodies.
+        """
+        graph = self.graph
+        keys = triples[:, HEAD] * graph.num_entities + triples[:, TAIL]
+        known = unique(keys)
+        pair, body, paths = self.bodies(*np.divmod(known, max(1, graph.num_entities)))
+        row = np.searchsorted(known, keys)
+        place, owner = spread(*(ends[row] for ends in ranges(pair, np.arange(len(known)))))
+        relation, number = triples[:, RELATION], len(triples)
+        closed = looked_up(*self._closed, body[place] * graph.relations + relation[owner])
+        confidence = closed / (self._totals[body[place]] + 5)
+        coverage = closed / (self._edges[relation[owner]] + 5)
+        most = largest(confidence, owner, number)
+        share = self._edges[relation] / max(1, self._triples)
+        return np.stack(
+            (
+                most,
+                np.log(most + 1e-3),
+                noisy_or(confidence, owner, number),
+                np.log((most + 1e-3) / (share + 1e-3)),
+                largest(coverage, owner, number),
+                sums(coverage, owner, number),
+                np.log1p(sums(paths[place].astype(np.float64), owner, number)),
+                np.log1p(np.bincount(owner, minlength=number)),
+            ),
+            axis=1,
+        )
+
+    def behind(self, triple: IntArray) -> list[Rule]:
+        """Return the rules behind one triple ``(3,)``, the surest first."""
+        _, body, _ = self.bodies(triple[[HEAD]], triple[[TAIL]])
+        closed = looked_up(*self._closed, body * self.graph.relations + triple[RELATION])
+        bodies = np.stack(np.divmod(body, self.graph.num_slots), axis=1)
+        return Rule.surest_first("path", bodies, closed, self._totals[body].astype(np.int64), 5)
+
+
+class Associations:
+    """The rules between features of the same entity: a feature (q, x) is an edge under slot q to entity x."""
+
+    def __init__(self, graph: Doubled) -> None:
+        self.graph = graph
+
+    @cached_property
+    def _features(self) -> tuple[IntArray, IntArray, IntArray]:
+        """Return where the features of each entity begin ``(N + 1,)``, which they are, and how many entities have each.
+
+        A feature is the number slot * N + neighbour; only those of at least two entities count.
+        """
+        graph = self.graph
+        number = graph.count(graph.targets, graph.inverse(graph.slots))
+        kept = number > 1
+        entity, feature, number = (
+            graph.sources[kept],
+            (graph.slots * graph.num_entities + graph.targets)[kept],
+            number[kept],
+        )
+        order = np.lexsort((number, entity))
+        starts = np.searchsorted(entity[order], np.arange(graph.num_entities + 1))
+        rank = np.arange(len(order)) - starts[entity[order]]
+        # The number of an entity's features that are as rare: of the last of a group of equals, its rank.
+        last = np.flatnonzero(np.diff(entity[order] * (number.max(initial=0) + 1) + number[order], append=-1))
+        most = rank[last][np.searchsorted(last, np.arange(len(order)))] + 1 if len(order) else rank
+        chosen = np.sort(order[most <= MOST_FEATURES])
+        starts = np.searchsorted(entity[chosen], np.arange(graph.num_entities + 1))
+        return starts, feature[chosen], number[chosen]
+
+    def rules(self, triples: IntArray) -> FloatArray:
+        """Return what the features of both ends say of each triple, ``(m, 12)``, in the order of `ASSOCIATION_NAMES`.
+
+        With C the entities that have a feature f of the head, and are a head of (r, t), of n_f and n_g that have one
+        or are one: the largest confidence C / (n_f + 1), their noisy-or, the sum of
+        log((C + .5) / ((n_f - 1) n_g / N + .5)) over the root of 1 + the number of features, the largest
+        C / sqrt(n_f n_g), and log1p of the numbers of features with C > 0 and of all. The same for the tail, which is
+        to be a tail of (h, r).
+        """
+        turned = triples[:, RELATION] + self.graph.relations
+        return np.concatenate(
+            (
+                self._of(triples[:, HEAD], triples[:, RELATION], triples[:, TAIL]),
+                self._of(triples[:, TAIL], turned, triples[:, HEAD]),
+            ),
+            axis=1,
+        )
+
+    def _of(self, entities: IntArray, slots: IntArray, others: IntArray) -> FloatArray:
+        graph = self.graph
+        starts, features, having = self._features
+        asked = slots * graph.num_entities + others
+        goals = unique(asked)
+        goal = np.searchsorted(goals, asked)
+        members = self._members(goals)
+        # How many members of a goal have each feature.
+        place, of = spread(starts[members[1]], starts[members[1] + 1])
+        width = graph.num_slots * graph.num_entities
+        known, together = counted(members[0][of] * width + features[place])
+        place, owner = spread(starts[entities], starts[entities + 1])
+        feature, there, number = features[place], having[place], len(entities)
+        both = looked_up(known, together, goal[owner] * width + feature)
+        both[feature == asked[owner]] = 0
+        size = np.bincount(members[0], minlength=len(goals))[goal]
+        confidence = both / (there + 1)
+        lift = np.log((both + 0.5) / ((there - 1) * size[owner] / max(1, graph.num_entities) + 0.5))
+        features_of = np.bincount(owner, minlength=number)
+        return np.stack(
+            (
+                largest(confidence, owner, number),
+                noisy_or(confidence, owner, number),
+                sums(lift, owner, number) / np.sqrt(1 + features_of),
+                largest(both / np.sqrt(np.maximum(there * size[owner], 1)), owner, number),
+                np.log1p(np.bincount(owner[both > 0], minlength=number)),
+                np.log1p(features_of),
+            ),
+            axis=1,
+        )
+
+    def _members(self, goals: IntArray) -> tuple[IntArray, IntArray]:
+        """Return the entities that have each of some features: the place of the feature, and the entity."""
+        graph = self.graph
+        slots, others = np.divmod(goals, max(1, graph.num_entities))
+        keys = graph.sources * graph.num_slots + graph.slots
+        place, owner = spread(*ranges(keys, others * graph.num_slots + graph.inverse(slots)))
+        return owner, graph.targets[place]
+
+    def behind(self, triple: IntArray) -> list[Rule]:
+        """Return the rules behind one triple ``(3,)``, the head's and then the tail's, each the surest first."""
+        head, relation, tail = triple[[HEAD]], triple[[RELATION]], triple[[TAIL]]
+        return self._behind(head, relation, tail, "head") + self._behind(
+            tail, relation + self.graph.relations, head, "tail"
+        )
+
+    def _behind(self, entity: IntArray, slot: IntArray, other: IntArray, end: str) -> list[Rule]:
+        starts, features, having = self._features
+        own, _ = spread(starts[entity], starts[entity + 1])
+        asked = slot * self.graph.num_entities + other
+        _, members = self._members(asked)
+        place, _ = spread(starts[members], starts[members + 1])
+        both = looked_up(*counted(features[place]), features[own])
+        both[features[own] == asked] = 0
+        bodies = np.stack(np.divmod(features[own], self.graph.num_entities), axis=1)
+        return Rule.surest_first("assoc", bodies, both, having[own], 1, end)

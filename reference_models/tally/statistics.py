@@ -1,0 +1,133 @@
+"""All statistics of a triple side by side, by family: what tally learns from, and an explanation names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from mtbench.data.doubled import Doubled
+from mtbench.data.ragged import batches
+from mtbench.data.splits import Split
+from mtbench.names import HEAD, RELATION, TAIL, FloatArray, IntArray
+from reference_models.tally import ends, rules
+from reference_models.tally.rules import Rule
+
+LENGTHS = (2, 3, 4, 5)
+"""Steps of the random walks."""
+
+WALKS, PLACES = 64, 1 << 26
+"""Entities that walks begin at together, fewer where they and all entities would be more places than these."""
+
+STEP = 256
+"""Logs are rounded to one part in so many: equal places stay equal. Walks are followed in double precision, as single
+precision lost so much in adding up that one in a thousand was rounded another way from its other end."""
+
+FAMILIES: Mapping[str, Sequence[str]] = {
+    "half": ends.HALF_NAMES,
+    "type": ends.TYPE_NAMES,
+    "rel": ends.RELATION_NAMES,
+    "deg": ends.DEGREE_NAMES,
+    "pair": rules.PAIR_NAMES,
+    "path": rules.PATH_NAMES,
+    "assoc": rules.ASSOCIATION_NAMES,
+    "walk": tuple(f"walk of {length}" for length in LENGTHS),
+}
+"""The names of the statistics of each family, in the order of the columns."""
+
+NAMES = tuple((family, name) for family, names in FAMILIES.items() for name in names)
+"""The family and the name of each column."""
+
+FAMILY = np.array([list(FAMILIES).index(family) for family, _ in NAMES])
+"""The number of the family of each column, ``(WIDTH,)``."""
+
+WIDTH = len(NAMES)
+BATCH = 1 << 16
+"""Triples computed at a time: bounds the memory of their lists."""
+
+
+class Statistics:
+    """The statistics of one graph, each computed from its observable triples when it is first needed."""
+
+    def __init__(self, observable: Split) -> None:
+        self.graph = graph = Doubled.of(observable)
+        end, pair = ends.Ends(graph), rules.Pairs(graph)
+        path, association = rules.Paths(graph), rules.Associations(graph)
+        self._behind = end.behind, pair.behind, path.behind, association.behind
+        self._parts: Sequence[Callable[[IntArray], FloatArray]] = (
+            end.half_links_and_types,
+            lambda triples: ends.relation_sizes(graph, triples),
+            lambda triples: ends.degrees(graph, triples),
+            pair.rules,
+            path.rules,
+            association.rules,
+            Walks(graph).walks,
+        )
+
+    def of(self, triples: IntArray) -> NDArray[np.float32]:
+        """Return the statistics of triples ``(m, 3)``, float32 ``(m, WIDTH)``, in the order of `FAMILIES`."""
+        found = np.empty((len(triples), WIDTH), dtype=np.float32)
+        for start in range(0, len(triples), BATCH):
+            batch = triples[start : start + BATCH]
+            column = 0
+            for part in self._parts:
+                values = part(batch)
+                found[start : start + BATCH, column : column + values.shape[1]] = values
+                column += values.shape[1]
+        return found
+
+    def rules(self, triple: IntArray) -> list[Rule]:
+        """Return the rules behind the statistics of one triple ``(3,)``, family by family, the surest first."""
+        return [rule for behind in self._behind for rule in behind(triple)]
+
+    def half_links(self, triple: IntArray) -> tuple[int, int, int]:
+        """Return of the relation of a triple ``(3,)`` the triples with its head, with its tail, and all."""
+        slots = np.array([triple[RELATION], triple[RELATION] + self.graph.relations])
+        head, tail = self.graph.count(triple[[HEAD, TAIL]], slots).tolist()
+        return head, tail, int(self.graph.slot_edges[slots[0]])
+
+
+class Walks:
+    """Random walks on the undirected graph, an edge wherever a triple links two different entities."""
+
+    def __init__(self, graph: Doubled) -> None:
+        self.graph = graph
+
+    @cached_property
+    def _step(self) -> tuple[csr_array, FloatArray]:
+        """The probability of a step to each entity (row) from each other (column), and the degrees ``(N,)``."""
+        links = self.graph.links
+        degrees = np.maximum(links.sum(axis=0), 1).astype(np.float64)
+        shares = (1 / degrees)[links.indices]
+        return csr_array((shares, links.indices, links.indptr), shape=links.shape), degrees
+
+    def walks(self, triples: IntArray) -> FloatArray:
+        """Return log(p_k / degree of the tail * volume + .001) of each triple for walks of k steps, ``(m, 4)``.
+
+        Divided by the degree of where it ends, a walk and its reverse are as likely: walks begin at the end that more
+        triples share. They are followed to all entities at once, but for their last step.
+        """
+        step, degree = self._step
+        uses = [
+            np.bincount(triples[:, end], minlength=self.graph.num_entities)[triples[:, end]] for end in (HEAD, TAIL)
+        ]
+        turned = uses[1] > uses[0]
+        begin = np.where(turned, triples[:, TAIL], triples[:, HEAD])
+        end = np.where(turned, triples[:, HEAD], triples[:, TAIL])
+        sources, column = np.unique(begin, return_inverse=True)
+        found = np.empty((len(triples), len(LENGTHS)))
+        block = max(1, min(WALKS, PLACES // max(1, self.graph.num_entities)))
+        for start, stop, members in batches(column, len(sources), block):
+            ends, place = np.unique(end[members], return_inverse=True)
+            last, source = step[ends], column[members] - start
+            weights: FloatArray = step[:, sources[start:stop]].toarray()
+            for length in LENGTHS[:-1]:
+                weights = step @ weights
+                found[members, LENGTHS.index(length)] = weights[end[members], source]
+            found[members, -1] = (last @ weights)[place, source]
+        found = np.log(found / degree[end][:, None] * degree.sum() + 1e-3)
+        rounded: FloatArray = np.round(found * STEP) / STEP
+        return rounded
