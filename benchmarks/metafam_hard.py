@@ -23,7 +23,6 @@ import torch
 from torch import Tensor, nn
 
 import mtbench
-from mtbench.data.building import derive
 from mtbench.data.splits import Split
 from mtbench.heuristics import echoes
 from mtbench.names import IntArray, Scorer
@@ -135,7 +134,7 @@ def main() -> None:
     torch.set_num_threads(1)
     options = {key: int(value) for key, _, value in (part.partition("=") for part in asked.set)}
     for seed in asked.seeds:
-        data = derive("metafam-hard", seed=seed, **options)
+        data = mtbench.build("metafam-hard", seed=seed, **options)
         print(f"{data.name}: {len(data.test.graph)} observable triples, {len(data.test.targets)} targets", flush=True)
         rows = giveaways(data.test)
         for against in AGAINST:

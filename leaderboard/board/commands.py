@@ -47,4 +47,4 @@ def estimate(lines: Sequence[Line], datasets: Iterable[str]) -> float | None:
 
 
 def _triples(dataset: str) -> int:
-    return catalog.record(dataset).parts["train/graph"].triples
+    return catalog.record(dataset).part("train", "graph").triples

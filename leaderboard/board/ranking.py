@@ -22,7 +22,6 @@ from mtbench.analysis.comparison import compare
 from mtbench.conventions.reading import conventions_of
 from mtbench.data import catalog
 from mtbench.errors import DownloadError
-from mtbench.names import METRICS
 from mtbench.runs.result import EVALUATOR_VERSION, Metrics, Result
 from mtbench.runs.runs import REGIMES
 from mtbench.training.run import CONVENTIONS_FILE
@@ -36,13 +35,13 @@ def overlap(dataset: str, graph: str) -> Overlap:
     nobody counted is None, and so is what was counted of another release.
     """
     record = catalog.record(dataset)
-    return Overlap(graph, _seen(record, graph.lower()), record.parts["test/targets"].triples)
+    return Overlap(graph, _seen(record, graph.lower()), record.part("test", "targets").triples)
 
 
 def _seen(record: catalog.Record, graph: str) -> int | None:
     measured = _measured()
-    for name in {record.id, graph.removesuffix(TRAIN)} & set(catalog.names()):
-        if measured["content"].get(name) != content_hash(catalog.record(name)):
+    for known in filter(None, (record, catalog.by_id(graph.removesuffix(TRAIN)))):
+        if measured["content"].get(known.id) != content_hash(known):
             return None
     if graph in measured["seen"]:
         return int(measured["seen"][graph].get(record.id, 0))
@@ -128,8 +127,7 @@ def _dataset(name: str, entries: Sequence[Entry], broken: Mapping[str, Sequence[
 
 def _baselines(record: catalog.Record, task: tuple[str, str]) -> dict[str, Metrics]:
     """Return the heuristic baselines of a task as the catalogue publishes them: no entry can move them."""
-    found = record.baselines.get("/".join(("test", *task, "0")), {})
-    return {name: dict(zip(METRICS, values, strict=True)) for name, values in found.items()}
+    return record.baselines_of("test", *task, 0)
 
 
 def _baseline(record: catalog.Record) -> tuple[str, float] | None:

@@ -71,14 +71,6 @@ def may_name_targets(dataset: str) -> bool:
     return catalog.record(dataset).generated
 
 
-def content_sha256(dataset: str) -> str:
-    """Return the content hash of the test split of a released dataset, from its record alone."""
-    record = catalog.record(dataset)
-    graph, targets = (record.parts[f"test/{part}"].content_sha256 for part in ("graph", "targets"))
-    text = f"graph {graph}\ntargets {targets}\nslots {record.graphs['test'].relation_slots}\n"
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
 def read(directory: Path, folder: str, files: Collection[str]) -> tuple[RunRead, list[Problem]]:
     """Read the run ``folder`` of an entry, of whose ``files`` nothing else is opened; problems are of reading alone.
 
@@ -134,7 +126,7 @@ def _result(folder: Path, has_ranks: bool) -> tuple[Saved, Ranks | None]:
         found = shaped(payload, Shown)
     except ResultError as error:
         raise _Unreadable("shape", f"{error}: evaluate again") from error
-    if found.dataset not in catalog.names():
+    if (record := catalog.by_id(found.dataset)) is None:
         message = f"{quote(found.dataset)} is no released dataset (mtbench list): only these can be compared"
         raise _Unreadable("dataset", message)
     if has_ranks and found.ranks_sha256 is None:
@@ -144,9 +136,8 @@ def _result(folder: Path, has_ranks: bool) -> tuple[Saved, Ranks | None]:
     if not has_ranks:
         message = f"is missing, and {RESULT_FILE} names its hash: submit the whole run"
         raise _Unreadable("missing", message, RANKS_FILE)
-    record = catalog.record(found.dataset)
-    graph = record.graphs["test"]
-    limits = Limits(record.parts["test/targets"].triples, max(graph.entities, graph.relation_slots, 50))
+    graph = record.graph("test")
+    limits = Limits(record.part("test", "targets").triples, max(graph.entities, graph.relation_slots, 50))
     try:
         return found, read_ranks(folder / RANKS_FILE, limits)
     except ResultError as error:
@@ -248,20 +239,21 @@ def _released(where: str, found: Saved) -> Iterator[Problem]:
         message = f"dataset version {version}: shown, not ranked; run it again"
         yield Problem("outdated", where, message, remark=True)
         return
-    if found.content_sha256 != content_sha256(name):
+    if found.content_sha256 != record.content_sha256("test"):
         message = f"made on other data than {name} {record.version}: mtbench fetch {name}, and evaluate again"
         yield Problem("content_sha256", where, message)
     key = f"{found.split}/{found.protocol}/{found.vocabulary}/{found.candidate_seed}"
+    published = record.baselines_of(found.split, found.protocol, found.vocabulary, found.candidate_seed)
     for baseline, values in found.floors.items():
-        published = dict(zip(METRICS, record.baselines.get(key, {}).get(baseline, ()), strict=False))
-        for metric, value in published.items():
+        for metric, value in published.get(baseline, {}).items():
             if abs(values[metric] - value) > BASELINE_TOLERANCE * max(1, value):
                 message = (
                     f"heuristic baseline {quote(baseline)} of {key}: {metric} is {values[metric]}, published is {value}"
                 )
                 yield Problem("baselines", where, f"{message}; evaluate again")
-    if found.targets not in (0, record.parts["test/targets"].triples):
-        yield Problem("targets", where, f"{found.targets} targets, {name} has {record.parts['test/targets'].triples}")
+    targets = record.part("test", "targets").triples
+    if found.targets not in (0, targets):
+        yield Problem("targets", where, f"{found.targets} targets, {name} has {targets}")
 
 
 def fingerprint(ranks: Ranks) -> str | None:

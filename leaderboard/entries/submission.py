@@ -218,7 +218,7 @@ def _read(directory: Path) -> _Run:
     except ResultError as error:
         raise SubmissionError(str(error)) from error
     for place, one in read.items():
-        if one.dataset not in catalog.names():
+        if catalog.by_id(one.dataset) is None:
             raise SubmissionError(
                 f"{directory / place}: {one.dataset!r} is no released dataset, and only these can be compared: "
                 "mtbench list"

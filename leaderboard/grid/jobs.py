@@ -11,11 +11,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from leaderboard.entries.cards import SLUG
-from mtbench.data import catalog, store
-from mtbench.data.catalog import Graph, Parameter, Part
-from mtbench.data.loading import directory_given, load
-from mtbench.data.manifest import StoredPart
-from mtbench.data.splits import measure
+from mtbench.data import store
+from mtbench.data.catalog import Parameter, Record
+from mtbench.data.loading import load, locate
 from mtbench.errors import MtbenchError, UsageError
 from mtbench.training import models
 from mtbench.training.models import Context
@@ -179,24 +177,21 @@ def _trained_as(job: Job) -> Mapping[str, Parameter] | None:
 
 def _place(source: str) -> tuple[str, str, str, str, str]:
     """Return what to load of a dataset, the folder's name ("/" replaced, or its directory's), name, version, graph."""
-    directory = directory_given(source)
-    if directory is None:
-        record = catalog.record(source)
-        graph = _graph(record.graphs, record.parts)
-        return record.id, record.id.replace("/", "-"), record.id, record.version, graph
-    resolved = directory.resolve()
+    place = locate(source)
+    if isinstance(place, Record):
+        return place.id, place.id.replace("/", "-"), place.id, place.version, _graph(place)
+    resolved = place.resolve()
     folder = re.sub(r"[^\w.-]+", "-", resolved.name)
     if not store.is_stored(resolved):
         data = load(resolved)
-        return str(resolved), folder, data.name, data.version, _graph(*measure(data.valid, data.test))
+        return str(resolved), folder, data.name, data.version, _graph(data.measured())
     manifest = store.read_manifest(resolved)
-    graph = _graph(manifest.graphs, manifest.parts)
-    return str(resolved), folder, manifest.dataset, manifest.version, graph
+    return str(resolved), folder, manifest.dataset, manifest.version, _graph(manifest.declared(manifest.info))
 
 
-def _graph(graphs: Mapping[str, Graph], parts: Mapping[str, Part] | Mapping[str, StoredPart]) -> str:
-    content = (parts[name].content_sha256 for name in ("train/graph", "valid/targets"))
-    return " ".join((*content, str(graphs["train"].relation_slots)))
+def _graph(record: Record) -> str:
+    content = (record.parts[name].content_sha256 for name in ("train/graph", "valid/targets"))
+    return " ".join((*content, str(record.graph("train").relation_slots)))
 
 
 def _expect_distinct(kind: str, named: Sequence[tuple[str, str]]) -> None:

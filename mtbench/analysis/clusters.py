@@ -36,7 +36,8 @@ def choose(dataset: str, asked: str | None = None) -> str:
         if asked not in CLUSTERS:
             raise UnknownNameError("kind of cluster", asked, CLUSTERS)
         return asked
-    return catalog.record(dataset).clusters if dataset in catalog.names() else DEFAULT
+    record = catalog.by_id(dataset)
+    return record.clusters if record else DEFAULT
 
 
 def label(ranks: Ranks, kind: str, split: Split | None = None) -> IntArray:

@@ -350,7 +350,7 @@ def _graph(result: Result, kind: str, split: Split | None) -> Split | None:
     if split is None:
         if kind != "component":
             return None
-        if result.dataset not in catalog.names():
+        if catalog.by_id(result.dataset) is None:
             raise UsageError(f"clusters by component need the graph of {result.dataset}: {remedy}")
         split = load(result.dataset).split(result.split)
     if split.content_sha256 != result.content_sha256:

@@ -23,10 +23,10 @@ import pyarrow.parquet as pq
 
 from mtbench.builders.dumps.blocks import FORMS
 from mtbench.builders.dumps.tables import read_tables
+from mtbench.data.ragged import splitmix64
 from mtbench.data.splits import NamedTriple, Split, unique
 from mtbench.errors import DatasetError, UsageError
 from mtbench.files.atomic import replacing
-from mtbench.files.hashing import splitmix64
 from mtbench.names import COLUMNS, HEAD, RELATION, TAIL, IntArray, UIntArray
 
 VERSION = 1

@@ -15,8 +15,8 @@ import numpy as np
 from mtbench.builders.dumps.dump import read_dump
 from mtbench.builders.dumps.sampling import Stream, hold_out
 from mtbench.data import catalog
-from mtbench.data.building import RawRecipe, Rebuilt, derive
 from mtbench.data.catalog import Parameter, Record
+from mtbench.data.loading import RawRecipe, Rebuilt, derive
 from mtbench.data.splits import Dataset, NamedTriple, from_named, together
 from mtbench.errors import DatasetError, UsageError
 from mtbench.files.hashing import content_hash
@@ -219,5 +219,5 @@ def keep_new_relations(data: Dataset, name: str) -> Dataset:
 
 def build_strict(record: Record, parameters: Mapping[str, Parameter]) -> Dataset:
     """Build ``fbnell-strict``: FBNELL with the 397 targets on relation types that are absent from training."""
-    data = keep_new_relations(derive("fbnell"), record.id)
+    data = keep_new_relations(derive(catalog.record("fbnell")), record.id)
     return together(record, record.id, data.valid, data.test, parameters)

@@ -11,10 +11,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mtbench.builders.dumps.tables import read_tables
-from mtbench.data import manifest
+from mtbench.data import catalog
 from mtbench.data.catalog import Parameter
 from mtbench.data.graphs import keys
-from mtbench.data.splits import Dataset, Split, SplitName, among, measure, together
+from mtbench.data.splits import Dataset, Split, SplitName, among, own_release, together
 from mtbench.errors import DatasetError, UsageError, shown
 from mtbench.names import COLUMNS, HEAD, RELATION, TAIL, IntArray, NameArray
 
@@ -50,7 +50,6 @@ NEEDED = (
     "train.txt (the training graph), msg.txt (the test graph), test.txt (what to predict in the test graph) and, if "
     "there is one, valid.txt (what to predict in the training graph)"
 )
-VERSION = "1.0.0"
 _ONE_GRAPH = "the test graph is the training graph: no entity or relation is new in it"
 _ELSEWHERE = (
     "valid is about the test graph, as InGram's own files are: it was left out, and there are no validation targets"
@@ -160,10 +159,9 @@ def _of(files: Mapping[str, Path], name: str, layout: str, share: float | None, 
     test = split(name, "test", tables["test/graph"], tables["test/targets"])
     for of, path in ((valid, files.get("valid/targets")), (test, files["test/targets"])):
         _expect_hidden(of, path)
-    graphs, parts = measure(valid, test)
     parameters = {"layout": layout, "notes": "; ".join(defects), **drawn}
-    info = manifest.of_files(name, VERSION, parameters, graphs, parts)
-    return together(info, name, valid, test, parameters)
+    info = catalog.own(catalog.FILES, name, parameters, licence="unknown", citation="")
+    return own_release(together(info, name, valid, test, parameters))
 
 
 def _held_out(table: pa.Table, share: float, seed: int) -> tuple[pa.Table, pa.Table]:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from mtbench.builders import scenarios
 from mtbench.data import catalog, store
-from mtbench.data.building import Parameters, RawRecipe, derive, is_release, keep, raw_recipe, resolve
 from mtbench.data.catalog import Parameter
+from mtbench.data.loading import Parameters, RawRecipe, derive, is_release, keep, raw_recipe, resolve
 from mtbench.data.splits import Dataset
 from mtbench.errors import UsageError
 from mtbench.files import atomic
@@ -46,7 +46,7 @@ def build(
     record = catalog.record(name)
     values = resolve(record.id, record.parameters, given)
     if out is None and not is_release(record, values):
-        return derive(name, **values)
+        return derive(record, values)
     return keep(record, values, out=out, force=force)
 
 
@@ -113,7 +113,7 @@ def target(name: str, scenario: Path | None = None) -> Target:
 
 def _catalogued() -> list[RawRecipe]:
     """Return the raw recipes that records name, each once."""
-    by_place = {record.raw: record for record in map(catalog.record, catalog.names())}
+    by_place = {record.raw: record for record in catalog.records()}
     return [recipe for record in by_place.values() if (recipe := raw_recipe(record)) is not None]
 
 
@@ -130,7 +130,7 @@ def places(wanted: Target, out: str | Path | None, values: Parameters, *, force:
     root = Path(out).expanduser().absolute()
     found = {name: root / name if wanted.is_group else root for name in wanted.datasets}
     for directory in found.values():
-        atomic.expect_replaceable(directory, (store.MANIFEST, *store.FILES))
+        store.expect_replaceable(directory)
         if not (force or atomic.is_free(directory)):
             raise UsageError(f"{directory} holds a dataset: name another directory, or add --force to replace it")
     return found

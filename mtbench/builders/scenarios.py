@@ -10,17 +10,16 @@ from pathlib import Path
 
 from mtbench.builders import wikitopics
 from mtbench.builders.wikitopics import Plan
-from mtbench.data import catalog, manifest
-from mtbench.data.building import RawRecipe, Rebuilt
+from mtbench.data import catalog
 from mtbench.data.catalog import Parameter
-from mtbench.data.splits import measure, together
+from mtbench.data.loading import RawRecipe, Rebuilt
+from mtbench.data.splits import own_release, together
 from mtbench.errors import DatasetError, UnknownNameError, UsageError
 from mtbench.files.schema import read_toml
 
 NAME = "wikitopics"
 """The name such scenarios are built by: the recipe, without a dataset of the catalogue behind it."""
 
-VERSION = "1.0.0"
 LICENCE = "that of the dump: CC0 1.0 for the triples of Wikidata"
 
 _WORD = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*")
@@ -152,8 +151,8 @@ def _rebuild(wanted: Scenarios, raw: Sequence[Path], options: Mapping[str, Param
             "test_properties": " ".join(own.plan.test.relations),
             "scenario_sha256": wanted.sha256,
         }
-        info = manifest.record(name, VERSION, LICENCE, citation, parameters, *measure(train, test))
-        made.append(together(info, name + suffix, train, test, parameters))
+        info = catalog.own(catalog.SCENARIO, name, parameters, LICENCE, citation)
+        made.append(own_release(together(info, name + suffix, train, test, parameters)))
     return Rebuilt(tuple(made), wikitopics.note(dump))
 
 

@@ -14,8 +14,8 @@ import numpy as np
 from mtbench.builders.dumps.dump import Columns, Dump, read_dump
 from mtbench.builders.dumps.sampling import Ids, Stream, forest_fire, hold_out, largest_component, neighbours
 from mtbench.data import catalog
-from mtbench.data.building import RawRecipe, Rebuilt
 from mtbench.data.catalog import Parameter, Record
+from mtbench.data.loading import RawRecipe, Rebuilt
 from mtbench.data.splits import Dataset, Split, together
 from mtbench.errors import DatasetError, UnknownNameError, UsageError
 from mtbench.names import IntArray

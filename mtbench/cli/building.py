@@ -15,15 +15,14 @@ from mtbench.builders.structure import compare_structure
 from mtbench.cli import options
 from mtbench.cli.audits import show_audit
 from mtbench.cli.output import AsJson, Cell, doing, fail, records, say, say_json, say_table
-from mtbench.data import building, catalog, store
-from mtbench.data.building import Parameters, check, is_release, parse_parameter, resolve
+from mtbench.data import catalog, store
 from mtbench.data.catalog import Parameter
-from mtbench.data.loading import load
-from mtbench.data.splits import Dataset, PartMatch
+from mtbench.data.loading import Parameters, derive, is_release, keep, load, parse_parameter, resolve
+from mtbench.data.splits import Dataset, PartMatch, match_parts
 from mtbench.errors import UsageError
 from mtbench.evaluation.named import task
 from mtbench.files import tables
-from mtbench.files.atomic import expect_replaceable, is_free
+from mtbench.files.atomic import is_free
 from mtbench.heuristics.figures import BASELINES, measure
 
 BITS = ("Dataset", "Part", "Triples", "Release triples", "Content SHA-256", "Same")
@@ -88,7 +87,7 @@ def _compared(datasets: tuple[Dataset, ...], mixed: Collection[str]) -> tuple[tu
         rows: list[tuple[Cell, ...]] = [
             (dataset.name, row.part, row.triples, row.expected_triples, row.sha256, row.same)
             for dataset in datasets
-            for row in check(dataset)
+            for row in match_parts(dataset, dataset.info)
         ]
         return BITS, rows
     return STRUCTURE, [
@@ -174,7 +173,7 @@ def build(
         place = out.expanduser().absolute()
         if not force and not is_free(place):
             raise UsageError(f"{out} exists already: name another directory, or replace it with --force")
-        expect_replaceable(place, (store.MANIFEST, *store.FILES))
+        store.expect_replaceable(place)
         made = from_files(
             None if own else name,
             **files,
@@ -194,19 +193,18 @@ def build(
             "scenarios are drawn from a dump: mtbench build wikitopics --raw DUMP --scenario FILE --out DIR"
         )
     record = catalog.record(name)
-    values = building.resolve(record.id, record.parameters, _given(record.id, record.parameters, seed, settings))
-    release = building.is_release(record, values)
+    values = resolve(record.id, record.parameters, _given(record.id, record.parameters, seed, settings))
+    release = is_release(record, values)
     if not (release or check or out is not None):
         raise UsageError(f"this is not {record.id}'s release, so the cache is not its place: add --out DIR")
-    made = None
-    if check:
-        made = building.derive(record.id, **values)
-        rows = building.check(made)
-        _report(rows, made.name, as_json=as_json)
+    fresh = derive(record, values) if check else None
+    if fresh is not None:
+        rows = match_parts(fresh, record)
+        _report(rows, fresh.name, as_json=as_json)
         if differing := [row.part for row in rows if not row.same]:
             fail(f"{', '.join(differing)} differ from the release; nothing was stored")
             raise typer.Exit(1)
-    dataset = building.keep(record, values, out=out, force=force, made=made)
+    dataset = keep(record, values, out=out, force=force, made=fresh)
     directory = store.cached(record) if out is None else out
     if not check:
         if as_json:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -15,10 +14,9 @@ from mtbench.cli import options
 from mtbench.cli.options import All, Names, chosen
 from mtbench.cli.output import AsJson, Cell, fail, records, say, say_json, say_table
 from mtbench.data import catalog, downloads, store
-from mtbench.data.building import RELEASE
 from mtbench.data.catalog import Record
-from mtbench.data.loading import directory_given, load
-from mtbench.data.splits import Dataset, measure
+from mtbench.data.loading import RELEASE, load, locate
+from mtbench.data.splits import Dataset
 from mtbench.errors import MtbenchError, UsageError
 from mtbench.export.writers import writer
 from mtbench.files import atomic
@@ -33,7 +31,7 @@ def list_datasets(as_json: AsJson = False) -> None:
     Example: mtbench list --json
     """
     rows: list[tuple[Cell, ...]] = []
-    for record in map(catalog.record, catalog.names()):
+    for record in catalog.records():
         parts = ("train/graph", "valid/targets", "test/graph", "test/targets")
         stored = not atomic.is_free(store.cached(record))
         rows.append((record.id, record.version, *(record.parts[part].triples for part in parts), stored))
@@ -95,10 +93,12 @@ def info(
 
 def _known(name: str) -> tuple[Record, Dataset | None, Path]:
     """Return the record of a dataset, the dataset if it is stored, and the directory where it is or would be."""
-    given = directory_given(name)
-    directory = given or store.cached(catalog.record(name))
-    data = None if atomic.is_free(directory) else load(given or name)
-    return _measured(data) if data and given else catalog.record(name), data, directory
+    place = locate(name)
+    if isinstance(place, Path):
+        data = load(place)
+        return data.measured(), data, place
+    directory = store.cached(place)
+    return place, None if atomic.is_free(directory) else load(name), directory
 
 
 def _described(name: str) -> dict[str, object]:
@@ -142,7 +142,7 @@ def _describe(name: str) -> None:
             say(f"  {source.part}: {source.url}\n    {source.bytes} bytes, SHA-256 {source.sha256}")
             for mirror in source.mirrors:
                 say(f"    also {mirror}")
-    whose = " of the release" if directory_given(name) and record.builder != "files" else ""
+    whose = " of the release" if isinstance(locate(name), Path) and record.builder != "files" else ""
     say(f"\nKnown defects{whose}" if record.defects else "\nKnown defects: none")
     for defect in record.defects:
         say(f"  - {defect}")
@@ -154,30 +154,12 @@ def _describe(name: str) -> None:
         say(f"\nCite it as\n\n{record.citation.strip()}")
 
 
-def _measured(data: Dataset) -> Record:
-    """Return the record of a dataset in a directory: that it was built by, with counts and hashes of its own."""
-    graphs, parts = measure(data.valid, data.test)
-    return replace(
-        data.info,
-        id=data.name,
-        version=data.version,
-        aliases=(),
-        graphs=graphs,
-        parts=parts,
-        parameters=data.parameters,
-        sources=(),
-        candidates={},
-    )
-
-
 def _counts(record: Record) -> list[tuple[Cell, ...]]:
     rows: list[tuple[Cell, ...]] = []
-    for split, graph_of in (("train", "train"), ("valid", "train"), ("test", "test")):
-        graph = record.graphs[graph_of]
-        targets = record.parts.get(f"{split}/targets")
-        triples = record.parts[f"{graph_of}/graph"].triples
-        targets_count = 0 if targets is None else targets.triples
-        rows.append((split, graph.entities, graph.relations, graph.relation_slots, triples, targets_count))
+    for split in ("train", "valid", "test"):
+        triples = (record.part(split, kind).triples for kind in ("graph", "targets"))
+        graph = record.graph(split)
+        rows.append((split, graph.entities, graph.relations, graph.relation_slots, *triples))
     return rows
 
 

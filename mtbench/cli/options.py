@@ -94,5 +94,5 @@ def chosen(names: list[str] | None, every: bool) -> list[Record]:
     """Return the records of the named datasets, each once, or of all; neither or both is a `UsageError`."""
     if bool(names) == every:
         raise UsageError(NAMES_OR_ALL)
-    found = map(catalog.record, catalog.names() if every else names or [])
+    found = catalog.records() if every else map(catalog.record, names or [])
     return list({record.id: record for record in found}.values())

@@ -17,7 +17,7 @@ from mtbench.cli.options import All
 from mtbench.cli.output import AsJson, Cell, fail, records, say, say_json, say_table
 from mtbench.data import catalog, store
 from mtbench.data.catalog import Record
-from mtbench.data.loading import load, locate
+from mtbench.data.loading import load, stored
 from mtbench.errors import MtbenchError, UnknownNameError, UsageError
 from mtbench.files import atomic
 from mtbench.names import METRICS
@@ -279,8 +279,8 @@ def verify(
 
 
 def _verify_dataset(name: str, *, as_json: bool) -> None:
-    directory, remedy, release = locate(name)
-    rows, valid = _stored(directory, remedy, release)
+    directory, release = stored(name)
+    rows, valid = _stored(directory, release)
     if as_json:
         say_json({"directory": str(directory), "valid": valid, "parts": records(HEADINGS, rows)})
     else:
@@ -292,26 +292,27 @@ def _verify_dataset(name: str, *, as_json: bool) -> None:
         say(f"\n{directory}: every file and every content hash is as recorded{whose}")
 
 
-def _stored(directory: Path, remedy: str, release: Record | None) -> tuple[list[tuple[Cell, ...]], bool]:
+def _stored(directory: Path, release: Record | None) -> tuple[list[tuple[Cell, ...]], bool]:
     """Return a row per part of a stored dataset, and whether all are as recorded; prints an error if not."""
-    rows = store.verify(directory, remedy, release)
+    rows = store.verify(directory, release)
     if differing := [row.part for row in rows if not row.same]:
-        fail(f"{directory}: {', '.join(differing)} differ from the manifest: {remedy}")
+        remedy = f": {store.mend(release.id)}" if release else ""
+        fail(f"{directory}: {', '.join(differing)} differ from the manifest{remedy}")
     return [(row.part, row.triples, row.sha256, row.same) for row in rows], not differing
 
 
 def _verify_all(*, as_json: bool) -> None:
     rows: list[tuple[Cell, ...]] = []
-    for record in map(catalog.record, catalog.names()):
+    for record in catalog.records():
         directory = store.cached(record)
-        stored, valid = not atomic.is_free(directory), None
-        if stored:
+        there, valid = not atomic.is_free(directory), None
+        if there:
             try:
-                _, valid = _stored(directory, store.mend(record.id), record)
+                _, valid = _stored(directory, record)
             except MtbenchError as error:
                 fail(str(error))
                 valid = False
-        rows.append((record.id, stored, valid))
+        rows.append((record.id, there, valid))
     if as_json:
         say_json(records(DATASETS, rows))
     else:

@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import TypeAlias
 
 from mtbench.errors import DatasetError, UnknownNameError, nearest
+from mtbench.files.hashing import CONTENT_HASH_OF_NOTHING, split_hash
 from mtbench.files.schema import read_toml
 
 Parameter: TypeAlias = int | float | str | bool
@@ -62,7 +63,7 @@ class Record:
     ``split/protocol/vocabulary/seed`` to the hash of the frozen candidates, and ``baselines`` some of these names
     to the metrics of every heuristic baseline, in the order of `mtbench.names.METRICS`; ``parameters`` are the
     builder's, with the values that give the release. ``recipe`` is the place of the function that makes the
-    dataset (`mtbench.data.building.Recipe`), ``raw`` that of the way to make it anew of raw files, if there is
+    dataset (`mtbench.data.loading.Recipe`), ``raw`` that of the way to make it anew of raw files, if there is
     one. ``generated`` says that the package makes its entities and triples up, so that they may be published;
     ``clusters`` which targets are not independent of each other (`mtbench.analysis.clusters`).
     """
@@ -88,10 +89,45 @@ class Record:
     generated: bool = False
     clusters: str = "pair"
 
+    def graph(self, split: str) -> Graph:
+        """Return the counts of the graph of a split; validation shares that of training."""
+        return self.graphs["test" if split == "test" else "train"]
+
+    def part(self, split: str, kind: str) -> Part:
+        """Return what is declared of the ``graph`` or the ``targets`` of a split; training has no targets."""
+        if (split, kind) == ("train", "targets"):
+            return Part(0, CONTENT_HASH_OF_NOTHING)
+        return self.parts["train/graph" if (split, kind) == ("valid", "graph") else f"{split}/{kind}"]
+
+    def content_sha256(self, split: str) -> str:
+        """Return the hash that the split of the release has (`mtbench.data.splits.Split.content_sha256`)."""
+        graph, targets = (self.part(split, kind).content_sha256 for kind in ("graph", "targets"))
+        return split_hash(graph, targets, self.graph(split).relation_slots)
+
+    def candidates_sha256(self, split: str, protocol: str, vocabulary: str, seed: int) -> str | None:
+        """Return the hash of the candidates published for a split under a setting, None where none are."""
+        return self.candidates.get(_key(split, protocol, vocabulary, seed))
+
+    def baselines_of(self, split: str, protocol: str, vocabulary: str, seed: int) -> dict[str, dict[str, float]]:
+        """Return the metrics by name of each heuristic baseline published for a split under a setting."""
+        from mtbench.names import METRICS  # which brings NumPy, and the catalogue is read for every --help
+
+        rows = self.baselines.get(_key(split, protocol, vocabulary, seed), {})
+        return {baseline: dict(zip(METRICS, values, strict=True)) for baseline, values in rows.items()}
+
+
+def _key(split: str, protocol: str, vocabulary: str, seed: int) -> str:
+    return f"{split}/{protocol}/{vocabulary}/{seed}"
+
 
 def names() -> list[str]:
     """Return the ids of all datasets, sorted."""
     return sorted(_records())
+
+
+def records() -> list[Record]:
+    """Return the records of all datasets, sorted by id."""
+    return [_records()[name] for name in names()]
 
 
 def record(name: str) -> Record:
@@ -103,18 +139,60 @@ def record(name: str) -> Record:
 
 def find(name: str) -> Record | None:
     """Return the record of a dataset by id or alias, None where there is none."""
-    return _records().get(name) or _aliases().get(name.casefold())
+    return by_id(name) or _aliases().get(name.casefold())
+
+
+def by_id(name: str) -> Record | None:
+    """Return the record of exactly this id, as files name it: no alias, and None where there is none."""
+    return _records().get(name)
 
 
 def generated() -> list[str]:
     """Return the ids of the datasets that the package makes up, whose relations have ground-truth tasks, sorted."""
-    return [name for name in names() if record(name).generated]
+    return [record.id for record in records() if record.generated]
 
 
 def choices(name: str) -> list[str]:
     """Return the names to propose to somebody who typed ``name``: ids, or aliases where only those look like it."""
     ids, aliases = names(), list(_aliases())
     return ids if nearest(name, ids) or not nearest(name, aliases) else aliases
+
+
+SCENARIO, FILES = "scenario", "files"
+"""The builders of datasets that no catalogue has: drawn from a dump by a scenario file, or read from files."""
+
+
+def own(builder: str, name: str, parameters: Mapping[str, Parameter], licence: str, citation: str) -> Record:
+    """Return what is known beforehand of a dataset of somebody's own, whose only release is the dataset itself.
+
+    ``builder`` is `SCENARIO` or `FILES`. All the rest follows from the ``parameters``, which are stored with the
+    dataset, so that it has the same record when it is loaded; its counts and hashes are those of its triples.
+    """
+    if builder == FILES:
+        title, summary = name, f"Triples read from files ({parameters.get('layout')})."
+    else:
+        title = f"{name}, a scenario of one's own"
+        summary = (
+            f"Triples of a dump: train on {' and '.join(str(parameters.get('train', '')).split('+'))}, predict in "
+            f"{parameters.get('test', '')} ({parameters.get('entities')} entities each, share "
+            f"{parameters.get('share')} of the triples hidden, seed {parameters.get('seed')})."
+        )
+    return Record(
+        id=name,
+        title=title,
+        version="1.0.0",
+        builder=builder,
+        summary=summary,
+        licence=licence,
+        citation=citation,
+        aliases=(),
+        defects=tuple(filter(None, str(parameters.get("notes", "")).split("; "))),
+        graphs={},
+        parts={},
+        sources=(),
+        parameters=MappingProxyType(dict(parameters)),
+        candidates=MappingProxyType({}),
+    )
 
 
 class _Files(Mapping[str, Record]):

@@ -1,4 +1,7 @@
-"""Lists of different lengths as flat arrays: ranges of a sorted array spread out, and summed up again by owner."""
+"""Lists of different lengths as flat arrays: ranges of a sorted array spread out, and summed up again by owner.
+
+And `splitmix64`, the one source of numbers that look random and are the same on every machine.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mtbench.data.splits import unique
-from mtbench.names import FloatArray, IntArray
+from mtbench.names import FloatArray, IntArray, UIntArray
 
 
 def spread(starts: IntArray, stops: IntArray) -> tuple[IntArray, IntArray]:
@@ -86,3 +89,11 @@ def batches(row: IntArray, number: int, step: int) -> Iterator[tuple[int, int, I
     for start in range(0, number, step):
         stop = min(start + step, number)
         yield start, stop, order[bounds[start] : bounds[stop]]
+
+
+def splitmix64(state: UIntArray, number: int = 0) -> UIntArray:
+    """Return output ``number`` of the splitmix64 generators with these states (Steele et al. 2014)."""
+    word = state + np.uint64((number + 1) * 0x9E3779B97F4A7C15 % 2**64)
+    word = (word ^ (word >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    word = (word ^ (word >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return word ^ (word >> np.uint64(31))

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from html import escape
+from itertools import product
 from typing import Literal, TypeAlias, TypeVar
 
 import numpy as np
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from mtbench.data import catalog
 from mtbench.data.catalog import Graph, Parameter, Part, Record
 from mtbench.errors import DatasetError, UnknownNameError
-from mtbench.files.hashing import CONTENT_HASH_OF_NOTHING, content_hash
+from mtbench.files.hashing import CONTENT_HASH_OF_NOTHING, content_hash, split_hash
 from mtbench.names import HEAD, RELATION, TAIL, BoolArray, IntArray, NameArray
 
 Integer = TypeVar("Integer", bound=np.integer)
@@ -126,8 +126,13 @@ class Split:
     @cached_property
     def content_sha256(self) -> str:
         """Hash of everything a score depends on: both content hashes and the number of slots."""
-        text = f"graph {self.graph_sha256}\ntargets {self.targets_sha256}\nslots {self.relation_slots}\n"
-        return hashlib.sha256(text.encode()).hexdigest()
+        return split_hash(self.graph_sha256, self.targets_sha256, self.relation_slots)
+
+    @cached_property
+    def release(self) -> Record | None:
+        """The record of the catalogue whose released split this is exactly, by name and content; None of any other."""
+        record = catalog.by_id(self.dataset)
+        return record if record and record.content_sha256(self.name) == self.content_sha256 else None
 
     def relation_name(self, relation: int) -> str:
         """Return the name of a relation id; ids of empty slots read ``<empty slot 28>``."""
@@ -191,7 +196,33 @@ class Dataset:
     @cached_property
     def is_release(self) -> bool:
         """Whether it is, by what it says of itself and by its content, the release of a record of the catalogue."""
-        return catalog.find(self.name) == self.info and not differences(self, self.info)
+        return catalog.by_id(self.name) == self.info and not differences(self, self.info)
+
+    def measured(self) -> Record:
+        """Return the record that this dataset would have as a release: its counts and hashes, of its own triples."""
+        graphs = {"train": self.valid, "test": self.test}
+        parts = {
+            "train/graph": Part(len(self.valid.graph), self.valid.graph_sha256),
+            "valid/targets": Part(len(self.valid.targets), self.valid.targets_sha256),
+            "test/graph": Part(len(self.test.graph), self.test.graph_sha256),
+            "test/targets": Part(len(self.test.targets), self.test.targets_sha256),
+        }
+        return replace(
+            self.info,
+            id=self.name,
+            version=self.version,
+            aliases=(),
+            sources=(),
+            graphs={
+                name: Graph(split.num_entities, split.num_relations, split.relation_slots)
+                for name, split in graphs.items()
+            },
+            parts=parts,
+            parameters=dict(self.parameters),
+            candidates={},
+            baselines={},
+            tasks={name: split.tasks_sha256 for name, split in graphs.items()},
+        )
 
     @property
     def whose(self) -> str:
@@ -305,6 +336,12 @@ def together(info: Record, name: str, valid: Split, test: Split, parameters: Map
     )
 
 
+def own_release(dataset: Dataset) -> Dataset:
+    """Return a dataset of somebody's own with the counts and hashes of its triples in its record."""
+    made = dataset.measured()
+    return replace(dataset, info=replace(dataset.info, graphs=made.graphs, parts=made.parts))
+
+
 def among(values: IntArray, known: IntArray) -> BoolArray:
     """Return which of some numbers ``(n,)`` are among the known ones ``(k,)``, sooner than `numpy.isin`."""
     ordered = np.sort(known)
@@ -335,56 +372,30 @@ class PartMatch:
         return self.sha256 == self.expected_sha256 and self.triples == self.expected_triples
 
 
-def measure(valid: Split, test: Split) -> tuple[dict[str, Graph], dict[str, Part]]:
-    """Return what a record declares of a dataset's graphs and of its four parts, computed from its triples."""
-    graphs = {
-        name: Graph(split.num_entities, split.num_relations, split.relation_slots)
-        for name, split in (("train", valid), ("test", test))
-    }
-    parts = {
-        "train/graph": Part(len(valid.graph), valid.graph_sha256),
-        "valid/targets": Part(len(valid.targets), valid.targets_sha256),
-        "test/graph": Part(len(test.graph), test.graph_sha256),
-        "test/targets": Part(len(test.targets), test.targets_sha256),
-    }
-    return graphs, parts
-
-
-def all_parts(parts: Mapping[str, Part]) -> dict[str, Part]:
-    """Return the graph and the targets of each split, from the four parts that a record declares.
-
-    Training has no targets, and validation shares training's graph.
-    """
-    implied = {"train/targets": Part(0, CONTENT_HASH_OF_NOTHING), "valid/graph": parts["train/graph"]}
-    return {key: {**parts, **implied}[key] for key in (f"{name}/{of}" for name in SPLIT_NAMES for of in PARTS)}
-
-
-def match_parts(dataset: Dataset, expected: Mapping[str, Part]) -> list[PartMatch]:
-    """Return the six parts of a dataset, computed from its triples, beside the four or six that are expected."""
-    wanted = {**all_parts(expected), **expected}
-    return [
-        PartMatch(key, part.triples, wanted[key].triples, part.content_sha256, wanted[key].content_sha256)
-        for key, part in all_parts(measure(dataset.valid, dataset.test)[1]).items()
-    ]
+def match_parts(dataset: Dataset, record: Record) -> list[PartMatch]:
+    """Return the graph and the targets of each split, computed from the triples, beside what a record declares."""
+    made = dataset.measured()
+    rows = []
+    for split, kind in product(SPLIT_NAMES, PARTS):
+        here, there = made.part(split, kind), record.part(split, kind)
+        name = f"{split}/{kind}"
+        rows.append(PartMatch(name, here.triples, there.triples, here.content_sha256, there.content_sha256))
+    return rows
 
 
 def differences(dataset: Dataset, record: Record) -> list[str]:
     """Return in what a dataset is not the release of a record, by name: in nothing if it is."""
-    graphs, parts = measure(dataset.valid, dataset.test)
-    claims = {
+    made = dataset.measured()
+    compared: dict[str, tuple[object, object]] = {
         "id": (dataset.name.partition("[")[0], record.id),
         "record": (dataset.info, record),
         "version": (dataset.version, record.version),
-        "parameters": (dict(dataset.parameters), dict(record.parameters)),
+        "parameters": (made.parameters, dict(record.parameters)),
     }
-    counts = {
-        f"{split}/{key}": (found, getattr(record.graphs[split], key))
-        for split, graph in graphs.items()
-        for key, found in vars(graph).items()
-    }
-    content = {key: (part, record.parts[key]) for key, part in parts.items()}
-    labels = {
-        f"{split}/tasks": (getattr(dataset, split).tasks_sha256, record.tasks.get(split, CONTENT_HASH_OF_NOTHING))
-        for split in graphs
-    }
-    return [key for key, (found, wanted) in {**claims, **counts, **content, **labels}.items() if found != wanted]
+    for split, graph in made.graphs.items():
+        for key, number in vars(graph).items():
+            compared[f"{split}/{key}"] = number, getattr(record.graphs[split], key)
+    compared |= {key: (part, record.parts[key]) for key, part in made.parts.items()}
+    for split, labels in made.tasks.items():
+        compared[f"{split}/tasks"] = labels, record.tasks.get(split, CONTENT_HASH_OF_NOTHING)
+    return [key for key, (here, there) in compared.items() if here != there]

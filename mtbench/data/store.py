@@ -1,13 +1,18 @@
-"""Datasets on disk: one directory each, complete or absent, every file checked by its hash when read."""
+"""Datasets on disk: one directory each, complete or absent, every file checked by its hash when read.
+
+A directory holds Parquet files and a manifest: what the dataset is, and the size and hash of each file.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import shlex
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import asdict, dataclass, replace
+from itertools import product
 from pathlib import Path
 from typing import TypeVar
 
@@ -15,42 +20,126 @@ import numpy as np
 import platformdirs
 import pyarrow as pa
 
-from mtbench.data import catalog, manifest, parquet
-from mtbench.data.catalog import Part, Record
-from mtbench.data.manifest import Manifest, StoredFile, StoredPart
-from mtbench.data.splits import (
-    PARTS,
-    SPLIT_NAMES,
-    Dataset,
-    PartMatch,
-    Split,
-    all_parts,
-    differences,
-    match_parts,
-    measure,
-    together,
-)
+from mtbench.data import catalog, parquet
+from mtbench.data.catalog import Graph, Parameter, Part, Record, Source
+from mtbench.data.splits import PARTS, SPLIT_NAMES, Dataset, PartMatch, Split, differences, match_parts, together
 from mtbench.errors import CorruptedFileError, DatasetError, MtbenchError
 from mtbench.files import atomic
+from mtbench.files.hashing import CONTENT_HASH_OF_NOTHING
+from mtbench.files.schema import convert
 from mtbench.names import NameArray
 from mtbench.version import __version__
 
 Decoded = TypeVar("Decoded")
 MANIFEST = "manifest.json"
-FILES = (
-    "train/entities.parquet",
-    "train/relations.parquet",
-    "train/graph.parquet",
-    "valid/targets.parquet",
-    "test/entities.parquet",
-    "test/relations.parquet",
-    "test/graph.parquet",
-    "test/targets.parquet",
-)
-"""The files beside the manifest; validation shares the graph and the vocabulary of training."""
+HOLDERS = {
+    "train/graph": "train/graph.parquet",
+    "train/targets": "",
+    "valid/graph": "train/graph.parquet",
+    "valid/targets": "valid/targets.parquet",
+    "test/graph": "test/graph.parquet",
+    "test/targets": "test/targets.parquet",
+}
+"""The file of the graph and the targets of each split: training has no targets, validation shares its graph."""
 
-GRAPHS = ("train", "test")
-ALL_PARTS = tuple(f"{split}/{part}" for split in SPLIT_NAMES for part in PARTS)
+FILES = (
+    *(f"{graph}/{names}.parquet" for graph in ("train", "test") for names in ("entities", "relations")),
+    *dict.fromkeys(filter(None, HOLDERS.values())),
+)
+"""The files beside the manifest; validation shares the vocabulary of training, too."""
+
+SCHEMA = 1
+"""Version of the manifest's layout; a reader refuses a newer one instead of guessing."""
+
+
+@dataclass(frozen=True)
+class StoredFile:
+    """The size in bytes and the SHA-256 of one file of the directory."""
+
+    bytes: int
+    sha256: str
+
+
+@dataclass(frozen=True)
+class StoredPart:
+    """One set of triples: how many, their content hash, and the file that holds them (`HOLDERS`)."""
+
+    triples: int
+    content_sha256: str
+    file: str
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """Everything known about a stored dataset besides its triples.
+
+    ``record`` is the catalogue's id of the dataset this one is, or is a variant of; ``graphs`` has the
+    keys ``train`` and ``test``; ``parts`` those of `HOLDERS`; ``files`` maps paths in the directory to size and hash.
+    """
+
+    dataset: str
+    version: str
+    record: str
+    builder: str
+    builder_version: str
+    parameters: Mapping[str, Parameter]
+    graphs: Mapping[str, Graph]
+    parts: Mapping[str, StoredPart]
+    files: Mapping[str, StoredFile]
+    sources: tuple[Source, ...]
+    licence: str
+    citation: str
+
+    @property
+    def info(self) -> Record:
+        """The record that the stored dataset is, or is a variant of; one's own dataset is the release of itself."""
+        if self.builder not in (catalog.SCENARIO, catalog.FILES):
+            return catalog.record(self.record)
+        made = catalog.own(self.builder, self.record, self.parameters, self.licence, self.citation)
+        return self.declared(replace(made, version=self.version))
+
+    def declared(self, record: Record) -> Record:
+        """Return a record with the counts and the hashes that the manifest gives."""
+        shared = ("train/targets", "valid/graph")
+        parts = {key: Part(one.triples, one.content_sha256) for key, one in self.parts.items() if key not in shared}
+        return replace(record, graphs=self.graphs, parts=parts)
+
+
+def render(manifest: Manifest) -> bytes:
+    """Return the manifest as JSON that ends with a hash of itself, so that an edit is noticed."""
+    body = {"schema": SCHEMA, **asdict(manifest)}
+    text = json.dumps(body | {"manifest_sha256": own_hash(body)}, ensure_ascii=False, indent=2)
+    return f"{text}\n".encode()
+
+
+def parse(data: bytes, where: str) -> Manifest:
+    """Read a manifest from JSON.
+
+    Text that is not a manifest, or not the one that was written, raises `ValueError` with the reason;
+    a newer layout raises `DatasetError` naming ``where``.
+    """
+    try:
+        table = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise ValueError("is not JSON, or nested too deeply") from error
+    schema = table.get("schema") if isinstance(table, dict) else None
+    if type(schema) is not int:
+        raise ValueError("is not a manifest (it has no schema number)")
+    if schema > SCHEMA:
+        raise DatasetError(
+            f"{where}: written by a newer mtbench (manifest schema {schema}, this one reads up to {SCHEMA}): "
+            "python -m pip install --upgrade mtbench-kg"
+        )
+    if table.pop("manifest_sha256", "") != own_hash(table):
+        raise ValueError("was edited (its own hash differs)")
+    del table["schema"]
+    return convert(table, Manifest, "is not a manifest", ValueError)
+
+
+def own_hash(body: Mapping[str, object]) -> str:
+    """Return the SHA-256 that a manifest of this content holds of itself."""
+    canonical = json.dumps(body, ensure_ascii=True, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(canonical.encode()).hexdigest()
 
 
 def cache_root() -> Path:
@@ -69,6 +158,11 @@ def is_stored(directory: Path) -> bool:
     return any((directory / name).exists() for name in (MANIFEST, *FILES))
 
 
+def expect_replaceable(directory: Path) -> None:
+    """Raise `UsageError` if a directory holds other files than those of a stored dataset."""
+    atomic.expect_replaceable(directory, (MANIFEST, *FILES))
+
+
 def mend(arguments: str, directory: Path | None = None) -> str:
     """Return the command that builds a dataset again, into the cache or into ``directory``."""
     place = "" if directory is None else f" --out {shlex.quote(str(directory))}"
@@ -76,19 +170,14 @@ def mend(arguments: str, directory: Path | None = None) -> str:
 
 
 def obtain(
-    directory: Path,
-    make: Callable[[], Dataset],
-    *,
-    force: bool = False,
-    remedy: str = "",
-    release: Record | None = None,
+    directory: Path, make: Callable[[], Dataset], *, force: bool = False, release: Record | None = None
 ) -> Dataset:
     """Return the dataset of a directory, made and stored first where it is absent or ``force`` says so.
 
     Processes that want the same directory take turns: the first makes it, the others wait and read
     it. With ``force`` the old dataset stays in place until the new one is complete; whatever fails,
     the directory is afterwards what it was before. A full or read-only disk raises `MtbenchError`,
-    but what it holds already is read.
+    but what it holds already is read. For ``release`` and what else is raised see `read`.
     """
     with ExitStack() as held:
         try:
@@ -98,7 +187,7 @@ def obtain(
             if force or atomic.is_free(directory):
                 raise
         if not (force or atomic.is_free(directory)):
-            return read(directory, remedy, release)
+            return read(directory, release)
         dataset = make()
         atomic.replace_directory(directory, encode(dataset))
         return dataset
@@ -117,108 +206,23 @@ def encode(dataset: Dataset) -> dict[str, bytes]:
         files[f"{split.name}/graph.parquet"] = parquet.encode_triples(split.graph, split.entities, split.relations)
     for split in (dataset.valid, dataset.test):
         files[f"{split.name}/targets.parquet"] = parquet.encode_triples(split.targets, split.entities, split.relations)
-    return {**files, MANIFEST: manifest.render(_describe(dataset, files))}
-
-
-def read(directory: Path, remedy: str = "", release: Record | None = None) -> Dataset:
-    """Return the dataset stored in a directory.
-
-    Every file is compared with the manifest by size and SHA-256 before it is used: a missing,
-    truncated or edited one raises `CorruptedFileError` that names it and ends in ``remedy``, the
-    command that mends it (by default the one that made the directory). So does a dataset that is not the ``release``
-    that it should be, or that its manifest says it is, whatever the hashes of its files.
-    """
-    found = read_manifest(directory, remedy)
-    record = _record(found)
-    remedy = remedy or _remedy(found, record, directory)
-
-    def decoded(name: str, decode: Callable[..., Decoded], *vocabulary: str | NameArray) -> Decoded:
-        data = _checked_bytes(directory / f"{name}.parquet", found.files[f"{name}.parquet"], remedy)
-        try:
-            return decode(data, *vocabulary)
-        except ValueError as error:
-            raise CorruptedFileError(f"{directory / name}.parquet {error}: {remedy}") from error
-
-    splits: list[Split] = []
-    for name, targets in (("train", "valid"), ("test", "test")):
-        entities, _ = decoded(f"{name}/entities", parquet.decode_names, "entity")
-        relations, tasks = decoded(f"{name}/relations", parquet.decode_names, "relation")
-        splits.append(
-            Split(
-                dataset=found.dataset,
-                name="test",
-                graph=decoded(f"{name}/graph", parquet.decode_triples, entities, relations),
-                targets=decoded(f"{targets}/targets", parquet.decode_triples, entities, relations),
-                entities=entities,
-                relations=relations,
-                relation_slots=found.graphs[name].relation_slots,
-                tasks=tasks,
-            )
-        )
-    dataset = replace(together(record, found.dataset, splits[0], splits[1], found.parameters), version=found.version)
-    if release is None and catalog.find(found.dataset) is record:
-        # What another version of the package made, or other parameters, is not said to be today's release.
-        claimed = found.version == record.version and dict(found.parameters) == dict(record.parameters)
-        release = record if claimed else None
-    if release is not None and (differing := differences(dataset, release)):
-        raise CorruptedFileError(
-            f"{directory} holds {dataset.name} {dataset.version}, which is not the catalogue's release of {release.id} "
-            f"({', '.join(differing)} differ): {remedy}"
-        )
-    return dataset
-
-
-def read_manifest(directory: Path, remedy: str = "") -> Manifest:
-    """Return the manifest of a dataset directory.
-
-    A missing, garbled or edited manifest raises `CorruptedFileError` ending in ``remedy``, the command
-    that mends it; one written by a newer version raises `DatasetError`.
-    """
-    remedy = remedy or mend("NAME", directory)
-    path = directory / MANIFEST
-    try:
-        found = manifest.parse(path.read_bytes(), str(path))
-    except FileNotFoundError as error:
-        raise CorruptedFileError(f"{path} is missing: {remedy}") from error
-    except OSError as error:
-        raise CorruptedFileError(f"{path} cannot be read, {error.strerror or error}: {remedy}") from error
-    except ValueError as error:
-        raise CorruptedFileError(f"{path} {error}: {remedy}") from error
-    if (set(found.files), set(found.graphs), set(found.parts)) != (set(FILES), {*GRAPHS}, {*ALL_PARTS}):
-        raise CorruptedFileError(f"{path} lists other files, graphs or parts than a dataset has: {remedy}")
-    return found
-
-
-def verify(directory: Path, remedy: str = "", release: Record | None = None) -> list[PartMatch]:
-    """Read a stored dataset, recompute its content hashes and return them beside the manifest's.
-
-    Files that differ from the manifest raise `CorruptedFileError`, as in `read`.
-    """
-    return match_parts(read(directory, remedy, release), _parts(read_manifest(directory, remedy)))
-
-
-def _describe(dataset: Dataset, files: Mapping[str, bytes]) -> Manifest:
-    record = dataset.info
-    is_release = dict(dataset.parameters) == dict(record.parameters)
-    holders = {key: f"{key}.parquet" for key in ("train/graph", "valid/targets", "test/graph", "test/targets")}
-    holders |= {"train/targets": "", "valid/graph": "train/graph.parquet"}
-    graphs, parts = measure(dataset.valid, dataset.test)
-    return Manifest(
+    record, made = dataset.info, dataset.measured()
+    every = {f"{split}/{kind}": made.part(split, kind) for split, kind in product(SPLIT_NAMES, PARTS)}
+    manifest = Manifest(
         dataset=dataset.name,
         version=dataset.version,
         record=record.id,
         builder=record.builder,
         builder_version=__version__,
-        parameters=dict(dataset.parameters),
-        graphs=graphs,
-        parts={
-            key: StoredPart(part.triples, part.content_sha256, holders[key]) for key, part in all_parts(parts).items()
-        },
+        parameters=made.parameters,
+        graphs=made.graphs,
+        parts={key: StoredPart(part.triples, part.content_sha256, HOLDERS[key]) for key, part in every.items()},
         files={name: StoredFile(len(data), hashlib.sha256(data).hexdigest()) for name, data in files.items()},
-        sources=record.sources if is_release else (),
+        sources=record.sources if made.parameters == dict(record.parameters) else (),
         licence=record.licence,
         citation=record.citation,
     )
+    return {**files, MANIFEST: render(manifest)}
 
 
 def _expect_consistent(dataset: Dataset) -> None:
@@ -241,29 +245,102 @@ def _expect_consistent(dataset: Dataset) -> None:
             raise DatasetError(f"{dataset.name} {split.name}: tasks of unknown relations {', '.join(unknown)}")
 
 
-def _record(found: Manifest) -> Record:
-    if found.builder == manifest.FILES:
-        return manifest.of_files(found.record, found.version, found.parameters, found.graphs, _parts(found))
-    if found.builder != manifest.BUILDER:
-        return catalog.record(found.record)
-    return manifest.record(
-        found.record, found.version, found.licence, found.citation, found.parameters, found.graphs, _parts(found)
+def read(directory: Path, release: Record | None = None) -> Dataset:
+    """Return the dataset stored in a directory.
+
+    Every file is compared with the manifest by size and SHA-256 before it is used: a missing,
+    truncated or edited one raises `CorruptedFileError` that names it and ends in the command that mends it. So does a
+    dataset that is not the ``release`` that it should be, or that its manifest says it is, whatever the hashes of its
+    files.
+    """
+    manifest = read_manifest(directory, release)
+    info = manifest.info
+    remedy = _remedy(manifest, info, directory) if release is None else mend(release.id)
+
+    def decoded(name: str, decode: Callable[..., Decoded], *vocabulary: str | NameArray) -> Decoded:
+        data = _checked_bytes(directory / f"{name}.parquet", manifest.files[f"{name}.parquet"], remedy)
+        try:
+            return decode(data, *vocabulary)
+        except ValueError as error:
+            raise CorruptedFileError(f"{directory / name}.parquet {error}: {remedy}") from error
+
+    splits: list[Split] = []
+    for name, targets in (("train", "valid"), ("test", "test")):
+        entities, _ = decoded(f"{name}/entities", parquet.decode_names, "entity")
+        relations, tasks = decoded(f"{name}/relations", parquet.decode_names, "relation")
+        splits.append(
+            Split(
+                dataset=manifest.dataset,
+                name="test",
+                graph=decoded(f"{name}/graph", parquet.decode_triples, entities, relations),
+                targets=decoded(f"{targets}/targets", parquet.decode_triples, entities, relations),
+                entities=entities,
+                relations=relations,
+                relation_slots=manifest.graphs[name].relation_slots,
+                tasks=tasks,
+            )
+        )
+    dataset = replace(
+        together(info, manifest.dataset, splits[0], splits[1], manifest.parameters), version=manifest.version
     )
+    # What another version of the package made, or other parameters, is not said to be today's release.
+    claimed = (manifest.version, dict(manifest.parameters)) == (info.version, dict(info.parameters))
+    if release is None and claimed and catalog.by_id(manifest.dataset) is info:
+        release = info
+    if release is not None and (differing := differences(dataset, release)):
+        raise CorruptedFileError(
+            f"{directory} holds {dataset.name} {dataset.version}, which is not the catalogue's release of {release.id} "
+            f"({', '.join(differing)} differ): {remedy}"
+        )
+    return dataset
 
 
-def _parts(found: Manifest) -> dict[str, Part]:
-    return {key: Part(part.triples, part.content_sha256) for key, part in found.parts.items()}
+def verify(directory: Path, release: Record | None = None) -> list[PartMatch]:
+    """Read a stored dataset, recompute its content hashes and return them beside the manifest's.
+
+    Files that differ from the manifest raise `CorruptedFileError`, as in `read`.
+    """
+    data, manifest = read(directory, release), read_manifest(directory, release)
+    return match_parts(data, manifest.declared(data.info))
 
 
-def _remedy(found: Manifest, record: Record, directory: Path) -> str:
-    if found.builder == manifest.FILES:
+def read_manifest(directory: Path, release: Record | None = None) -> Manifest:
+    """Return the manifest of a dataset directory.
+
+    A missing, garbled or edited manifest raises `CorruptedFileError` that ends in the command that mends it; one
+    written by a newer version raises `DatasetError`.
+    """
+    remedy = mend("NAME", directory) if release is None else mend(release.id)
+    path = directory / MANIFEST
+    try:
+        manifest = parse(path.read_bytes(), str(path))
+    except FileNotFoundError as error:
+        raise CorruptedFileError(f"{path} is missing: {remedy}") from error
+    except OSError as error:
+        raise CorruptedFileError(f"{path} cannot be read, {error.strerror or error}: {remedy}") from error
+    except ValueError as error:
+        raise CorruptedFileError(f"{path} {error}: {remedy}") from error
+    parts = manifest.parts
+    if (set(manifest.files), set(manifest.graphs), set(parts)) != (set(FILES), {"train", "test"}, set(HOLDERS)) or (
+        replace(parts["valid/graph"], file="") != replace(parts["train/graph"], file="")
+        or (parts["train/targets"].triples, parts["train/targets"].content_sha256) != (0, CONTENT_HASH_OF_NOTHING)
+    ):
+        raise CorruptedFileError(f"{path} lists other files, graphs or parts than a dataset has: {remedy}")
+    return manifest
+
+
+def _remedy(manifest: Manifest, record: Record, directory: Path) -> str:
+    """Return the command that makes a directory again, the files it was made of left to fill in."""
+    values = manifest.parameters
+    if manifest.builder == catalog.FILES:
         return f"mtbench build FOLDER --out {shlex.quote(str(directory))} --force"
-    if found.builder == manifest.BUILDER:
+    if manifest.builder == catalog.SCENARIO:
+        size = " ".join(f"--set {key}={values[key]}" for key in ("entities", "share") if key in values)
+        arguments = f"wikitopics --raw DUMP --scenario FILE.toml --seed {values.get('seed', 0)} {size}"
         # The datasets of a scenario file lie in folders of their names, below the directory they were built into.
-        depth = len(Path(record.id).parts)
-        root = directory.absolute().parents[depth - 1] if len(directory.absolute().parents) >= depth else directory
-        return mend(manifest.build_arguments(found.parameters), root)
-    changed = {key: value for key, value in found.parameters.items() if record.parameters.get(key) != value}
+        depth, above = len(Path(record.id).parts), directory.absolute().parents
+        return mend(arguments, above[depth - 1] if len(above) >= depth else directory)
+    changed = {key: value for key, value in values.items() if record.parameters.get(key) != value}
     options = [f"--seed {value}" if key == "seed" else f"--set {key}={value}" for key, value in changed.items()]
     return mend(" ".join([record.id, *options]), directory)
 

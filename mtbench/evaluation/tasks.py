@@ -306,8 +306,7 @@ def task(
     """
     drawn = candidates.draw(split, protocol, vocabulary, seed)
     if dataset_version is None:
-        record = candidates.released(split)
-        dataset_version = record.version if record else UNVERSIONED
+        dataset_version = split.release.version if split.release else UNVERSIONED
     return Task(split, drawn, dataset_version)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mtbench.data.splits import Dataset, Split, measure
+from mtbench.data.splits import Dataset, Split
 from mtbench.evaluation.tasks import task
 from mtbench.export.writers import store
 from mtbench.heuristics import figures
@@ -26,15 +26,15 @@ def tables(dataset: Dataset) -> str:
     They are the counts, the content hash of every part, the hash of every published list of candidates, and what
     the heuristic baselines reach on those of the test targets with seed 0: all that a record says of a dataset
     beyond what somebody has to write. A dataset whose record has empty
-    tables is made by ``mtbench.data.building.derive(NAME)``.
+    tables is made by ``mtbench.data.loading.derive``.
     """
-    graphs, parts = measure(dataset.valid, dataset.test)
+    made = dataset.measured()
     lines = ["[graphs]"]
-    for name, graph in graphs.items():
+    for name, graph in made.graphs.items():
         counts = f"entities = {graph.entities}, relations = {graph.relations}"
         lines.append(f"{name} = {{ {counts}, relation_slots = {graph.relation_slots} }}")
     lines += ["", "[parts]"]
-    for name, part in parts.items():
+    for name, part in made.parts.items():
         lines.append(f'"{name}" = {{ triples = {part.triples}, content_sha256 = "{part.content_sha256}" }}')
     lines += ["", "[candidates]"]
     lines += [line for split in (dataset.valid, dataset.test) for line in _candidates(split)]

@@ -1,17 +1,10 @@
-"""Content hashes: what makes two sets of triples the same, whatever file, order or ids hold them.
-
-And `splitmix64`, the one source of numbers that look random and are the same on every machine.
-"""
+"""Content hashes: what makes two sets of triples the same, whatever file, order or ids hold them."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
 from pathlib import Path
-
-import numpy as np
-
-from mtbench.names import UIntArray
 
 CONTENT_HASH_OF_NOTHING = hashlib.sha256().hexdigest()
 
@@ -27,15 +20,12 @@ def content_hash(rows: Iterable[tuple[str, str, str]]) -> str:
     return hashlib.sha256("".join(lines).encode()).hexdigest()
 
 
+def split_hash(graph: str, targets: str, slots: int) -> str:
+    """Return the SHA-256 of all a score depends on: the content hashes of graph and targets, and how many slots."""
+    return hashlib.sha256(f"graph {graph}\ntargets {targets}\nslots {slots}\n".encode()).hexdigest()
+
+
 def file_hash(path: Path) -> str:
     """Return the SHA-256 of a file's bytes, in hexadecimal."""
     with path.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
-
-
-def splitmix64(state: UIntArray, number: int = 0) -> UIntArray:
-    """Return output ``number`` of the splitmix64 generators with these states (Steele et al. 2014)."""
-    word = state + np.uint64((number + 1) * 0x9E3779B97F4A7C15 % 2**64)
-    word = (word ^ (word >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    word = (word ^ (word >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return word ^ (word >> np.uint64(31))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from mtbench.data.ragged import splitmix64
 from mtbench.data.splits import Split
-from mtbench.files.hashing import splitmix64
 from mtbench.heuristics.formulas import Baseline, Together
 from mtbench.names import HEAD, RELATION, TAIL, FloatArray, IntArray, UIntArray
 

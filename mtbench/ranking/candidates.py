@@ -17,11 +17,10 @@ from typing import SupportsIndex
 
 import numpy as np
 
-from mtbench.data import catalog
 from mtbench.data.graphs import keys
+from mtbench.data.ragged import splitmix64
 from mtbench.data.splits import Split, among
 from mtbench.errors import DatasetError, UnknownNameError, UsageError
-from mtbench.files.hashing import splitmix64
 from mtbench.names import (
     DIRECTIONS,
     HEAD,
@@ -335,10 +334,10 @@ def _distinct(stream: UIntArray, allowed: IntArray, width: int) -> IntArray:
 
 
 def _check_published(drawn: Candidates, split: Split) -> None:
-    found = released(split)
-    key = f"{split.name}/{drawn.protocol}/{drawn.vocabulary}/{drawn.seed}"
-    published = found.candidates.get(key) if found else None
+    asked = (split.name, drawn.protocol, drawn.vocabulary, drawn.seed)
+    published = split.release.candidates_sha256(*asked) if split.release else None
     if published is not None and published != drawn.sha256:
+        key = "/".join(map(str, asked))
         if changed := split.changed:
             raise DatasetError(
                 f"{split.dataset} {split.name}: something has written into {' and '.join(changed)} since the dataset "
@@ -349,14 +348,3 @@ def _check_published(drawn: Candidates, split: Split) -> None:
             f"{published}: scores would not be comparable; reinstall mtbench-kg, or report this with the versions of "
             f"Python and NumPy"
         )
-
-
-def released(split: Split) -> catalog.Record | None:
-    """Return the catalogue's record of a split that is exactly the released one, else None."""
-    if split.dataset not in catalog.names():
-        return None
-    found = catalog.record(split.dataset)
-    graph = "test" if split.name == "test" else "train"
-    expected = {f"{graph}/graph": split.graph_sha256, f"{split.name}/targets": split.targets_sha256}
-    same = all(key in found.parts and found.parts[key].content_sha256 == value for key, value in expected.items())
-    return found if same and found.graphs[graph].relation_slots == split.relation_slots else None

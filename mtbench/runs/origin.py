@@ -56,10 +56,12 @@ def splits_of(result: Evaluated, given: Split | Dataset | None) -> tuple[Split, 
     where = f"{result.dataset} {result.split}"
     remedy = "pass the dataset of the run: split=mtbench.load(DIR), on the command line --dataset DIR"
     if given is None:
-        if result.dataset not in catalog.names():
+        if (record := catalog.by_id(result.dataset)) is None:
             raise UsageError(f"{where} is not in the catalogue: {remedy}")
-        if result.dataset_version != (version := catalog.record(result.dataset).version):
-            raise UsageError(f"{where}: the run has version {result.dataset_version}, here is {version}: {remedy}")
+        if result.dataset_version != record.version:
+            raise UsageError(
+                f"{where}: the run has version {result.dataset_version}, here is {record.version}: {remedy}"
+            )
         from mtbench.data.loading import load  # the evaluator alone needs no files
 
         given = load(result.dataset)

@@ -305,17 +305,16 @@ def _declared(payload: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         if payload[name] not in values:
             yield name, f"{name} is {payload[name]!r}, expected {' or '.join(map(repr, values))}"
     published = _record_for(payload)
-    key = f"{payload['split']}/{payload['protocol']}/{payload['vocabulary']}/{payload['candidate_seed']}"
-    expected = published.candidates.get(key) if published else None
+    asked = (payload["split"], payload["protocol"], payload["vocabulary"], payload["candidate_seed"])
+    expected = published.candidates_sha256(*asked) if published else None
     if expected is not None and payload["candidates_sha256"] != expected:
+        key = "/".join(map(str, asked))
         yield "candidates_sha256", f"candidates {key} are published with the hash {expected}"
 
 
 def _record_for(payload: Mapping[str, Any]) -> catalog.Record | None:
-    if payload["dataset"] not in catalog.names():
-        return None
-    found = catalog.record(payload["dataset"])
-    return found if found.version == payload["dataset_version"] else None
+    found = catalog.by_id(payload["dataset"])
+    return found if found and found.version == payload["dataset_version"] else None
 
 
 def _counts(ranks: Ranks, payload: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -362,7 +361,7 @@ def _full_counts(
     """Check the numbers of all candidates: possible for the released graph, and those the candidates hash is of."""
     if published is None:
         return
-    graph = published.graphs["test" if payload["split"] == "test" else "train"]
+    graph = published.graph(payload["split"])
     relations = graph.relation_slots if payload["vocabulary"] == "slots" else graph.relations
     for name, counts in ranks.parts.items():
         side = PARTS[name][1]

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mtbench.analysis.fingerprints import KINDS, canonical, collect, of_columns, of_named, of_names, of_split
+from mtbench.data.ragged import splitmix64
 from mtbench.data.splits import Split
-from mtbench.files.hashing import splitmix64
 
 NAMES = {
     "Q42": "Q42",

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import mtbench
 from mtbench.builders import folders
-from mtbench.data.loading import locate
+from mtbench.data.loading import stored
 from mtbench.errors import DatasetError, MtbenchError, UsageError
 from mtbench.evaluation.named import named
 
@@ -55,7 +55,7 @@ def test_a_folder_is_read_as_it_is_and_repeated_rows_once(folder):
         DatasetError,
         match=r"mine holds no manifest.json, so there is no hash to compare.*: mtbench info .*mine shows the",
     ):
-        locate(folder)
+        stored(folder)
     assert named(f"{folder}/valid/dual").split.content_sha256 == data.valid.content_sha256
 
 

@@ -12,9 +12,8 @@ import pytest
 import toys
 
 import mtbench
-from mtbench.data import building as build
-from mtbench.data import catalog, manifest, store
-from mtbench.data import loading as datasets
+from mtbench.data import catalog, loading, store
+from mtbench.data.splits import match_parts
 from mtbench.errors import CorruptedFileError, DatasetError, UnknownNameError, UsageError, nearest
 from mtbench.files import atomic
 
@@ -181,14 +180,14 @@ def test_a_parameter_of_the_wrong_type_is_refused(parameters, message):
     ("text", "value"), [("seed=-3", -3), ("scale=2", 2.0), ("label=a=b", "a=b"), ("loud=True", True), ("label=", "")]
 )
 def test_parameters_are_read_from_text(text, value):
-    key, found = build.parse_parameter("toy", catalog.record("toy").parameters, text)
+    key, found = loading.parse_parameter("toy", catalog.record("toy").parameters, text)
     assert (key, found, type(found)) == (text.partition("=")[0], value, type(value))
 
 
 @pytest.mark.parametrize("text", ["seed", "seed=", "seed=1.5", "scale=big", "loud=1", "sed=3"])
 def test_text_that_is_no_parameter_is_refused(text):
     with pytest.raises(UsageError, match=r"sed|seed|scale|loud"):
-        build.parse_parameter("toy", catalog.record("toy").parameters, text)
+        loading.parse_parameter("toy", catalog.record("toy").parameters, text)
 
 
 def test_a_build_that_misses_the_release_names_the_part_and_stores_nothing(monkeypatch, cache):
@@ -206,7 +205,7 @@ def test_empty_relation_slots_belong_to_the_release(monkeypatch):
 
 
 def test_check_compares_all_six_parts():
-    rows = build.check(mtbench.build("toy", seed=3))
+    rows = match_parts(mtbench.build("toy", seed=3), catalog.record("toy"))
     assert {row.part: row.same for row in rows} == {
         "train/graph": False,
         "train/targets": True,
@@ -216,7 +215,7 @@ def test_check_compares_all_six_parts():
         "test/targets": True,
     }
     assert [(row.triples, row.expected_triples) for row in rows[:2]] == [(3, 4), (0, 0)]
-    assert all(row.same for row in build.check(mtbench.load("toy")))
+    assert all(row.same for row in match_parts(mtbench.load("toy"), catalog.record("toy")))
 
 
 def test_a_damaged_cache_names_the_command_and_the_command_mends_it(cache):
@@ -236,7 +235,7 @@ def test_another_dataset_in_the_place_of_the_release_is_refused(cache, command, 
         found = {
             "name": replace(made, name="fbnell"),
             "version": replace(made, version="1.0.0"),
-            "files": replace(made, info=replace(made.info, builder=manifest.FILES)),
+            "files": replace(made, info=replace(made.info, builder=catalog.FILES)),
         }
         store.obtain(cache, lambda: found[other])
     for use in (mtbench.load, mtbench.build):
@@ -297,9 +296,9 @@ def test_metafam_comes_back_from_a_directory_as_it_was_built(tmp_path):
 
 def test_locating_does_not_build(cache):
     with pytest.raises(DatasetError, match="toy is not stored yet: mtbench build toy"):
-        datasets.locate("toy")
+        loading.stored("toy")
     mtbench.load("toy")
-    assert datasets.locate("toy") == (cache, "mtbench build toy --force", catalog.record("toy"))
+    assert loading.stored("toy") == (cache, catalog.record("toy"))
 
 
 def test_a_dataset_that_is_replaced_while_it_is_read_is_read_again(monkeypatch):

@@ -18,9 +18,9 @@ import toys
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from mtbench.data import catalog, manifest, parquet, store
+from mtbench.data import catalog, parquet, store
 from mtbench.data.catalog import Record, Source
-from mtbench.data.manifest import SCHEMA, StoredFile
+from mtbench.data.store import SCHEMA, StoredFile
 from mtbench.errors import CorruptedFileError, DatasetError, MtbenchError, UsageError
 from mtbench.files import atomic
 
@@ -150,7 +150,7 @@ def test_a_damaged_manifest_is_named(stored, text, reason):
     path = stored / store.MANIFEST
     path.unlink() if text is None else path.write_bytes(text)
     with pytest.raises(CorruptedFileError, match=reason) as caught:
-        store.read(stored, "mtbench build toy --force")
+        store.read(stored, catalog.record("toy"))
     assert str(path) in str(caught.value)
     assert str(caught.value).endswith("mtbench build toy --force")
 
@@ -166,16 +166,16 @@ def test_an_edit_of_the_manifest_is_found(stored, key):
 
 def signed(body):
     """Return a manifest of any content with the hash that it must have of itself."""
-    return json.dumps({**body, "manifest_sha256": manifest._own_hash(body)}).encode()
+    return json.dumps({**body, "manifest_sha256": store.own_hash(body)}).encode()
 
 
 def test_a_manifest_of_a_time_before_mirrors_is_read(stored):
     body = json.loads((stored / store.MANIFEST).read_bytes())
     del body["manifest_sha256"]
     source = {"part": "train/graph", "url": "https://x/train.txt", "bytes": 3, "sha256": "ab"}
-    found = manifest.parse(signed({**body, "sources": [source]}), "here")
+    found = store.parse(signed({**body, "sources": [source]}), "here")
     assert found.sources == (Source(**source),)
-    assert manifest.parse(signed({**body, "sources": [{**source, "mirrors": ["https://y"]}]}), "here").sources == (
+    assert store.parse(signed({**body, "sources": [{**source, "mirrors": ["https://y"]}]}), "here").sources == (
         Source(**source, mirrors=("https://y",)),
     )
 
@@ -192,7 +192,7 @@ def test_what_is_no_manifest_is_told_with_its_place(stored, key, value, reason):
     body = json.loads((stored / store.MANIFEST).read_bytes())
     del body["manifest_sha256"]
     with pytest.raises(ValueError, match=f"^is not a manifest: {re.escape(reason)}"):
-        manifest.parse(signed({**body, key: value}), "here")
+        store.parse(signed({**body, key: value}), "here")
 
 
 @pytest.mark.parametrize(
@@ -202,7 +202,7 @@ def test_a_manifest_that_lost_something_is_refused(stored, key, lost):
     path = stored / store.MANIFEST
     found = store.read_manifest(stored)
     fewer = {name: one for name, one in getattr(found, key).items() if name != lost}
-    path.write_bytes(manifest.render(replace(found, **{key: fewer})))
+    path.write_bytes(store.render(replace(found, **{key: fewer})))
     with pytest.raises(CorruptedFileError, match="lists other files, graphs or parts"):
         store.read(stored)
 
@@ -234,7 +234,7 @@ def test_a_file_that_is_no_parquet_is_named_even_when_the_manifest_agrees(stored
     found = store.read_manifest(stored)
     (stored / name).write_bytes(b"hello")
     files = {**found.files, name: StoredFile(5, hashlib.sha256(b"hello").hexdigest())}
-    (stored / store.MANIFEST).write_bytes(manifest.render(replace(found, files=files)))
+    (stored / store.MANIFEST).write_bytes(store.render(replace(found, files=files)))
     with pytest.raises(CorruptedFileError, match=f"{name} is not a Parquet file"):
         store.read(stored)
 
@@ -259,7 +259,7 @@ def test_what_is_said_to_be_the_release_must_be_it_whatever_its_hashes(stored, t
     store.obtain(tmp_path / "forged", lambda: toys.dataset(**other))
     honest, forged = (store.read_manifest(directory) for directory in (stored, tmp_path / "forged"))
     said = replace(forged, parts=honest.parts)
-    (tmp_path / "forged" / store.MANIFEST).write_bytes(manifest.render(said))
+    (tmp_path / "forged" / store.MANIFEST).write_bytes(store.render(said))
     for release in (None, toy):
         with pytest.raises(
             CorruptedFileError, match=rf"not the catalogue's release of toy \({differing} differ\): mtb"
@@ -273,7 +273,7 @@ def test_names_in_another_order_are_refused(stored):
     found = store.read_manifest(stored)
     data = StoredFile(file.stat().st_size, hashlib.sha256(file.read_bytes()).hexdigest())
     files = {**found.files, "test/entities.parquet": data}
-    (stored / store.MANIFEST).write_bytes(manifest.render(replace(found, files=files)))
+    (stored / store.MANIFEST).write_bytes(store.render(replace(found, files=files)))
     with pytest.raises(CorruptedFileError, match=r"entities.parquet column entity is not sorted"):
         store.read(stored)
 
@@ -388,12 +388,12 @@ def test_a_place_that_cannot_be_written_is_named(tmp_path):
 
 
 def test_only_a_dataset_is_replaced(tmp_path, stored):
-    atomic.expect_replaceable(stored, (store.MANIFEST, *store.FILES))
+    store.expect_replaceable(stored)
     (stored / "train" / "notes.txt").write_text("mine")
     with pytest.raises(UsageError, match=r"holds other files \(train/notes.txt\)"):
-        atomic.expect_replaceable(stored, (store.MANIFEST, *store.FILES))
+        store.expect_replaceable(stored)
     with pytest.raises(UsageError, match="is a file"):
-        atomic.expect_replaceable(stored / "train" / "notes.txt", ())
+        store.expect_replaceable(stored / "train" / "notes.txt")
 
 
 def test_the_cache_is_where_the_environment_says(monkeypatch, toy, tmp_path):

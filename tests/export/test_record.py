@@ -9,8 +9,7 @@ from importlib import resources
 import pytest
 import released
 
-import mtbench
-from mtbench.data import catalog
+from mtbench.data import catalog, loading
 from mtbench.export import record
 from mtbench.export.writers import writer
 
@@ -30,11 +29,9 @@ def test_the_tables_are_those_of_the_catalogue(name, tmp_path):
     assert all(list(found[table]) == list(published[table]) for table in ("candidates", "baselines"))
 
 
-def test_a_record_with_empty_tables_is_enough_to_measure_them(monkeypatch):
+def test_a_record_with_empty_tables_is_enough_to_measure_them():
     empty = replace(catalog.record("metafam"), id="fresh", graphs={}, parts={}, candidates={}, baselines={})
-    known = catalog.record
-    monkeypatch.setattr(catalog, "record", lambda name: empty if name == "fresh" else known(name))
-    made = mtbench.data.building.derive("fresh", seed=5, train_trees=4, test_trees=2)
+    made = loading.derive(empty, {**empty.parameters, "seed": 5, "train_trees": 4, "test_trees": 2})
     found = catalog.parse(HEAD + record.tables(made), "fresh.toml")
     assert found.parts["train/graph"].triples == len(made.train.graph)
     assert len(found.candidates) == 104

@@ -23,8 +23,9 @@ from leaderboard.entries import checks, files
 from leaderboard.entries.cards import LONGEST, SubmissionError, plain, unplain
 from leaderboard.entries.checks import Problem, check, gather
 from leaderboard.entries.entries import TASKS
-from leaderboard.entries.run_checks import content_sha256, fingerprint, may_name_targets
+from leaderboard.entries.run_checks import fingerprint, may_name_targets
 from leaderboard.entries.shapes import Shown, shaped
+from mtbench.data import catalog
 from mtbench.errors import ResultError
 from mtbench.evaluation.tasks import GIVEN, NOT_ASKED, evaluate
 from mtbench.ranking.ranks import Counts, Ranks
@@ -131,7 +132,7 @@ def test_a_wrong_dataset_hash(entry, run):
 def test_the_dataset_hash_of_the_catalogue_is_that_of_published_runs():
     for name in ("metafam", "fbnell"):
         payload = read(forging.published("isdea", name) / "result.json")
-        assert content_sha256(name) == payload["content_sha256"]
+        assert catalog.record(name).content_sha256("test") == payload["content_sha256"]
 
 
 def test_a_wrong_candidates_hash(entry, run):

@@ -213,7 +213,7 @@ def test_the_draw_on_the_released_metafam_is_the_same_everywhere(mirror):
     entities, relations = vocabulary(graph, targets)
     ids = [encode(part, entities, relations, "metafam") for part in (graph, targets)]
     split = Split("metafam", "test", *ids, entities, relations, 29)
-    assert module.released(split).id == "metafam"
+    assert split.release.id == "metafam"
     assert {name: draw(split, name).sha256 for name in FROZEN_METAFAM} == FROZEN_METAFAM
 
 
@@ -264,8 +264,8 @@ def test_a_split_is_read_only_and_what_somebody_wrote_into_is_named(monkeypatch)
             getattr(split, name)[0] = 0
     draw(split)
     targets[0] = 0, 0, 2
-    monkeypatch.setattr(module, "released", lambda split: replace(catalog.record("metafam"), candidates=published))
-    published = {"test/dual/present/0": "0" * 64}
+    published = replace(catalog.record("metafam"), candidates={"test/dual/present/0": "0" * 64})
+    monkeypatch.setitem(vars(split), "release", published)
     with pytest.raises(DatasetError, match="something has written into targets since the dataset was loaded: load it"):
         draw(split)
 
@@ -275,13 +275,21 @@ def test_a_draw_that_differs_from_the_published_hash_is_refused(monkeypatch):
     record = replace(
         catalog.record("metafam"),
         id="toy",
-        graphs={"test": Graph(4, 3, 6)},
-        parts={"test/graph": Part(4, split.graph_sha256), "test/targets": Part(3, split.targets_sha256)},
+        graphs=dict.fromkeys(("train", "test"), Graph(4, 3, 6)),
+        parts={
+            f"{graph}/{kind}": Part(4, split.graph_sha256 if kind == "graph" else split.targets_sha256[::turned])
+            for graph, kind, turned in (
+                ("train", "graph", 1),
+                ("valid", "targets", -1),
+                ("test", "graph", 1),
+                ("test", "targets", 1),
+            )
+        },
         candidates={"test/dual/present/0": draw(split).sha256, "test/dual/slots/1": "0" * 64},
     )
-    monkeypatch.setattr(catalog, "names", lambda: ["toy"])
-    monkeypatch.setattr(catalog, "record", lambda name: {"toy": record}[name])
-    assert module.released(split) is record
+    monkeypatch.setattr(catalog, "by_id", {"toy": record}.get)
+    split = replace(split)
+    assert split.release is record
     draw(split)
     with pytest.raises(DatasetError, match=r"toy test: the candidates test/dual/slots/1 have the hash .* published"):
         draw(split, "dual", "slots", 1)
@@ -292,7 +300,7 @@ def test_a_draw_that_differs_from_the_published_hash_is_refused(monkeypatch):
         replace(split, name="valid"),
         replace(split, dataset="toy[seed=3]"),
     ):
-        assert module.released(other) is None
+        assert other.release is None
         draw(other, "dual", "slots", 1)
 
 

@@ -357,9 +357,8 @@ def test_runs_on_a_released_dataset_are_compared_with_the_catalogue(tmp_path, mo
         parts={"test/graph": Part(4, split.graph_sha256), "test/targets": Part(3, split.targets_sha256)},
         candidates={"test/dual/present/0": drawn.sha256},
     )
-    monkeypatch.setattr(catalog, "names", lambda: ["toy"])
-    monkeypatch.setattr(catalog, "record", lambda name: {"toy": record}[name])
-    result = evaluate(hashed, split)
+    monkeypatch.setattr(catalog, "by_id", {"toy": record}.get)
+    result = evaluate(hashed, replace(split))
     assert result.dataset_version == "2.1"
     run = result.save(tmp_path / "run")
     assert verify(run).ok
@@ -382,8 +381,7 @@ def published(monkeypatch):
         parts={"test/graph": Part(4, split.graph_sha256), "test/targets": Part(3, split.targets_sha256)},
         candidates={},
     )
-    monkeypatch.setattr(catalog, "names", lambda: ["toy"])
-    monkeypatch.setattr(catalog, "record", lambda name: {"toy": record}[name])
+    monkeypatch.setattr(catalog, "by_id", {"toy": record}.get)
     return split
 
 

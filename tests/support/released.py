@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from mtbench.data import building, catalog
+from mtbench.data import catalog, loading
 from mtbench.data.splits import Dataset, Split, encode, vocabulary
 
 COMMIT = "raw.githubusercontent.com/TownesZhou/InGram/d3200b62dad5c4b0c0ffe69f79049b7a0f634a76/data"
@@ -51,7 +51,7 @@ def dataset(name: str, mirror: Path) -> Dataset:
 @cache
 def derived(name: str) -> Dataset:
     """Return a dataset that the catalogue says how to build, with its own options; built once, as above."""
-    return building.derive(name)
+    return loading.derive(catalog.record(name))
 
 
 def named(name, train, masked, test, missing, slots) -> Dataset:

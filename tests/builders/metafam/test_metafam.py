@@ -17,11 +17,10 @@ from released import derived
 import mtbench
 from mtbench.builders.metafam.ontology import PACKAGED
 from mtbench.builders.metafam.trees import grow_forest
-from mtbench.data.building import derive
 from mtbench.data.splits import Dataset
 from mtbench.errors import UsageError
 
-build = partial(derive, "metafam")
+build = partial(mtbench.build, "metafam")
 
 RELEASED = "raw.githubusercontent.com/TownesZhou/InGram/d3200b62dad5c4b0c0ffe69f79049b7a0f634a76/data/Metafam"
 SMALL = {"train_trees": 3, "test_trees": 2}
@@ -138,8 +137,8 @@ def python(program: str, hash_seed: str) -> str:
 
 def test_rows_do_not_depend_on_hash_order() -> None:
     program = (
-        "from mtbench.data.building import derive\n"
-        "data = derive('metafam', seed=3, train_trees=2, test_trees=1)\n"
+        "import mtbench\n"
+        "data = mtbench.build('metafam', seed=3, train_trees=2, test_trees=1)\n"
         "splits = [data.valid, data.test]\n"
         "print([split.named(part) for split in splits for part in (split.graph, split.targets)])"
     )

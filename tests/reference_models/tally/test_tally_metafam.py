@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import mtbench
-from mtbench.data.building import derive
 from mtbench.training.models import Context
 from reference_models.tally import model as tally
 
@@ -19,7 +18,7 @@ FEWER = {"lists": "1000"}
 
 def figures(name: str, **options: int) -> tuple[float, float]:
     """Return the zero-shot dual MRR of tally on a build, and that of chance."""
-    data = derive(name, seed=1, **options)
+    data = mtbench.build(name, seed=1, **options)
     model = tally.build(Context(data.name, settings=FEWER))
     model.fit(data.train, data.valid.observable())
     found = model.scorer(data.test.observable()), lambda triples: np.zeros(len(triples))
