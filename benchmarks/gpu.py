@@ -31,6 +31,7 @@ from typing import Any
 from unittest.mock import patch
 
 import torch
+from leaderboard.grid.work import Outcome, Watch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
@@ -39,7 +40,6 @@ import mtbench
 from leaderboard.grid.drive import drive, survey
 from leaderboard.grid.engines import in_this_process
 from leaderboard.grid.jobs import Chosen, Grid, Job, jobs
-from leaderboard.grid.work import Outcome, Watch
 from mtbench.data.splits import Dataset
 from mtbench.training.models import Context, Progress, factory
 from reference_models.training.loop import State

@@ -2,27 +2,34 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 import sys
 import time
-from collections.abc import Sequence
-from contextlib import ExitStack, redirect_stdout
-from dataclasses import replace
+from collections import Counter, deque
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, redirect_stdout
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich import box
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
 
-from leaderboard.cli.telling import again, conclude, count, record, show_plan
-from leaderboard.cli.watching import watching
-from leaderboard.grid import declared, typed
-from leaderboard.grid.drive import drive, survey
-from leaderboard.grid.engines import in_this_process, on_ray
-from leaderboard.grid.jobs import Chosen, Grid, check, jobs
-from leaderboard.grid.work import Engine
+from leaderboard.grid.drive import Ended, drive, survey
+from leaderboard.grid.engines import Attempt, Engine, Outcome, Watch, in_this_process, on_ray
+from leaderboard.grid.jobs import Chosen, Grid, Job, check, jobs, label, named, read_declared, typed_model, typed_seeds
+from leaderboard.grid.state import PENDING, Look, estimates, matrices, publish
+from mtbench.analysis.matrix import scenario_table
 from mtbench.cli import options
-from mtbench.cli.output import AsJson, say, say_json
+from mtbench.cli.output import AsJson, fail, say, say_json, say_table
 from mtbench.errors import RunInterrupted, UnknownNameError, UsageError
-from mtbench.training.models import parse_settings
+from mtbench.files import pictures
+from mtbench.training.models import Progress, parse_settings
 
 ENGINES = ("local", "ray")
 
@@ -40,9 +47,20 @@ def command(
     dataset: Annotated[
         list[str] | None,
         typer.Option(
+            "--dataset",
+            "--test",
             metavar="NAME",
             autocompletion=options.datasets,
-            help=f"A dataset of the catalogue, {options.FOLDERS}; may be repeated.",
+            help=f"A dataset of the catalogue, {options.FOLDERS}, or several as 'wikitopics-v1/*'; may be repeated.",
+        ),
+    ] = None,
+    train: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            autocompletion=options.datasets,
+            help="Learn from the training graph of another dataset, and be scored on each --test; may be repeated.  "
+            "[--test then: the same]",
         ),
     ] = None,
     file: Annotated[Path | None, typer.Option(metavar="FILE", help="A grid declared in TOML.")] = None,
@@ -91,20 +109,23 @@ def command(
 ) -> None:
     """Run models on datasets with several seeds, each run once.
 
-    Finished runs are kept: the same command goes on where it was stopped.
+    Finished runs are kept: the same command goes on where it was stopped. With --train a model learns once from each
+    of these datasets, and a matrix shows what it reaches on every --test.
 
     Example: mtbench grid isdea mtdea:tasks=4 --dataset metafam --dataset fbnell --seeds 0-2
 
+    Example: mtbench grid isdea --train 'wikitopics-v1/*' --out runs/transfer
+
     Example: mtbench grid --file grid.toml --engine ray --budget 1h30m
     """
-    seconds = None if budget is None else typed.duration(budget)
+    seconds = None if budget is None else duration(budget)
     deadline = None if seconds is None else time.time() + seconds
     if (here := str(Path.cwd())) not in sys.path:
         sys.path.insert(0, here)  # as "python -m mtbench" does, so that a model beside us can be named
-    asked = _asked(models or [], _split(dataset), file, settings or [])
+    asked = _asked(models or [], named(_split(dataset)), named(_split(train)), file, settings or [])
     asked = replace(
         asked,
-        seeds=asked.seeds if seeds is None else typed.seeds(seeds),
+        seeds=asked.seeds if seeds is None else typed_seeds(seeds),
         protocols=_split(protocol) or asked.protocols,
         vocabularies=_split(vocabulary) or asked.vocabularies,
         candidate_seed=asked.candidate_seed if candidate_seed is None else candidate_seed,
@@ -129,31 +150,51 @@ def command(
         except KeyboardInterrupt:
             stack.close()
             raise RunInterrupted(f"interrupted; checkpoints are kept, go on with: {again(context)}") from None
+    made = matrices(found) if asked.train else {}
+    written = publish(out, found, made)
     if as_json:
-        say_json({"directory": str(out), "runs": [record(each) for each in ended]})
+        tables = {"matrices": {label: matrix.to_dict() for label, matrix in made.items()}} if made else {}
+        say_json({"directory": str(out), "runs": [record(each) for each in ended], **tables})
     else:
+        for matrix in made.values():
+            say(f"\n{matrix.model}, {matrix.name}: MRR\n\n{matrix.table()}\n")
+            if scenarios := matrix.scenarios():
+                say(f"{scenario_table(scenarios)}\n")
+        for path in written:
+            say(str(path))
+        if made and not pictures.available():
+            say('no picture: python -m pip install "mtbench-kg[plots]" draws it')
         say(f"{out}: {count(ended)}")
     conclude(ended, budget, again(context))
 
 
-def _asked(names: Sequence[str], datasets: Sequence[str], file: Path | None, settings: Sequence[str]) -> Grid:
+def _asked(
+    names: Sequence[str], datasets: Sequence[str], train: Sequence[str], file: Path | None, settings: Sequence[str]
+) -> Grid:
     """Return the grid of the arguments, or that of the file with the models and datasets chosen."""
     if file is not None:
         if settings:
             raise UsageError(f"--set is for models on the command line: write set = {{...}} into {file}")
-        grid = declared.read(file)
+        grid = read_declared(file)
         labels = {chosen.label: chosen for chosen in grid.models}
-        for kind, wanted, known in (("label", names, labels), ("dataset of the file", datasets, grid.datasets)):
+        kinds = (
+            ("label", names, labels),
+            ("dataset of the file", datasets, grid.datasets),
+            ("training dataset of the file", train, grid.train),
+        )
+        for kind, wanted, known in kinds:
             for name in wanted:
                 if name not in known:
                     raise UnknownNameError(kind, name, known)
         chosen = [labels[name] for name in names] if names else grid.models
-        return replace(grid, models=chosen, datasets=datasets or grid.datasets)
-    if not names or not datasets:
+        return replace(grid, models=chosen, datasets=datasets or grid.datasets, train=train or grid.train)
+    if not names or not (datasets or train):
         raise UsageError("a grid needs MODEL... and --dataset NAME, or --file grid.toml")
     common = parse_settings(settings)
-    models = map(typed.model, names)
-    return Grid([Chosen(typed.label(model, own), model, {**common, **own}) for model, own in models], datasets)
+    models = map(typed_model, names)
+    return Grid(
+        [Chosen(label(model, own), model, {**common, **own}) for model, own in models], datasets or train, train
+    )
 
 
 def _split(texts: Sequence[str] | None) -> list[str]:
@@ -180,3 +221,196 @@ def _engine(name: str, address: str | None, cpus: float | None, gpus: float | No
     if gpus is None:
         gpus = {"cpu": 0.0, "cuda": 1.0}.get(device)
     return on_ray(address, 1 if cpus is None else cpus, gpus)
+
+
+_DURATION = re.compile(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?")
+
+
+def duration(text: str) -> int:
+    """Return the seconds of ``25m``, ``1h30m`` or ``90s``; raises `UsageError` for another form, or no time at all."""
+    matched = _DURATION.fullmatch(text.strip())
+    if matched is None or not text.strip():
+        raise UsageError(f"a budget is written 25m, 1h30m or 90s, not {text!r}")
+    hours, minutes, seconds = (int(part or 0) for part in matched.groups())
+    found = 3600 * hours + 60 * minutes + seconds
+    if not found:
+        raise UsageError(f"a budget of {text.strip()} leaves no time for anything")
+    return found
+
+
+def spoken(seconds: float) -> str:
+    """Return a length of time as it is typed: ``42s``, ``25m``, ``1h05m``; seconds only below ten minutes."""
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole}s"
+    minutes, rest = divmod(whole, 60)
+    if minutes < 10:
+        return f"{minutes}m{rest:02d}s" if rest else f"{minutes}m"
+    hours, minutes = divmod(round(seconds / 60), 60)
+    return f"{hours}h{minutes:02d}m" if hours else f"{minutes}m"
+
+
+HEADINGS = ("Model", "Dataset", "Seed", "State", "Estimate")
+
+
+def show_plan(looks: Sequence[Look], out: Path, *, as_json: bool) -> None:
+    """Print the state of every run, and how long those to be done will take as far as that is known."""
+    known = estimates(out)
+    pending = [each for each in looks if each.state in PENDING]
+    times = [known.of(each.job) for each in pending]
+    total, unknown = sum(time for time in times if time is not None), times.count(None)
+    if as_json:
+        runs = [
+            {**_names(each.job), "state": each.state, "estimated_seconds": known.of(each.job), "error": each.error}
+            for each in looks
+        ]
+        say_json({"directory": str(out), "runs": runs, "estimated_seconds": round(total, 3), "unknown": unknown})
+        return
+    rows = []
+    for each in looks:
+        seconds = known.of(each.job) if each.state in PENDING else None
+        estimate = "" if each.state not in PENDING else "unknown" if seconds is None else spoken(seconds)
+        rows.append((each.job.label, each.job.folder, each.job.plan.seed, each.state, estimate))
+    say_table(HEADINGS, rows)
+    time_left = f", about {spoken(total)} one after the other" if total else ""
+    more = f" and {unknown} of unknown length" if unknown and total else ""
+    say(f"\n{len(pending)} of {len(looks)} runs to do{time_left}{more}; nothing was trained")
+
+
+def _names(job: Job) -> dict[str, str | int]:
+    names = ("label", "dataset", "seed", "directory")
+    return dict(zip(names, (job.label, job.plan.dataset, job.plan.seed, str(job.directory)), strict=True))
+
+
+def record(each: Ended) -> dict[str, str | int]:
+    """Return what became of a run as a JSON object."""
+    return {**_names(each.job), "state": each.state, "error": each.error}
+
+
+def count(ended: Sequence[Ended]) -> str:
+    """Return how many runs came to what."""
+    counts = Counter(each.state for each in ended)
+    return f"{len(ended)} run{'s' * (len(ended) != 1)}, " + ", ".join(
+        f"{number} {state}" for state, number in counts.items()
+    )
+
+
+def conclude(ended: Sequence[Ended], budget: str | None, command: str) -> None:
+    """Say what is left and why, and exit with 1 where something has to be seen to."""
+    left = [each for each in ended if each.state == "left"]
+    if left:
+        begun = sum(each.job.partial.exists() for each in left)
+        kept = f" ({begun} with checkpoints)" if begun else ""
+        _tell(f"the budget of {budget} is over: {len(left)} of {len(ended)} runs left{kept}; go on with: {command}")
+    elsewhere = [each for each in ended if each.state == "elsewhere"]
+    if elsewhere:
+        _tell(f"another process is at work on {', '.join(str(each.job) for each in elsewhere)}")
+    wrong = [each for each in ended if each.state in ("failed", "blocked")]
+    for each in wrong:
+        fail(f"{each.job} {each.state}: {each.error or 'see grid.jsonl'}")
+    if any(each.state == "failed" for each in wrong):
+        fail(f"what failed twice is left alone; to try it again: {command} --retry-failed")
+    if wrong:
+        raise typer.Exit(1)
+
+
+def _tell(sentence: str) -> None:
+    sys.stderr.write(f"{sentence}\n")
+
+
+def again(context: typer.Context) -> str:
+    """Return the command that was typed, without --retry-failed: that is for once."""
+    words = ["mtbench", context.info_name or "grid"]
+    for parameter in context.command.params:
+        value = context.params.get(parameter.name or "")
+        if (
+            value == parameter.get_default(context)
+            or value is None
+            or value is False
+            or parameter.name == "retry_failed"
+        ):
+            continue
+        values = value if isinstance(value, list | tuple) else [value]
+        option = parameter.opts[0] if parameter.param_type_name == "option" else None
+        for one in values:
+            words += [str(one)] if option is None else [option] if one is True else [option, str(one)]
+    return shlex.join(words)
+
+
+SHOWN = 8
+"""Finished runs that stay in the table; those before have scrolled away."""
+
+
+@contextmanager
+def watching(looks: Sequence[Look], *, silent: bool) -> Iterator[Watch]:
+    """Show a grid's progress on stderr where that is a terminal; else print a line per run, nothing if ``silent``."""
+    pending = sum(each.state in PENDING for each in looks)
+    if not pending or not sys.stderr.isatty():
+        yield Watch() if silent else Lines()
+        return
+
+    table = LiveTable(len(looks), len(looks) - pending)
+    with Live(console=Console(stderr=True), get_renderable=table.render, refresh_per_second=2, transient=False):
+        yield table
+
+
+class Lines(Watch):
+    """Says one line per run that ended."""
+
+    def finished(self, outcome: Outcome) -> None:
+        say(describe(outcome))
+
+
+def describe(outcome: Outcome) -> str:
+    """Return one line on how an attempt ended."""
+    attempt = outcome.attempt
+    number = f" (attempt {attempt.number})" if attempt.number > 1 else ""
+    error = f": {outcome.error}" if outcome.error else ""
+    return f"{attempt.job} {outcome.ending} after {spoken(outcome.seconds)}{number}{error}"
+
+
+@dataclass(eq=False)
+class LiveTable(Watch):
+    """The state of the table: what is running, what ended last, and the counts."""
+
+    total: int
+    before: int
+    running: dict[str, float] = field(default_factory=dict)
+    reports: dict[str, Progress] = field(default_factory=dict)
+    last: deque[Outcome] = field(default_factory=lambda: deque(maxlen=SHOWN))
+    counts: Counter[str] = field(default_factory=Counter)
+
+    def started(self, attempt: Attempt) -> None:
+        self.running[str(attempt.job)] = time.monotonic()
+
+    def progressed(self, attempt: Attempt, progress: Progress) -> None:
+        self.reports[str(attempt.job)] = progress
+
+    def finished(self, outcome: Outcome) -> None:
+        name = str(outcome.attempt.job)
+        self.running.pop(name, None)
+        self.reports.pop(name, None)
+        self.last.append(outcome)
+        self.counts[outcome.ending] += 1
+
+    def render(self) -> Table:
+        """Return the table as it is now; rich calls it twice a second."""
+        ended = ", ".join(f"{number} {ending}" for ending, number in self.counts.items())
+        caption = Text(f"{self.total} runs, {self.before} finished before; now {ended or 'none yet'}")
+        table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, caption=caption, caption_justify="left")
+        for heading in ("Run", "State", "Time"):
+            table.add_column(heading, overflow="fold")
+        for outcome in self.last:
+            state = f"{outcome.ending}: {outcome.error}" if outcome.error else outcome.ending
+            table.add_row(Text(str(outcome.attempt.job)), Text(state), spoken(outcome.seconds))
+        for name, begun in list(self.running.items()):
+            state = _progress(self.reports.get(name))
+            table.add_row(Text(name), Text(state), spoken(time.monotonic() - begun), style="bold")
+        return table
+
+
+def _progress(progress: Progress | None) -> str:
+    if progress is None:
+        return "running"
+    mrr = "" if progress.valid_mrr is None else f"  valid MRR {progress.valid_mrr:.3f}"
+    return f"{progress.stage}: epoch {progress.epoch}/{progress.epochs}  loss {progress.loss:.3f}{mrr}"

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from leaderboard.grid import state
+from leaderboard.grid.engines import Attempt, Ending, Engine, Outcome, Watch, record_death
 from leaderboard.grid.jobs import Job, trainings
 from leaderboard.grid.state import ATTEMPTS, PENDING, Line, Look, State, kept, look, status
-from leaderboard.grid.work import Attempt, Ending, Engine, Outcome, Watch, record_death
 from mtbench.errors import MtbenchError
 from mtbench.training.run import CHECKPOINTS, checkpoints_of
 

@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
+from itertools import product
 from pathlib import Path
+from statistics import fmean
 from typing import Literal, TypeAlias
 
-from leaderboard.grid.jobs import Job
+import numpy as np
+
+from leaderboard.grid.jobs import Job, Place
+from mtbench.analysis.matrix import Matrix, scenario_file
+from mtbench.analysis.pictures import draw_matrix
+from mtbench.builders import wikitopics
 from mtbench.data.catalog import Parameter
 from mtbench.errors import DatasetError, ResultError, UsageError
-from mtbench.files import schema
-from mtbench.files.atomic import is_free, storage_errors
+from mtbench.files import pictures, schema
+from mtbench.files.atomic import is_free, replace_file, storage_errors
 from mtbench.ranking import candidates
 from mtbench.runs import result as results
 from mtbench.runs import runs
@@ -195,6 +203,72 @@ def status(found: Sequence[Result]) -> Status:
     return max(statuses, key=("ok", "oom", "failed").index)
 
 
+def matrices(jobs: Sequence[Job]) -> dict[str, Matrix]:
+    """Return what the jobs of a grid with training datasets have reached, by the labels of the models.
+
+    The value of a cell is the mean over the seeds of the MRR of the first task; one without says why.
+    """
+    trained, tested = (
+        list(dict.fromkeys(places)) for places in zip(*((job.train, job.test) for job in jobs), strict=True)
+    )
+    family, topics = _topics([*trained, *tested])
+    rows, columns = [topics[place] for place in trained], [topics[place] for place in tested]
+    made = {}
+    for label in dict.fromkeys(job.label for job in jobs):
+        values, statuses = np.full((len(rows), len(columns)), math.nan), {}
+        scored = defaultdict[tuple[str, str], list[Result]](list)
+        for job in jobs:
+            if job.label == label and (job.directory / RESULT_FILE).exists():
+                scored[topics[job.train], topics[job.test]].append(results.load(job.directory))
+        for (row, train), (column, test) in product(enumerate(rows), enumerate(columns)):
+            cell = scored[train, test]
+            if reached := [result.metrics["mrr"] for result in cell if result.run.status == "ok"]:
+                values[row, column] = fmean(reached)
+            else:
+                statuses[train, test] = cell[0].run.status if cell else "-"
+        plan = next(job.plan for job in jobs if job.label == label)
+        protocol, vocabulary = plan.tasks()[0]
+        seeds = sorted({job.plan.seed for job in jobs})
+        mean = f", mean of seeds {', '.join(map(str, seeds))}" if len(seeds) > 1 else ""
+        name = f"{family}, protocol {protocol}, {vocabulary} relations{mean}"
+        model = next((result.run.model for cell in scored.values() for result in cell), plan.model)
+        made[label] = Matrix(name, model, rows, values, statuses, [] if rows == columns else columns)
+    return made
+
+
+def publish(out: Path, jobs: Sequence[Job], made: Mapping[str, Matrix]) -> list[Path]:
+    """Write the matrix of every model beside its runs, what was asked for, scenarios and a picture."""
+    written = []
+    for label, matrix in made.items():
+        plan = next(job.plan for job in jobs if job.label == label)
+        asked = {"model": plan.model, "seed": plan.seed, "candidate_seed": plan.candidate_seed}
+        files = {
+            "matrix.csv": matrix.table("csv"),
+            "matrix.md": f"{matrix.model}, {matrix.name}\n\n{matrix.table('markdown')}",
+            "matrix.json": json.dumps(matrix.to_dict(), ensure_ascii=False, indent=1),
+            "plan.json": json.dumps(asked | {"settings": dict(plan.settings)}, indent=1),
+        }
+        version = matrix.name.partition(",")[0].removeprefix("wikitopics-")
+        if version in wikitopics.VERSIONS and (scenarios := matrix.scenarios()):
+            files["scenarios.toml"] = scenario_file(scenarios, version).rstrip()
+        for name, text in files.items():
+            replace_file(out / label / name, f"{text}\n".encode())
+        if pictures.available():
+            draw_matrix(matrix, out / label / "heatmap.png")
+            files["heatmap.png"] = ""
+        written += [out / label / name for name in files]
+    return written
+
+
+def _topics(places: Sequence[Place]) -> tuple[str, dict[Place, str]]:
+    """Return what datasets of one family have in common, and what each is called in it; else their names."""
+    names = {place: "/".join(Path(place.source).parts[-2:]) for place in places}
+    families = {name.rpartition("/")[0] for name in names.values()}
+    if len(families) > 1 or not families.copy().pop():
+        return "datasets", names
+    return families.pop(), {place: name.rpartition("/")[2] for place, name in names.items()}
+
+
 def _expect_same(job: Job, found: Sequence[Result], lines: Sequence[Line]) -> None:
     if differing := list(_differences(job, found, lines)):
         raise UsageError(
@@ -207,7 +281,7 @@ def _differences(job: Job, found: Sequence[Result], lines: Sequence[Line]) -> It
     """Give what a finished run was made with and the plan was not, from its results and the last line of the log."""
     plan, headline = job.plan, found[0]
     asked: dict[str, tuple[object, object]] = {"seed": (headline.run.seed, plan.seed)}
-    asked |= {"dataset": (f"{headline.dataset} {headline.dataset_version}", f"{job.dataset} {job.version}")}
+    asked |= {"dataset": (f"{headline.dataset} {headline.dataset_version}", f"{job.test.name} {job.test.version}")}
     made = next((line for line in reversed(lines) if line.model), None)
     if made is not None:
         asked |= {"model": (made.model, plan.model)}

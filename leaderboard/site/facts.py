@@ -106,7 +106,7 @@ def tasks(entry: Entry, dataset: str) -> list[Table]:
 
 
 def transfers(entries: Path) -> list[Table]:
-    """Return the matrices of `mtbench transfer` that lie beside the entries, in ``transfer/``, as shaded tables."""
+    """Return the matrices of `mtbench grid --train` that lie beside the entries, in ``transfer/``, as shaded tables."""
     folder = entries.parent / "transfer"
     found = []
     for path in sorted([*folder.glob("*.json"), *folder.glob("*/matrix.json")]):
@@ -114,13 +114,14 @@ def transfers(entries: Path) -> list[Table]:
         try:
             told = json.loads(path.read_text(encoding="utf-8"))
             topics = [str(topic) for topic in told["topics"]]
+            tests = [str(topic) for topic in told.get("tests", topics)]
             missing = {(one["train"], one["test"]): str(one["status"]) for one in told["not_scored"]}
             rows = [
                 Row(
                     topic,
                     [
                         _transfer_cell(mrr, missing.get((topic, other), ""))
-                        for other, mrr in zip(topics, line, strict=True)
+                        for other, mrr in zip(tests, line, strict=True)
                     ],
                     words=topic,
                 )
@@ -129,10 +130,8 @@ def transfers(entries: Path) -> list[Table]:
             settings = _settings(path.with_name("plan.json"))
             caption = f"{told['model']}{settings}, {told['name']}: MRR, trained on the row and tested on the column"
         except (OSError, ValueError, KeyError, TypeError) as error:
-            raise MtbenchError(
-                f"{path}: no matrix of mtbench transfer ({error}); remove it, or make it again"
-            ) from error
-        columns = [Column(topic) for topic in topics]
+            raise MtbenchError(f"{path}: no matrix of mtbench grid ({error}); remove it, or make it again") from error
+        columns = [Column(topic) for topic in tests]
         found.append(Table(f"transfer-{name}", caption, "Trained on", columns, [Group(rows)], dense=True))
     return found
 

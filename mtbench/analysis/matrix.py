@@ -29,9 +29,10 @@ class Scenario:
 
 @dataclass(frozen=True, eq=False)
 class Matrix:
-    """The dual MRR ``(n, n)`` of a model trained on the topic of the row and scored on that of the column.
+    """The MRR ``(n, m)`` of a model trained on the topic of the row and scored on that of the column.
 
-    Cells that are not scored yet, or ran out of memory, are NaN; ``statuses`` says which, by row and column.
+    ``tests`` are the topics of the columns, where they are others than those of the rows. Cells that are not scored
+    yet, or ran out of memory, are NaN; ``statuses`` says which, by row and column.
     """
 
     name: str
@@ -39,18 +40,24 @@ class Matrix:
     topics: Sequence[str]
     values: FloatArray
     statuses: Mapping[tuple[str, str], str]
+    tests: Sequence[str] = ()
 
     def __post_init__(self) -> None:
-        if self.values.shape != (len(self.topics), len(self.topics)):
-            raise ValueError(f"{len(self.topics)} topics and values of shape {self.values.shape}")
+        if self.values.shape != (len(self.topics), len(self.columns)):
+            raise ValueError(f"{len(self.topics)} and {len(self.columns)} topics, values of shape {self.values.shape}")
+
+    @property
+    def columns(self) -> Sequence[str]:
+        """The topics that are scored on."""
+        return self.tests or self.topics
 
     def table(self, format: str = "text") -> str:  # noqa: A002
         """Return the matrix as ``text``, ``markdown``, ``latex`` or ``csv``, which has all digits."""
-        rows = [[row, *(self._cell(row, column, format) for column in self.topics)] for row in self.topics]
-        return tables.lay_out(["train \\ test" if format != "csv" else "train", *self.topics], rows, format)
+        rows = [[row, *(self._cell(row, column, format) for column in self.columns)] for row in self.topics]
+        return tables.lay_out(["train \\ test" if format != "csv" else "train", *self.columns], rows, format)
 
     def _cell(self, row: str, column: str, format: str) -> tables.Cell:  # noqa: A002
-        value = float(self.values[self.topics.index(row), self.topics.index(column)])
+        value = float(self.values[self.topics.index(row), self.columns.index(column)])
         if math.isnan(value):
             return self.statuses.get((row, column), "")
         return value if format == "csv" else f"{value:.3f}"
@@ -63,8 +70,11 @@ class Matrix:
         well" there, which "may not necessarily be observed" under the other. It names no threshold. Here pairs
         come in the order of the larger of their two values on each other, and the test topic of a training topic
         is the one where it exceeds the other topic by most; a pair of which one never exceeds the other has none.
-        Topics are left out until no cell of the others is missing.
+        Topics are left out until no cell of the others is missing. Where the columns are others than the rows there
+        are none.
         """
+        if self.tests:
+            return []
         known = self._complete()
         found = []
         for first, second in itertools.combinations(known, 2):
@@ -98,6 +108,7 @@ class Matrix:
             "name": self.name,
             "model": self.model,
             "topics": list(self.topics),
+            **({"tests": list(self.tests)} if self.tests else {}),
             "mrr": [[None if math.isnan(value) else value for value in row] for row in self.values.tolist()],
             "not_scored": [
                 {"train": row, "test": column, "status": status} for (row, column), status in self.statuses.items()
@@ -122,7 +133,7 @@ def scenario_table(scenarios: Sequence[Scenario], format: str = "text") -> str: 
 
 def scenario_file(scenarios: Sequence[Scenario], version: str) -> str:
     """Return scenarios over published topics as a file for ``mtbench build wikitopics --scenario``."""
-    lines = ["# Proposed by mtbench transfer; build them with", "# mtbench build wikitopics --raw DUMP --scenario FILE"]
+    lines = ["# Proposed by mtbench grid; build them with", "# mtbench build wikitopics --raw DUMP --scenario FILE"]
     lines.append("[scenarios]")
     for scenario in scenarios:
         train, test = (", ".join(f'"{topic}"' for topic in part) for part in (scenario.train, scenario.test))

@@ -324,20 +324,21 @@ def draw_matrix(matrix: Matrix, path: Path) -> None:
     Raises `UsageError` for another suffix, `MissingExtraError` without matplotlib and `MtbenchError` for a
     place that cannot be written.
     """
-    number = len(matrix.topics)
-    side = 2.4 + 0.55 * number
-    with pictures.page(path, side + 0.9, side) as figure:
+    with pictures.page(path, 3.3 + 0.55 * len(matrix.columns), 2.4 + 0.55 * len(matrix.topics)) as figure:
         axes = figure.subplots()
         drawn = axes.imshow(np.ma.masked_invalid(matrix.values), cmap="viridis_r", vmin=0, vmax=1)
         for row, column in np.ndindex(matrix.values.shape):
             value = matrix.values[row, column]
-            missing = matrix.statuses.get((matrix.topics[row], matrix.topics[column]), "")
+            missing = matrix.statuses.get((matrix.topics[row], matrix.columns[column]), "")
             text = missing if np.isnan(value) else f"{value:.2f}".removeprefix("0")
             colour = "white" if value > 0.55 else "black"
             axes.text(column, row, text, ha="center", va="center", fontsize=8, color=colour)
-        names = [pictures.literal(name) for name in pictures.shorten(matrix.topics, 20)]
-        axes.set_xticks(range(number), names, rotation=40, ha="right", rotation_mode="anchor")
-        axes.set_yticks(range(number), names)
+        rows, columns = (
+            [pictures.literal(name) for name in pictures.shorten(topics, 20)]
+            for topics in (matrix.topics, matrix.columns)
+        )
+        axes.set_xticks(range(len(columns)), columns, rotation=40, ha="right", rotation_mode="anchor")
+        axes.set_yticks(range(len(rows)), rows)
         axes.set(xlabel="Test topic", ylabel="Training topic")
         axes.tick_params(length=0)
         axes.spines[:].set_visible(False)

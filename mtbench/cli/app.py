@@ -71,7 +71,6 @@ VERBS: Mapping[str, Verb] = {
     ),
     "verify": Verb("Evaluate", "Check a stored dataset or run, or all datasets.", "mtbench.cli.results:verify"),
     "run": Verb("Train", "Train a model and score it on the test graph.", "mtbench.cli.running:run"),
-    "transfer": Verb("Train", "Train on each topic, score on all others.", "mtbench.cli.running:transfer"),
     "score-with": Verb("Train", "Predict what is missing in a graph.", "mtbench.cli.running:score_with"),
     "grid": Verb("Train", "Run models on datasets with several seeds, each run once."),
     "leaderboard": Verb("Leaderboard", "Make entries of runs, check them, and show them as pages or tables."),
@@ -92,6 +91,7 @@ MEANT: Mapping[str, str] = {
     "settings": "run MODEL --dataset NAME --paper",
     "submit": "leaderboard submit RUN... --to DIR",
     "train": "run MODEL --dataset NAME",
+    "transfer": "grid MODEL --train NAME --test NAME",
     "urls": "info NAME --files",
 }
 """What to type instead of other words that people try first, and of verbs that there were."""

@@ -1,4 +1,4 @@
-"""``mtbench run``, ``score-with`` and ``transfer``: models trained, asked for predictions, scored on every topic."""
+"""``mtbench run`` and ``score-with``: models trained and scored, and asked for predictions."""
 
 from __future__ import annotations
 
@@ -15,8 +15,6 @@ from rich.console import Console
 from rich.progress import BarColumn, TaskID, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bars
 
-from mtbench.analysis.matrix import scenario_table
-from mtbench.analysis.pictures import draw_matrix
 from mtbench.cli import options
 from mtbench.cli.output import AsJson, say, say_json
 from mtbench.cli.results import told_of
@@ -24,12 +22,10 @@ from mtbench.errors import MtbenchError, RunInterrupted, UsageError
 from mtbench.files import pictures, tables
 from mtbench.runs.result import MtbenchWarning, Result
 from mtbench.training import costs, learned
-from mtbench.training import transfer as transferring
 from mtbench.training.models import Progress, parse_settings, silent
 from mtbench.training.predictions import Question, Source, answers, graph_of
 from mtbench.training.run import CONVENTIONS_FILE, Plan
 from mtbench.training.run import run as carry_out
-from mtbench.training.transfer import PICTURE_FILE, topics_of
 
 
 def run(
@@ -250,75 +246,3 @@ def score_with(
         [name.capitalize() for name in headings[:kept]], [row[:kept] for row in rows], format, left=3
     )
     say(shown if rows else "nothing is left: all of them are in the graph already; --known shows them")
-
-
-def transfer(
-    source: Annotated[str, typer.Argument(metavar="v1|v2", help="The published topics, or a directory of datasets.")],
-    topics: Annotated[str | None, typer.Option(metavar="A,B,...", help="Some of the topics.  [default: all]")] = None,
-    model: Annotated[
-        str, typer.Option(autocompletion=options.models, help="An installed model, or package.module:factory.")
-    ] = "isdea",
-    protocol: Annotated[
-        str, typer.Option(autocompletion=options.protocols, help="How to score: any of those of run.")
-    ] = "dual",
-    vocabulary: Annotated[
-        str,
-        typer.Option(
-            autocompletion=options.vocabularies, help="present, or slots: relation ids incl. unused, as in the paper."
-        ),
-    ] = "present",
-    seed: options.Seed = 0,
-    candidate_seed: options.CandidateSeed = 0,
-    device: options.Device = "auto",
-    settings: options.Settings = None,
-    out: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Where the cells are kept.  [default: below transfer/]")
-    ] = None,
-    plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Also draw it: FILE.png or FILE.svg.")] = None,
-    format: options.TableFormat = "text",  # noqa: A002
-    as_json: AsJson = False,
-) -> None:
-    """Train on each topic, score on all others.
-
-    Finished cells are kept: the same command goes on where it was stopped.
-
-    Example: mtbench transfer v1
-
-    Example: mtbench transfer v1 --topics art,people,health,taxonomy --vocabulary slots --set epochs=1
-    """
-    options.check_output(format, alone=as_json, plot=plot)
-    options.look_here_for_modules()
-    chosen = [name.strip() for name in (topics or "").split(",") if name.strip()]
-    name, version, datasets = topics_of(source, chosen)
-    plan = transferring.Plan(
-        name=name,
-        datasets=datasets,
-        version=version,
-        model=model,
-        protocol=protocol,
-        vocabulary=vocabulary,
-        seed=seed,
-        candidate_seed=candidate_seed,
-        device=device,
-        settings=parse_settings(settings or []),
-        out=out,
-    )
-    with at_work("the same command goes on with the cells that are missing") as report:
-        matrix = transferring.transfer(plan, report)
-    if plot is not None:
-        draw_matrix(matrix, plot)
-    if as_json:
-        say_json({"directory": str(plan.directory()), **matrix.to_dict()})
-        return
-    say(matrix.table(format))
-    if format == "csv":
-        return
-    if found := matrix.scenarios():
-        say(f"\n{scenario_table(found, format)}")
-    else:
-        say("\nno scenario: it takes two topics, and two others on which now one and now the other is better")
-    say(f"\n{plan.directory()} holds every cell as a run, and the matrix as CSV, Markdown and JSON")
-    if (plan.directory() / PICTURE_FILE).exists():
-        say(f"{plan.directory() / PICTURE_FILE} shows it")
-    else:
-        say('no picture: python -m pip install "mtbench-kg[plots]" draws it')

@@ -162,15 +162,22 @@ def context_of(run: RunInfo, dataset: str, device: str, workdir: Path | None) ->
     return Context(dataset, run.seed, device, workdir, settings)
 
 
-def command(name: str, context: Context, model: Model | None) -> str:
-    """Return what a run was begun with; a setting that its model does not tell, such as a folder, is left open."""
+def command(name: str, context: Context, model: Model | None, test: str = "") -> str:
+    """Return what a run was begun with; a setting that its model does not tell, such as a folder, is left open.
+
+    ``test`` is the dataset that it was scored on, where that is another one.
+    """
     known = {key: str(value).lower() for key, value in (model.info.hyperparameters if model else {}).items()}
     settings = [
         word
         for key, value in context.settings.items()
         for word in ("--set", f"{key}={value if known.get(key) == value.lower() else '...'}")
     ]
-    return shlex.join(["mtbench", "run", name, "--dataset", context.dataset, *settings, "--seed", str(context.seed)])
+    if test:
+        words = ["grid", name, "--train", context.dataset, "--test", test, *settings, "--seeds"]
+    else:
+        words = ["run", name, "--dataset", context.dataset, *settings, "--seed"]
+    return shlex.join(["mtbench", *words, str(context.seed)])
 
 
 @contextmanager

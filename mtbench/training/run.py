@@ -33,7 +33,7 @@ from mtbench.training.costs import FAILURE_FILE, Cost, Failure
 from mtbench.training.models import Context, Model, ModelInfo, Progress
 
 CHECKPOINTS = "checkpoints"
-CONVENTIONS_FILE = "conventions.json"
+CONVENTIONS_FILE, TRAINED_FILE = "conventions.json", "trained.json"
 TASK_FOLDERS = tuple(
     f"{protocol}-{vocabulary}" for protocol in candidates.PROTOCOLS for vocabulary in candidates.VOCABULARIES
 )
@@ -46,7 +46,8 @@ GROUPS: Mapping[str, Sequence[str]] = {ALL: candidates.STANDARD}
 class Plan:
     """What to run: a model by name or ``package.module:factory``, a dataset, and the tasks to score it on.
 
-    The first protocol and vocabulary are the headline, whose result lies in the run directory itself;
+    ``train`` names another dataset, whose training graph the model learns from before it is scored on this one. The
+    first protocol and vocabulary are the headline, whose result lies in the run directory itself;
     every further combination lies below it in ``PROTOCOL-VOCABULARY``. `GROUPS` names several protocols
     at once. ``candidate_seed`` numbers the frozen candidates, ``seed`` the model's own randomness. ``paper``
     also scores the model in every evaluation setting of the paper's tables, for each protocol, into
@@ -58,6 +59,7 @@ class Plan:
 
     model: str
     dataset: str
+    train: str = ""
     protocols: Sequence[str] = ("dual",)
     vocabularies: Sequence[str] = ("present",)
     seed: int = 0
@@ -99,11 +101,15 @@ def folder_name(parts: Sequence[str], settings: Mapping[str, str], seed: int) ->
 
 @dataclass
 class Trainee:
-    """A model on its way from a dataset to results: what it is told, what it costs, and itself once it is made."""
+    """A model on its way from a dataset to results: what it is told, what it costs, and itself once it is made.
+
+    ``test`` is the dataset that it is scored on, where that is another one.
+    """
 
     name: str
     context: Context
     cost: Cost
+    test: str = ""
     model: Model | None = None
 
     def train(self, make: models.Factory, data: Dataset) -> Model:
@@ -129,7 +135,7 @@ class Trainee:
             wall_seconds=self.cost.seconds(),
             peak_memory_bytes=(model and model.peak_memory()) or self.cost.peak(),
             status=result.run.status,
-            environment=self.cost.environment() | {"command": models.command(self.name, context, model)},
+            environment=self.cost.environment() | {"command": models.command(self.name, context, model, self.test)},
         )
         return replace(result, run=run)
 
@@ -164,6 +170,10 @@ def run(
     directory = plan.directory()
     _kept(plan, directory)
     data = load(plan.dataset)
+    trained_on = data.name
+    if plan.train:
+        source = load(plan.train)
+        trained_on, data = source.name, replace(data, train=source.train, valid=source.valid)
     if plan.task_labels and not data.test.tasks:
         raise UsageError(
             f"{data.name} has no ground-truth tasks to compare with: --task-labels is for "
@@ -177,13 +187,14 @@ def run(
         _clear(partial, restart=plan.restart)
         if plan.start is not None:
             copy_checkpoints(plan.start, partial / CHECKPOINTS)
+        _forget(partial / CHECKPOINTS)
         if results:
             begun = [CHECKPOINTS] if (partial / CHECKPOINTS).exists() else []
             with storage_errors(partial):
                 shutil.copytree(directory, partial, ignore=shutil.ignore_patterns(*begun), dirs_exist_ok=True)
         cost = costs.resumed(partial / CHECKPOINTS, started)
-        context = Context(data.name, plan.seed, plan.device, cost.folder, plan.settings, cost.keeping(report))
-        trainee = Trainee(plan.model, context, cost)
+        context = Context(trained_on, plan.seed, plan.device, cost.folder, plan.settings, cost.keeping(report))
+        trainee = Trainee(plan.model, context, cost, data.name if plan.train else "")
         try:
             _score(plan, tasks, trainee, make, data, partial, results, keep_failures=keep_failures)
         finally:
@@ -216,6 +227,8 @@ def _score(
 
     def work() -> None:
         model = trainee.train(make, data)
+        if plan.train:
+            _remember(partial / CHECKPOINTS)
         score = model.scorer(data.test.observable())
         if results:
             _expect_same(results[0], trainee.describe(task_of(pairs[0]).run(score)), plan.directory())
@@ -230,6 +243,22 @@ def _score(
         for pair in pairs[len(results) :]:
             keep(unscored(task_of(pair), failure))
         replace_file(partial / FAILURE_FILE, failure.trace.encode())
+
+
+def _remember(folder: Path) -> None:
+    """Write down which checkpoints are those of the training, once it has ended."""
+    if folder.is_dir() and not (folder / TRAINED_FILE).exists():
+        names = sorted(path.name for path in folder.iterdir())
+        replace_file(folder / TRAINED_FILE, json.dumps(names).encode())
+
+
+def _forget(folder: Path) -> None:
+    """Remove what a model kept while it adapted to one test graph: the next must not take it for its own."""
+    if (folder / TRAINED_FILE).exists():
+        trained = {*json.loads((folder / TRAINED_FILE).read_text(encoding="utf-8")), TRAINED_FILE, costs.COST_FILE}
+        for path in folder.iterdir():
+            if path.name not in trained:
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
 def keep_together(results: Sequence[Result], directory: Path, *, force: bool = False) -> None:

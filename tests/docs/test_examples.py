@@ -50,9 +50,10 @@ NOT_RUN = {
     "mtbench score-with tally towns.tsv --head Rome --relation capitalOf --top 3": "needs PyTorch",
     "mtbench score-with tally towns.tsv --relation capitalOf --tail Italy --top 3": "needs PyTorch",
     "mtbench score-with tally towns.tsv --head Rome --tail Italy": "needs PyTorch",
-    "mtbench transfer my-topics --model mine.module:Model": "the datasets and the model are the reader's",
-    "mtbench transfer v1 --model mtdea --set tasks=4 --vocabulary slots --out matrix": "trains for hours",
-    "mtbench transfer v1 --topics art,people,health,taxonomy": "trains for hours",
+    "mtbench grid isdea --train 'wikitopics-v1/*' --out runs/transfer": "trains for hours",
+    "mtbench grid mtdea:tasks=4 isdea --train wikitopics-v1/art --train wikitopics-v1/people --test 'wikitopics-v1/*' "
+    "--vocabulary slots": "trains for hours",
+    "mtbench grid mine.module:Model --train 'my-topics/*'": "the datasets and the model are the reader's",
     "python copy_files.py": "needs the internet; run below without",
     "python benchmarks/evaluator.py scores --targets 20000 --repeats 3": "needs OGB and PyKEEN",
 }

@@ -370,7 +370,7 @@ def test_a_matrix_of_transfer_has_a_page(board, folder, tmp_path):
     assert SCRIPT in page.text
     assert "transfer.html" in made["index.html"].decode()
     (place / "matrix.json").write_text("{}")
-    with pytest.raises(MtbenchError, match="no matrix of mtbench transfer"):
+    with pytest.raises(MtbenchError, match="no matrix of mtbench grid"):
         facts.transfers(entries)
 
 

@@ -8,8 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leaderboard.grid import declared, state, typed
-from leaderboard.grid.jobs import Chosen, jobs
+from leaderboard.cli import grid as cli_grid
+from leaderboard.grid import state
+from leaderboard.grid.jobs import Chosen, jobs, read_declared, typed_model, typed_seeds
+from leaderboard.grid.jobs import label as label_of
 from leaderboard.grid.state import Line
 from mtbench.errors import UnknownNameError, UsageError
 
@@ -29,14 +31,14 @@ from mtbench.errors import UnknownNameError, UsageError
     ],
 )
 def test_a_model_may_carry_settings(text, expected, label):
-    assert typed.model(text) == expected
-    assert typed.label(*expected) == label
+    assert typed_model(text) == expected
+    assert label_of(*expected) == label
 
 
 @pytest.mark.parametrize("text", ["isdea:tasks", "isdea:", "isdea:tasks=4,epochs", "mine:Model:=4", "isdea:a=1,a=2"])
 def test_settings_of_another_form_are_refused(text):
     with pytest.raises(UsageError, match=r"the settings in .* must be .*:KEY=VALUE"):
-        typed.model(text)
+        typed_model(text)
 
 
 @pytest.mark.parametrize(
@@ -44,31 +46,31 @@ def test_settings_of_another_form_are_refused(text):
     [("0", [0]), ("0-2", [0, 1, 2]), ("0,2,5-7", [0, 2, 5, 6, 7]), ("3,3", [3]), ("2-2", [2]), ("1, 4", [1, 4])],
 )
 def test_seeds(text, expected):
-    assert typed.seeds(text) == expected
+    assert typed_seeds(text) == expected
 
 
 @pytest.mark.parametrize("text", ["", "-1", "0-", "a", "0..2", "2-0", "1,,2", "0:3"])
 def test_seeds_of_another_form_are_refused(text):
     with pytest.raises(UsageError, match="seeds"):
-        typed.seeds(text)
+        typed_seeds(text)
 
 
 @pytest.mark.parametrize(
     ("text", "expected"), [("25m", 1500), ("1h30m", 5400), ("90s", 90), ("2h", 7200), ("1h0m5s", 3605), (" 5m ", 300)]
 )
 def test_a_budget(text, expected):
-    assert typed.duration(text) == expected
+    assert cli_grid.duration(text) == expected
 
 
 @pytest.mark.parametrize("text", ["", " ", "25", "25min", "m", "1.5h", "30m1h", "-5m", "0m", "1d", "1H"])
 def test_a_budget_of_another_form_is_refused(text):
     with pytest.raises(UsageError, match="budget"):
-        typed.duration(text)
+        cli_grid.duration(text)
 
 
 @given(st.integers(1, 599) | st.integers(10, 6000).map(lambda minutes: 60 * minutes))
 def test_a_length_of_time_is_written_as_it_is_typed(seconds):
-    assert typed.duration(typed.spoken(seconds)) == seconds
+    assert cli_grid.duration(cli_grid.spoken(seconds)) == seconds
 
 
 def declare(tmp_path, text):
@@ -94,7 +96,7 @@ def test_a_declared_grid(tmp_path):
         set = { tasks = 6 }
         """,
     )
-    grid = declared.read(path)
+    grid = read_declared(path)
     settings = {"tasks": "4", "learning_rate": "0.001", "inverses": "true", "mask": "pair"}
     overrides = {"wikitopics-mt1/health": {"tasks": "6"}}
     assert grid.models == [Chosen("isdea", "isdea"), Chosen("mtdea-k4", "mtdea", settings, overrides)]
@@ -142,16 +144,16 @@ MINIMAL = 'datasets = ["metafam"]\n[models.isdea]\nmodel = "isdea"\n'
 )
 def test_a_file_of_another_form_is_refused_by_name(tmp_path, text, message):
     with pytest.raises(UsageError, match=message):
-        declared.read(declare(tmp_path, text))
+        read_declared(declare(tmp_path, text))
 
 
 def test_a_file_that_is_not_there_is_refused(tmp_path):
     with pytest.raises(UsageError, match=r"nothing\.toml: cannot be read"):
-        declared.read(tmp_path / "nothing.toml")
+        read_declared(tmp_path / "nothing.toml")
 
 
 def test_a_dataset_that_does_not_exist_is_refused(tmp_path):
-    grid = declared.read(declare(tmp_path, MINIMAL.replace('["metafam"]', '["metafm"]')))
+    grid = read_declared(declare(tmp_path, MINIMAL.replace('["metafam"]', '["metafm"]')))
     with pytest.raises(UnknownNameError, match="did you mean metafam"):
         jobs(grid, tmp_path)
 
@@ -161,8 +163,8 @@ def test_a_folder_of_files_of_triples_is_a_dataset(tmp_path):
     folder.mkdir()
     for name, row in (("train", "a\tr\tb"), ("msg", "c\tr\td"), ("test", "d\tr\tc")):
         (folder / f"{name}.txt").write_text(f"{row}\n", encoding="utf-8")
-    (job,) = jobs(declared.read(declare(tmp_path, MINIMAL.replace("metafam", str(folder)))), tmp_path / "out")
-    assert (str(job), job.dataset, job.plan.dataset) == ("isdea/my-own/seed0", "my own", str(folder))
+    (job,) = jobs(read_declared(declare(tmp_path, MINIMAL.replace("metafam", str(folder)))), tmp_path / "out")
+    assert (str(job), job.test.name, job.plan.dataset) == ("isdea/my-own/seed0", "my own", str(folder))
 
 
 def line(seed=0, **changes):

@@ -14,8 +14,8 @@ import gridtoys
 import pytest
 from rich.console import Console
 
-from leaderboard.cli import watching
-from leaderboard.grid import engines, work
+from leaderboard.cli import grid as cli_grid
+from leaderboard.grid import engines
 from leaderboard.grid.drive import survey
 from leaderboard.grid.jobs import jobs
 from mtbench.runs.result import load
@@ -104,8 +104,7 @@ def test_a_plan_shows_what_would_run_and_trains_nothing(mtbench_grid, small, tmp
 
 
 def test_a_budget_that_is_over_says_what_is_left_and_how_to_go_on(mtbench_grid, small, monkeypatch):
-    for module in (work, engines):
-        monkeypatch.setattr(module, "over", lambda deadline: deadline is not None and len(gridtoys.diary()) > 5)
+    monkeypatch.setattr(engines, "over", lambda deadline: deadline is not None and len(gridtoys.diary()) > 5)
     words = (COUNTING, "--dataset", small, "--seeds", "0-2", "--without-names", "--out", "kept", "--budget", "1h")
     code, out, err = mtbench_grid(*words)
     assert code == 0
@@ -201,12 +200,12 @@ def test_without_ray_there_is_no_engine(monkeypatch, mtbench_grid, small):
 
 def test_the_live_table_shows_what_is_running_and_what_ended(small, tmp_path):
     found = survey(jobs(gridtoys.grid(small, "Counting", seeds=(0, 1)), tmp_path), tmp_path)
-    table = watching.LiveTable(5, 3)
-    one, two = (work.Attempt(each.job) for each in found)
+    table = cli_grid.LiveTable(5, 3)
+    one, two = (engines.Attempt(each.job) for each in found)
     for attempt in (one, two):
         table.started(attempt)
     table.progressed(two, Progress("train", 3, 9, 1, 2, 0.5, 0.25))
-    table.finished(work.Outcome(one, "", 75.0, "failed", "it [broke]"))
+    table.finished(engines.Outcome(one, "", 75.0, "failed", "it [broke]"))
     page = Console(file=io.StringIO(), width=100)
     page.print(table.render())
     lines = [" ".join(line.split()) for line in page.file.getvalue().splitlines()]
@@ -220,7 +219,7 @@ def test_a_terminal_gets_the_table_on_stderr(small, tmp_path, monkeypatch):
     monkeypatch.setattr(terminal, "isatty", lambda: True)
     monkeypatch.setattr(sys, "stderr", terminal)
     found = survey(jobs(gridtoys.grid(small, "Counting"), tmp_path), tmp_path)
-    with watching.watching(found, silent=False) as watch:
-        assert isinstance(watch, watching.LiveTable)
-        watch.started(work.Attempt(found[0].job))
+    with cli_grid.watching(found, silent=False) as watch:
+        assert isinstance(watch, cli_grid.LiveTable)
+        watch.started(engines.Attempt(found[0].job))
     assert "counting/small/seed0" in terminal.getvalue()

@@ -16,7 +16,7 @@ import pytest
 import toys
 
 from leaderboard.entries import entries
-from leaderboard.grid import engines, state, work
+from leaderboard.grid import engines, state
 from leaderboard.grid.drive import drive, survey
 from leaderboard.grid.engines import in_this_process
 from leaderboard.grid.jobs import Grid, check, jobs
@@ -127,7 +127,7 @@ def test_a_run_that_another_process_finishes_just_before_this_one_begins_is_foun
         run(plan)
         return run(plan, *arguments, **options)
 
-    monkeypatch.setattr(work, "run", after_another)
+    monkeypatch.setattr(engines, "run", after_another)
     watch = gridtoys.Watcher()
     assert go(gridtoys.grid(small, "Counting", seeds=(0,)), out, watch) == ["done"]
     assert watch.outcomes == [("counting/small/seed0", 1, "found")]
@@ -217,8 +217,7 @@ def test_options_a_model_refuses_half_way_say_how_to_begin_anew(small, out):
 def clock(monkeypatch):
     """Return a clock that a test can let run out."""
     hands = {"over": False}
-    for module in (work, engines):
-        monkeypatch.setattr(module, "over", lambda deadline: deadline is not None and hands["over"])
+    monkeypatch.setattr(engines, "over", lambda deadline: deadline is not None and hands["over"])
     return hands
 
 
@@ -337,22 +336,22 @@ def test_a_run_that_does_not_hold_is_refused(small, out):
 def test_the_death_of_a_process_is_recorded_as_a_failed_run(small, out):
     grid = gridtoys.grid(small, "Counting", protocols=("all",))
     (job,) = jobs(grid, out)
-    outcome = work.Outcome(work.Attempt(job, 2), "2026-01-01T00:00:00+00:00", 5.0, "failed", "the process died")
-    work.record_death(outcome)
+    outcome = engines.Outcome(engines.Attempt(job, 2), "2026-01-01T00:00:00+00:00", 5.0, "failed", "the process died")
+    engines.record_death(outcome)
     assert verify(job.directory).ok
     found = load(job.directory)
     assert (found.run.status, found.run.seed, found.warnings) == ("failed", 0, ("the process died",))
     assert load(job.directory / "relation-present").run.status == "failed"
     assert states(grid, out, retry_failed=True) == ["retries"]
     assert go(grid, out, retry_failed=True) == ["done"]
-    work.record_death(outcome)
+    engines.record_death(outcome)
     assert states(grid, out) == ["done"]
 
 
 def dying(queue, deadline, watch):
     """An engine whose processes die at once."""
     while queue:
-        yield work.Outcome(queue.popleft(), "2026-01-01T00:00:00+00:00", 5.0, "failed", "the process died")
+        yield engines.Outcome(queue.popleft(), "2026-01-01T00:00:00+00:00", 5.0, "failed", "the process died")
 
 
 def test_a_process_that_dies_twice_leaves_a_failed_run(small, out):

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 import typer
 
-from leaderboard.grid import declared
-from leaderboard.grid.jobs import jobs
+from leaderboard.grid.jobs import jobs, read_declared
 from mtbench.cli.app import make_app
 
 PAGE = (Path(__file__).resolve().parents[3] / "docs" / "grid.md").read_text(encoding="utf-8")
@@ -25,7 +24,7 @@ COMMANDS = [
 
 def test_the_declared_grid_is_one(tmp_path):
     (tmp_path / "grid.toml").write_text(FILE, encoding="utf-8")
-    found = {str(job): job.plan for job in jobs(declared.read(tmp_path / "grid.toml"), tmp_path)}
+    found = {str(job): job.plan for job in jobs(read_declared(tmp_path / "grid.toml"), tmp_path)}
     assert len(found) == 12
     assert found["mtdea-k4/fbnell/seed2"].settings == {"tasks": "2", "epochs": "5"}
     assert len(found["mtdea-k4/metafam/seed0"].tasks()) == 6

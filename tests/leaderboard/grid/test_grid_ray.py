@@ -14,9 +14,8 @@ import toys
 
 from leaderboard.grid import state
 from leaderboard.grid.drive import drive, survey
-from leaderboard.grid.engines import in_this_process, on_ray
+from leaderboard.grid.engines import Attempt, in_this_process, on_ray
 from leaderboard.grid.jobs import jobs
-from leaderboard.grid.work import Attempt
 from mtbench.errors import MtbenchError, UsageError
 from mtbench.runs.result import load, verify
 

@@ -13,7 +13,7 @@ import pytest
 import toys
 
 import mtbench
-from leaderboard.grid import engines, work
+from leaderboard.grid import engines
 from leaderboard.grid.drive import drive, survey
 from leaderboard.grid.engines import in_this_process
 from leaderboard.grid.jobs import jobs
@@ -159,8 +159,7 @@ def test_who_waits_for_a_run_of_another_process_is_left_to_it(asked, tmp_path):
 
 
 def test_when_the_time_is_up_in_training_nobody_begins_in_its_place(asked, tmp_path, monkeypatch):
-    for module in (engines, work):
-        monkeypatch.setattr(module, "over", lambda deadline: deadline is not None and bool(gridtoys.diary()))
+    monkeypatch.setattr(engines, "over", lambda deadline: deadline is not None and bool(gridtoys.diary()))
     grid, out = asked("Sharing", seeds=(0,)), tmp_path / "runs"
     assert go(grid, out, deadline=1.0) == ["left", "left"]
     assert gridtoys.diary() == ["0 epoch 1"]
