@@ -23,7 +23,7 @@ def test_the_commands_of_the_page_make_an_entry_that_holds(run, tmp_path):
     first, second, submit, check = COMMANDS.splitlines()
     run(ALONE)
     lacking = run(submit).splitlines()
-    assert lacking[2] == f"{first} --out runs/example-Model-metafam-seed0"
+    assert lacking[2] == f"{first} --out runs/example-Counts-metafam-seed0"
     run(first)
     run(second)
     assert run(submit, "--force") == PRINTED
