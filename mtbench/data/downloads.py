@@ -8,11 +8,16 @@ import os
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+import requests
+import urllib3
 from filelock import FileLock
+from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
+from urllib3 import Retry
 
 from mtbench.data import store
 from mtbench.data.catalog import Source
@@ -20,17 +25,14 @@ from mtbench.errors import DownloadError, UsageError
 from mtbench.files.atomic import replace_file, storage_errors
 from mtbench.files.hashing import file_hash
 
-if TYPE_CHECKING:
-    import requests
-
-WAITS = (1.0, 4.0, 16.0)
-"""Seconds before an address that did not answer, or broke off, is asked again."""
+RETRY = Retry(total=3, backoff_factor=2, status_forcelist=(408, 425, 429, 500, 502, 503, 504))
+"""How often an address is asked again that answers so, does not answer or breaks off, and the waits in between."""
 
 TIMEOUT = (10.0, 60.0)
 """Seconds to wait for a connection, and for the next bytes of an answer."""
 
 PATIENCE, SLOWEST = 60.0, 10_000
-"""A whole file may take so many seconds, and one more for every so many bytes."""
+"""A whole file may take so many seconds, and one more for every so many bytes; no longer is a server waited for."""
 
 REMEMBERED = 300.0
 """For so many seconds a host that could not be reached is not asked again by this process."""
@@ -38,9 +40,6 @@ REMEMBERED = 300.0
 HINT = "MTBENCH_MIRROR=DIR takes files from a folder laid out as HOST/PATH, and metafam needs none"
 
 CHUNK = 1 << 16
-TEMPORARY = (408, 425, 429, 500, 502, 503, 504)
-"""Statuses that a server may not answer with the next time."""
-
 
 _unreachable: dict[str, float] = {}
 """When a host could not be reached, by the clock of `time.monotonic`."""
@@ -155,40 +154,45 @@ def _download(source: Source, problems: list[str]) -> Path:
 
 def _ask(url: str, source: Source) -> tuple[bytes, str]:
     """Return what an address sends, or why it is not the file; whatever may be better the next time is asked again."""
-    import requests
-    import urllib3
-
-    failure, host = "", urlsplit(url).netloc
+    host, retry, reached = urlsplit(url).netloc, RETRY, False
     if time.monotonic() - _unreachable.get(host, -math.inf) < REMEMBERED:
         return b"", "was not asked: its host could not be reached just now"
-    reached = False
-    for wait in (0.0, *WAITS):
-        _tell(f"{host} {failure}: asking again in {wait:.0f} s" if failure else f"asking {host}")
-        time.sleep(wait)
-        got, status, until = b"", 0, time.monotonic() + PATIENCE + source.bytes / SLOWEST
+    _tell(f"asking {host}")
+    while True:
+        got, answered, asked_for = b"", False, 0.0
+        until = time.monotonic() + PATIENCE + source.bytes / SLOWEST
         try:
             with requests.get(url, headers={"Accept-Encoding": "identity"}, stream=True, timeout=TIMEOUT) as response:
-                status, reached = response.status_code, True
-                if status in TEMPORARY:
-                    failure = _answered(response)
-                    continue
-                for chunk in _shown(_pieces(response), url, source):
-                    got += chunk
-                    if len(got) > source.bytes:
-                        break
-                    if time.monotonic() > until:
-                        return b"", f"is too slow: {len(got)} of {source.bytes} bytes came in time"
+                answered = reached = True
+                if not retry.is_retry("GET", response.status_code):
+                    for chunk in _shown(_pieces(response), url, source):
+                        got += chunk
+                        if len(got) > source.bytes:
+                            break
+                        if time.monotonic() > until:
+                            return b"", f"is too slow: {len(got)} of {source.bytes} bytes came in time"
+                    return got, _wrong(got, source, response)
+                failure = _answered(response)
+                with suppress(urllib3.exceptions.InvalidHeader):
+                    asked_for = retry.get_retry_after(response.raw) or 0.0
         except (requests.ConnectionError, requests.Timeout, urllib3.exceptions.HTTPError) as error:
-            came = f"broke off after {len(got)} of {source.bytes} bytes" if status else "cannot be reached"
+            came = f"broke off after {len(got)} of {source.bytes} bytes" if answered else "cannot be reached"
             failure = f"{came} ({type(error).__name__})"
         except (requests.RequestException, ValueError) as error:
             # A ValueError is what an address makes of it that a server forwards to, and that is none.
             return b"", f"cannot be asked ({_printable(str(error))})"
-        else:
-            return got, _wrong(got, source, response)
+        if asked_for > PATIENCE:
+            return b"", f"{failure}, and wants to be asked in {asked_for:.0f} s"
+        try:
+            retry = retry.increment("GET", url)
+        except urllib3.exceptions.MaxRetryError:
+            break
+        wait = asked_for or retry.get_backoff_time()
+        _tell(f"{host} {failure}: asking again in {wait:.0f} s")
+        time.sleep(wait)
     if not reached:
         _unreachable[host] = time.monotonic()
-    return b"", f"{failure} ({len(WAITS) + 1} attempts)"
+    return b"", f"{failure} ({1 + int(RETRY.total or 0)} attempts)"
 
 
 def _pieces(response: requests.Response) -> Iterator[bytes]:
@@ -249,9 +253,6 @@ def _shown(chunks: Iterator[bytes], url: str, source: Source) -> Iterator[bytes]
     if not sys.stderr.isatty():
         yield from chunks
         return
-    from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
-
     name = TextColumn("{task.description}", markup=False)
     with Progress(name, BarColumn(), DownloadColumn(), TransferSpeedColumn(), console=Console(stderr=True)) as bar:
         task = bar.add_task("/".join(url.split("/")[-2:]), total=source.bytes)

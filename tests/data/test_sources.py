@@ -28,7 +28,7 @@ def environment(monkeypatch, tmp_path):
         monkeypatch.setenv(name, "http://127.0.0.1:9")
     monkeypatch.setenv("no_proxy", "127.0.0.1")
     monkeypatch.setenv("MTBENCH_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(downloads, "WAITS", (0.0, 0.0))
+    monkeypatch.setattr(downloads, "RETRY", downloads.RETRY.new(total=2, backoff_factor=0))
     monkeypatch.setattr(downloads, "_unreachable", {})
     # Small files come in several chunks too.
     monkeypatch.setattr(downloads, "CHUNK", 35)
@@ -112,8 +112,19 @@ def test_a_server_that_stays_down_is_asked_a_few_times(source, server, how, mess
     assert kept() == []
 
 
-def test_waiting_grows():
-    assert list(downloads.WAITS) == sorted(downloads.WAITS)
+@pytest.mark.parametrize(("seconds", "asked"), [("2", 2), ("soon", 2), ("3600", 1)])
+def test_a_busy_server_says_when_to_ask_again(monkeypatch, source, server, seconds, asked):
+    waited = []
+    monkeypatch.setattr(downloads.time, "sleep", waited.append)
+    server.behaviour[TRAIN] = [f"503 {seconds}"]
+    if asked == 2:
+        assert downloads.fetch([source])[0].read_bytes() == BODY
+        assert waited == [2.0 if seconds == "2" else 0.0]
+    else:
+        with pytest.raises(DownloadError, match="answered 503 Service Unavailable, and wants to be asked in 3600 s"):
+            downloads.fetch([source])
+        assert not waited
+    assert len(server.asked) == asked
 
 
 def test_other_addresses_of_a_file_are_asked_in_turn(source, server):

@@ -63,8 +63,9 @@ def _handler(served: Served) -> type[BaseHTTPRequestHandler]:
             planned = served.behaviour.get(self.path, [])
             how = planned.pop(0) if planned else ""
             body = served.body(self.path)
-            if how.isdigit() or body is None:
-                self.answer(int(how or 404), b"no")
+            if how[:3].isdigit() or body is None:
+                status, _, later = how.partition(" ")
+                self.answer(int(status or 404), b"no", later=later)
             elif how == "hang up":
                 self.close_connection = True
             elif how == "page":
@@ -99,10 +100,12 @@ def _handler(served: Served) -> type[BaseHTTPRequestHandler]:
             else:
                 self.answer(200, body)
 
-        def answer(self, status, body, *, kind="text/plain; charset=utf-8", length=None) -> None:
+        def answer(self, status, body, *, kind="text/plain; charset=utf-8", length=None, later="") -> None:
             self.send_response(status)
             self.send_header("Content-Type", kind)
             self.send_header("Content-Length", str(len(body) if length is None else length))
+            if later:
+                self.send_header("Retry-After", later)
             self.end_headers()
             self.wfile.write(body)
 
