@@ -30,7 +30,9 @@ from mtbench.data import catalog
 from mtbench.data.splits import Split
 from mtbench.metrics import closed as metrics
 from mtbench.names import IntArray
-from mtbench.ranking import candidates, ranks
+from mtbench.ranking import ranks
+from mtbench.ranking.candidates import draw
+from mtbench.settings.table import ALL, PROTOCOLS, SAMPLED, settings_of
 
 LIMITS = {"OGB": 5, "PyKEEN": 10}
 READINGS, MEGABYTES, SECONDS, FULL_MEGABYTES = 8, 64, 1.5, 1000
@@ -146,14 +148,14 @@ def drawing(repeats: int) -> None:
         os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     names = [name for name in catalog.names() if name in SINGLE or name.startswith("wikitopics-mt")]
     splits = [mtbench.load(name).test for name in names]
-    asked = [(protocol, vocabulary) for protocol in candidates.STANDARD for vocabulary in candidates.VOCABULARIES]
+    asked = settings_of([ALL], [ALL])
     for split in splits:
         _ = split.content_sha256
 
     def every() -> None:
         for split in splits:
-            for protocol, vocabulary in asked:
-                candidates.draw(split, protocol, vocabulary)
+            for setting in asked:
+                draw(split, setting)
 
     times = in_turns({"drawing": every}, repeats)["drawing"]
     print(
@@ -165,7 +167,7 @@ def drawing(repeats: int) -> None:
 def full(entities: int, targets: int) -> None:
     """Rank against every entity under each full protocol, one line each; exit with 1 above the memory allowed."""
     worst = 0.0
-    for protocol in [name for name, declared in candidates.PROTOCOLS.items() if declared.full]:
+    for protocol in [name for name in PROTOCOLS if name not in SAMPLED]:
         for scorer in (Rows, Triples):
             found = alone(rank_all, protocol, scorer, entities, targets)
             worst = max(worst, found["peak"])

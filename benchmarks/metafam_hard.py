@@ -48,7 +48,7 @@ def told(valid: Split) -> IntArray:
     """
     lists = []
     for number in range(DRAWS):
-        drawn = draw(valid, "dual", seed=100 + number)
+        drawn = draw(valid, seed=100 + number)
         for column, side in enumerate(("head", "relation", "tail")):
             ids, there = (part[:, :24] for part in drawn.side(side))
             rows = np.repeat(valid.targets[:, None], 1 + ids.shape[1], axis=1)

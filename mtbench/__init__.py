@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from mtbench.data.splits import Dataset as Dataset
     from mtbench.data.splits import Split as Split
     from mtbench.errors import MtbenchError as MtbenchError
-    from mtbench.evaluation.named import task as task
     from mtbench.evaluation.tasks import Task as Task
     from mtbench.evaluation.tasks import evaluate as evaluate
+    from mtbench.evaluation.tasks import task as task
     from mtbench.runs.result import Result as Result
     from mtbench.runs.runs import RunInfo as RunInfo
 
@@ -47,7 +47,7 @@ _HOME = {
     "evaluate": "evaluation.tasks",
     "from_files": "builders.folders",
     "load": "data.loading",
-    "task": "evaluation.named",
+    "task": "evaluation.tasks",
 }
 __all__ = [*_HOME, "__version__"]
 

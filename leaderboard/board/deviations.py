@@ -11,7 +11,7 @@ from typing import Literal, TypeAlias
 from leaderboard.board import readings, reported
 from leaderboard.board.board import Figure, Figures
 from leaderboard.board.commands import command
-from leaderboard.board.ranking import by_convention
+from leaderboard.board.ranking import by_paper
 from leaderboard.board.reported import Cell
 from leaderboard.board.tables import short
 from leaderboard.entries.entries import Entry, Run
@@ -92,10 +92,10 @@ def _ours(entries: Sequence[Entry], cell: Cell) -> Ours | None:
         runs = [run for run in entry.runs.get(cell.dataset, ()) if run.headline.run.status == "ok"]
         if entry.card.model != cell.model or not runs:
             continue
-        name, figures = by_convention(runs, cell.model)
+        name, figures = by_paper(runs, cell.model)
         if figures:
             own = {protocol: some for (reading, protocol), some in figures.items() if reading == readings.PAPER}
-            found.append((name == cell.convention.name, entry.slug == cell.model, Ours(_settings(runs), own)))
+            found.append((name == cell.setting.code, entry.slug == cell.model, Ours(_settings(runs), own)))
     return max(found, key=lambda one: one[:2])[2] if found else None
 
 
@@ -130,11 +130,11 @@ def draw_error(cell: Cell, ours: Figure) -> float:
     An integer drawn uniformly from 0 to N moves a rank with variance N (N + 2) / 12. Every other metric of a rank lies
     from 0 to 1, so that its variance is at most m (1 - m) for the mean m.
     """
-    lists = cell.convention.lists[cell.protocol]
-    ranks = catalog.record(cell.dataset).parts["test/targets"].triples * len(lists.groups)
-    if not lists.invented:
+    invented = cell.setting.invented
+    ranks = catalog.record(cell.dataset).parts["test/targets"].triples * len(cell.setting.lists)
+    if not invented:
         return 0.0
-    variance = lists.invented * (lists.invented + 2) / 12 if cell.metric == "mr" else ours.mean * (1 - ours.mean)
+    variance = invented * (invented + 2) / 12 if cell.metric == "mr" else ours.mean * (1 - ours.mean)
     return math.sqrt(variance / (ranks * (ours.seeds or 1)))
 
 

@@ -19,11 +19,11 @@ from leaderboard.board.readings import Reading
 from leaderboard.entries.cards import TRAIN
 from leaderboard.entries.entries import HEADLINE, Entry, Run, Watch, unwatched
 from mtbench.analysis.comparison import compare
-from mtbench.conventions.reading import conventions_of
 from mtbench.data import catalog
 from mtbench.errors import DownloadError
 from mtbench.runs.result import EVALUATOR_VERSION, Metrics, Result
 from mtbench.runs.runs import REGIMES
+from mtbench.settings.table import codes_of
 from mtbench.training.run import CONVENTIONS_FILE
 
 
@@ -148,7 +148,7 @@ def _line(entry: Entry, dataset: str, problems: Sequence[str]) -> Line:
     infos = [run.headline.run for run in runs]
     graphs = sorted({graph for info in infos for graph in info.pretraining_graphs} | set(entry.card.pretraining_graphs))
     seconds = [info.wall_seconds for info in infos if info.wall_seconds is not None]
-    own, by_own = by_convention(finished, entry.card.model)
+    own, by_own = by_paper(finished, entry.card.model)
     line = Line(
         entry=entry,
         dataset=dataset,
@@ -190,12 +190,12 @@ def _figures(runs: Sequence[Run]) -> dict[tuple[Reading, str], Figures]:
     return found
 
 
-def by_convention(runs: Sequence[Run], model: str) -> tuple[str | None, dict[tuple[Reading, str], Figures]]:
+def by_paper(runs: Sequence[Run], model: str) -> tuple[str | None, dict[tuple[Reading, str], Figures]]:
     """Return what the same scores give in the evaluation setting of the paper's row, with its name.
 
     It is the row's own if all runs have it in ``conventions.json``, else the next it can be scored in.
     """
-    names = [one.name for one in conventions_of(model)]
+    names = codes_of(model)
     for name in names:
         seeds: dict[str, list[Metrics]] = defaultdict(list)
         for run in runs:

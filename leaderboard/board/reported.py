@@ -1,7 +1,7 @@
 """What was reported: every cell of the paper's tables as data, with its errata and its evaluation setting.
 
 Source: Zhou et al. 2023, "A Multi-Task Perspective for Link Prediction with New Relation Types and Nodes", main
-text and appendix; the settings are those of `mtbench.conventions.reading`, which says where each comes from.
+text and appendix; the settings are those of `mtbench.settings.table`, which says where each comes from.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 
-from mtbench.conventions.reading import Convention, conventions_of
+from mtbench.settings.setting import Setting
+from mtbench.settings.table import codes_of, setting_in
 
 
 @dataclass(frozen=True)
@@ -34,9 +35,9 @@ class Cell:
     erratum: str = ""
 
     @property
-    def convention(self) -> Convention:
-        """How its row was scored: candidates, vocabulary and ties."""
-        return conventions_of(self.model)[0]
+    def setting(self) -> Setting:
+        """How it was scored: candidates, vocabulary and ties."""
+        return setting_in(codes_of(self.model)[0], self.protocol)
 
     def __str__(self) -> str:
         if self.mean is None:

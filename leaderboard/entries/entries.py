@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Protocol, TypeVar
 
 from leaderboard.entries.cards import CARD_FILE, SLUG, Card, SubmissionError, read
-from mtbench.ranking.candidates import STANDARD, VOCABULARIES
 from mtbench.runs import result
 from mtbench.runs.result import Result
 from mtbench.runs.runs import RESULT_FILE
+from mtbench.settings import table
 
-HEADLINE = ("dual", "present")
-TASKS = tuple((protocol, vocabulary) for protocol in STANDARD for vocabulary in VOCABULARIES)
+HEADLINE = (table.HEADLINE.protocol, table.HEADLINE.vocabulary)
+TASKS = tuple((one.protocol, one.vocabulary) for one in table.settings_of([table.ALL], [table.ALL]))
 """What a complete run has been scored on."""
 
 

@@ -14,19 +14,18 @@ from leaderboard.entries.cards import TRAIN, Problem, quote, unplain
 from leaderboard.entries.entries import TASKS
 from leaderboard.entries.files import CHECKPOINT_SIZES, RUN_FILES, SIZES
 from leaderboard.entries.shapes import BESIDE, HEADER, Conventions, Shown, Stage, bounds, shaped, without_slots
-from mtbench.conventions.reading import STANDARD
 from mtbench.data import catalog
 from mtbench.data.ragged import counted_rows
 from mtbench.errors import ResultError
 from mtbench.evaluation.tasks import GIVEN, NOT_ASKED
 from mtbench.heuristics.figures import BASELINES
 from mtbench.names import METRICS
-from mtbench.ranking.candidates import PROTOCOLS
 from mtbench.ranking.ranks import Ranks
 from mtbench.runs import result
 from mtbench.runs.result import TOLERANCE
 from mtbench.runs.runs import RANKS_FILE, RESULT_FILE, SCHEMA, read_json
 from mtbench.runs.saved import Limits, Saved, read_ranks
+from mtbench.settings.table import HEADLINE, PROTOCOLS, setting_of
 from mtbench.training.learned import TASKS_FILE
 from mtbench.training.run import CHECKPOINTS
 
@@ -206,7 +205,7 @@ def _figures(folder: Path, where: str, found: Saved, ranks: Ranks | None) -> Ite
 
 def _asked(found: Saved) -> Iterator[tuple[str, str]]:
     """Say what a result lacks of how the model was asked."""
-    if set(found.asked) != set(ways := PROTOCOLS[found.protocol].directions):
+    if set(found.asked) != set(ways := setting_of(found.protocol).directions):
         yield "asked", f"asked must tell how the model was asked for {' and '.join(f'{way}s' for way in ways)}"
     if found.asked_again in ("", NOT_ASKED):
         yield "asked_again", f"scores were {NOT_ASKED} in other batches: leave out ask_again=False"
@@ -242,7 +241,8 @@ def _released(where: str, found: Saved) -> Iterator[Problem]:
     if found.content_sha256 != record.content_sha256("test"):
         message = f"made on other data than {name} {record.version}: mtbench fetch {name}, and evaluate again"
         yield Problem("content_sha256", where, message)
-    key = f"{found.split}/{found.protocol}/{found.vocabulary}/{found.candidate_seed}"
+    setting = setting_of(found.protocol, found.vocabulary)
+    key = setting.key(found.split, found.candidate_seed)
     published = record.baselines_of(found.split, found.protocol, found.vocabulary, found.candidate_seed)
     for baseline, values in found.floors.items():
         for metric, value in published.get(baseline, {}).items():
@@ -294,7 +294,7 @@ def _unlike(told: Conventions, run: RunRead) -> Iterator[str]:
         if (theirs := getattr(told, key)) != (ours := getattr(run.headline, key)):
             yield f"{key} is {quote(theirs)}, {RESULT_FILE} has {quote(ours)}"
     for protocol, read_ in told.protocols.items():
-        found = run.saved.get((protocol, STANDARD.relations.name))
+        found = run.saved.get((protocol, HEADLINE.vocabulary))
         if found is None or not found.metrics:
             continue
         standard = read_[0]

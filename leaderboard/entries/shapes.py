@@ -13,7 +13,6 @@ from typing import Annotated, Any, Literal, TypeVar
 from pydantic import Field
 
 from leaderboard.entries.naming import is_address
-from mtbench.conventions.reading import CONVENTIONS, STANDARD
 from mtbench.errors import ResultError
 from mtbench.evaluation.tasks import GIVEN, NOT_ASKED
 from mtbench.files import schema
@@ -22,6 +21,7 @@ from mtbench.ranking.listed import GIVEN_SCORES
 from mtbench.ranking.scorers import BETWEEN, INVERSES, METHODS, SCORE
 from mtbench.runs.result import TOLERANCE
 from mtbench.runs.saved import Hash, Saved, Whole, expected
+from mtbench.settings.table import CODES
 from mtbench.training.costs import COST_FILE
 from mtbench.training.learned import HISTORY_FILE, TASKS_FILE
 from mtbench.training.run import CONVENTIONS_FILE
@@ -146,8 +146,11 @@ class Read:
 def _complete(protocols: Mapping[str, Sequence[Read]]) -> bool:
     for protocol, found in protocols.items():
         names = [one.convention for one in found]
-        ordered = [name for name in (STANDARD.name, *CONVENTIONS) if name in names]
-        if names != ordered or STANDARD.name not in names or any(one.protocol != protocol for one in found):
+        if (
+            names != [code for code in CODES if code in names]
+            or CODES[0] not in names
+            or any(one.protocol != protocol for one in found)
+        ):
             return False
     return True
 

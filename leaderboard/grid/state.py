@@ -23,11 +23,11 @@ from mtbench.data.catalog import Parameter
 from mtbench.errors import DatasetError, ResultError, UsageError
 from mtbench.files import pictures, schema
 from mtbench.files.atomic import is_free, replace_file, storage_errors
-from mtbench.ranking import candidates
 from mtbench.runs import result as results
 from mtbench.runs import runs
 from mtbench.runs.result import Result
 from mtbench.runs.runs import RESULT_FILE, Status
+from mtbench.settings.table import SAMPLED
 from mtbench.training import models
 from mtbench.training.run import CONVENTIONS_FILE
 
@@ -293,7 +293,7 @@ def _differences(job: Job, found: Sequence[Result], lines: Sequence[Line]) -> It
             asked |= {"model": (headline.run.model, plan.model)}
         recorded = headline.run.hyperparameters
         asked |= {key: _setting(recorded, key, text) for key, text in plan.settings.items()}
-    drawn = [result for result in found if result.protocol in candidates.SAMPLED]
+    drawn = [result for result in found if result.protocol in SAMPLED]
     if drawn:
         asked["candidate seed"] = (drawn[0].candidate_seed, plan.candidate_seed)
     if len(headline.ranks) and headline.ranks.named != plan.with_names:

@@ -22,9 +22,9 @@ from leaderboard.site.feed import FILE, feed
 from leaderboard.site.strata import Data, strata
 from mtbench.errors import MissingExtraError, UsageError
 from mtbench.files import atomic
-from mtbench.ranking.candidates import STANDARD
 from mtbench.runs.result import EVALUATOR_VERSION
 from mtbench.runs.runs import REGIMES
+from mtbench.settings.table import MAIN
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -170,7 +170,7 @@ def _dataset(part: DatasetBoard, data: Data, board: Board) -> dict[str, object]:
         "protocols": [
             (name, title, found)
             for name, title in detail.PROTOCOLS.items()
-            if (found := detail.of_dataset(part, name, names)) or name in STANDARD
+            if (found := detail.of_dataset(part, name, names)) or name in MAIN
         ],
         "audit": audit,
         "no_audit": why,

@@ -11,8 +11,9 @@ from mtbench.data.graphs import HALF_LINKS, degrees, half_links, keys, repeated
 from mtbench.data.splits import Dataset, Split, among, unique
 from mtbench.metrics import closed
 from mtbench.names import COLUMN, HEAD, RELATION, TAIL, IntArray
-from mtbench.ranking.candidates import PROTOCOLS, STANDARD, VOCABULARIES, Candidates, draw, is_known, protocol_named
+from mtbench.ranking.candidates import Candidates, draw, is_known
 from mtbench.ranking.filtered import filter_side
+from mtbench.settings.table import ALL, MAIN, setting_of, settings_of
 
 MOST = 0.99
 """The share of the triples that ``relations_of_most`` relation types hold."""
@@ -153,7 +154,7 @@ def audit_targets(split: Split) -> TargetAudit:
     distinct = np.sort(pairs[np.unique(triples, return_index=True)[1]])
     between = np.searchsorted(distinct, forward, side="right") - np.searchsorted(distinct, forward, side="left")
     cases = half_links(split)
-    asked = {name: number for name in STANDARD if (number := PROTOCOLS[name].number("relation"))}
+    asked = {name: number for name in MAIN if (number := setting_of(name).relations)}
     available: IntArray = np.zeros(0, dtype=np.int64)
     if len(targets):
         pool = filter_side(split, "relation", empty_slots=False)
@@ -212,35 +213,30 @@ def audit_candidates(split: Split, seeds: Sequence[int] = SEEDS) -> tuple[Candid
     """Return the audit of every sampled protocol, vocabulary and of some seeds; nothing without targets."""
     if not len(split.targets):
         return ()
-    return tuple(
-        examine(split, draw(split, protocol, vocabulary, seed))
-        for protocol in STANDARD
-        for vocabulary in VOCABULARIES
-        for seed in seeds
-    )
+    return tuple(examine(split, draw(split, setting, seed)) for setting in settings_of([ALL], [ALL]) for seed in seeds)
 
 
 def examine(split: Split, candidates: Candidates) -> CandidateAudit:
     """Return what one draw of candidates is like; it need not be one of this package's own."""
-    protocol = protocol_named(candidates.protocol)
+    setting = candidates.setting
     drawn: dict[str, float] = {}
     distinct: dict[str, float] = {}
     short = np.zeros(len(split.targets), dtype=np.bool_)
     false_negatives = 0
-    for side in protocol.sides:
+    for side in setting.sides:
         ids, valid = candidates.side(side)
         drawn[side] = float(valid.sum(axis=1).mean())
-        short |= valid.sum(axis=1) < protocol.number(side)
+        short |= valid.sum(axis=1) < setting.number(side)
         owner, found = np.nonzero(valid)[0], ids[valid]
         distinct[side] = len(unique(owner * (found.max(initial=0) + 1) + found)) / len(split.targets)
         corrupted = split.targets[owner]
         corrupted[:, COLUMN[side]] = found
         false_negatives += int(is_known(split, corrupted).sum())
     return CandidateAudit(
-        protocol=candidates.protocol,
-        vocabulary=candidates.vocabulary,
+        protocol=setting.protocol,
+        vocabulary=setting.vocabulary,
         seed=candidates.seed,
-        asked={side: protocol.number(side) for side in protocol.sides},
+        asked={side: setting.number(side) for side in setting.sides},
         drawn=drawn,
         distinct=distinct,
         short=float(short.mean()),

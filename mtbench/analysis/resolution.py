@@ -12,7 +12,7 @@ from mtbench.analysis import clusters
 from mtbench.analysis.significance import multiplier
 from mtbench.data.splits import Split
 from mtbench.errors import UnknownNameError
-from mtbench.evaluation.named import task as task_of
+from mtbench.evaluation.tasks import task as task_of
 from mtbench.names import HEAD, METRICS, RELATION, TAIL, IntArray
 from mtbench.ranking.ranks import Ranks
 

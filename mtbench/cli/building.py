@@ -20,7 +20,7 @@ from mtbench.data.catalog import Parameter
 from mtbench.data.loading import Parameters, derive, is_release, keep, load, parse_parameter, resolve
 from mtbench.data.splits import Dataset, PartMatch, match_parts
 from mtbench.errors import UsageError
-from mtbench.evaluation.named import task
+from mtbench.evaluation.tasks import task
 from mtbench.files import tables
 from mtbench.files.atomic import is_free
 from mtbench.heuristics.figures import BASELINES, measure

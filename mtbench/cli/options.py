@@ -13,9 +13,8 @@ from mtbench.data import catalog
 from mtbench.data.catalog import Record
 from mtbench.errors import UnknownNameError, UsageError
 from mtbench.files import pictures, tables
-from mtbench.ranking.candidates import PROTOCOLS, VOCABULARIES
+from mtbench.settings.table import ALL, PROTOCOLS, VOCABULARIES
 from mtbench.training import models as models_installed
-from mtbench.training.run import GROUPS
 
 
 def datasets(incomplete: str) -> list[str]:
@@ -30,12 +29,12 @@ def models(incomplete: str) -> list[str]:
 
 def protocols(incomplete: str) -> list[str]:
     """Return the protocols, and the names of several at once, that begin so."""
-    return _beginning(incomplete, [*PROTOCOLS, *GROUPS])
+    return _beginning(incomplete, [*PROTOCOLS, ALL])
 
 
 def vocabularies(incomplete: str) -> list[str]:
     """Return the relation vocabularies that begin so."""
-    return _beginning(incomplete, [*VOCABULARIES, "all"])
+    return _beginning(incomplete, [*VOCABULARIES, ALL])
 
 
 def _beginning(incomplete: str, names: Iterable[str]) -> list[str]:

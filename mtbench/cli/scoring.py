@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 import warnings
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import product
 from pathlib import Path
 from typing import Annotated, cast
 
@@ -21,16 +20,16 @@ from mtbench.data import catalog
 from mtbench.data.loading import load
 from mtbench.errors import MtbenchError, UnknownNameError, UsageError, raised
 from mtbench.evaluation import check as checking
-from mtbench.evaluation.named import named
-from mtbench.evaluation.tasks import Task, task
+from mtbench.evaluation.tasks import Task, named
 from mtbench.files import tables
 from mtbench.heuristics.figures import BASELINES, Figures, measure
 from mtbench.metrics.closed import chance
-from mtbench.ranking.candidates import PROTOCOLS, VOCABULARIES
 from mtbench.runs.result import MtbenchWarning, Result
 from mtbench.runs.runs import Regime, RunInfo
+from mtbench.settings.setting import Setting
+from mtbench.settings.table import HEADLINE, PROTOCOLS, settings_of
 from mtbench.training import models
-from mtbench.training.run import ALL, expand, keep_together
+from mtbench.training.run import keep_together
 
 HEADINGS = ("Check", "Verdict", "Message")
 
@@ -244,9 +243,7 @@ def baselines(
     options.check_output(format)
     if split not in ("valid", "test"):
         raise UnknownNameError("split with targets", split, ("valid", "test"))
-    protocols = expand("protocol", protocol or ["dual"], PROTOCOLS, {ALL: tuple(PROTOCOLS)})
-    vocabularies = expand("vocabulary", vocabulary or ["present"], VOCABULARIES, {ALL: tuple(VOCABULARIES)})
-    asked = list(product(protocols, vocabularies))
+    asked = settings_of(protocol or [HEADLINE.protocol], vocabulary or [HEADLINE.vocabulary], PROTOCOLS)
     found = []
     for name in dict.fromkeys(catalog.names() if every else names or []):
         for measured, figures, whose in _measure(name, split, asked, candidate_seed):
@@ -254,18 +251,18 @@ def baselines(
                 found.append(_described(measured, figures))
                 continue
             rows = [(label.replace("_", " "), values) for label, values in figures.items()]
-            drawn = measured.candidates
+            setting = measured.setting
             say(
-                f"{measured.split.dataset} {split}{whose}: protocol {drawn.protocol}, {drawn.vocabulary} relations, "
-                f"candidate seed {drawn.seed}\n\n{tables.render(rows, format)}\n"
+                f"{measured.split.dataset} {split}{whose}: protocol {setting.protocol}, {setting.vocabulary} "
+                f"relations, candidate seed {measured.candidates.seed}\n\n{tables.render(rows, format)}\n"
             )
     if as_json:
         say_json(found)
 
 
-def _measure(name: str, split: str, asked: list[tuple[str, str]], seed: int) -> Iterator[tuple[Task, Figures, str]]:
+def _measure(name: str, split: str, asked: Sequence[Setting], seed: int) -> Iterator[tuple[Task, Figures, str]]:
     data = load(name)
-    tasks = [task(data.split(split), *pair, seed, dataset_version=data.version) for pair in asked]
+    tasks = [Task.of(data.split(split), setting, seed, data.version) for setting in asked]
     by_baseline = {baseline: measure(baseline, tasks) for baseline in BASELINES}
     for number, chosen in enumerate(tasks):
         figures, drawn = {baseline: values[number] for baseline, values in by_baseline.items()}, chosen.candidates
@@ -277,8 +274,8 @@ def _described(task: Task, figures: Figures) -> dict[str, object]:
         "dataset": task.split.dataset,
         "dataset_version": task.dataset_version,
         "split": task.split.name,
-        "protocol": task.candidates.protocol,
-        "vocabulary": task.candidates.vocabulary,
+        "protocol": task.setting.protocol,
+        "vocabulary": task.setting.vocabulary,
         "candidate_seed": task.candidates.seed,
         "candidates_sha256": task.candidates.sha256,
         "baselines": figures,

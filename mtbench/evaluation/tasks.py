@@ -16,16 +16,16 @@ from types import MappingProxyType
 
 import numpy as np
 
-from mtbench.data.splits import Dataset, Split
-from mtbench.errors import ScoreError, UsageError
+from mtbench.data import catalog
+from mtbench.data.splits import SPLIT_NAMES, Dataset, Split
+from mtbench.errors import ScoreError, UnknownNameError, UsageError
 from mtbench.evaluation.questions import Questions
 from mtbench.evaluation.sentences import depth, sentences
 from mtbench.heuristics.figures import Baselines
 from mtbench.metrics import closed, summary
 from mtbench.names import HEAD, PARTS, RELATION, TAIL, Direction, IntArray, Part, ScoreArray, Scorer, Side
-from mtbench.ranking import candidates
 from mtbench.ranking.again import ask_again as repeated
-from mtbench.ranking.candidates import Candidates
+from mtbench.ranking.candidates import Candidates, draw
 from mtbench.ranking.filtered import Filtered, filter_side
 from mtbench.ranking.full import rank_all
 from mtbench.ranking.listed import Layout, given, rank_listed
@@ -33,6 +33,8 @@ from mtbench.ranking.ranks import Counts, Ranks, accept
 from mtbench.ranking.scorers import Progress, RankedPart, Ways, batch_limit, name_of, ways
 from mtbench.runs.result import MtbenchWarning, Result
 from mtbench.runs.runs import RunInfo, Status
+from mtbench.settings.setting import Setting, seed_of
+from mtbench.settings.table import HEADLINE, PROTOCOLS, SAMPLED, VOCABULARIES, setting_of
 
 COUNTED_AT_ONCE = 1 << 20
 """Scores of heuristic baselines at a time: each is some arithmetic, and walks begin at many entities together."""
@@ -43,6 +45,14 @@ LISTED = 20_000_000
 
 More are only ranked for a scorer, in batches.
 """
+
+KINDS: Mapping[str, tuple[str, ...]] = {
+    "split": SPLIT_NAMES,
+    "protocol": PROTOCOLS,
+    "vocabulary": VOCABULARIES,
+}
+LONGEST = 100
+"""Digits of a candidate seed that are read."""
 
 UNVERSIONED = "unversioned"
 NOT_ASKED, GIVEN = "not asked for again", "given as numbers, which cannot be asked for again"
@@ -61,6 +71,18 @@ class Task:
     candidates: Candidates
     dataset_version: str = UNVERSIONED
 
+    @classmethod
+    def of(cls, split: Split, setting: Setting = HEADLINE, seed: int = 0, dataset_version: str | None = None) -> Task:
+        """Return the task of a split in a setting.
+
+        ``dataset_version`` is what results are filed under; left out, it is the catalogue's for a released
+        split and ``unversioned`` for any other. Raises `UsageError` for a split without targets.
+        """
+        drawn = draw(split, setting, seed)
+        if dataset_version is None:
+            dataset_version = split.release.version if split.release else UNVERSIONED
+        return cls(split, drawn, dataset_version)
+
     def __post_init__(self) -> None:
         same = self.candidates.content_sha256 == self.split.content_sha256
         if not same or not np.array_equal(self.candidates.targets, self.split.targets):
@@ -69,8 +91,12 @@ class Task:
     @property
     def name(self) -> str:
         """Dataset, split, protocol, vocabulary and candidate seed, separated by slashes."""
-        drawn = self.candidates
-        return f"{self.split.dataset}/{self.split.name}/{drawn.protocol}/{drawn.vocabulary}/{drawn.seed}"
+        return f"{self.split.dataset}/{self.setting.key(self.split.name, self.candidates.seed)}"
+
+    @property
+    def setting(self) -> Setting:
+        """What its figures are of."""
+        return self.candidates.setting
 
     @property
     def triples(self) -> IntArray:
@@ -90,15 +116,17 @@ class Task:
     @cached_property
     def _layout(self) -> Layout:
         drawn = self.candidates.drawn
-        if not self.candidates.full:
-            return Layout(self.split, self.parts, {side: self.candidates.side(side) for side in drawn})
+        if not self.setting.full:
+            return Layout(self.split, self.setting.parts, {side: self.candidates.side(side) for side in drawn})
         number = int(sum(counts.sum() for _, counts in drawn.values()))
         if number > LISTED:
             raise UsageError(
                 f"{self.name}: {number:,} candidates are too many to list; pass a scorer to run or evaluate, which is "
-                f"asked for them in batches, or use a sampled protocol: {', '.join(candidates.SAMPLED)}"
+                f"asked for them in batches, or use a sampled protocol: {', '.join(SAMPLED)}"
             )
-        return Layout(self.split, self.parts, {side: found.listed() for side, found in self._filtered().items()})
+        return Layout(
+            self.split, self.setting.parts, {side: found.listed() for side, found in self._filtered().items()}
+        )
 
     def rows(self, direction: Direction) -> IntArray:
         """Return the rows of `triples` that the list of a direction asks for, int64 ``(n,)``, in increasing order.
@@ -110,18 +138,13 @@ class Task:
         return self._layout.asked(direction)
 
     def _filtered(self) -> Mapping[Side, Filtered]:
-        pool = candidates.vocabulary_named(self.candidates.vocabulary)
-        return {side: filter_side(self.split, side, empty_slots=pool.empty_slots) for side in self.candidates.drawn}
-
-    @property
-    def parts(self) -> tuple[Part, ...]:
-        """What the lists of a target consist of."""
-        return self.candidates.parts
+        empty_slots = self.setting.empty_slots
+        return {side: filter_side(self.split, side, empty_slots=empty_slots) for side in self.candidates.drawn}
 
     @property
     def directions(self) -> tuple[Direction, ...]:
         """The directions a target is asked for in, one list each."""
-        return tuple(dict.fromkeys(PARTS[part][0] for part in self.parts))
+        return self.setting.directions
 
     def evaluate(self, scores: object) -> Result:
         """Rank scores aligned with ``triples``: an array or tensor ``(k,)`` of integers or floats.
@@ -221,8 +244,8 @@ class Task:
         parts: Sequence[Part] = (),
     ) -> Mapping[Part, RankedPart]:
         """Ask a scorer for what the protocol needs, and rank the targets in every part, or in some."""
-        size, wanted = batch_limit(batch_size), parts or self.parts
-        if self.candidates.full:
+        size, wanted = batch_limit(batch_size), parts or self.setting.parts
+        if self.setting.full:
             filtered = self._filtered()
             return rank_all(found, self.split, {part: filtered[PARTS[part][1]] for part in wanted}, size, progress)
         return rank_listed(found, self._layout, wanted, size, progress)
@@ -273,8 +296,8 @@ class Task:
             dataset_version=self.dataset_version,
             split=self.split.name,
             content_sha256=self.split.content_sha256,
-            protocol=drawn.protocol,
-            vocabulary=drawn.vocabulary,
+            protocol=drawn.setting.protocol,
+            vocabulary=drawn.setting.vocabulary,
             candidate_seed=drawn.seed,
             candidates_sha256=drawn.sha256,
             metrics=found.get("metrics", {}),
@@ -291,30 +314,99 @@ class Task:
 
 
 def task(
-    split: Split,
-    protocol: str = "dual",
-    vocabulary: str = "present",
+    source: Split | Dataset | str | Path,
+    protocol: str = HEADLINE.protocol,
+    vocabulary: str = HEADLINE.vocabulary,
     seed: int = 0,
+    split: str = "test",
     *,
     dataset_version: str | None = None,
 ) -> Task:
-    """Return the task of a split under a protocol, a relation vocabulary and a candidate seed.
+    """Return the task of a dataset, or of a split, under a protocol, a relation vocabulary and a candidate seed.
 
-    ``dataset_version`` is what results are filed under; left out, it is the catalogue's for a released
-    split and ``unversioned`` for any other. Raises `UnknownNameError` for a protocol or vocabulary that
-    does not exist, and `UsageError` for a split without targets.
+    ``source`` is a dataset or what `load` takes, and ``split`` then says which of its splits is meant; or a `Split`
+    itself. ``dataset_version`` is what results are filed under; left out, it is that of the dataset, the catalogue's
+    for a released split and ``unversioned`` for any other. Raises `UnknownNameError` for a dataset, split, protocol or
+    vocabulary that does not exist, and `UsageError` for a split without targets.
     """
-    drawn = candidates.draw(split, protocol, vocabulary, seed)
-    if dataset_version is None:
-        dataset_version = split.release.version if split.release else UNVERSIONED
-    return Task(split, drawn, dataset_version)
+    setting = setting_of(protocol, vocabulary)
+    if isinstance(source, str | Path):
+        from mtbench.data.loading import load  # with pyarrow, which an evaluation of arrays does without
+
+        source = load(source)
+    if isinstance(source, Dataset):
+        source, dataset_version = source.split(split), dataset_version or source.version
+    if not isinstance(source, Split):
+        raise UsageError(f"{type(source).__name__} is nothing to evaluate on: pass a dataset, its name, or data.test")
+    return Task.of(source, setting, seed, dataset_version)
+
+
+def named(name: str, **chosen: str | None) -> Task:
+    """Return the task of a name: a dataset or its directory, then any of split, protocol, vocabulary and seed.
+
+    The parts are separated by slashes and come in this order, as in ``Task.name``; each may be left out.
+    ``chosen`` are the same parts given apart from the name (``split``, ``protocol``, ``vocabulary``,
+    ``candidate_seed``). Raises `UnknownNameError` for a part that does not exist and `UsageError` for
+    one that is given twice or out of order.
+    """
+    dataset, parts = _dataset_of(name)
+    found: dict[str, str] = {}
+    kinds = [*KINDS, "candidate seed"]
+    for part in parts:
+        kind = _kind_of(part)
+        if kind not in kinds:
+            raise UsageError(f"task {name!r}: {part!r} is out of order; write DATASET/SPLIT/PROTOCOL/VOCABULARY/SEED")
+        kinds = kinds[kinds.index(kind) + 1 :]
+        found[kind] = part
+    for key, value in chosen.items():
+        kind = key.replace("_", " ")
+        if value is not None and found.setdefault(kind, value) != value:
+            raise UsageError(
+                f"the {kind} is {found[kind]} in the task {name!r} and {value} apart from it: give it once"
+            )
+    number = found.pop("candidate seed", "0")
+    seed = seed_of(int(number) if number.isdecimal() and len(number) <= LONGEST else number, "the candidate seed")
+    return task(dataset, seed=seed, **found)
+
+
+def _kind_of(part: str) -> str:
+    if part.isdecimal():
+        return "candidate seed"
+    for kind, known in KINDS.items():
+        if part in known:
+            return kind
+    raise UnknownNameError("part of a task's name", part, [choice for known in KINDS.values() for choice in known])
+
+
+def _dataset_of(name: str) -> tuple[str, list[str]]:
+    """Return the longest leading part of a task's name that is a dataset or the directory of one, and the rest."""
+    parts = name.rstrip("/").split("/")
+    for length in range(len(parts), 0, -1):
+        candidate = "/".join(parts[:length])
+        if candidate and _is_dataset(candidate):
+            return candidate, parts[length:]
+    while len(parts) > 1 and (parts[-1].isdecimal() or any(parts[-1] in known for known in KINDS.values())):
+        parts.pop()
+    raise UnknownNameError("dataset or directory", "/".join(parts), catalog.choices("/".join(parts)))
+
+
+def _is_dataset(name: str) -> bool:
+    from mtbench.builders import folders  # as `load`, both read with pyarrow
+    from mtbench.data import store
+
+    try:
+        catalog.record(name)
+    except UnknownNameError:
+        directory = Path(name).expanduser()
+        return (directory / store.MANIFEST).is_file() or folders.is_dataset(directory)
+    return True
 
 
 def evaluate(
     score: Scorer,
     split: Split | Dataset | str | Path,
-    protocol: str = "dual",
-    vocabulary: str = "present",
+    protocol: str = HEADLINE.protocol,
+    vocabulary: str = HEADLINE.vocabulary,
     seed: int = 0,
     *,
     batch_size: int = BATCH_SIZE,
@@ -343,12 +435,5 @@ def evaluate(
     does not exist and `UsageError` for a split without targets or a scorer that cannot serve the protocol. The
     sampled protocols are those of Zhou et al. 2023, section 5.
     """
-    if isinstance(split, str | Path | Dataset):
-        from mtbench.data.loading import load
-
-        data = split if isinstance(split, Dataset) else load(split)
-        split, dataset_version = data.test, dataset_version or data.version
-    if not isinstance(split, Split):
-        raise UsageError(f"{type(split).__name__} is nothing to evaluate on: pass a dataset, its name, or data.test")
     asked = task(split, protocol, vocabulary, seed, dataset_version=dataset_version)
     return asked.run(score, batch_size=batch_size, progress=progress, ask_again=ask_again)

@@ -5,11 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from mtbench.data.splits import Dataset, Split
-from mtbench.evaluation.tasks import task
+from mtbench.evaluation.tasks import Task
 from mtbench.export.writers import store
 from mtbench.heuristics import figures
 from mtbench.names import METRICS
-from mtbench.ranking.candidates import PROTOCOLS, SAMPLED, VOCABULARIES, draw
+from mtbench.ranking.candidates import draw
+from mtbench.settings.setting import Setting
+from mtbench.settings.table import PROTOCOLS, VOCABULARIES, setting_of
 
 FILE = "record.toml"
 PUBLISHED_SEEDS = (0, 1, 2)
@@ -44,19 +46,23 @@ def tables(dataset: Dataset) -> str:
 
 def _candidates(split: Split) -> list[str]:
     return [
-        f'"{split.name}/{protocol}/{vocabulary}/{seed}" = "{draw(split, protocol, vocabulary, seed).sha256}"'
-        for protocol in PROTOCOLS
-        for vocabulary in sorted(VOCABULARIES, reverse=True)
-        for seed in (PUBLISHED_SEEDS if protocol in SAMPLED else (0,))
+        f'"{setting.key(split.name, seed)}" = "{draw(split, setting, seed).sha256}"'
+        for setting in _settings(reverse=True)
+        for seed in ((0,) if setting.full else PUBLISHED_SEEDS)
     ]
 
 
 def _baselines(split: Split) -> list[str]:
-    tasks = [task(split, protocol, vocabulary) for protocol in PROTOCOLS for vocabulary in sorted(VOCABULARIES)]
+    tasks = [Task.of(split, setting) for setting in _settings()]
     found = {name: figures.measure(name, tasks) for name in figures.BASELINES}
     lines = []
     for number, one in enumerate(tasks):
         reached = (f"{name} = [{', '.join(f'{of[number][key]:.6g}' for key in METRICS)}]" for name, of in found.items())
-        drawn = one.candidates
-        lines.append(f'"{split.name}/{drawn.protocol}/{drawn.vocabulary}/{drawn.seed}" = {{ {", ".join(reached)} }}')
+        lines.append(f'"{one.setting.key(split.name, one.candidates.seed)}" = {{ {", ".join(reached)} }}')
     return lines
+
+
+def _settings(*, reverse: bool = False) -> list[Setting]:
+    """Return our settings in the order of the records."""
+    vocabularies = sorted(VOCABULARIES, reverse=reverse)
+    return [setting_of(protocol, vocabulary) for protocol in PROTOCOLS for vocabulary in vocabularies]

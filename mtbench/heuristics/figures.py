@@ -20,7 +20,7 @@ from mtbench.heuristics.formulas import Baseline
 from mtbench.heuristics.paths import common_neighbours, personalised_pagerank
 from mtbench.metrics import closed
 from mtbench.names import PARTS, IntArray, Part, ScoreFunction
-from mtbench.ranking.candidates import Candidates, draw_of
+from mtbench.ranking.candidates import Candidates
 from mtbench.ranking.ranks import Counts, Ranks
 
 
@@ -76,14 +76,14 @@ def measure(name: str, tasks: Sequence[Ranked]) -> list[Mapping[str, float]]:
     """
     score = baseline(name, tasks[0].split)
     # A full ranking asks for too many triples to list: it is scored in batches, on its own.
-    listed = [task.triples for task in tasks if not task.candidates.full]
+    listed = [task.triples for task in tasks if not task.candidates.setting.full]
     once = _remembered(score, tasks[0].split, listed) if len(listed) > 1 else score
     known: dict[tuple[object, ...], Counts] = {}
     found: list[Mapping[str, float]] = []
     for task in tasks:
-        wanted = {part: _key(task.candidates, part) for part in task.candidates.parts}
+        wanted = {part: _key(task.candidates, part) for part in task.candidates.setting.parts}
         if missing := [part for part, key in wanted.items() if key not in known]:
-            counted = task.counts(score if task.candidates.full else once, missing)
+            counted = task.counts(score if task.candidates.setting.full else once, missing)
             known |= {wanted[part]: counts for part, counts in counted.items()}
         ranks = Ranks.unnamed({part: known[key] for part, key in wanted.items()})
         found.append(closed.expected(ranks.greater, ranks.equal))
@@ -92,10 +92,10 @@ def measure(name: str, tasks: Sequence[Ranked]) -> list[Mapping[str, float]]:
 
 def _key(candidates: Candidates, part: Part) -> tuple[object, ...]:
     """Return what is the same for tasks of a split that have the same candidates in a part."""
-    side = PARTS[part][1]
-    if candidates.full:
-        return side, candidates.vocabulary if side == "relation" else ""
-    return side, draw_of(candidates.protocol), candidates.vocabulary, candidates.seed
+    side, setting = PARTS[part][1], candidates.setting
+    if setting.full:
+        return side, setting.vocabulary if side == "relation" else ""
+    return side, setting.drawn_as, setting.vocabulary, candidates.seed
 
 
 def _remembered(score: ScoreFunction, split: Split, triples: Sequence[IntArray]) -> ScoreFunction:

@@ -1,6 +1,6 @@
-"""What a target is ranked against: the declared protocols, and candidates that every model shares.
+"""What a target is ranked against: candidates that every model shares.
 
-Candidates are a pure function of a split's content, the protocol, the vocabulary and a seed. The draw
+Candidates are a pure function of a split's content, the setting and a seed. The draw
 is counter-based (the splitmix64 generator, keyed by the target's own ids), so it depends on no
 library's random generator, on no platform and not on the order of the targets.
 """
@@ -8,130 +8,26 @@ library's random generator, on no platform and not on the order of the targets.
 from __future__ import annotations
 
 import hashlib
-import operator
-import reprlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import SupportsIndex
 
 import numpy as np
 
 from mtbench.data.graphs import keys
 from mtbench.data.ragged import splitmix64
 from mtbench.data.splits import Split, among
-from mtbench.errors import DatasetError, UnknownNameError, UsageError
-from mtbench.names import (
-    DIRECTIONS,
-    HEAD,
-    PARTS,
-    RELATION,
-    SIDES,
-    TAIL,
-    BoolArray,
-    Direction,
-    IntArray,
-    Part,
-    Side,
-    UIntArray,
-)
+from mtbench.errors import DatasetError, UsageError
+from mtbench.names import COLUMN, HEAD, PARTS, RELATION, SIDES, TAIL, BoolArray, IntArray, Side, UIntArray
 from mtbench.ranking.filtered import filter_side
+from mtbench.settings.setting import Setting, seed_of
+from mtbench.settings.table import HEADLINE
 
 CANDIDATES_VERSION = 1
 """Raised whenever the same arguments would draw other candidates; part of every candidates hash."""
 
-LAST_SEED = 2**63 - 1
-EVERY = 2**31 - 1
-"""The number of candidates of a protocol that asks for all there are."""
-
-
-@dataclass(frozen=True)
-class Protocol:
-    """How many candidates of each kind a target is ranked against, in one list for every direction it is asked for.
-
-    A list of a direction has the candidates of that end and the relations, which both directions share; the
-    metrics are means over all lists. Under a ``full`` protocol no candidate is drawn: all of them are counted.
-    ``draw`` names the draw; protocols that share one have the same candidates.
-    """
-
-    name: str
-    tails: int
-    relations: int
-    source: str
-    heads: int = 0
-    full: bool = False
-    draw: str = ""
-
-    @property
-    def sides(self) -> tuple[Side, ...]:
-        """The sides that are corrupted."""
-        return tuple(side for side in SIDES if self.number(side))
-
-    @property
-    def directions(self) -> tuple[Direction, ...]:
-        """The directions a target is asked for in: those of the ends that are corrupted, ``tail`` where none is."""
-        return tuple(direction for direction in DIRECTIONS if self.number(direction)) or DIRECTIONS[:1]
-
-    @property
-    def parts(self) -> tuple[Part, ...]:
-        """What the lists consist of, in the order ranks are reported."""
-        return tuple(part for part, (way, side) in PARTS.items() if way in self.directions and self.number(side))
-
-    def number(self, side: Side) -> int:
-        """How many candidates are asked for on one side."""
-        return {"head": self.heads, "relation": self.relations, "tail": self.tails}[side]
-
-
-@dataclass(frozen=True)
-class Vocabulary:
-    """Which relations can be candidates, and whether a candidate may be drawn twice for a target."""
-
-    name: str
-    empty_slots: bool
-    replacement: bool
-    source: str
-
-
-PROTOCOLS = {
-    declared.name: declared
-    for declared in (
-        Protocol("dual", 24, 26, "Zhou et al. 2023, dual-sampling metrics", heads=24),
-        Protocol("entity", 50, 0, "Zhou et al. 2023, entity-centric metrics", heads=50),
-        Protocol("relation", 0, 50, "Zhou et al. 2023, relation-type centric metrics"),
-        Protocol("dual-tail", 24, 26, "the list of dual among tails and relations", draw="dual"),
-        Protocol("dual-head", 0, 26, "the list of dual among heads and relations", heads=24, draw="dual"),
-        Protocol("entity-tail", 50, 0, "the list of entity among tails", draw="entity"),
-        Protocol("entity-head", 0, 0, "the list of entity among heads", heads=50, draw="entity"),
-        Protocol("full", EVERY, 0, "Bordes et al. 2013, filtered ranking of tails and heads", heads=EVERY, full=True),
-        Protocol("full-tail", EVERY, 0, "Bordes et al. 2013, filtered ranking of all tails", full=True),
-        Protocol("full-head", 0, 0, "Bordes et al. 2013, filtered ranking of all heads", heads=EVERY, full=True),
-        Protocol("full-relation", 0, EVERY, "filtered ranking of all relations of the vocabulary", full=True),
-    )
-}
-SAMPLED = tuple(name for name, declared in PROTOCOLS.items() if not declared.full)
-STANDARD = tuple(name for name in SAMPLED if not PROTOCOLS[name].draw)
-"""The sampled protocols that rank all a target can be asked for; the others are a list of one of these."""
-VOCABULARIES = {
-    declared.name: declared
-    for declared in (
-        Vocabulary("present", empty_slots=False, replacement=False, source="relation types of the split's graph"),
-        Vocabulary("slots", empty_slots=True, replacement=True, source="Zhou et al. 2023, whole relation dictionary"),
-    )
-}
-
-
-def protocol_named(name: str) -> Protocol:
-    """Return a protocol by name; an unknown name raises `UnknownNameError`."""
-    if name not in PROTOCOLS:
-        raise UnknownNameError("protocol", name, PROTOCOLS)
-    return PROTOCOLS[name]
-
-
-def vocabulary_named(name: str) -> Vocabulary:
-    """Return a relation vocabulary by name; an unknown name raises `UnknownNameError`."""
-    if name not in VOCABULARIES:
-        raise UnknownNameError("vocabulary", name, VOCABULARIES)
-    return VOCABULARIES[name]
+CONVENTIONS_VERSION = 1
+"""The same for the settings of the paper's rows: part of what their draws are named by."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,12 +36,11 @@ class Candidates:
 
     ``targets`` is int64 ``(m, 3)``; ``drawn`` holds per corrupted side int64 ids ``(m, k)`` in increasing
     order per row and their number ``(m,)``, from which on a row is padded with -1. Equal ids in a row are
-    separate candidates: they count with multiplicity. Under a full protocol the ids are ``(m, 0)``: nothing
+    separate candidates: they count with multiplicity. In a full setting the ids are ``(m, 0)``: nothing
     is drawn, the numbers are those of all filtered candidates, and the seed is 0.
     """
 
-    protocol: str
-    vocabulary: str
+    setting: Setting
     seed: int
     content_sha256: str
     targets: IntArray
@@ -155,10 +50,10 @@ class Candidates:
     def sha256(self) -> str:
         """Hash of what was drawn and for what: part of a task's identity, whatever the order of the targets."""
         order = np.lexsort((self.targets[:, TAIL], self.targets[:, RELATION], self.targets[:, HEAD]))
-        if self.full:
+        if self.setting.full:
             ordered = {side: counts[order] for side, (_, counts) in self.drawn.items()}
-            return full_hash(self.content_sha256, self.protocol, self.vocabulary, ordered)
-        header = _header(self.content_sha256, draw_of(self.protocol), self.vocabulary, self.seed)
+            return full_hash(self.content_sha256, self.setting, ordered)
+        header = _hashed_header(self.content_sha256, self.setting, self.seed)
         # Tails and relations are in the hash of every protocol, also of one that corrupts neither.
         hashed: tuple[Side, ...] = ("tail", "relation", *(side for side in self.drawn if side == "head"))
         columns = [self.targets]
@@ -170,28 +65,10 @@ class Candidates:
         return digest.hexdigest()
 
     @property
-    def parts(self) -> tuple[Part, ...]:
-        """What the lists consist of; candidates of no protocol, as the paper's settings draw, are all in one list."""
-        return PROTOCOLS[self.protocol].parts if self.protocol in PROTOCOLS else tuple(self.drawn)
-
-    @property
-    def counts(self) -> Mapping[Part, IntArray]:
-        """Candidates per target in every part of its lists, ``(m,)``."""
-        return {part: self.drawn[PARTS[part][1]][1] for part in self.parts}
-
-    @property
     def lengths(self) -> IntArray:
         """Candidates per target in each of its lists, ``(l, m)``."""
-        found: dict[Direction, IntArray] = {}
-        for part, counts in self.counts.items():
-            direction = PARTS[part][0]
-            found[direction] = found[direction] + counts if direction in found else counts
-        return np.stack(list(found.values()))
-
-    @property
-    def full(self) -> bool:
-        """Whether nothing is drawn, because every filtered candidate is ranked."""
-        return self.protocol in PROTOCOLS and PROTOCOLS[self.protocol].full
+        sides = ([PARTS[part][1] for part in parts] for parts in self.setting.lists)
+        return np.stack([np.sum([self.drawn[side][1] for side in some], axis=0) for some in sides])
 
     def side(self, side: Side) -> tuple[IntArray, BoolArray]:
         """Return the ids of one side ``(m, k)`` and which of them are candidates, not padding."""
@@ -199,60 +76,60 @@ class Candidates:
         return ids, np.arange(ids.shape[1]) < counts[:, None]
 
 
-def draw(split: Split, protocol: str = "dual", vocabulary: str = "present", seed: int = 0) -> Candidates:
-    """Draw the candidates of every target of a split, filtered against all its known triples.
+def draw(split: Split, setting: Setting = HEADLINE, seed: int = 0) -> Candidates:
+    """Draw the candidates of every target of a split, filtered against its known triples.
 
-    The graph and the targets are both known, so no candidate is ever a true triple. ``slots`` draws
-    with replacement from all entities and all relation slots; ``present`` draws distinct tails and
-    distinct relations among those the graph uses, and takes all of them where there are fewer than
-    the protocol asks for. Under a full protocol all of them are only counted, and any seed gives the
-    same. Raises `UnknownNameError` for a protocol or vocabulary that does not exist, `UsageError` for a
-    split without targets, and `DatasetError` when the catalogue publishes another hash for this split.
+    The graph and the targets are both known in our settings, so no candidate is ever a true triple. Of a side that
+    is drawn without replacement, distinct candidates are taken, and all of them where there are fewer than the
+    setting asks for. In a full setting all of them are only counted, and any seed gives the same. Candidates of a
+    setting with inverses are those of `Split.with_inverses`. Raises `UsageError` for a split
+    without targets, and `DatasetError` when the catalogue publishes another hash for this split.
     Source: Zhou et al. 2023, section 5, with its sampling frozen.
     """
-    asked, pool = protocol_named(protocol), vocabulary_named(vocabulary)
     if not len(split.targets):
         raise UsageError(
             f"{split.dataset} {split.name}: there are no triples to rank; those of the training graph are in "
             f"data.valid, the test graph in data.test"
         )
     seed = seed_of(seed, "the candidate seed")
-    if asked.full:
+    if setting.full:
         seed = 0
-    header = _header(split.content_sha256, draw_of(protocol), vocabulary, seed)
+    if setting.inverses:
+        split = split.with_inverses()
+    header = _draw_header(split, setting, seed)
     sides = {
-        side: _count_side(split, side, pool) if asked.full else draw_side(split, side, asked.number(side), pool, header)
-        for side in asked.sides
+        side: _count_side(split, side, setting) if setting.full else _draw_side(split, side, setting, header)
+        for side in setting.sides
     }
-    drawn = Candidates(protocol, vocabulary, seed, split.content_sha256, split.targets, sides)
-    _check_published(drawn, split)
+    drawn = Candidates(setting, seed, split.content_sha256, split.targets, sides)
+    if setting.standard:
+        _check_published(drawn, split)
     return drawn
 
 
-def seed_of(seed: object, what: str) -> int:
-    """Return a seed as an int; raises `UsageError` for what is no whole number from 0 to `LAST_SEED`."""
-    if not isinstance(seed, bool | np.bool_) and isinstance(seed, SupportsIndex):
-        found = operator.index(seed)
-        if 0 <= found <= LAST_SEED:
-            return found
-    raise UsageError(f"{what} must be a whole number from 0 to {LAST_SEED}, not {reprlib.repr(seed)}")
+def integers(split: Split, setting: Setting, seed: int) -> IntArray:
+    """Draw one integer from 0 to the setting's ``invented`` per rank ``(n,)``, a function of the seed and ids only."""
+    header = _draw_header(split, setting, seed)
+    texts = (f"{header}integer {parts[0]}\ntarget {row}\n" for parts in setting.lists for row in split.targets.tolist())
+    words = (int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "little") for text in texts)
+    return np.array([word % (setting.invented + 1) for word in words], dtype=np.int64)
 
 
-def full_hash(content_sha256: str, protocol: str, vocabulary: str, counts: Mapping[Side, IntArray]) -> str:
-    """Return the candidates hash of a full protocol; ``counts`` are in the order of head, relation and tail.
+def full_hash(content_sha256: str, setting: Setting, counts: Mapping[Side, IntArray]) -> str:
+    """Return the candidates hash of a full setting; ``counts`` are in the order of head, relation and tail.
 
     Names are sorted as ids are, and the content hash fixes the targets, so the hash can be recomputed from
     the ranks of a run alone.
     """
-    digest = hashlib.sha256(_header(content_sha256, protocol, vocabulary, 0).encode())
+    digest = hashlib.sha256(_hashed_header(content_sha256, setting, 0).encode())
     for side in SIDES:
         if side in counts:
             digest.update(f"side {side}\n".encode() + counts[side].astype("<i8").tobytes())
     return digest.hexdigest()
 
 
-def _count_side(split: Split, side: Side, pool: Vocabulary) -> tuple[IntArray, IntArray]:
-    found = filter_side(split, side, empty_slots=pool.empty_slots)
+def _count_side(split: Split, side: Side, setting: Setting) -> tuple[IntArray, IntArray]:
+    found = filter_side(split, side, empty_slots=setting.empty_slots)
     counts = found.numbers[found.row]
     counts.flags.writeable = False
     return _none(len(counts))[0], counts
@@ -262,30 +139,46 @@ def _none(number: int) -> tuple[IntArray, IntArray]:
     return np.empty((number, 0), dtype=np.int64), np.zeros(number, dtype=np.int64)
 
 
-def draw_of(protocol: str) -> str:
-    """Return the name of the draw that a protocol's candidates are of: its own, unless it is a part of another."""
-    return (protocol in PROTOCOLS and PROTOCOLS[protocol].draw) or protocol
-
-
-def _header(content_sha256: str, protocol: str, vocabulary: str, seed: int) -> str:
+def _hashed_header(content_sha256: str, setting: Setting, seed: int) -> str:
     return (
         f"mtbench candidates {CANDIDATES_VERSION}\ncontent {content_sha256}\n"
-        f"protocol {protocol}\nvocabulary {vocabulary}\nseed {seed}\n"
+        f"protocol {setting.drawn_as}\nvocabulary {setting.vocabulary}\nseed {seed}\n"
     )
 
 
-def draw_side(split: Split, side: Side, width: int, pool: Vocabulary, header: str) -> tuple[IntArray, IntArray]:
-    """Draw up to ``width`` candidates of one side per target; ``header`` names the draw, an equal one repeats it.
+def _draw_header(split: Split, setting: Setting, seed: int) -> str:
+    """Return what names a draw: an equal one repeats it."""
+    if setting.standard:
+        return _hashed_header(split.content_sha256, setting, seed)
+    # Without the protocol in it, so that the lists of dual are the beginnings of those of 50.
+    return (
+        f"mtbench convention {CONVENTIONS_VERSION}\ncontent {split.content_sha256}\n"
+        f"convention {setting.code}\nseed {seed}\n"
+    )
+
+
+def _draw_side(split: Split, side: Side, setting: Setting, header: str) -> tuple[IntArray, IntArray]:
+    """Draw candidates of one side per target, as many as the setting asks for.
 
     Returns int64 ids ``(m, width)``, sorted per row and padded with -1, and their number ``(m,)``.
     """
-    found = filter_side(split, side, empty_slots=pool.empty_slots)
+    if setting.last_excluded:
+        split = _without_last(split, side)
+    draw_from = _draw_filtered if setting.known == "all" else _draw_against_graph
+    ids, counts = draw_from(split, side, setting, header)
+    return _collapsed(ids) if setting.distinct else (ids, counts)
+
+
+def _draw_filtered(split: Split, side: Side, setting: Setting, header: str) -> tuple[IntArray, IntArray]:
+    """Draw candidates that are no known triples."""
+    width, again = setting.number(side), side in setting.repeated
+    found = filter_side(split, side, empty_slots=setting.empty_slots)
     universe, row, starts = found.universe, found.row, found.starts
     size = len(universe)
     allowed = found.numbers[row]
     stream = _streams(f"{header}side {side}\n", split.targets)
-    picks = _repeated(stream, allowed, width) if pool.replacement else _distinct(stream, allowed, width)
-    counts = np.where(allowed, width, 0).astype(np.int64) if pool.replacement else np.minimum(allowed, width)
+    picks = _repeated(stream, allowed, width) if again else _distinct(stream, allowed, width)
+    counts = np.where(allowed, width, 0).astype(np.int64) if again else np.minimum(allowed, width)
     valid = np.arange(width) < counts[:, None]
     picks = np.sort(np.where(valid, picks, size), axis=1)
     # The u-th allowed id is u plus the number of known ids with at most u allowed ids below them.
@@ -297,6 +190,52 @@ def draw_side(split: Split, side: Side, width: int, pool: Vocabulary, header: st
     ids[valid] = universe[(picks + passed)[valid]]
     ids.flags.writeable = counts.flags.writeable = False
     return ids, counts
+
+
+def _draw_against_graph(split: Split, side: Side, setting: Setting, header: str) -> tuple[IntArray, IntArray]:
+    """Draw candidates that are neither observable nor the target, but may be other missing triples."""
+    fixed = [column for column in (HEAD, RELATION, TAIL) if column != COLUMN[side]]
+    steps = np.array([max(split.num_entities, split.relation_slots), 1])
+    pairs, group, sizes = np.unique(split.targets[:, fixed] @ steps, return_inverse=True, return_counts=True)
+    asked = split.graph[:, fixed] @ steps
+    found = np.minimum(np.searchsorted(pairs, asked), len(pairs) - 1)
+    turns_of_row = np.where(pairs[found] == asked, sizes[found], 0)
+    order = np.argsort(group, kind="stable")
+    turn = np.empty_like(group)
+    turn[order] = np.arange(len(group)) - np.searchsorted(group[order], group[order])
+    ids = np.empty((len(group), setting.number(side)), dtype=np.int64)
+    counts = np.empty(len(group), dtype=np.int64)
+    # Of targets that share their other two parts, each turn holds one, so that none is filtered for another.
+    for number in range(int(turn.max()) + 1):
+        rows = turn == number
+        part = replace(split, targets=split.targets[rows])
+        if side != "relation":  # where the graph also says which relations are present
+            part = replace(part, graph=split.graph[turns_of_row > number])
+        ids[rows], counts[rows] = _draw_filtered(part, side, setting, header)
+    return ids, counts
+
+
+def _without_last(split: Split, side: Side) -> Split:
+    """Return the split with every target's last possible candidate among its observable triples."""
+    universe = np.unique(split.graph[:, RELATION]) if side == "relation" else np.arange(split.num_entities)
+    place = np.full(len(split.targets), len(universe) - 1)
+    last = split.targets.copy()
+    while len(universe):
+        last[:, COLUMN[side]] = universe[place]
+        taken = is_known(split, last) & (place >= 0)
+        if not taken.any():
+            return replace(split, graph=np.concatenate((split.graph, last[place >= 0])))
+        place[taken] -= 1
+    return split
+
+
+def _collapsed(ids: IntArray) -> tuple[IntArray, IntArray]:
+    """Return each row's distinct ids, sorted and padded with -1, and their number."""
+    beyond = np.iinfo(np.int64).max
+    repeated = np.zeros(ids.shape, dtype=np.bool_)
+    repeated[:, 1:] = ids[:, 1:] == ids[:, :-1]
+    packed = np.sort(np.where(repeated | (ids < 0), beyond, ids), axis=1)
+    return np.where(packed == beyond, -1, packed), (packed != beyond).sum(axis=1)
 
 
 def is_known(split: Split, triples: IntArray) -> BoolArray:
@@ -334,10 +273,10 @@ def _distinct(stream: UIntArray, allowed: IntArray, width: int) -> IntArray:
 
 
 def _check_published(drawn: Candidates, split: Split) -> None:
-    asked = (split.name, drawn.protocol, drawn.vocabulary, drawn.seed)
+    asked = (split.name, drawn.setting.protocol, drawn.setting.vocabulary, drawn.seed)
     published = split.release.candidates_sha256(*asked) if split.release else None
     if published is not None and published != drawn.sha256:
-        key = "/".join(map(str, asked))
+        key = drawn.setting.key(split.name, drawn.seed)
         if changed := split.changed:
             raise DatasetError(
                 f"{split.dataset} {split.name}: something has written into {' and '.join(changed)} since the dataset "

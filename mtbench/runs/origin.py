@@ -11,6 +11,8 @@ from mtbench.errors import ResultError, UsageError
 from mtbench.names import HEAD, RELATION, TAIL
 from mtbench.ranking.ranks import Ranks
 from mtbench.runs.runs import RunInfo
+from mtbench.settings.setting import Setting
+from mtbench.settings.table import setting_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,6 +29,11 @@ class Evaluated:
     candidates_sha256: str
     ranks: Ranks = field(kw_only=True)
     run: RunInfo = field(default_factory=RunInfo, kw_only=True)
+
+    @property
+    def setting(self) -> Setting:
+        """What its figures are of; raises `UnknownNameError` where a run directory holds names of none."""
+        return setting_of(self.protocol, self.vocabulary)
 
 
 Given = TypeVar("Given", bound=Evaluated)

@@ -19,11 +19,13 @@ from mtbench.files.hashing import content_hash, file_hash
 from mtbench.metrics import closed, summary
 from mtbench.metrics.summary import Adjusted, adjust
 from mtbench.names import METRICS, PARTS, QUESTIONS, Direction, FloatArray
-from mtbench.ranking.candidates import CANDIDATES_VERSION, PROTOCOLS, VOCABULARIES, full_hash
+from mtbench.ranking.candidates import CANDIDATES_VERSION, full_hash
 from mtbench.ranking.ranks import Ranks
 from mtbench.runs import runs
 from mtbench.runs.origin import Evaluated
 from mtbench.runs.runs import RANKS_FILE, REGIMES, RESULT_FILE, STATUSES, RunInfo
+from mtbench.settings.setting import Setting
+from mtbench.settings.table import PROTOCOLS, VOCABULARIES, setting_of
 
 if TYPE_CHECKING:
     from mtbench.runs.saved import Saved
@@ -295,8 +297,8 @@ def _declared(payload: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     known: dict[str, tuple[object, ...]] = {
         "evaluator_version": (EVALUATOR_VERSION,),
         "candidates_version": (CANDIDATES_VERSION,),
-        "protocol": tuple(PROTOCOLS),
-        "vocabulary": tuple(VOCABULARIES),
+        "protocol": PROTOCOLS,
+        "vocabulary": VOCABULARIES,
         "regime": REGIMES,
         "split": SPLIT_NAMES,
         "status": STATUSES,
@@ -331,38 +333,38 @@ def _counts(ranks: Ranks, payload: Mapping[str, Any]) -> Iterator[tuple[str, str
         bad = (counts.greater < 0) | (counts.equal < 0) | (counts.greater + counts.equal > counts.count)
         if bad.any():
             yield "counts", f"{bad.sum()} impossible {name} counts, first at row {np.flatnonzero(bad)[0]}"
-    protocol, vocabulary = PROTOCOLS.get(str(payload["protocol"])), VOCABULARIES.get(str(payload["vocabulary"]))
-    if protocol is None or vocabulary is None:
+    if payload["protocol"] not in PROTOCOLS or payload["vocabulary"] not in VOCABULARIES:
         return
-    if set(ranks.parts) != set(protocol.parts):
+    setting = setting_of(payload["protocol"], payload["vocabulary"])
+    if set(ranks.parts) != set(setting.parts):
         yield (
             "candidates",
-            f"columns of {', '.join(ranks.parts)}; protocol {protocol.name} has {', '.join(protocol.parts)}",
+            f"columns of {', '.join(ranks.parts)}; protocol {setting.protocol} has {', '.join(setting.parts)}",
         )
         return
     numbers = [counts.count for part, counts in ranks.parts.items() if PARTS[part][1] == "relation"]
     if len(numbers) > 1 and (numbers[0] != numbers[1]).any():
         yield "candidates", "the directions have other numbers of relations, which they share"
-    if protocol.full:
-        yield from _full_counts(ranks, payload, published)
+    if setting.full:
+        yield from _full_counts(ranks, payload, setting, published)
         return
     for part_name, counts in ranks.parts.items():
         side = PARTS[part_name][1]
-        number = protocol.number(side)
-        bad = (counts.count != number) & (counts.count != 0) if vocabulary.replacement else counts.count > number
+        number = setting.number(side)
+        bad = (counts.count != number) & (counts.count != 0) if side in setting.repeated else counts.count > number
         if bad.any():
             row = np.flatnonzero(bad)[0]
             yield "candidates", f"{counts.count[row]} {side} candidates at row {row}, the protocol has {number}"
 
 
 def _full_counts(
-    ranks: Ranks, payload: Mapping[str, Any], published: catalog.Record | None
+    ranks: Ranks, payload: Mapping[str, Any], setting: Setting, published: catalog.Record | None
 ) -> Iterator[tuple[str, str]]:
     """Check the numbers of all candidates: possible for the released graph, and those the candidates hash is of."""
     if published is None:
         return
     graph = published.graph(payload["split"])
-    relations = graph.relation_slots if payload["vocabulary"] == "slots" else graph.relations
+    relations = graph.relation_slots if setting.empty_slots else graph.relations
     for name, counts in ranks.parts.items():
         side = PARTS[name][1]
         most = (relations if side == "relation" else graph.entities) - 1
@@ -373,8 +375,7 @@ def _full_counts(
         return
     order = np.lexsort((ranks.tails, ranks.relations, ranks.heads))
     found = {PARTS[name][1]: counts.count[order] for name, counts in ranks.parts.items()}
-    content, protocol, vocabulary = (str(payload[name]) for name in ("content_sha256", "protocol", "vocabulary"))
-    if full_hash(content, protocol, vocabulary, found) != payload["candidates_sha256"]:
+    if full_hash(str(payload["content_sha256"]), setting, found) != payload["candidates_sha256"]:
         yield "candidates", "the numbers of candidates are not those the candidates hash is of"
 
 

@@ -15,31 +15,27 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from mtbench.conventions import reading
 from mtbench.data import catalog
 from mtbench.data.loading import load
 from mtbench.data.splits import Dataset
 from mtbench.data.store import cache_root
-from mtbench.errors import AtWorkError, UnknownNameError, UsageError
+from mtbench.errors import AtWorkError, UsageError
+from mtbench.evaluation.paper import read_all
 from mtbench.evaluation.tasks import Task, task
 from mtbench.files.atomic import is_free, replace_file, storage_errors
 from mtbench.names import Scorer
-from mtbench.ranking import candidates
 from mtbench.runs.result import Result
 from mtbench.runs.result import load as load_result
 from mtbench.runs.runs import RANKS_FILE, RESULT_FILE, RunInfo
+from mtbench.settings.setting import seed_of
+from mtbench.settings.table import HEADLINE, MAIN, OURS, settings_of
 from mtbench.training import costs, learned, models
 from mtbench.training.costs import FAILURE_FILE, Cost, Failure
 from mtbench.training.models import Context, Model, ModelInfo, Progress
 
 CHECKPOINTS = "checkpoints"
 CONVENTIONS_FILE, TRAINED_FILE = "conventions.json", "trained.json"
-TASK_FOLDERS = tuple(
-    f"{protocol}-{vocabulary}" for protocol in candidates.PROTOCOLS for vocabulary in candidates.VOCABULARIES
-)
-ALL = "all"
-GROUPS: Mapping[str, Sequence[str]] = {ALL: candidates.STANDARD}
-"""Names that stand for several protocols: all that draw candidates and rank a target in every way."""
+TASK_FOLDERS = tuple(setting.name for setting in OURS)
 
 
 @dataclass(frozen=True)
@@ -48,9 +44,9 @@ class Plan:
 
     ``train`` names another dataset, whose training graph the model learns from before it is scored on this one. The
     first protocol and vocabulary are the headline, whose result lies in the run directory itself;
-    every further combination lies below it in ``PROTOCOL-VOCABULARY``. `GROUPS` names several protocols
-    at once. ``candidate_seed`` numbers the frozen candidates, ``seed`` the model's own randomness. ``paper``
-    also scores the model in every evaluation setting of the paper's tables, for each protocol, into
+    every further combination lies below it in ``PROTOCOL-VOCABULARY``. ``all`` stands for several protocols
+    or both vocabularies. ``candidate_seed`` numbers the frozen candidates, ``seed`` the model's own randomness.
+    ``paper`` also scores the model in every evaluation setting of the paper's tables, for each protocol, into
     ``conventions.json`` in the run directory. ``with_names`` says whether the ranks name their triples. What a
     model tells of its training and its tasks is always kept there (`mtbench.training.learned`); ``task_labels`` insists
     on a dataset whose true tasks are known. ``start`` is the directory of a finished run of the same options: its
@@ -60,8 +56,8 @@ class Plan:
     model: str
     dataset: str
     train: str = ""
-    protocols: Sequence[str] = ("dual",)
-    vocabularies: Sequence[str] = ("present",)
+    protocols: Sequence[str] = (HEADLINE.protocol,)
+    vocabularies: Sequence[str] = (HEADLINE.vocabulary,)
     seed: int = 0
     candidate_seed: int = 0
     device: str = "auto"
@@ -76,15 +72,12 @@ class Plan:
 
     def __post_init__(self) -> None:
         for name in ("seed", "candidate_seed"):
-            candidates.seed_of(getattr(self, name), name)
+            seed_of(getattr(self, name), name)
 
     def tasks(self) -> list[tuple[str, str]]:
         """Return the protocols and vocabularies to score, the headline first."""
-        protocols = expand("protocol", self.protocols, candidates.PROTOCOLS, GROUPS)
-        vocabularies = expand(
-            "vocabulary", self.vocabularies, candidates.VOCABULARIES, {ALL: tuple(candidates.VOCABULARIES)}
-        )
-        return [(protocol, vocabulary) for protocol in protocols for vocabulary in vocabularies]
+        chosen = settings_of(self.protocols, self.vocabularies)
+        return [(setting.protocol, setting.vocabulary) for setting in chosen]
 
     def directory(self) -> Path:
         """Return the run directory: ``out``, or one below ``runs`` named by model, dataset, settings and seed."""
@@ -283,12 +276,12 @@ def _place(directory: Path, tasks: Sequence[tuple[str, str]], number: int) -> Pa
 
 def _readable(pairs: Sequence[tuple[str, str]]) -> list[str]:
     """Return the protocols of some tasks that the paper has, too."""
-    return [name for name in dict.fromkeys(protocol for protocol, _ in pairs) if name in reading.STANDARD.lists]
+    return [name for name in dict.fromkeys(protocol for protocol, _ in pairs) if name in MAIN]
 
 
 def _conventions(plan: Plan, protocols: Sequence[str], model: str, score: Scorer, data: Dataset) -> dict[str, object]:
     """Return what one scorer gets in the standard and each setting of the paper, per protocol."""
-    read = {name: reading.compare_conventions(score, data.test, name, plan.candidate_seed) for name in protocols}
+    read = {name: read_all(score, data.test, name, plan.candidate_seed) for name in protocols}
     return {
         "dataset": data.name,
         "dataset_version": data.version,
@@ -298,16 +291,6 @@ def _conventions(plan: Plan, protocols: Sequence[str], model: str, score: Scorer
         "seed": plan.seed,
         "protocols": {name: [result.to_dict() for result in results] for name, results in read.items()},
     }
-
-
-def expand(
-    kind: str, chosen: Sequence[str], known: Mapping[str, object], groups: Mapping[str, Sequence[str]]
-) -> list[str]:
-    """Return the names chosen, groups by their members and each once; an unknown one raises `UnknownNameError`."""
-    for name in chosen:
-        if name not in known and name not in groups:
-            raise UnknownNameError(kind, name, [*known, *groups])
-    return list(dict.fromkeys(member for name in chosen for member in groups.get(name, (name,))))
 
 
 def results_in(run: Path) -> list[Result]:

@@ -17,10 +17,12 @@ from mtbench.data.splits import NamedTriple, Split, among
 from mtbench.files import pictures
 from mtbench.metrics import closed
 from mtbench.names import COLUMN, PARTS, RELATION, BoolArray, Direction, IntArray, ScoreArray, Side
-from mtbench.ranking.candidates import PROTOCOLS, SAMPLED, draw
+from mtbench.ranking.candidates import draw
 from mtbench.ranking.listed import Layout
 from mtbench.ranking.ranks import count
 from mtbench.runs.result import Result
+from mtbench.settings.setting import Setting
+from mtbench.settings.table import HEADLINE, setting_of
 from reference_models.tally.statistics import FAMILIES, FAMILY, NAMES, Statistics
 
 RULES = 3
@@ -191,28 +193,28 @@ class StatisticsExplanation:
 
 def explain(scorer: StatisticsScorer, split: Split, result: Result, rows: Sequence[int]) -> StatisticsExplanation:
     """Say why a run ranked some targets of a split (their rows) as it did, and what each family is worth in all."""
-    protocol = result.protocol if result.protocol in SAMPLED else "dual"
-    lists = _Lists(split, scorer, protocol, result.vocabulary, result.candidate_seed)
+    setting = setting_of(HEADLINE.protocol, result.vocabulary) if result.setting.full else result.setting
+    lists = _Lists(split, scorer, setting, result.candidate_seed)
     questions = [question for row in rows for way in lists.tables if (question := lists.question(way, row)) is not None]
-    where = (result.run.model, split.dataset, split.name, protocol, result.vocabulary, result.candidate_seed)
-    changed = lists.changed(result) if protocol == result.protocol else None
+    where = (result.run.model, split.dataset, split.name, setting.protocol, setting.vocabulary, result.candidate_seed)
+    changed = lists.changed(result) if setting == result.setting else None
     return StatisticsExplanation(*where, changed, lists.importance(), questions)
 
 
 class _Lists:
-    """The lists of all targets under a protocol, with the statistics and scores of all triples in them."""
+    """The lists of all targets in a setting, with the statistics and scores of all triples in them."""
 
-    def __init__(self, split: Split, scorer: StatisticsScorer, protocol: str, vocabulary: str, seed: int) -> None:
+    def __init__(self, split: Split, scorer: StatisticsScorer, setting: Setting, seed: int) -> None:
         self.split, self.scorer = split, scorer
-        drawn = draw(split, protocol, vocabulary, seed)
+        drawn = draw(split, setting, seed)
         sides = {side: drawn.side(side) for side in drawn.drawn}
-        layout = Layout(split, drawn.parts, sides)
+        layout = Layout(split, setting.parts, sides)
         self.triples = layout.triples
         self.statistics = scorer.statistics.of(self.triples)
         self.scores = self._scored(self.statistics, self.triples)
         self.tables: dict[Direction, tuple[IntArray, BoolArray]] = {}
-        for way in PROTOCOLS[protocol].directions:
-            own = [PARTS[part][1] for part in drawn.parts if PARTS[part][0] == way]
+        for way in setting.directions:
+            own = [PARTS[part][1] for part in setting.parts if PARTS[part][0] == way]
             rows = [layout.targets[:, None], *(layout.rows[side] for side in own)]
             valid = [np.ones((len(split.targets), 1), dtype=np.bool_), *(sides[side][1] for side in own)]
             self.tables[way] = np.concatenate(rows, axis=1), np.concatenate(valid, axis=1)
@@ -359,12 +361,11 @@ def giveaways(split: Split, seed: int = 0) -> tuple[Giveaway, ...]:
 
 
 def _against(split: Split, against: str, statistics: Statistics, seed: int) -> list[Giveaway]:
-    protocol = AGAINST[against]
-    drawn = draw(split, protocol, seed=seed)
-    sides = {side: drawn.side(side) for side in PROTOCOLS[protocol].sides}
+    drawn = draw(split, setting_of(AGAINST[against]), seed)
+    sides = {side: drawn.side(side) for side in drawn.setting.sides}
     if against == "same type":
         sides = {side: (ids, valid & _has_slot(split, side, ids)) for side, (ids, valid) in sides.items()}
-    layout = Layout(split, drawn.parts, sides)
+    layout = Layout(split, drawn.setting.parts, sides)
     features = statistics.of(layout.triples)
     own = features[layout.targets][:, None]
     rows: list[Giveaway] = []

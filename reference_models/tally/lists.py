@@ -14,11 +14,11 @@ from mtbench.data.doubled import Doubled
 from mtbench.data.splits import Split
 from mtbench.errors import DatasetError
 from mtbench.names import COLUMN, RELATION, BoolArray, FloatArray, IntArray, Side
-from mtbench.ranking.candidates import PROTOCOLS, draw, is_known
+from mtbench.ranking.candidates import draw, is_known
 from mtbench.ranking.listed import Layout
+from mtbench.settings.table import HEADLINE
 from reference_models.tally.statistics import Statistics
 
-PROTOCOL = "dual"
 ENDS: tuple[Side, ...] = ("tail", "head")
 
 
@@ -65,13 +65,13 @@ def leave_out(graph: Split, share: float, most: int, typed: int, seed: int) -> L
         raise DatasetError(f"{graph.dataset} {graph.name}: {len(order)} triples are too few to hide some and learn")
     number = min(max(1, round(share * len(order))), len(order) - 1)
     split = replace(graph, graph=graph.graph[order[number:]], targets=graph.graph[order[:number]])
-    drawn = draw(split, PROTOCOL, seed=seed)
-    chosen = {side: _first(*drawn.side(side), most) for side in PROTOCOLS[PROTOCOL].sides}
-    layout = Layout(replace(split, targets=split.targets[:most]), drawn.parts, chosen)
+    drawn = draw(split, HEADLINE, seed)
+    chosen = {side: _first(*drawn.side(side), most) for side in HEADLINE.sides}
+    layout = Layout(replace(split, targets=split.targets[:most]), HEADLINE.parts, chosen)
     own = layout.targets[:, None]
     columns = {"own": (own, np.ones(own.shape, dtype=np.bool_))}
     for side, (_, there) in chosen.items():
-        padding = ((0, 0), (0, PROTOCOLS[PROTOCOL].number(side) - there.shape[1]))
+        padding = ((0, 0), (0, HEADLINE.number(side) - there.shape[1]))
         columns[side] = np.pad(layout.rows[side], padding), np.pad(there, padding)
     triples, statistics = layout.triples, Statistics(split.observable())
     softmaxes = [dict.fromkeys(("own", end, "relation"), np.zeros(1)) for end in ENDS]
@@ -128,7 +128,7 @@ class _Typed:
         ids = triples[..., COLUMN[end]]
         has = self._graph.count(ids, np.broadcast_to(slots[:, None], ids.shape)) > 0
         by_type = np.where(has, np.minimum(1, self.number / np.maximum(size, 1)), 0)
-        found: FloatArray = min(1, PROTOCOLS[PROTOCOL].number(end) / self.split.num_entities) + by_type
+        found: FloatArray = min(1, HEADLINE.number(end) / self.split.num_entities) + by_type
         return found
 
 

@@ -16,6 +16,7 @@ from mtbench.analysis.relations import similar_relations, two_hop_patterns
 from mtbench.data.splits import Split
 from mtbench.errors import UsageError
 from mtbench.ranking.candidates import draw
+from mtbench.settings.table import setting_of
 
 KIN = [
     ("ann", "parent", "bob"),
@@ -140,7 +141,9 @@ def test_relation_candidates_are_those_that_are_drawn(graph, targets):
     split = split_of(graph, targets)
     found = audit_targets(split).candidates
     for protocol in ("dual", "relation"):
-        assert found[protocol] == pytest.approx(draw(split, protocol, "present").drawn["relation"][1].mean())
+        assert found[protocol] == pytest.approx(
+            draw(split, setting_of(protocol, "present")).drawn["relation"][1].mean()
+        )
     assert "entity" not in found
 
 

@@ -18,7 +18,8 @@ from mtbench.analysis.contents import SEEDS, audit_candidates, examine
 from mtbench.data import catalog
 from mtbench.data.splits import Dataset
 from mtbench.metrics import closed as metrics
-from mtbench.ranking.candidates import SAMPLED, STANDARD, VOCABULARIES, draw, is_known, protocol_named
+from mtbench.ranking.candidates import draw, is_known
+from mtbench.settings.table import MAIN, SAMPLED, VOCABULARIES, setting_of
 
 COLUMN = {"head": 0, "relation": 1, "tail": 2}
 
@@ -40,14 +41,14 @@ def planted(split, drawn, side, row, place, value):
 @given(
     split=splits(),
     protocol=st.sampled_from(SAMPLED),
-    vocabulary=st.sampled_from(list(VOCABULARIES)),
+    vocabulary=st.sampled_from(VOCABULARIES),
     seed=st.sampled_from(SEEDS),
 )
 def test_an_audit_is_that_of_plain_counts(split, protocol, vocabulary, seed):
-    drawn = draw(split, protocol, vocabulary, seed)
+    drawn = draw(split, setting_of(protocol, vocabulary), seed)
     found = examine(split, drawn)
     assert (found.protocol, found.vocabulary, found.seed) == (protocol, vocabulary, seed)
-    asked = {side: number for side in COLUMN if (number := protocol_named(protocol).number(side))}
+    asked = {side: number for side in COLUMN if (number := setting_of(protocol).number(side))}
     assert found.asked == asked
     rows = {side: rows_of(drawn, side) for side in asked}
     assert found.drawn == pytest.approx({side: np.mean([len(row) for row in part]) for side, part in rows.items()})
@@ -60,7 +61,7 @@ def test_an_audit_is_that_of_plain_counts(split, protocol, vocabulary, seed):
     none = [[]] * len(split.targets)
     lengths = [
         [len(one) + len(other) for one, other in zip(rows.get(way, none), rows.get("relation", none), strict=True)]
-        for way in protocol_named(protocol).directions
+        for way in setting_of(protocol).directions
     ]
     assert found.without == sum(0 in of_target for of_target in zip(*lengths, strict=True))
     assert found.false_negatives == 0
@@ -71,7 +72,7 @@ def test_an_audit_is_that_of_plain_counts(split, protocol, vocabulary, seed):
 @pytest.mark.parametrize("side", COLUMN)
 def test_a_planted_false_negative_is_reported(side):
     split = random_split(1, entities=30, relations=5, graph=1500, targets=50)
-    drawn = draw(split, "dual", "slots")
+    drawn = draw(split, setting_of("dual", "slots"))
     observable = {tuple(row) for row in split.graph.tolist()}
     before, after = split.targets[3, : COLUMN[side]].tolist(), split.targets[3, COLUMN[side] + 1 :].tolist()
     known = [other for other in range(30) if (*before, other, *after) in observable]
@@ -99,17 +100,15 @@ def test_the_audit_of_a_dataset_holds_every_draw(monkeypatch):
     split = small()
     found = mtbench.audit(dataset_of(split))
     named = [(part.protocol, part.vocabulary, part.seed) for part in found.candidates]
-    assert named == [
-        (protocol, vocabulary, seed) for protocol in STANDARD for vocabulary in VOCABULARIES for seed in SEEDS
-    ]
+    assert named == [(protocol, vocabulary, seed) for protocol in MAIN for vocabulary in VOCABULARIES for seed in SEEDS]
     lonely = "1 test triples have no candidate and rank first for free (protocol relation, present relations, seed 0)"
     assert lonely in found.findings
     assert not any("known triples" in sentence for sentence in found.findings)
     assert len(json.loads(json.dumps(found.to_dict()))["candidates"]) == 18
     assert audit_candidates(split.observable()) == ()
 
-    def wrong(split, protocol, vocabulary, seed):
-        drawn = draw(split, protocol, vocabulary, seed)
+    def wrong(split, setting, seed):
+        drawn = draw(split, setting, seed)
         side = "relation" if "relation" in drawn.drawn else "tail"
         return planted(split, drawn, side, 0, 0, split.targets[0, COLUMN[side]])
 
@@ -135,7 +134,7 @@ def test_no_candidate_of_a_released_dataset_is_a_known_triple(name, mirror, audi
             assert part.distinct.get("relation", 0) <= split.relation_slots
         else:
             assert part.drawn == part.distinct
-    drawn = draw(split, "dual", "present", 1)
+    drawn = draw(split, setting_of("dual", "present"), 1)
     for side, column in COLUMN.items():
         for target, row in zip(split.targets.tolist()[:300], rows_of(drawn, side)[:300], strict=True):
             corrupted = {(*target[:column], other, *target[column + 1 :]) for other in row}

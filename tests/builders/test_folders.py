@@ -16,7 +16,7 @@ import mtbench
 from mtbench.builders import folders
 from mtbench.data.loading import stored
 from mtbench.errors import DatasetError, MtbenchError, UsageError
-from mtbench.evaluation.named import named
+from mtbench.evaluation.tasks import named
 
 PARTS = {
     "train": [("ann", "knows", "bob"), ("bob", "knows", "çelik öz"), ("ann", "knows", "bob")],

@@ -9,7 +9,7 @@ import pytest
 import mtbench
 from mtbench.files import tables
 from mtbench.heuristics.figures import BASELINES
-from mtbench.ranking.candidates import PROTOCOLS, VOCABULARIES
+from mtbench.settings.table import PROTOCOLS, VOCABULARIES
 
 
 def test_baselines_prints_one_table_per_task(run):

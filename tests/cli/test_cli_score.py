@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from ranking_toys import hashed
 
-from mtbench.evaluation import named as tasks
+from mtbench.evaluation import tasks
 from mtbench.runs.result import load, verify
 
 

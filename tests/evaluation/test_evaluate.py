@@ -16,8 +16,9 @@ import mtbench
 from mtbench.errors import DatasetError, ScoreError, UnknownNameError, UsageError
 from mtbench.evaluation.tasks import Task, evaluate, task
 from mtbench.names import DIRECTIONS
-from mtbench.ranking.candidates import PROTOCOLS, SAMPLED, VOCABULARIES, draw
+from mtbench.ranking.candidates import draw
 from mtbench.runs.result import MtbenchWarning
+from mtbench.settings.table import PROTOCOLS, SAMPLED, VOCABULARIES, setting_of
 
 combinations = pytest.mark.parametrize(
     ("protocol", "vocabulary"), [(protocol, vocabulary) for protocol in PROTOCOLS for vocabulary in VOCABULARIES]
@@ -33,7 +34,7 @@ def drawn_ids(drawn, side, row):
 def plain_ranks(split, drawn, scores):
     """Rank each target among the candidates of each of its lists, one triple at a time; scores are by direction."""
     found = []
-    for direction in PROTOCOLS[drawn.protocol].directions:
+    for direction in drawn.setting.directions:
         score = scores[direction]
         for row, (head, relation, tail) in enumerate(split.targets.tolist()):
             own = score((head, relation, tail))
@@ -83,7 +84,7 @@ def orders(above, tied):
 
 @ties_expected
 @settings(max_examples=20)
-@given(split=splits(), size=st.integers(1, 50), protocol=st.sampled_from(list(PROTOCOLS)))
+@given(split=splits(), size=st.integers(1, 50), protocol=st.sampled_from(PROTOCOLS))
 def test_the_batch_size_changes_nothing(split, size, protocol):
     chosen = task(split, protocol)
     whole, parts = chosen.run(hashed), chosen.run(hashed, batch_size=size)
@@ -371,7 +372,7 @@ def test_targets_without_candidates_are_flagged():
 def test_a_result_says_what_it_is_of():
     split = random_split(15)
     result = evaluate(lambda triples: hashed(triples, 1000003), split, "entity", "slots", 2)
-    drawn = draw(split, "entity", "slots", 2)
+    drawn = draw(split, setting_of("entity", "slots"), 2)
     assert (result.dataset, result.split, result.dataset_version) == ("random", "test", "unversioned")
     assert (result.protocol, result.vocabulary, result.candidate_seed) == ("entity", "slots", 2)
     assert (result.content_sha256, result.candidates_sha256) == (split.content_sha256, drawn.sha256)

@@ -20,8 +20,8 @@ from ranking_toys import by_direction, hashed, random_split, small, splits, turn
 from mtbench.errors import MtbenchError, ScoreError, UnknownNameError, UsageError
 from mtbench.evaluation import scorefiles
 from mtbench.evaluation.tasks import task
-from mtbench.ranking.candidates import PROTOCOLS
 from mtbench.runs.result import MtbenchWarning
+from mtbench.settings.table import PROTOCOLS
 
 pytestmark = pytest.mark.filterwarnings("ignore::mtbench.runs.result.MtbenchWarning")
 SUFFIXES = (".parquet", ".pq", ".feather", ".arrow", ".csv", ".tsv", ".parquet.gz", ".csv.gz", ".TSV.gz")
@@ -196,7 +196,7 @@ def test_other_triples_are_ignored_and_noted(tmp_path):
 
 
 @settings(max_examples=30)
-@given(split=splits(), protocol=st.sampled_from(list(PROTOCOLS)), seed=st.integers(0, 1000), ids=st.booleans())
+@given(split=splits(), protocol=st.sampled_from(PROTOCOLS), seed=st.integers(0, 1000), ids=st.booleans())
 def test_a_column_says_which_direction_a_score_is_for(split, protocol, seed, ids):
     chosen = task(split, protocol)
     order = np.random.default_rng(seed).permutation

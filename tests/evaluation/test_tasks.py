@@ -7,7 +7,7 @@ import toys
 
 import mtbench
 from mtbench.errors import UnknownNameError, UsageError
-from mtbench.evaluation import named as tasks
+from mtbench.evaluation import tasks
 
 
 @pytest.fixture(autouse=True)

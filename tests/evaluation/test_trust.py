@@ -18,8 +18,8 @@ from ranking_toys import hashed, random_split
 from mtbench.errors import ScoreError
 from mtbench.evaluation.tasks import task
 from mtbench.metrics import closed as metrics
-from mtbench.ranking.candidates import PROTOCOLS, VOCABULARIES
 from mtbench.ranking.ranks import compare
+from mtbench.settings.table import PROTOCOLS, VOCABULARIES, setting_of
 
 SAMPLED = [name for name in ("dual", "entity", "relation") if name in PROTOCOLS]
 every_task = pytest.mark.parametrize(
@@ -135,7 +135,7 @@ def test_chance_is_the_level_of_a_random_scorer_unless_candidates_are_drawn_twic
     chosen, random = level(protocol, vocabulary)
     chance = chosen.evaluate(np.arange(len(chosen.triples))).chance
     assert random["mr"] == pytest.approx(chance["mr"], rel=0.01)
-    if VOCABULARIES[vocabulary].replacement and protocol != "entity":
+    if setting_of(protocol, vocabulary).repeated and protocol != "entity":
         # Equal candidates have one score, so fewer than fifty places are left in which they can be.
         assert random["mrr"] > 1.02 * chance["mrr"]
     else:

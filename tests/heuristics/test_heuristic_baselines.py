@@ -23,7 +23,7 @@ from mtbench.heuristics.formulas import Together
 from mtbench.heuristics.paths import DAMPING, STEPS
 from mtbench.metrics.closed import chance
 from mtbench.names import METRICS
-from mtbench.ranking.candidates import PROTOCOLS, SAMPLED, VOCABULARIES
+from mtbench.settings.table import PROTOCOLS, SAMPLED, VOCABULARIES
 
 NAMES = tuple(BASELINES)
 RELATION_BLIND = ("entity_degree", "common_neighbours", "personalised_pagerank", "inverse_visible")

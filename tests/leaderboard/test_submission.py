@@ -22,9 +22,9 @@ from leaderboard.entries import cards, checks, entries, naming
 from leaderboard.entries.cards import Card, SubmissionError
 from leaderboard.entries.submission import as_toml, find, submit
 from mtbench.evaluation.tasks import GIVEN, NOT_ASKED, evaluate, task
-from mtbench.ranking.candidates import STANDARD, VOCABULARIES
 from mtbench.runs import result as results
 from mtbench.runs.runs import REGIMES, RunInfo
+from mtbench.settings.table import MAIN, VOCABULARIES
 
 pytestmark = pytest.mark.filterwarnings("ignore::mtbench.runs.result.MtbenchWarning")
 ISDEA = PUBLISHED / "isdea"
@@ -55,7 +55,7 @@ def toy_run(tmp_path, monkeypatch):
     def make(name="toy", seed=0, **info):
         info = RunInfo(**{"model": "mine", "seed": seed, "device": "cpu", **info})
         directory = tmp_path / "toys" / name
-        for protocol in STANDARD:
+        for protocol in MAIN:
             for vocabulary in VOCABULARIES:
                 place = directory if (protocol, vocabulary) == ("dual", "present") else f"{protocol}-{vocabulary}"
                 evaluate(lambda triples: hashed(triples, 3 + seed), split, protocol, vocabulary).save(

@@ -11,7 +11,7 @@ from ranking_toys import random_split
 from mtbench.evaluation.tasks import task
 from mtbench.metrics import closed as metrics
 from mtbench.metrics.summary import adjust, null
-from mtbench.ranking.candidates import PROTOCOLS, VOCABULARIES
+from mtbench.settings.table import PROTOCOLS, VOCABULARIES
 
 pytestmark = pytest.mark.filterwarnings("ignore::mtbench.runs.result.MtbenchWarning")
 DRAWS = 10_000

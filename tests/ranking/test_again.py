@@ -11,7 +11,7 @@ from ranking_toys import by_direction, hashed, random_split, scorer, splits
 from mtbench.errors import BatchError
 from mtbench.evaluation.tasks import evaluate, task
 from mtbench.ranking.again import BATCHES, apart, passed
-from mtbench.ranking.candidates import PROTOCOLS
+from mtbench.settings.table import PROTOCOLS
 
 every_protocol = pytest.mark.parametrize("protocol", PROTOCOLS)
 ties_expected = pytest.mark.filterwarnings("ignore::mtbench.runs.result.MtbenchWarning")

@@ -12,11 +12,11 @@ from ranking_toys import random_split, small, splits
 from mtbench.data import catalog
 from mtbench.data.catalog import Graph, Part
 from mtbench.data.splits import Split, encode, vocabulary
-from mtbench.errors import DatasetError, UnknownNameError, UsageError
+from mtbench.errors import DatasetError, UsageError
 from mtbench.files.hashing import CONTENT_HASH_OF_NOTHING
-from mtbench.ranking import candidates as module
-from mtbench.ranking.candidates import CANDIDATES_VERSION, PROTOCOLS, SAMPLED, VOCABULARIES, draw
+from mtbench.ranking.candidates import CANDIDATES_VERSION, draw
 from mtbench.ranking.filtered import filter_side
+from mtbench.settings.table import HEADLINE, PROTOCOLS, SAMPLED, VOCABULARIES, setting_of
 
 SIZES = {
     "dual": {"tail": 24, "relation": 26, "head": 24},
@@ -83,7 +83,7 @@ def rows(drawn, side):
 @settings(max_examples=40)
 @given(split=splits(), seed=st.integers(0, 5))
 def test_candidates_are_those_of_a_plain_implementation(protocol, vocabulary, split, seed):
-    drawn = draw(split, protocol, vocabulary, seed)
+    drawn = draw(split, setting_of(protocol, vocabulary), seed)
     for side in COLUMN:
         expected = [
             plain_draw(split, target, side, protocol, vocabulary, seed) for target in map(tuple, split.targets.tolist())
@@ -99,7 +99,7 @@ def test_candidates_are_those_of_a_plain_implementation(protocol, vocabulary, sp
 def test_no_candidate_is_a_known_triple(protocol, vocabulary):
     split = random_split(3, entities=30, relations=6, graph=2500, targets=200)
     known = {tuple(row) for row in np.concatenate((split.graph, split.targets)).tolist()}
-    drawn = draw(split, protocol, vocabulary)
+    drawn = draw(split, setting_of(protocol, vocabulary))
     sides = {side: rows(drawn, side) for side in SIZES[protocol]}
     corrupted = [
         moved(target, side, other)
@@ -113,7 +113,7 @@ def test_no_candidate_is_a_known_triple(protocol, vocabulary):
 
 def test_present_gives_distinct_relations_of_the_graph_and_all_of_them_where_they_are_few():
     split = small()
-    drawn = draw(split, "dual", "present")
+    drawn = draw(split, setting_of("dual", "present"))
     names = [{split.relation_name(relation) for relation in row} for row in rows(drawn, "relation")]
     assert names == [{"likes"}, {"knows", "likes"}, set()]
     assert [{str(split.entities[tail]) for tail in row} for row in rows(drawn, "tail")] == [
@@ -121,18 +121,17 @@ def test_present_gives_distinct_relations_of_the_graph_and_all_of_them_where_the
         {"ann", "cem", "dee"},
         {"ann", "bob", "dee"},
     ]
-    assert {part: counts.tolist() for part, counts in drawn.counts.items()} == {
+    assert {side: counts.tolist() for side, (_, counts) in drawn.drawn.items()} == {
         "tail": [2, 3, 3],
         "relation": [1, 2, 0],
         "head": [2, 3, 3],
-        "head_relation": [1, 2, 0],
     }
     assert drawn.lengths.tolist() == [[3, 5, 3], [3, 5, 3]]
 
 
 def test_slots_gives_empty_slots_too_and_repeats_candidates():
     split = small()
-    drawn = draw(split, "dual", "slots")
+    drawn = draw(split, setting_of("dual", "slots"))
     assert (drawn.drawn["tail"][1] == 24).all()
     assert (drawn.drawn["relation"][1] == 26).all()
     relations = {relation for row in rows(drawn, "relation") for relation in row}
@@ -145,7 +144,7 @@ def test_slots_without_a_single_candidate_counts_none():
     graph = [(head, "r", tail) for head in names for tail in names if (head, tail) != ("a", "b")]
     entities, relations = vocabulary(graph)
     rows_of = [encode(part, entities, relations, "full") for part in (graph, [("a", "r", "b")])]
-    drawn = draw(Split("full", "test", *rows_of, entities, relations, 1), "dual", "slots")
+    drawn = draw(Split("full", "test", *rows_of, entities, relations, 1), setting_of("dual", "slots"))
     assert drawn.lengths.tolist() == [[0], [0]]
     assert all((drawn.side(side)[0] == -1).all() for side in COLUMN)
 
@@ -157,7 +156,8 @@ def test_permuting_the_targets_permutes_their_candidates(protocol, vocabulary, s
     permutation = list(range(len(split.targets)))
     order.shuffle(permutation)
     ours, theirs = (
-        draw(part, protocol, vocabulary) for part in (split, replace(split, targets=split.targets[permutation]))
+        draw(part, setting_of(protocol, vocabulary))
+        for part in (split, replace(split, targets=split.targets[permutation]))
     )
     for side, (ids, _) in ours.drawn.items():
         np.testing.assert_array_equal(ids[permutation], theirs.drawn[side][0])
@@ -168,7 +168,7 @@ def test_permuting_the_targets_permutes_their_candidates(protocol, vocabulary, s
 def test_protocols_vocabularies_and_seeds_have_candidates_of_their_own():
     split = random_split(0)
     hashes = {
-        draw(split, protocol, vocabulary, seed).sha256
+        draw(split, setting_of(protocol, vocabulary), seed).sha256
         for protocol in SAMPLED
         for vocabulary in VOCABULARIES
         for seed in range(3)
@@ -177,12 +177,12 @@ def test_protocols_vocabularies_and_seeds_have_candidates_of_their_own():
 
 
 @settings(max_examples=20)
-@given(split=splits(), vocabulary=st.sampled_from(list(VOCABULARIES)), seed=st.integers(0, 2))
+@given(split=splits(), vocabulary=st.sampled_from(VOCABULARIES), seed=st.integers(0, 2))
 def test_lists_of_one_direction_are_those_of_both(split, vocabulary, seed):
     for protocol in ("dual", "entity"):
-        both = draw(split, protocol, vocabulary, seed)
+        both = draw(split, setting_of(protocol, vocabulary), seed)
         for direction, lengths in zip(("tail", "head"), both.lengths, strict=True):
-            one = draw(split, f"{protocol}-{direction}", vocabulary, seed)
+            one = draw(split, setting_of(f"{protocol}-{direction}", vocabulary), seed)
             assert one.lengths.tolist() == [lengths.tolist()]
             assert {side: rows(one, side) for side in one.drawn} == {side: rows(both, side) for side in one.drawn}
 
@@ -198,7 +198,10 @@ def test_the_hash_covers_every_id_and_count():
 
 
 def test_the_draw_is_the_same_on_every_platform():
-    hashes = {name: [draw(small(), name, vocabulary).sha256 for vocabulary in ("present", "slots")] for name in SAMPLED}
+    hashes = {
+        name: [draw(small(), setting_of(name, vocabulary)).sha256 for vocabulary in ("present", "slots")]
+        for name in SAMPLED
+    }
     assert hashes == FROZEN
 
 
@@ -214,7 +217,7 @@ def test_the_draw_on_the_released_metafam_is_the_same_everywhere(mirror):
     ids = [encode(part, entities, relations, "metafam") for part in (graph, targets)]
     split = Split("metafam", "test", *ids, entities, relations, 29)
     assert split.release.id == "metafam"
-    assert {name: draw(split, name).sha256 for name in FROZEN_METAFAM} == FROZEN_METAFAM
+    assert {name: draw(split, setting_of(name)).sha256 for name in FROZEN_METAFAM} == FROZEN_METAFAM
 
 
 def chi_square(observed, expected):
@@ -226,7 +229,7 @@ def test_tails_with_replacement_are_uniform():
     heads = np.arange(entities)
     targets = np.stack((heads, np.zeros_like(heads), (heads + 1) % entities), axis=1)
     split = random_split(0, entities=entities, relations=1, slots=1, graph=10, targets=1)
-    drawn = draw(replace(split, graph=targets[:1], targets=targets), "entity", "slots")
+    drawn = draw(replace(split, graph=targets[:1], targets=targets), setting_of("entity", "slots"))
     offsets = (drawn.side("tail")[0] - heads[:, None]) % entities
     counts = np.bincount(offsets.ravel(), minlength=entities)
     assert counts[1] == 0
@@ -239,7 +242,7 @@ def test_the_tail_left_out_without_replacement_is_uniform():
     pairs = np.arange(entities * relations)
     targets = np.stack((pairs // relations, pairs % relations, (7 * pairs) % entities), axis=1)
     split = random_split(0, entities=entities, relations=relations, slots=relations, graph=10, targets=1)
-    drawn = draw(replace(split, graph=targets[:1], targets=targets), "entity", "present")
+    drawn = draw(replace(split, graph=targets[:1], targets=targets), setting_of("entity", "present"))
     assert (drawn.drawn["tail"][1] == 50).all()
     everything = np.arange(entities).sum()
     left_out = everything - targets[:, 2] - drawn.side("tail")[0].sum(axis=1)
@@ -251,9 +254,10 @@ def test_the_tail_left_out_without_replacement_is_uniform():
 
 
 @pytest.mark.parametrize("seed", [-1, True, np.True_, 2**63, 2**70, "0", 1.0, None])
-def test_a_candidate_seed_that_is_none_is_refused(seed):
+@pytest.mark.parametrize("setting", [HEADLINE, setting_of("full")])
+def test_a_candidate_seed_that_is_none_is_refused(setting, seed):
     with pytest.raises(UsageError, match="the candidate seed must be a whole number from 0 to 9223372036854775807"):
-        draw(small(), seed=seed)
+        draw(small(), setting, seed)
 
 
 def test_a_split_is_read_only_and_what_somebody_wrote_into_is_named(monkeypatch):
@@ -292,7 +296,7 @@ def test_a_draw_that_differs_from_the_published_hash_is_refused(monkeypatch):
     assert split.release is record
     draw(split)
     with pytest.raises(DatasetError, match=r"toy test: the candidates test/dual/slots/1 have the hash .* published"):
-        draw(split, "dual", "slots", 1)
+        draw(split, setting_of("dual", "slots"), 1)
     for other in (
         replace(split, relation_slots=7),
         replace(split, targets=split.targets[1:]),
@@ -301,22 +305,22 @@ def test_a_draw_that_differs_from_the_published_hash_is_refused(monkeypatch):
         replace(split, dataset="toy[seed=3]"),
     ):
         assert other.release is None
-        draw(other, "dual", "slots", 1)
+        draw(other, setting_of("dual", "slots"), 1)
 
 
 @settings(max_examples=30)
-@given(split=splits(), vocabulary=st.sampled_from(list(VOCABULARIES)), protocol=st.sampled_from(FULL))
+@given(split=splits(), vocabulary=st.sampled_from(VOCABULARIES), protocol=st.sampled_from(FULL))
 def test_full_protocols_count_what_others_draw_from(split, vocabulary, protocol):
-    drawn = draw(split, protocol, vocabulary)
+    drawn = draw(split, setting_of(protocol, vocabulary))
     for side, (_, numbers) in drawn.drawn.items():
         ids, valid = drawn.side(side)
         assert ids.shape == valid.shape == (len(split.targets), 0)
         # Distinct draws of as many as could ever be there take all of them.
-        header = module._header(split.content_sha256, protocol, vocabulary, 0)
-        pool = replace(VOCABULARIES[vocabulary], replacement=False)
-        all_ids, expected = module.draw_side(split, side, 20, pool, header)
+        setting = setting_of(protocol, vocabulary)
+        most = replace(setting, heads=20, relations=20, tails=20, repeated=())
+        all_ids, expected = draw(split, replace(most, protocol="20")).drawn[side]
         assert numbers.tolist() == expected.tolist()
-        listed, real = filter_side(split, side, empty_slots=pool.empty_slots).listed()
+        listed, real = filter_side(split, side, empty_slots=setting.empty_slots).listed()
         assert [row[keep].tolist() for row, keep in zip(listed, real, strict=True)] == [
             row[row >= 0].tolist() for row in all_ids
         ]
@@ -325,42 +329,30 @@ def test_full_protocols_count_what_others_draw_from(split, vocabulary, protocol)
 @pytest.mark.parametrize("protocol", FULL)
 def test_the_hash_of_a_full_protocol_is_that_of_its_numbers(protocol):
     split = random_split(0)
-    drawn = draw(split, protocol)
-    assert draw(split, protocol, seed=7).sha256 == drawn.sha256
-    assert (draw(split, protocol, seed=7).seed, len(drawn.sha256)) == (0, 64)
-    others = {draw(split, other, name).sha256 for other in PROTOCOLS for name in VOCABULARIES}
+    drawn = draw(split, setting_of(protocol))
+    assert draw(split, setting_of(protocol), seed=7).sha256 == drawn.sha256
+    assert (draw(split, setting_of(protocol), seed=7).seed, len(drawn.sha256)) == (0, 64)
+    others = {draw(split, setting_of(other, name)).sha256 for other in PROTOCOLS for name in VOCABULARIES}
     assert len(others) == 2 * len(PROTOCOLS)
     assert replace(drawn, content_sha256="0" * 64).sha256 != drawn.sha256
     for side, (ids, counts) in drawn.drawn.items():
         for swapped in (counts[::-1], counts - 1):
             assert replace(drawn, drawn={**drawn.drawn, side: (ids, swapped)}).sha256 != drawn.sha256
     order = np.random.default_rng(0).permutation(len(split.targets))
-    assert draw(replace(split, targets=split.targets[order]), protocol).sha256 == drawn.sha256
+    assert draw(replace(split, targets=split.targets[order]), setting_of(protocol)).sha256 == drawn.sha256
 
 
 def test_the_numbers_of_a_full_protocol_are_the_same_on_every_platform():
-    assert {name: draw(small(), name).sha256 for name in FULL} == FROZEN_FULL
+    assert {name: draw(small(), setting_of(name)).sha256 for name in FULL} == FROZEN_FULL
 
 
 def test_arrays_are_read_only():
     for protocol in ("dual", "full"):
-        for array in (array for arrays in draw(small(), protocol).drawn.values() for array in arrays if array.size):
+        for array in (
+            array for arrays in draw(small(), setting_of(protocol)).drawn.values() for array in arrays if array.size
+        ):
             with pytest.raises(ValueError, match="read-only"):
                 array[0] = 1
-
-
-@pytest.mark.parametrize(
-    ("arguments", "error", "message"),
-    [
-        ({"protocol": "full_tail"}, UnknownNameError, "unknown protocol 'full_tail': did you mean full-tail"),
-        ({"protocol": "duel"}, UnknownNameError, "unknown protocol 'duel': did you mean dual"),
-        ({"vocabulary": "slot"}, UnknownNameError, "unknown vocabulary 'slot': did you mean slots"),
-        ({"seed": 0.5}, UsageError, "the candidate seed must be a whole number from 0 to 9223372036854775807, not 0.5"),
-    ],
-)
-def test_what_cannot_be_drawn(arguments, error, message):
-    with pytest.raises(error, match=message):
-        draw(small(), **arguments)
 
 
 def test_a_split_without_targets_names_those_that_have_some():

@@ -16,19 +16,19 @@ from mtbench.errors import ScoreError, UsageError
 from mtbench.evaluation import tasks as module
 from mtbench.evaluation.tasks import evaluate, task
 from mtbench.names import PARTS
-from mtbench.ranking.candidates import PROTOCOLS, SAMPLED, VOCABULARIES, protocol_named
+from mtbench.settings.table import PROTOCOLS, SAMPLED, VOCABULARIES, setting_of
 
 FULL = [name for name in PROTOCOLS if name not in SAMPLED]
 ROWS = ("score_tails", "score_heads", "score_relations")
 KINDS = [("score",), ROWS, ("score", *ROWS), *((name,) for name in ROWS), ("score_tails", "score_relations")]
 ties_expected = pytest.mark.filterwarnings("ignore::mtbench.runs.result.MtbenchWarning")
-protocols, vocabularies = st.sampled_from(list(PROTOCOLS)), st.sampled_from(list(VOCABULARIES))
+protocols, vocabularies = st.sampled_from(PROTOCOLS), st.sampled_from(VOCABULARIES)
 
 
 def serves(protocol, methods):
     """Whether a scorer with these methods can be ranked: full heads and tails need rows of their own, or triples."""
-    needed = {f"score_{side}s" for side in protocol_named(protocol).sides if side != "relation"}
-    return "score" in methods or not protocol_named(protocol).full or needed <= set(methods)
+    needed = {f"score_{side}s" for side in setting_of(protocol).sides if side != "relation"}
+    return "score" in methods or not setting_of(protocol).full or needed <= set(methods)
 
 
 def counted(ranks):
@@ -65,7 +65,7 @@ def one(function):
 def by_parts(split, protocol, vocabulary, tail, head):
     """Rank every target in every part of a protocol, by one function of triples for each direction."""
     functions = {"tail": one(tail), "head": one(head)}
-    parts = {part: PARTS[part] for part in protocol_named(protocol).parts}
+    parts = {part: PARTS[part] for part in setting_of(protocol).parts}
     return {part: plain(split, side, vocabulary, functions[way]) for part, (way, side) in parts.items()}
 
 
@@ -181,7 +181,7 @@ def test_every_needed_triple_is_asked_for_once_in_bounded_batches(protocol):
     asked = [triple for batch in seen for triple in batch]
     assert set(asked) == set(map(tuple, chosen.triples.tolist()))
     # Sides are apart: a triple that two need is compared with the others of its own side, in both directions.
-    assert len(asked) == sum(len(task(split, f"full-{side}").triples) for side in protocol_named(protocol).sides)
+    assert len(asked) == sum(len(task(split, f"full-{side}").triples) for side in setting_of(protocol).sides)
     assert [done for done, _ in reported] == np.cumsum([len(batch) for batch in seen]).tolist()
     assert {total for _, total in reported} == {len(asked)}
 
@@ -238,7 +238,7 @@ def test_whole_rows_are_preferred_in_full_rankings_and_triples_in_sampled_ones()
     for protocol in PROTOCOLS:
         calls.clear()
         evaluate(asked, split, protocol)
-        sides = {f"score_{side}s" for side in protocol_named(protocol).sides}
+        sides = {f"score_{side}s" for side in setting_of(protocol).sides}
         assert set(calls) == ({"score"} if protocol in SAMPLED else sides)
 
 
@@ -265,7 +265,7 @@ def test_a_result_says_what_each_direction_was_asked():
         (scorer(split, *ROWS), "full-relation", (relations,)),
     ):
         found = evaluate(asked, split, protocol)
-        assert found.asked == dict(zip(protocol_named(protocol).directions, expected, strict=True)), protocol
+        assert found.asked == dict(zip(setting_of(protocol).directions, expected, strict=True)), protocol
 
 
 @ties_expected

@@ -11,13 +11,14 @@ import pytest
 from pyarrow import parquet
 from ranking_toys import hashed, random_split, small
 
+from mtbench.settings.table import PROTOCOLS, SAMPLED, VOCABULARIES
 from mtbench.data import catalog
 from mtbench.data.catalog import Graph, Part
 from mtbench.errors import MtbenchError, ResultError, UnknownNameError, UsageError
 from mtbench.evaluation.tasks import evaluate, task
 from mtbench.files.hashing import file_hash
 from mtbench.names import PARTS
-from mtbench.ranking.candidates import PROTOCOLS, SAMPLED, VOCABULARIES, draw
+from mtbench.ranking.candidates import draw
 from mtbench.runs import result as results
 from mtbench.runs import runs
 from mtbench.runs.result import KEYS, load, verify

@@ -12,12 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from ranking_toys import hashed, optimistic, pessimistic, random_split, small, splits
 
+from mtbench.settings.table import PROTOCOLS, setting_of
 from mtbench.data import catalog
 from mtbench.errors import DatasetError, ResultError, UnknownNameError, UsageError
 from mtbench.evaluation.tasks import evaluate, task
 from mtbench.metrics import closed as metrics
 from mtbench.names import METRICS
-from mtbench.ranking.candidates import PROTOCOLS
 from mtbench.runs import result as results
 from mtbench.runs.labelling import STRATA
 from mtbench.runs.runs import RunInfo
@@ -79,7 +79,7 @@ def test_the_directions_are_those_of_the_one_sided_protocols(protocol):
             expected = evaluate(hashed, split, alone[row.label])
             for kind in KINDS:
                 assert getattr(row, kind) == pytest.approx(getattr(expected, kind), rel=1e-12), kind
-    directions = PROTOCOLS[protocol].directions
+    directions = setting_of(protocol).directions
     assert [row.label.partition("s,")[0] for row in found] == list(directions)
     assert {(row.targets, row.share) for row in found} == {(len(split.targets), 1 / len(directions))}
     whole = evaluate(hashed, split, protocol)

@@ -11,8 +11,8 @@ import thirdparty
 import toys
 
 from mtbench.errors import ScoreError, UnknownNameError, UsageError
-from mtbench.ranking.candidates import STANDARD, VOCABULARIES
 from mtbench.runs.result import load, verify
+from mtbench.settings.table import MAIN, VOCABULARIES
 from mtbench.training import run as run_module
 from mtbench.training.run import Plan, run
 
@@ -86,7 +86,7 @@ def test_a_model_is_told_about_its_run_and_never_sees_a_test_target(module, plan
 def test_every_protocol_and_vocabulary_is_scored_by_one_training(module, plan):
     directory, results = run(replace(plan, protocols=("all",), vocabularies=("all",), candidate_seed=3))
     assert [call[0] for call in module.calls] == ["made", "fitted", "applied"]
-    pairs = [(protocol, vocabulary) for protocol in STANDARD for vocabulary in VOCABULARIES]
+    pairs = [(protocol, vocabulary) for protocol in MAIN for vocabulary in VOCABULARIES]
     assert [(result.protocol, result.vocabulary) for result in results] == pairs
     below = [directory / f"{protocol}-{vocabulary}" for protocol, vocabulary in pairs[1:]]
     assert sorted(path for path in directory.iterdir() if path.is_dir()) == sorted(below)
@@ -149,7 +149,7 @@ def test_an_error_of_the_papers_settings_keeps_the_run_an_interruption_what_goes
     def fail(*_):
         raise error
 
-    monkeypatch.setattr(run_module.reading, "compare_conventions", fail)
+    monkeypatch.setattr(run_module, "read_all", fail)
     with pytest.raises(error):
         run(replace(plan, paper=True))
     assert plan.out.exists() == (error is ValueError)

@@ -14,8 +14,9 @@ from ranking_toys import random_split
 from mtbench.errors import ResultError, UsageError
 from mtbench.evaluation.tasks import evaluate, task
 from mtbench.names import COLUMN
-from mtbench.ranking.candidates import PROTOCOLS, draw
+from mtbench.ranking.candidates import draw
 from mtbench.runs.runs import RunInfo
+from mtbench.settings.table import setting_of
 from mtbench.training.models import Model, ModelInfo
 from mtbench.training.predictions import explain, rows_of
 from reference_models.tally import explanation
@@ -271,7 +272,7 @@ def test_a_bar_is_drawn_for_every_family(run, data, tmp_path, drawn):
 
 def counted_auc(split, value, against, side, column):
     """The AUC of one statistic and the number of targets, one candidate after the other."""
-    ids, valid = draw(split, AGAINST[against]).side(side)
+    ids, valid = draw(split, setting_of(AGAINST[against])).side(side)
     place, found = COLUMN[side], []
     for target, row, there in zip(split.targets, ids, valid, strict=True):
         wins = []
@@ -294,7 +295,7 @@ def test_an_auc_is_what_a_loop_counts():
     value = cache(lambda *triple: statistics.of(np.array([triple]))[0].tolist())
     assert [row.gain for row in rows] == sorted((row.gain for row in rows), reverse=True)
     for against, protocol in AGAINST.items():
-        for side in PROTOCOLS[protocol].sides:
+        for side in setting_of(protocol).sides:
             some = {(row.family, row.statistic): row for row in rows if (row.against, row.side) == (against, side)}
             assert set(some) == set(NAMES)
             for column in (0, 37):

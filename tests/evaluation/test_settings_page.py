@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import released
 
-from mtbench.conventions.reading import compare_conventions
+from mtbench.evaluation.paper import read_all
 from mtbench.heuristics.oracles import SCORERS
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "ties-and-settings.md").read_text(encoding="utf-8")
@@ -31,6 +31,6 @@ def test_the_table_has_every_yardstick_on_two_datasets():
 def test_the_table_is_what_is_computed(data, mirror):
     split = released.dataset(data, mirror).test
     for _, name, *rows in (cell for cell in CELLS if cell[0] == data):
-        results = compare_conventions(SCORERS[name](split), split)
+        results = read_all(SCORERS[name](split), split)
         for metric, places, row in zip(("mr", "mrr", "hits@10"), (2, 3, 3), rows, strict=True):
             assert row.split(" | ") == [f"{result.metrics[metric]:.{places}f}" for result in results]

@@ -14,26 +14,16 @@ from hypothesis import strategies as st
 from ranking_toys import hashed, random_split, scorer, small, splits
 from scipy.stats import binom
 
-from mtbench.conventions.draws import CONVENTIONS_VERSION
-from mtbench.conventions.reading import (
-    CONVENTIONS,
-    STANDARD,
-    candidates,
-    compare_conventions,
-    convention_named,
-    conventions_of,
-    read,
-    sampled_hits,
-    table,
-)
 from mtbench.data.splits import inverted
 from mtbench.errors import ScoreError, UnknownNameError, UsageError
+from mtbench.evaluation import paper
+from mtbench.evaluation.paper import read_all, sampled_hits, table
 from mtbench.evaluation.tasks import evaluate
 from mtbench.heuristics.oracles import blind_oracle
 from mtbench.names import HITS
-from mtbench.ranking.candidates import VOCABULARIES, protocol_named
+from mtbench.ranking.candidates import CONVENTIONS_VERSION, draw
+from mtbench.settings.table import CODES, HEADLINE, MAIN, codes_of, setting_in, setting_of
 
-PROTOCOLS = ("dual", "entity", "relation")
 WORD = 2**64
 COLUMN = {"head": 0, "relation": 1, "tail": 2}
 # Per setting and protocol: the lists, each the sides in it with their numbers, and the largest integer added.
@@ -51,9 +41,18 @@ DECLARED = {
     ("nbfnet", "entity"): ([{"head": 50}, {"tail": 50}], 0),
     ("nbfnet", "relation"): ([{"relation": 50}], 0),
 }
-PLAIN = [name for name in CONVENTIONS if name != "isdea-doubled"]
+PAPER = CODES[1:]
+PLAIN = [name for name in PAPER if name != "isdea-doubled"]
 combinations = pytest.mark.parametrize(("name", "protocol"), [both for both in DECLARED if both[0] in PLAIN])
 ties_expected = pytest.mark.filterwarnings("ignore::mtbench.runs.result.MtbenchWarning")
+
+
+def read(score, split, name, protocol="dual", seed=0):
+    return paper.read(score, split, setting_in(name, protocol), seed)
+
+
+def candidates(split, name, protocol="dual", seed=0):
+    return draw(split, setting_in(name, protocol), seed)
 
 
 def splitmix(state, number):
@@ -201,7 +200,7 @@ def test_a_split_with_inverses_has_the_inverse_of_every_triple_under_a_slot_of_i
     assert inverted(ours.graph, 6).tolist() == [*ours.graph[4:].tolist(), *ours.graph[:4].tolist()]
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("protocol", MAIN)
 @settings(max_examples=25)
 @given(split=splits(), seed=st.integers(0, 3))
 def test_with_inverses_every_target_is_ranked_both_ways_among_all_slots_and_their_inverses(protocol, split, seed):
@@ -221,7 +220,7 @@ def test_a_scorer_of_rows_and_inverses_is_read_with_inverses():
     split = random_split(12)
     rows = scorer(split, "score_tails", "score_relations")
     rows.score_inverses = BothWays().score_inverses
-    for protocol in PROTOCOLS:
+    for protocol in MAIN:
         ours, theirs = (read(one, split, "isdea-doubled", protocol) for one in (rows, BothWays()))
         assert (ours.greater.tolist(), ours.equal.tolist()) == (theirs.greater.tolist(), theirs.equal.tolist())
 
@@ -239,7 +238,7 @@ def test_relations_are_read_by_a_query_of_their_own_where_there_is_one(name):
 @settings(max_examples=15)
 @given(split=splits(), seed=st.integers(0, 3))
 def test_the_candidates_are_those_of_a_plain_implementation(name, protocol, split, seed):
-    drawn = candidates(split, CONVENTIONS[name], protocol, seed)
+    drawn = candidates(split, name, protocol, seed)
     lists, _ = DECLARED[name, protocol]
     split = twofold(split) if name == "isdea-doubled" else split
     assert set(drawn.drawn) == {side for sides in lists for side in sides}
@@ -252,7 +251,7 @@ def test_the_candidates_are_those_of_a_plain_implementation(name, protocol, spli
 
 
 @ties_expected
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("protocol", MAIN)
 def test_the_standard_setting_is_the_evaluator(protocol):
     split = random_split(1)
     found, result = read(hashed, split, "standard", protocol, 2), evaluate(hashed, split, protocol, "present", 2)
@@ -359,7 +358,7 @@ def test_the_dual_mean_rank_is_made_of_those_of_entities_and_relations():
     for score, least in ((hashed, 0), (homogeneous, 26)):
         found = {
             protocol: np.mean([read(score, split, "isdea", protocol, seed).metrics["mr"] for seed in range(5)])
-            for protocol in PROTOCOLS
+            for protocol in MAIN
         }
         predicted = 1 + 0.48 * (found["entity"] - 1) + 0.52 * (found["relation"] - 1)
         assert found["dual"] == pytest.approx(predicted, abs=0.1)
@@ -370,21 +369,20 @@ def test_the_dual_mean_rank_is_made_of_those_of_entities_and_relations():
 
 def test_a_bound_that_is_one_too_low_never_draws_the_last_candidate():
     split = random_split(4, entities=8, relations=5, slots=5, graph=60, targets=20)
-    whole = replace(CONVENTIONS["ingram"], last_excluded=False)
     for side, protocol in (("head", "entity"), ("tail", "entity"), ("relation", "relation")):
-        missing = 0
+        missing, setting = 0, setting_in("ingram", protocol)
         for row, target in enumerate(map(tuple, split.targets.tolist())):
             known = set(map(tuple, np.concatenate((split.graph, split.targets)).tolist()))
             universe = range(5 if side == "relation" else 8)
             pool = [other for other in universe if replaced(target, side, other) not in known]
             drawn = {
-                convention.last_excluded: {
+                excluded: {
                     other
                     for seed in range(3)
-                    for other in candidates(split, convention, protocol, seed).side(side)[0][row].tolist()
+                    for other in draw(split, replace(setting, last_excluded=excluded), seed).side(side)[0][row].tolist()
                 }
                 - {-1}
-                for convention in (CONVENTIONS["ingram"], whole)
+                for excluded in (True, False)
             }
             assert drawn[True] == set(pool[:-1])
             assert drawn[False] == set(pool)
@@ -397,7 +395,7 @@ def test_only_where_the_paper_did_not_filter_can_another_missing_triple_be_a_can
     missing = {tuple(row) for row in split.targets.tolist()}
     observable = {tuple(row) for row in split.graph.tolist()}
     for name, side, expected in (("isdea", "tail", True), ("nbfnet", "head", True), ("ingram", "tail", False)):
-        drawn = candidates(split, CONVENTIONS[name], "entity")
+        drawn = candidates(split, name, "entity")
         ids, valid = drawn.side(side)
         corrupted = {
             replaced(target, side, other)
@@ -418,14 +416,14 @@ def test_the_lists_of_dual_are_the_beginnings_of_those_of_50():
     split = random_split(6)
     for name, side, width in (("isdea", "tail", 24), ("isdea", "relation", 26)):
         protocol = "entity" if side == "tail" else "relation"
-        short, long = (candidates(split, CONVENTIONS[name], part).side(side)[0] for part in ("dual", protocol))
+        short, long = (candidates(split, name, part).side(side)[0] for part in ("dual", protocol))
         assert (short.shape[1], long.shape[1]) == (width, 50)
         for ours, theirs in zip(short.tolist(), long.tolist(), strict=True):
             assert all(theirs.count(other) >= ours.count(other) for other in ours)
 
 
 @settings(max_examples=15)
-@given(split=splits(), name=st.sampled_from(list(CONVENTIONS)), order=st.randoms(use_true_random=False))
+@given(split=splits(), name=st.sampled_from(PAPER), order=st.randoms(use_true_random=False))
 def test_the_order_of_the_targets_changes_nothing(split, name, order):
     permutation = list(range(len(split.targets)))
     order.shuffle(permutation)
@@ -438,7 +436,7 @@ def test_the_order_of_the_targets_changes_nothing(split, name, order):
 
 def test_a_seed_names_the_draw():
     split = random_split(7)
-    for name in CONVENTIONS:
+    for name in PAPER:
         first, again, other = (read(BothWays(), split, name, "dual", seed) for seed in (0, 0, 1))
         assert first.candidates_sha256 == again.candidates_sha256 != other.candidates_sha256
         assert first.metrics == again.metrics
@@ -448,13 +446,13 @@ def test_a_seed_names_the_draw():
 
 def test_a_comparison_has_the_standard_first_and_reads_one_scorer_under_all():
     split = random_split(8)
-    results = compare_conventions(hashed, split, "dual", 1)
-    assert [result.convention.name for result in results] == ["standard", *PLAIN]
-    inverses = compare_conventions(BothWays(), split, "dual", 1)
-    assert [result.convention.name for result in inverses] == ["standard", *CONVENTIONS]
+    results = read_all(hashed, split, "dual", 1)
+    assert [result.setting.code for result in results] == ["standard", *PLAIN]
+    inverses = read_all(BothWays(), split, "dual", 1)
+    assert [result.setting.code for result in inverses] == list(CODES)
     assert inverses[2].metrics == read(BothWays(), split, "isdea-doubled", "dual", 1).metrics != inverses[1].metrics
     for result in results:
-        alone = read(hashed, split, result.convention, "dual", 1)
+        alone = paper.read(hashed, split, result.setting, 1)
         assert (alone.metrics, alone.expected) == (result.metrics, result.expected)
     labels = [line.split("  ")[0] for line in table(results).splitlines()[2:]]
     assert labels == [
@@ -465,7 +463,7 @@ def test_a_comparison_has_the_standard_first_and_reads_one_scorer_under_all():
         "nbfnet, mean over its random integer",
     ]
     assert table(results, "markdown").count("\n") == 6
-    assert "mean over" not in table(compare_conventions(hashed, split, "entity"))
+    assert "mean over" not in table(read_all(hashed, split, "entity"))
     payload = json.loads(json.dumps([result.to_dict() for result in results]))
     assert payload[3]["metrics"] == results[3].metrics
     assert payload[1]["rows"] == ["isdea-homo", "isdea", "mtdea"]
@@ -474,29 +472,36 @@ def test_a_comparison_has_the_standard_first_and_reads_one_scorer_under_all():
 
 
 def test_every_row_of_the_paper_has_a_setting_and_isdeas_a_second_for_models_without_inverses():
-    own = {row: [one.name for one in conventions_of(row)] for one in CONVENTIONS.values() for row in one.rows}
-    isdea = ["isdea-doubled", "isdea"]
-    assert own == {
+    rows = {row for name in PAPER for row in setting_in(name).rows}
+    isdea = ("isdea-doubled", "isdea")
+    assert {row: codes_of(row) for row in rows} == {
         "isdea-homo": isdea,
         "isdea": isdea,
         "mtdea": isdea,
-        "ingram": ["ingram"],
-        "nbfnet-homo": ["nbfnet"],
+        "ingram": ("ingram",),
+        "nbfnet-homo": ("nbfnet",),
     }
-    assert conventions_of("mtdea-k4") == conventions_of("isdea")
-    assert conventions_of("tally") == ()
-    assert {name: convention.name for name, convention in CONVENTIONS.items()} == {name: name for name in CONVENTIONS}
-    assert convention_named("standard") is STANDARD
+
+
+@pytest.mark.parametrize(
+    ("model", "codes"),
+    [
+        ("mtdea-k4", ("isdea-doubled", "isdea")),
+        ("ingram-kgc", ()),  # somebody's own: only its name begins as a row of the paper does
+        ("mtdea-search-k2", ()),
+        ("tally", ()),
+    ],
+)
+def test_a_model_is_a_row_of_the_paper_only_by_its_whole_name(model, codes):
+    assert codes_of(model) == codes
 
 
 def test_a_setting_says_which_protocol_of_ours_its_dual_is_nearest_to():
-    nearest = {name: convention.nearest for name, convention in CONVENTIONS.items()}
+    nearest = {name: setting_in(name).nearest for name in PAPER}
     assert nearest == {"isdea": "dual", "isdea-doubled": "dual", "ingram": "dual", "nbfnet": "entity"}
     for name, protocol in nearest.items():
-        if name == "isdea-doubled":  # where an inverse target's tail is the head
-            continue
-        ends = {side for group in CONVENTIONS[name].lists["dual"].groups for side in group}
-        assert set(protocol_named(protocol).sides) == ends
+        if name != "isdea-doubled":  # where an inverse target's tail is the head
+            assert setting_in("standard", protocol).sides == setting_in(name).sides
 
 
 def test_what_cannot_be_read():
@@ -510,24 +515,21 @@ def test_what_cannot_be_read():
         read(hashed, small(), "isdea", seed=0.5)
     with pytest.raises(ScoreError, match="not finite"):
         read(lambda triples: np.full(len(triples), np.nan), small(), "isdea")
-    with pytest.raises(UsageError, match="an evaluation setting with inverses needs a scorer that has score_inverses"):
+    with pytest.raises(UsageError, match="a setting with inverses needs a scorer that has score_inverses"):
         read(hashed, small(), "isdea-doubled")
-    for change in ({"known": "graph"}, {"relations": VOCABULARIES["slots"]}):
-        with pytest.raises(
-            UsageError, match=r"evaluation setting ingram: last_excluded needs known=.all. and relations"
-        ):
-            replace(CONVENTIONS["ingram"], **change)
-    with pytest.raises(UsageError, match="evaluation setting nbfnet: sampled hits and invented candidates need ties"):
-        replace(CONVENTIONS["nbfnet"], ties="expected")
-    with pytest.raises(UsageError, match="evaluation setting standard: sampled hits and invented candidates need ties"):
-        replace(STANDARD, sampled_hits=True)
+    for change in ({"known": "graph"}, {"empty_slots": True}):
+        with pytest.raises(UsageError, match=r"setting ingram:dual: last_excluded needs known=.all. and relations"):
+            replace(setting_in("ingram"), **change)
+    with pytest.raises(UsageError, match="setting nbfnet:dual: sampled hits and invented candidates need ties"):
+        replace(setting_in("nbfnet"), ties="expected")
+    with pytest.raises(UsageError, match="setting dual-present: sampled hits and invented candidates need ties"):
+        replace(HEADLINE, sampled_hits=True)
 
 
 def test_a_variant_of_the_standard_changes_one_thing_at_a_time():
     split = random_split(9)
-    worst = read(hashed, split, replace(STANDARD, ties="pessimistic"), "dual")
-    slots = VOCABULARIES["slots"]
-    wide = read(hashed, split, replace(STANDARD, relations=slots, entities=slots), "dual")
+    worst = paper.read(hashed, split, replace(HEADLINE, ties="pessimistic"))
+    wide = paper.read(hashed, split, setting_of(vocabulary="slots"))
     with pytest.warns(UserWarning, match="tie"):
         assert worst.metrics == evaluate(hashed, split).pessimistic
     with pytest.warns(UserWarning, match="tie"):
@@ -542,15 +544,15 @@ def test_the_number_of_candidates_is_that_of_one_list():
 
 def test_present_relations_are_those_of_the_whole_graph_under_any_filter():
     split = random_split(11)
-    variant = replace(CONVENTIONS["isdea"], relations=VOCABULARIES["present"])
-    ids, valid = candidates(split, variant, "relation").side("relation")
+    variant = replace(setting_in("isdea", "relation"), empty_slots=False, repeated=())
+    ids, valid = draw(split, variant).side("relation")
     for target, row, keep in zip(map(tuple, split.targets.tolist()), ids, valid, strict=True):
         assert row[keep].tolist() == [other for other in allowed(split, target, "relation", "isdea") if other < 8]
 
 
 def test_no_warning_and_no_possible_candidate():
     full = random_split(10, entities=2, relations=1, slots=1, graph=7, targets=1)
-    for name in CONVENTIONS:
+    for name in PAPER:
         found = read(BothWays(), full, name)
         assert math.isfinite(found.metrics["mrr"])
         assert found.candidates <= 50

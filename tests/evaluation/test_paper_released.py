@@ -8,13 +8,19 @@ import numpy as np
 import pytest
 import released
 
-from mtbench.conventions.reading import CONVENTIONS, candidates, read
+from mtbench.evaluation import paper
 from mtbench.heuristics.oracles import blind_oracle, oracle
+from mtbench.ranking.candidates import draw
+from mtbench.settings.table import setting_in
 
 
 @pytest.fixture(scope="module")
 def metafam(mirror):
     return released.dataset("metafam", mirror).test
+
+
+def read(score, split, name, protocol="dual"):
+    return paper.read(score, split, setting_in(name, protocol))
 
 
 def drawn_distinct(pool, number):
@@ -25,9 +31,9 @@ def drawn_distinct(pool, number):
 @pytest.mark.parametrize(("last_excluded", "pool"), [(True, 26), (False, 27)])
 def test_relation_candidates_that_count_on_metafam(metafam, last_excluded, pool):
     """28 types are present, one is the target's, and one can never be drawn."""
-    convention = replace(CONVENTIONS["ingram"], last_excluded=last_excluded)
     for protocol, number in (("dual", 26), ("relation", 50)):
-        seeds = [candidates(metafam, convention, protocol, seed).drawn["relation"][1].mean() for seed in range(3)]
+        setting = replace(setting_in("ingram", protocol), last_excluded=last_excluded)
+        seeds = [draw(metafam, setting, seed).drawn["relation"][1].mean() for seed in range(3)]
         assert np.mean(seeds) == pytest.approx(drawn_distinct(pool, number), abs=0.15)
 
 
@@ -44,7 +50,7 @@ def test_the_printed_mean_rank_of_ingram_needs_distinct_candidates_and_the_exclu
 
 def test_five_relation_candidates_at_most_on_wikitopics_mt1_health(mirror):
     split = released.dataset("wikitopics-mt1/health", mirror).test
-    counts = candidates(split, CONVENTIONS["ingram"], "relation").drawn["relation"][1]
+    counts = draw(split, setting_in("ingram", "relation")).drawn["relation"][1]
     assert counts.max() == 5
 
 

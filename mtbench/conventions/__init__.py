@@ -1,1 +1,0 @@
-"""The evaluation settings behind the rows of the paper's tables."""
