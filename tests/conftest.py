@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import gc
 import os
 import pickle
@@ -58,12 +59,21 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say in one line what no test has looked at here, and why."""
-    reports = terminalreporter.stats.get("skipped", [])
-    reasons = Counter(report.longrepr[2].removeprefix("Skipped: ") for report in reports)
-    said = [f"{count} {reason}" for reason, count in reasons.most_common()] or ["nothing"]
-    said += [] if TORCH else ["what needs torch is left to tox -e models"]
-    terminalreporter.write_line(f"skipped: {'; '.join(said)}")
+    """Say what no test has looked at here: why, and what it would have protected, which is what its module is about."""
+    skipped: dict[str, Counter[str]] = {}
+    for report in terminalreporter.stats.get("skipped", []):
+        reason = report.longrepr[2].removeprefix("Skipped: ")
+        skipped.setdefault(reason, Counter())[report.nodeid.partition("::")[0]] += 1
+    for reason, modules in sorted(skipped.items(), key=lambda pair: -pair[1].total()):
+        terminalreporter.write_line(f"skipped: {modules.total()} {reason}")
+        for module, count in modules.most_common():
+            source = terminalreporter.config.rootpath / module
+            promise = ast.get_docstring(ast.parse(source.read_text(encoding="utf-8"))) or ""
+            terminalreporter.write_line(f"  {count} of {module}: {promise.partition(chr(10))[0]}")
+    if not TORCH:
+        terminalreporter.write_line("skipped: what needs torch is left to tox -e models")
+    elif not skipped:
+        terminalreporter.write_line("skipped: nothing")
 
 
 @pytest.fixture(scope="session", autouse=True)
