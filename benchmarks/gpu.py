@@ -31,14 +31,13 @@ from typing import Any
 from unittest.mock import patch
 
 import torch
-from leaderboard.grid.work import Outcome, Watch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 import mtbench
 from leaderboard.grid.drive import drive, survey
-from leaderboard.grid.engines import in_this_process
+from leaderboard.grid.engines import Outcome, Watch, in_this_process
 from leaderboard.grid.jobs import Chosen, Grid, Job, jobs
 from mtbench.data.splits import Dataset
 from mtbench.training.models import Context, Progress, factory
@@ -326,7 +325,8 @@ def cells(out: Path, deadline: float, without: Collection[str] = ()) -> None:
     place, every = out / "cells", dict[tuple[str, str, int], Job]()
     chosen = [Chosen(label, MODELS[name], settings) for label, (name, settings) in CELLS.items()]
     for number, seeds in ORDER:
-        grid = Grid(chosen[:number], DATASETS, seeds, ("all",), ("all",), 0, True, False, "cuda")
+        asked = {"protocols": ("all",), "vocabularies": ("all",), "paper": True, "with_names": False}
+        grid = Grid(chosen[:number], DATASETS, seeds=seeds, device="cuda", **asked)
         wanted = [job for job in jobs(grid, place) if CELLS[job.label][0] not in without]
         every |= {job.key: job for job in wanted if job.key not in every and not there(job)}
     ended = drive(survey(list(every.values()), place), place, in_this_process, Told(), deadline=deadline)
@@ -339,7 +339,7 @@ def there(job: Job) -> bool:
     if not path.exists():
         return False
     result = json.loads(path.read_text(encoding="utf-8"))
-    return result["dataset"] == job.dataset and result["hyperparameters"].get("inverses", True)
+    return result["dataset"] == job.test.name and result["hyperparameters"].get("inverses", True)
 
 
 def kept(out: Path, name: str) -> dict[str, Any]:

@@ -21,9 +21,9 @@ from mtbench.errors import UnknownNameError, UsageError
 from mtbench.files import tables
 from mtbench.files.tables import Cell
 from mtbench.names import DIRECTIONS, METRICS, Direction
-from mtbench.ranking.candidates import seed_of
 from mtbench.runs.origin import splits_of, with_names
 from mtbench.runs.result import Result
+from mtbench.settings.setting import seed_of
 
 FEWEST_DRAWS = 100
 LOWER_IS_BETTER = ("mr",)

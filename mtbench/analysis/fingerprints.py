@@ -25,8 +25,9 @@ from mtbench.builders.dumps.blocks import FORMS
 from mtbench.builders.dumps.tables import read_tables
 from mtbench.data.ragged import splitmix64
 from mtbench.data.splits import NamedTriple, Split, unique
-from mtbench.errors import DatasetError, UsageError
+from mtbench.errors import DatasetError
 from mtbench.files.atomic import replacing
+from mtbench.files.formats import expect_free
 from mtbench.names import COLUMNS, HEAD, RELATION, TAIL, IntArray, UIntArray
 
 VERSION = 1
@@ -166,14 +167,6 @@ def write(found: Fingerprints, path: Path, *, force: bool = False) -> None:
             codes = pa.array(np.full(len(values), number, dtype=np.int8))
             column = pa.DictionaryArray.from_arrays(codes, pa.array(KINDS))
             file.write_table(pa.table([column, pa.array(values)], schema=schema))
-
-
-def expect_free(path: Path, *, force: bool) -> None:
-    """Raise `UsageError` where writing would replace a file and ``force`` is not set, or a directory."""
-    if path.is_dir():
-        raise UsageError(f"{path} is a directory: name a file")
-    if path.exists() and not force:
-        raise UsageError(f"{path} already exists: name another file, or replace it with --force")
 
 
 def holds_fingerprints(path: Path) -> bool:

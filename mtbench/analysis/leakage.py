@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TypeAlias
@@ -13,9 +13,9 @@ from mtbench.analysis import fingerprints
 from mtbench.analysis.fingerprints import KINDS, Fingerprints
 from mtbench.data import catalog
 from mtbench.data.loading import load
-from mtbench.data.splits import SPLIT_NAMES, Dataset, NamedTriple, Split, unique
+from mtbench.data.splits import SPLIT_NAMES, Dataset, NamedTriple, Split, among, unique
 from mtbench.errors import UnknownNameError
-from mtbench.names import HEAD, TAIL, BoolArray, IntArray, UIntArray
+from mtbench.names import HEAD, TAIL, BoolArray, UIntArray
 
 Against: TypeAlias = Iterable[NamedTriple] | Dataset | Split | Fingerprints | Path | str
 
@@ -114,19 +114,19 @@ def _of_name(name: str | Path) -> Iterator[Fingerprints]:
 def contaminations(splits: Sequence[Split], parts: Iterable[Fingerprints]) -> list[Contamination]:
     """Return the contamination of several splits by one graph, read once; ``parts`` are its fingerprints."""
     asked = [_asked(split) for split in splits]
-    every = [part for pair in asked for part in pair]
-    wanted = {kind: unique(np.concatenate([part.keys(kind) for part in every])) for kind in KINDS}
-    seen: dict[str, BoolArray] = {kind: np.zeros(len(keys), dtype=np.bool_) for kind, keys in wanted.items()}
+    every = [way for both in asked for part in both for way in (part.forward, part.backward)]
+    wanted = {kind: unique(np.concatenate([getattr(way, kind) for way in every])) for kind in KINDS}
+    seen = {kind: np.zeros(len(keys), dtype=np.bool_) for kind, keys in wanted.items()}
     lines = 0
     for part in parts:
         lines += part.lines
         for kind, keys in wanted.items():
-            place, there = _find(getattr(part, kind), keys)
-            seen[kind][place[there]] = True
+            values = getattr(part, kind)
+            seen[kind][np.searchsorted(keys, values[among(values, keys)])] = True
     known = {kind: keys[seen[kind]] for kind, keys in wanted.items()}
     return [
-        Contamination(split.dataset, split.name, lines, *(part.overlap(known) for part in pair))
-        for split, pair in zip(splits, asked, strict=True)
+        Contamination(split.dataset, split.name, lines, *(part.overlap(known) for part in both))
+        for split, both in zip(splits, asked, strict=True)
     ]
 
 
@@ -138,24 +138,12 @@ class _Asked:
     backward: Fingerprints
     loops: BoolArray
 
-    def keys(self, kind: str) -> UIntArray:
-        found: UIntArray = np.concatenate((getattr(self.forward, kind), getattr(self.backward, kind)))
-        return found
-
-    def overlap(self, known: dict[str, UIntArray]) -> Overlap:
-        def count(kind: str, keys: Fingerprints, *, but: BoolArray | None = None) -> Seen:
-            values = getattr(keys, kind)
-            _, there = _find(values, known[kind])
-            return Seen(int(np.count_nonzero(there if but is None else there & ~but)), len(values))
-
-        return Overlap(
-            exact=count("triple", self.forward),
-            same_pair=count("pair", self.forward),
-            reversed_triple=count("triple", self.backward, but=self.loops),
-            reversed_pair=count("pair", self.backward, but=self.loops),
-            entities=count("entity", self.forward),
-            relations=count("relation", self.forward),
-        )
+    def overlap(self, known: Mapping[str, UIntArray]) -> Overlap:
+        """Return what is known of the triples; a self-loop is no reversed triple of itself."""
+        there = {kind: among(getattr(self.forward, kind), known[kind]) for kind in KINDS}
+        back = {kind: among(getattr(self.backward, kind), known[kind]) & ~self.loops for kind in ("triple", "pair")}
+        counted = (there["triple"], there["pair"], back["triple"], back["pair"], there["entity"], there["relation"])
+        return Overlap(*(Seen(int(np.count_nonzero(part)), len(part)) for part in counted))
 
 
 def _asked(split: Split) -> list[_Asked]:
@@ -163,11 +151,3 @@ def _asked(split: Split) -> list[_Asked]:
     parts = (split.graph, split.targets)
     ways = fingerprints.of_split(split, *(way for part in parts for way in (part, part[:, ::-1])))
     return [_Asked(next(ways), next(ways), part[:, HEAD] == part[:, TAIL]) for part in parts]
-
-
-def _find(values: UIntArray, keys: UIntArray) -> tuple[IntArray, BoolArray]:
-    """Return the place of each value among sorted keys, and whether it is there."""
-    if not len(keys):
-        return np.zeros(len(values), dtype=np.int64), np.zeros(len(values), dtype=np.bool_)
-    place = np.minimum(np.searchsorted(keys, values), len(keys) - 1)
-    return place, keys[place] == values

@@ -19,6 +19,7 @@ from mtbench.cli import options
 from mtbench.cli.output import AsJson, Cell, fail, say, say_json, say_table
 from mtbench.data.loading import load
 from mtbench.errors import UsageError
+from mtbench.files.formats import expect_free
 
 GRAPHS = (
     "Graph",
@@ -229,7 +230,7 @@ def _expose(
     if name is None and fail_above is not None:
         raise UsageError("--fail-above checks a dataset: give its NAME")
     if fingerprints is not None:
-        files.expect_free(fingerprints, force=force)
+        expect_free(fingerprints, force=force)
     data = None if name is None else load(name)
     parts = parts_of(against)
     if fingerprints is not None:

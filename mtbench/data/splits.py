@@ -342,7 +342,7 @@ def own_release(dataset: Dataset) -> Dataset:
     return replace(dataset, info=replace(dataset.info, graphs=made.graphs, parts=made.parts))
 
 
-def among(values: IntArray, known: IntArray) -> BoolArray:
+def among(values: NDArray[Integer], known: NDArray[Integer]) -> BoolArray:
     """Return which of some numbers ``(n,)`` are among the known ones ``(k,)``, sooner than `numpy.isin`."""
     ordered = np.sort(known)
     return np.searchsorted(ordered, values, side="right") > np.searchsorted(ordered, values)

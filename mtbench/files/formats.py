@@ -92,12 +92,17 @@ def write(path: Path, table: pa.Table, *, force: bool) -> None:
     ``force`` is set, and for a name with a tab, a quote or a line break that should go into a TSV file.
     """
     kind, compressed = format_of(path)
+    expect_free(path, force=force)
+    data = _encode(table, kind)
+    replace_file(path, gzip.compress(data, mtime=0) if compressed else data)
+
+
+def expect_free(path: Path, *, force: bool) -> None:
+    """Raise `UsageError` where writing would replace a file and ``force`` is not set, or a directory."""
     if path.is_dir():
         raise UsageError(f"{path} is a directory: name a file")
     if path.exists() and not force:
         raise UsageError(f"{path} already exists: choose another name, or replace it with --force (force=True)")
-    data = _encode(table, kind)
-    replace_file(path, gzip.compress(data, mtime=0) if compressed else data)
 
 
 def expect_columns(found: Sequence[str], wanted: Sequence[str]) -> None:
