@@ -24,7 +24,7 @@ STEMS = {
     "test/graph": ("msg", "test_graph"),
     "test/targets": ("test", "test_targets"),
 }
-"""What a file of a part may be called: as `mtbench.export.arrays` and the releases do, or plainly."""
+"""What a file of a part may be called: as `mtbench.export.writers` and the releases do, or plainly."""
 
 
 def _layout(train: str, valid: str, inference: str, test: str) -> Mapping[str, Sequence[str]]:

@@ -18,7 +18,7 @@ from mtbench.data.catalog import Record
 from mtbench.data.loading import RELEASE, load, locate
 from mtbench.data.splits import Dataset
 from mtbench.errors import MtbenchError, UsageError
-from mtbench.export.writers import writer
+from mtbench.export.writers import write
 from mtbench.files import atomic
 
 LIST_KEYS = ("Name", "Version", "Train triples", "Valid targets", "Test triples", "Test targets", "Stored")
@@ -255,7 +255,7 @@ def export(
 
     Example: mtbench export metafam --format huggingface --out metafam-hf
     """
-    files = writer(format)(load(name), out, force=force)
+    files = write(load(name), out, format, force=force)
     if as_json:
         say_json([{"file": str(file), "bytes": file.stat().st_size} for file in files])
     else:

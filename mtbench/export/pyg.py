@@ -10,7 +10,6 @@ from mtbench.adapters.pyg import TENSORS, tensors
 from mtbench.adapters.pyg import to_pyg as to_pyg
 from mtbench.adapters.requirements import expect
 from mtbench.data.splits import SPLIT_NAMES, Dataset
-from mtbench.export.writers import store
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
@@ -20,8 +19,8 @@ EXPORT = "the export to PyTorch Geometric"
 NUMBERS = ("num_nodes", "num_relations")
 
 
-def write(dataset: Dataset, directory: Path, *, force: bool = False) -> list[Path]:
-    """Write ``train.safetensors``, ``valid.safetensors``, ``test.safetensors`` and ``vocabulary.json``.
+def files(dataset: Dataset) -> dict[str, bytes]:
+    """Return ``train.safetensors``, ``valid.safetensors``, ``test.safetensors`` and ``vocabulary.json``.
 
     The tensors are those of `to_pyg` with inverses; the counts are in the files' metadata and the names
     by id in ``vocabulary.json``. `read` turns a file back into what `to_pyg` returns. Raises
@@ -30,12 +29,12 @@ def write(dataset: Dataset, directory: Path, *, force: bool = False) -> list[Pat
     expect(EXPORT, "torch", "safetensors")
     from safetensors.torch import save
 
-    files: dict[str, bytes] = {}
+    made: dict[str, bytes] = {}
     for name in SPLIT_NAMES:
         split = dataset.split(name)
         numbers = {"num_nodes": str(split.num_entities), "num_relations": str(2 * split.num_relations)}
         about = {"dataset": dataset.name, "version": dataset.version, "split": name}
-        files[f"{name}.safetensors"] = save(tensors(split, inverses=True), metadata={**about, **numbers})
+        made[f"{name}.safetensors"] = save(tensors(split, inverses=True), metadata={**about, **numbers})
     names = {
         split.name: {
             "entities": split.entities.tolist(),
@@ -45,8 +44,8 @@ def write(dataset: Dataset, directory: Path, *, force: bool = False) -> list[Pat
         }
         for split in (dataset.train, dataset.test)
     }
-    files[VOCABULARY] = f"{json.dumps(names, ensure_ascii=False, indent=1)}\n".encode()
-    return store(directory, files, force=force)
+    made[VOCABULARY] = f"{json.dumps(names, ensure_ascii=False, indent=1)}\n".encode()
+    return made
 
 
 def read(directory: str | Path, split: str) -> Data:

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from mtbench.data.splits import Dataset, Split
 from mtbench.evaluation.tasks import Task
-from mtbench.export.writers import store
 from mtbench.heuristics import figures
 from mtbench.names import METRICS
 from mtbench.ranking.candidates import draw
@@ -17,9 +14,9 @@ FILE = "record.toml"
 PUBLISHED_SEEDS = (0, 1, 2)
 
 
-def write(dataset: Dataset, directory: Path, *, force: bool = False) -> list[Path]:
-    """Write the tables of a dataset's record into ``record.toml`` and return it; see `tables`."""
-    return store(directory, {FILE: tables(dataset).encode()}, force=force)
+def files(dataset: Dataset) -> dict[str, bytes]:
+    """Return the tables of a dataset's record as ``record.toml``; see `tables`."""
+    return {FILE: tables(dataset).encode()}
 
 
 def tables(dataset: Dataset) -> str:

@@ -1,51 +1,109 @@
-"""Exports: a dataset in the file formats other tools read."""
+"""Export: a dataset as the files of a format, in a directory that is complete or absent; here as text and as arrays."""
 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping
+import io
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Protocol, cast
+from typing import Any, cast
 
-from mtbench.data.splits import Dataset
-from mtbench.errors import UnknownNameError, UsageError
+import numpy as np
+from numpy.typing import NDArray
+
+from mtbench.data.splits import Dataset, Split
+from mtbench.errors import DatasetError, UnknownNameError, UsageError
 from mtbench.files import atomic
+from mtbench.names import NameArray
 
-FORMATS: dict[str, str] = {
-    "tsv": "mtbench.export.arrays:write_tsv",
-    "npz": "mtbench.export.arrays:write_npz",
-    "pyg": "mtbench.export.pyg:write",
-    "huggingface": "mtbench.export.huggingface:write",
-    "croissant": "mtbench.export.croissant:write",
-    "record": "mtbench.export.record:write",
+FORMATS = {
+    "tsv": "mtbench.export.writers:tsv",
+    "npz": "mtbench.export.writers:npz",
+    "pyg": "mtbench.export.pyg:files",
+    "huggingface": "mtbench.export.hubs:huggingface",
+    "croissant": "mtbench.export.hubs:croissant",
+    "record": "mtbench.export.record:files",
 }
-"""The format's name on the command line, and the function that writes it."""
+"""The format's name on the command line, and the function from a dataset to its files, path to bytes."""
 
 
-class Writer(Protocol):
-    """A function that writes a dataset into a directory and returns the files it wrote."""
+def write(dataset: Dataset, directory: str | Path, format: str, *, force: bool = False) -> list[Path]:  # noqa: A002
+    """Write a dataset as the files of one of the `FORMATS` into a directory, and return them.
 
-    def __call__(self, dataset: Dataset, directory: Path, *, force: bool = False) -> list[Path]: ...
-
-
-def writer(format: str) -> Writer:  # noqa: A002
-    """Return the writer of a format; an unknown one raises `UnknownNameError`."""
+    The directory is complete or absent. Raises `UnknownNameError` for another format, `UsageError` if the directory
+    has files already and ``force`` is not set, or files that this export does not have, `MissingExtraError` where the
+    format needs a library that is not installed, and `DatasetError` for names that it cannot hold.
+    """
     if format not in FORMATS:
         raise UnknownNameError("format", format, FORMATS)
     module, _, function = FORMATS[format].partition(":")
-    return cast(Writer, getattr(importlib.import_module(module), function))
-
-
-def store(directory: str | Path, files: Mapping[str, bytes], *, force: bool) -> list[Path]:
-    """Write the files of an export, path to bytes, into a directory that is then complete, and return them.
-
-    Raises `UsageError` if the directory has files already and ``force`` is not set, or files that this
-    export does not have.
-    """
+    render = cast(Callable[[Dataset], Mapping[str, bytes]], getattr(importlib.import_module(module), function))
     directory = Path(directory).expanduser().absolute()
+    files = render(dataset)
     atomic.expect_replaceable(directory, tuple(files))
     with atomic.locked(directory):
         if not (force or atomic.is_free(directory)):
             raise UsageError(f"{directory} holds an export already: add --force to replace it")
         atomic.replace_directory(directory, files)
     return [directory / name for name in files]
+
+
+TSV = {
+    "train.txt": ("train", "graph"),
+    "valid.txt": ("valid", "targets"),
+    "msg.txt": ("test", "graph"),
+    "test.txt": ("test", "targets"),
+}
+"""File names of the release; ``msg.txt`` is the observable test graph, along which messages are passed."""
+
+
+def tsv(dataset: Dataset) -> dict[str, bytes]:
+    """Return the four parts of a dataset as files of lines ``head TAB relation TAB tail LF``.
+
+    Rows keep the dataset's order, so that a release comes out byte for byte. Raises `DatasetError` for names that hold
+    a tab or a line break.
+    """
+    return {name: encode(dataset.split(split), part) for name, (split, part) in TSV.items()}
+
+
+def encode(split: Split, part: str) -> bytes:
+    """Return the ``graph`` or the ``targets`` of a split as tab-separated UTF-8 lines."""
+    rows = split.named(split.graph if part == "graph" else split.targets)
+    text = "".join(f"{head}\t{relation}\t{tail}\n" for head, relation, tail in rows)
+    if text.count("\t") != 2 * len(rows) or text.count("\n") != len(rows) or "\r" in text:
+        broken = next(name for row in rows for name in row if any(mark in name for mark in "\t\n\r"))
+        raise DatasetError(
+            f"{split.dataset} {split.name}: {broken!r} holds a tab or a line break, which a tab-separated file cannot"
+        )
+    return text.encode()
+
+
+def npz(dataset: Dataset) -> dict[str, bytes]:
+    """Return a dataset as one NumPy archive, nothing pickled; see `arrays` for what is in it."""
+    page = io.BytesIO()
+    columns: dict[str, Any] = dict(arrays(dataset))
+    np.savez_compressed(page, **columns)
+    return {"dataset.npz": page.getvalue()}
+
+
+def arrays(dataset: Dataset) -> dict[str, NDArray[np.int64] | NameArray]:
+    """Return the arrays of a dataset by name.
+
+    ``train_graph``, ``valid_targets``, ``test_graph`` and ``test_targets`` are int64 ``(n, 3)`` in the
+    order head, relation, tail. For ``train`` (whose vocabulary validation shares) and ``test`` there are
+    ``*_entities`` and ``*_relations``, the names by id, ``*_relation_slots``, and ``*_tasks``, the task
+    of each relation, empty text where it is not known.
+    """
+    found: dict[str, NDArray[np.int64] | NameArray] = {
+        "train_graph": dataset.train.graph,
+        "valid_targets": dataset.valid.targets,
+        "test_graph": dataset.test.graph,
+        "test_targets": dataset.test.targets,
+    }
+    for split in (dataset.train, dataset.test):
+        found[f"{split.name}_entities"] = split.entities
+        found[f"{split.name}_relations"] = split.relations
+        found[f"{split.name}_relation_slots"] = np.array(split.relation_slots, dtype=np.int64)
+        tasks = [split.tasks.get(name, "") for name in split.relations.tolist()]
+        found[f"{split.name}_tasks"] = np.array(tasks, dtype=np.str_)
+    return found

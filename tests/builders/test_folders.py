@@ -104,9 +104,9 @@ def test_every_form_of_a_file_gives_the_same(folder, tmp_path, write):
 
 
 def test_what_is_exported_as_text_is_a_folder_that_loads(folder, tmp_path):
-    from mtbench.export.arrays import write_tsv
+    from mtbench.export.writers import write
 
-    write_tsv(mtbench.load(folder), tmp_path / "again")
+    write(mtbench.load(folder), tmp_path / "again", "tsv")
     assert mtbench.load(tmp_path / "again").test.content_sha256 == mtbench.load(folder).test.content_sha256
 
 

@@ -17,7 +17,7 @@ def server(monkeypatch):
     """A server that has the toy's files, and a catalogue in which the toy is those files."""
     monkeypatch.delenv("MTBENCH_OFFLINE")
     monkeypatch.setenv("no_proxy", "127.0.0.1")
-    monkeypatch.setattr(downloads, "WAITS", ())
+    monkeypatch.setattr(downloads, "RETRY", downloads.RETRY.new(total=0))
     with servers.serving(files={path: servers.text(rows) for path, rows in servers.FILES.items()}) as served:
         toys.install(monkeypatch.setattr, servers.release(served.address))
         yield served

@@ -13,8 +13,8 @@ import pytest
 import toys
 
 from mtbench.data import catalog
-from mtbench.export import croissant, huggingface
-from mtbench.export.hub import tables
+from mtbench.export import hubs
+from mtbench.export.writers import write
 
 PATHS = [
     "graph/train.parquet",
@@ -41,7 +41,7 @@ def front_matter(text: str) -> list[str]:
 
 
 def test_parquet_files_hold_names_as_plain_text(toy, tmp_path):
-    files = huggingface.write(toy, tmp_path / "out")
+    files = write(toy, tmp_path / "out", "huggingface")
     assert [file.relative_to(tmp_path / "out").as_posix() for file in files] == [*PATHS, "README.md"]
     for path, split, part in (
         (PATHS[0], toy.train, toy.train.graph),
@@ -61,7 +61,7 @@ def test_parquet_files_hold_names_as_plain_text(toy, tmp_path):
 
 
 def test_the_card_names_every_file_and_says_what_is_known(toy, tmp_path):
-    huggingface.write(toy, tmp_path / "out")
+    write(toy, tmp_path / "out", "huggingface")
     text = (tmp_path / "out" / "README.md").read_text(encoding="utf-8")
     lines = front_matter(text)
     assert [line.split()[1].strip('"') for line in lines if line.startswith("    path:")] == PATHS
@@ -80,7 +80,7 @@ def test_the_card_names_every_file_and_says_what_is_known(toy, tmp_path):
 def test_the_front_matter_is_yaml_that_the_hub_understands(toy):
     yaml = pytest.importorskip("yaml")
     awkward = replace(toy, info=replace(toy.info, title='A: "quoted" # títle\\', licence="MIT (ours)"))
-    lines = front_matter(huggingface.card(awkward, tables(awkward)))
+    lines = front_matter(hubs.card(awkward, hubs.tables(awkward)))
     assert "títle" in lines[0]
     found = yaml.safe_load("\n".join(lines))
     assert found["pretty_name"] == 'A: "quoted" # títle\\'
@@ -94,13 +94,13 @@ def test_the_front_matter_is_yaml_that_the_hub_understands(toy):
 
 def test_a_variant_says_so(toy):
     variant = replace(toy, name="toy[seed=2]")
-    assert "This is the variant `toy[seed=2]`." in huggingface.card(variant, tables(variant))
-    described = croissant.metadata(variant, tables(variant))
+    assert "This is the variant `toy[seed=2]`." in hubs.card(variant, hubs.tables(variant))
+    described = hubs.metadata(variant, hubs.tables(variant))
     assert (described["name"], described["alternateName"]) == ("toy-seed-2", "toy[seed=2]")
 
 
 def test_croissant_describes_the_files_beside_it(toy, tmp_path):
-    files = croissant.write(toy, tmp_path / "out")
+    files = write(toy, tmp_path / "out", "croissant")
     found = json.loads((tmp_path / "out" / "croissant.json").read_text(encoding="utf-8"))
     assert [file.relative_to(tmp_path / "out").as_posix() for file in files] == [*PATHS, "croissant.json"]
     assert found["conformsTo"] == "http://mlcommons.org/croissant/1.0"
@@ -131,8 +131,8 @@ def test_croissant_describes_the_files_beside_it(toy, tmp_path):
 
 def test_croissant_takes_authors_and_year_from_the_citation(toy):
     data = replace(toy, info=catalog.record("metafam"))
-    found = croissant.metadata(data, tables(data))
+    found = hubs.metadata(data, hubs.tables(data))
     assert [row["name"] for row in found["creator"]] == ["Jincheng Zhou", "Beatrice Bevilacqua", "Bruno Ribeiro"]
     assert found["datePublished"] == "2023-01-01"
     assert found["url"] == data.info.sources[0].url
-    assert "datePublished" not in croissant.metadata(toy, tables(toy))
+    assert "datePublished" not in hubs.metadata(toy, hubs.tables(toy))

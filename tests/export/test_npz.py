@@ -7,7 +7,7 @@ import pytest
 import toys
 
 from mtbench.errors import UsageError
-from mtbench.export import writers as export
+from mtbench.export.writers import write
 
 
 @pytest.fixture
@@ -17,7 +17,7 @@ def toy(monkeypatch):
 
 
 def test_ids_and_names_come_back(toy, tmp_path):
-    files = export.writer("npz")(toy, tmp_path / "out")
+    files = write(toy, tmp_path / "out", "npz")
     assert [file.relative_to(tmp_path).as_posix() for file in files] == ["out/dataset.npz"]
     with np.load(files[0], allow_pickle=False) as found:
         assert len(found.files) == 12
@@ -39,14 +39,13 @@ def test_ids_and_names_come_back(toy, tmp_path):
 
 @pytest.mark.parametrize("kind", ["npz", "huggingface", "croissant"])
 def test_an_export_has_the_same_bytes_and_is_replaced_only_by_force(toy, tmp_path, kind):
-    write = export.writer(kind)
-    files = write(toy, tmp_path / "out")
+    files = write(toy, tmp_path / "out", kind)
     before = {file: file.read_bytes() for file in files}
     with pytest.raises(UsageError, match="holds an export already: add --force"):
-        write(toy, tmp_path / "out")
+        write(toy, tmp_path / "out", kind)
     files[0].write_text("mine")
-    assert write(toy, tmp_path / "out", force=True) == files
+    assert write(toy, tmp_path / "out", kind, force=True) == files
     assert {file: file.read_bytes() for file in files} == before
     assert {path for path in (tmp_path / "out").rglob("*") if path.is_file()} == set(files)
     with pytest.raises(UsageError, match="holds other files"):
-        export.writer("tsv")(toy, tmp_path / "out", force=True)
+        write(toy, tmp_path / "out", "tsv", force=True)

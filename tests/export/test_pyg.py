@@ -11,7 +11,7 @@ import toys
 from mtbench.adapters import requirements as modules
 from mtbench.errors import MissingExtraError
 from mtbench.export import pyg
-from mtbench.export import writers as export
+from mtbench.export.writers import write
 
 
 @pytest.fixture
@@ -56,7 +56,7 @@ def test_a_change_to_the_tensors_leaves_the_split_alone(toy, torch):
 
 
 def test_files_come_back_and_hold_no_pickle(toy, torch, tmp_path):
-    files = export.writer("pyg")(toy, tmp_path / "out")
+    files = write(toy, tmp_path / "out", "pyg")
     assert [file.name for file in files] == [
         "train.safetensors",
         "valid.safetensors",
@@ -78,7 +78,7 @@ def test_files_come_back_and_hold_no_pickle(toy, torch, tmp_path):
 
 def test_without_pytorch_the_message_is_the_remedy(toy, tmp_path, monkeypatch):
     monkeypatch.setattr(modules, "find_spec", lambda name: None)
-    for use in (lambda: pyg.write(toy, tmp_path / "out"), lambda: pyg.to_pyg(toy.test)):
+    for use in (lambda: write(toy, tmp_path / "out", "pyg"), lambda: pyg.to_pyg(toy.test)):
         with pytest.raises(MissingExtraError, match=r'pip install "mtbench-kg\[adapters\]"'):
             use()
     assert not (tmp_path / "out").exists()

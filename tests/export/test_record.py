@@ -11,7 +11,7 @@ import released
 
 from mtbench.data import catalog, loading
 from mtbench.export import record
-from mtbench.export.writers import writer
+from mtbench.export.writers import write
 
 
 @pytest.mark.parametrize(
@@ -22,7 +22,7 @@ def test_the_tables_are_those_of_the_catalogue(name, tmp_path):
     published = tomllib.loads(
         (resources.files("mtbench.data") / "records" / f"{name}.toml").read_text(encoding="utf-8")
     )
-    (written,) = writer("record")(data, tmp_path / "record")
+    (written,) = write(data, tmp_path / "record", "record")
     assert written.name == "record.toml"
     found = tomllib.loads(written.read_text(encoding="utf-8"))
     assert found == {table: published[table] for table in ("graphs", "parts", "candidates", "baselines")}

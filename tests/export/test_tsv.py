@@ -14,8 +14,7 @@ import toys
 
 from mtbench.data import catalog
 from mtbench.errors import DatasetError, UnknownNameError, UsageError
-from mtbench.export import arrays
-from mtbench.export import writers as export
+from mtbench.export.writers import write
 
 CONTENT = {
     "train.txt": "ann\tknows\tbob\nbob\tknows\tçelik öz\nçelik öz\tlikes\tann\nann\tlikes\tann\n",
@@ -41,25 +40,25 @@ def contents(directory):
 
 
 def test_rows_keep_their_order(toy, tmp_path):
-    files = arrays.write_tsv(toy, tmp_path / "out")
+    files = write(toy, tmp_path / "out", "tsv")
     assert [file.name for file in files] == list(CONTENT)
     assert contents(tmp_path / "out") == CONTENT
 
 
 def test_an_export_is_replaced_only_by_force(toy, tmp_path):
-    arrays.write_tsv(toy, tmp_path / "out")
+    write(toy, tmp_path / "out", "tsv")
     (tmp_path / "out" / "msg.txt").write_text("mine")
     with pytest.raises(UsageError, match=f"{tmp_path / 'out'} holds an export already: add --force"):
-        arrays.write_tsv(toy, tmp_path / "out")
+        write(toy, tmp_path / "out", "tsv")
     assert (tmp_path / "out" / "msg.txt").read_text() == "mine"
-    arrays.write_tsv(toy, tmp_path / "out", force=True)
+    write(toy, tmp_path / "out", "tsv", force=True)
     assert contents(tmp_path / "out") == CONTENT
 
 
 def test_a_directory_of_other_files_is_left_alone(toy, tmp_path):
     (tmp_path / "notes").write_text("mine")
     with pytest.raises(UsageError, match=r"holds other files \(notes\)"):
-        arrays.write_tsv(toy, tmp_path, force=True)
+        write(toy, tmp_path, "tsv", force=True)
     assert contents(tmp_path) == {"notes": "mine"}
 
 
@@ -67,17 +66,17 @@ def test_a_directory_of_other_files_is_left_alone(toy, tmp_path):
 def test_a_name_that_breaks_lines_is_refused(toy, tmp_path, name):
     broken = replace(toy, test=replace(toy.test, relations=np.array(["eats", name])))
     with pytest.raises(DatasetError, match=f"^toy test: {re.escape(repr(name))} holds a tab or a line break"):
-        arrays.write_tsv(broken, tmp_path / "out")
+        write(broken, tmp_path / "out", "tsv")
     assert not (tmp_path / "out").exists()
 
 
-def test_an_unknown_format_is_reported():
+def test_an_unknown_format_is_reported(toy, tmp_path):
     with pytest.raises(UnknownNameError, match="unknown format 'tvs': did you mean tsv"):
-        export.writer("tvs")
+        write(toy, tmp_path, "tvs")
 
 
 def test_metafam_has_the_published_hashes(metafam, tmp_path):
-    files = export.writer("tsv")(metafam, tmp_path / "out")
+    files = write(metafam, tmp_path / "out", "tsv")
     sources = {source.url.rpartition("/")[2]: source for source in catalog.record("metafam").sources}
     assert {file.name for file in files} == set(sources)
     for file in files:
@@ -86,7 +85,7 @@ def test_metafam_has_the_published_hashes(metafam, tmp_path):
 
 
 def test_metafam_is_the_release_byte_for_byte(metafam, mirror, tmp_path):
-    arrays.write_tsv(metafam, tmp_path / "out")
+    write(metafam, tmp_path / "out", "tsv")
     for source in catalog.record("metafam").sources:
         address = urlsplit(source.url)
         released = mirror / address.netloc / address.path.lstrip("/")
