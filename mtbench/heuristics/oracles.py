@@ -37,4 +37,4 @@ SCORERS: Mapping[str, Callable[[Split], ScoreFunction]] = {
     "relation-frequency": BASELINES["relation_frequency"],
     "entity-degree": BASELINES["entity_degree"],
 }
-"""Both oracles and two heuristic baselines by name, for `mtbench settings`."""
+"""Both oracles and two heuristic baselines, as the page on ties and settings measures them."""

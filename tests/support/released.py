@@ -5,10 +5,10 @@ from __future__ import annotations
 from functools import cache
 from pathlib import Path
 
-import numpy as np
+import toys
 
 from mtbench.data import catalog, loading
-from mtbench.data.splits import Dataset, Split, encode, vocabulary
+from mtbench.data.splits import Dataset
 
 COMMIT = "raw.githubusercontent.com/TownesZhou/InGram/d3200b62dad5c4b0c0ffe69f79049b7a0f634a76/data"
 FILES = ("train.txt", "valid.txt", "msg.txt", "test.txt")
@@ -54,22 +54,6 @@ def derived(name: str) -> Dataset:
     return loading.derive(catalog.record(name))
 
 
-def named(name, train, masked, test, missing, slots) -> Dataset:
-    """Return a dataset of named triples."""
-    splits = {}
-    for split, graph, targets, number in (("valid", train, masked, slots[0]), ("test", test, missing, slots[1])):
-        entities, relations = vocabulary(graph, targets)
-        splits[split] = Split(
-            dataset=name,
-            name=split,
-            graph=encode(graph, entities, relations, f"{name} {split}"),
-            targets=encode(targets, entities, relations, f"{name} {split}"),
-            entities=entities,
-            relations=relations,
-            relation_slots=max(number, len(relations)),
-        )
-    valid = splits["valid"]
-    train_split = Split(
-        name, "train", valid.graph, np.empty((0, 3), np.int64), valid.entities, valid.relations, slots[0]
-    )
-    return Dataset(name, "1.0.0", train_split, valid, splits["test"], catalog.record("metafam"))
+def named(name, *parts, slots) -> Dataset:
+    """Return a dataset of four lists of named triples, and that many relation ids in train and test."""
+    return toys.dataset(name, catalog.record("metafam"), {}, parts=parts, slots=slots)

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import traceback
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 
@@ -80,15 +81,11 @@ def dataset(name="toy", info=None, parameters=None, *, parts=(TRAIN, MASKED, TES
         name=name,
         version=info.version,
         train=splits["train"].observable(),
-        valid=Split(**{**vars_of(splits["train"]), "name": "valid"}),
+        valid=replace(splits["train"], name="valid"),
         test=splits["test"],
         info=info,
         parameters=dict(info.parameters) if parameters is None else parameters,
     )
-
-
-def vars_of(split):
-    return {key: getattr(split, key) for key in Split.__dataclass_fields__}
 
 
 def make(info, parameters):
