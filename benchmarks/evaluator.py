@@ -30,8 +30,8 @@ from mtbench.data import catalog
 from mtbench.data.splits import Split
 from mtbench.metrics import closed as metrics
 from mtbench.names import IntArray
-from mtbench.ranking import ranks
 from mtbench.ranking.candidates import draw
+from mtbench.ranking.scorers import compare
 from mtbench.settings.table import ALL, PROTOCOLS, SAMPLED, settings_of
 
 LIMITS = {"OGB": 5, "PyKEEN": 10}
@@ -93,7 +93,7 @@ def ratio(times: list[float], base: list[float]) -> float:
 
 def ours(own: np.ndarray, others: np.ndarray) -> object:
     """Ranks and all metrics with both bounds, chance and tie rate, checks included."""
-    counts = ranks.compare(own, others)
+    counts = compare(own, others)
     return metrics.figures(counts.greater, counts.equal, counts.count), metrics.tie_rate(counts.equal)
 
 

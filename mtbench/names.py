@@ -19,6 +19,11 @@ SIDES: tuple[Side, ...] = get_args(Side)
 COLUMN: Mapping[Side, int] = MappingProxyType({"head": HEAD, "relation": RELATION, "tail": TAIL})
 """The column of a triple array that is replaced when a side is corrupted."""
 
+KEPT: Mapping[Side, tuple[Side, Side]] = MappingProxyType(
+    {"head": ("relation", "tail"), "relation": ("head", "tail"), "tail": ("head", "relation")}
+)
+"""The two sides that stay when one is corrupted, in column order."""
+
 Direction: TypeAlias = Literal["tail", "head"]
 DIRECTIONS: tuple[Direction, ...] = get_args(Direction)
 """What is asked of a target (h, r, t): its tail, or its head."""

@@ -241,12 +241,11 @@ def _released(where: str, found: Saved) -> Iterator[Problem]:
     if found.content_sha256 != record.content_sha256("test"):
         message = f"made on other data than {name} {record.version}: mtbench fetch {name}, and evaluate again"
         yield Problem("content_sha256", where, message)
-    setting = setting_of(found.protocol, found.vocabulary)
-    key = setting.key(found.split, found.candidate_seed)
     published = record.baselines_of(found.split, found.protocol, found.vocabulary, found.candidate_seed)
     for baseline, values in found.floors.items():
         for metric, value in published.get(baseline, {}).items():
             if abs(values[metric] - value) > BASELINE_TOLERANCE * max(1, value):
+                key = setting_of(found.protocol, found.vocabulary).key(found.split, found.candidate_seed)
                 message = (
                     f"heuristic baseline {quote(baseline)} of {key}: {metric} is {values[metric]}, published is {value}"
                 )

@@ -17,7 +17,7 @@ from mtbench.errors import ResultError
 from mtbench.evaluation.tasks import GIVEN, NOT_ASKED
 from mtbench.files import schema
 from mtbench.names import DIRECTIONS, METRICS
-from mtbench.ranking.listed import GIVEN_SCORES
+from mtbench.ranking.lists import GIVEN_SCORES
 from mtbench.ranking.scorers import BETWEEN, INVERSES, METHODS, SCORE
 from mtbench.runs.result import TOLERANCE
 from mtbench.runs.saved import Hash, Saved, Whole, expected

@@ -11,8 +11,7 @@ from mtbench.data.graphs import HALF_LINKS, degrees, half_links, keys, repeated
 from mtbench.data.splits import Dataset, Split, among, unique
 from mtbench.metrics import closed
 from mtbench.names import COLUMN, HEAD, RELATION, TAIL, IntArray
-from mtbench.ranking.candidates import Candidates, draw, is_known
-from mtbench.ranking.filtered import filter_side
+from mtbench.ranking.candidates import Candidates, draw, filter_side, is_known
 from mtbench.settings.table import ALL, MAIN, setting_of, settings_of
 
 MOST = 0.99

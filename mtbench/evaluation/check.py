@@ -23,7 +23,7 @@ from mtbench.evaluation.tasks import Task, task
 from mtbench.metrics import closed
 from mtbench.names import HEAD, RELATION, TAIL, FloatArray, IntArray, ScoreArray, ScoreFunction
 from mtbench.ranking import again
-from mtbench.ranking.ranks import accept
+from mtbench.ranking.scorers import accept
 from mtbench.runs.result import MtbenchWarning
 
 Verdict: TypeAlias = Literal["pass", "fail", "not applicable"]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from mtbench.data.splits import Split
 from mtbench.names import Direction, IntArray
-from mtbench.ranking.ranks import SHOWN
+from mtbench.ranking.scorers import SHOWN
 
 
 @dataclass(frozen=True, eq=False)

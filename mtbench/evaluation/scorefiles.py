@@ -17,7 +17,7 @@ from mtbench.errors import ScoreError, nearest
 from mtbench.evaluation.questions import Questions
 from mtbench.files import formats
 from mtbench.names import COLUMNS, DIRECTIONS, RELATION, BoolArray, Direction, IntArray, ScoreArray
-from mtbench.ranking.ranks import SHOWN, accept
+from mtbench.ranking.scorers import SHOWN, accept
 
 SCORE, DIRECTION = "score", "direction"
 ID_COLUMNS = ("head_id", "relation_id", "tail_id")

@@ -9,8 +9,8 @@ import numpy as np
 
 from mtbench.metrics import closed
 from mtbench.names import Part
+from mtbench.ranking.lists import RankedPart
 from mtbench.ranking.ranks import Ranks
-from mtbench.ranking.scorers import RankedPart
 from mtbench.runs.result import FLAG_SPREAD
 
 

@@ -25,12 +25,10 @@ from mtbench.heuristics.figures import Baselines
 from mtbench.metrics import closed, summary
 from mtbench.names import HEAD, PARTS, RELATION, TAIL, Direction, IntArray, Part, ScoreArray, Scorer, Side
 from mtbench.ranking.again import ask_again as repeated
-from mtbench.ranking.candidates import Candidates, draw
-from mtbench.ranking.filtered import Filtered, filter_side
-from mtbench.ranking.full import rank_all
-from mtbench.ranking.listed import Layout, given, rank_listed
-from mtbench.ranking.ranks import Counts, Ranks, accept
-from mtbench.ranking.scorers import Progress, RankedPart, Ways, batch_limit, name_of, ways
+from mtbench.ranking.candidates import Candidates, Filtered, draw, filter_side
+from mtbench.ranking.lists import Layout, RankedPart, given, rank_all, rank_listed
+from mtbench.ranking.ranks import Counts, Ranks
+from mtbench.ranking.scorers import Progress, Ways, accept, batch_limit, name_of, ways
 from mtbench.runs.result import MtbenchWarning, Result
 from mtbench.runs.runs import RunInfo, Status
 from mtbench.settings.setting import Setting, seed_of

@@ -1,21 +1,22 @@
-"""From scores to rank counts: which scores are accepted, and how many candidates are above or tied.
+"""Rank counts: how many candidates are above or tied with every target, counted as fast as memory is read, and kept.
 
-The counts are all that is kept of a run: every metric, bound and stratum follows from them, so a
-later correction of a metric can be applied to old runs without their models.
+The counts are all that is kept of a run: every metric, bound and stratum follows from them, so a later correction of a
+metric can be applied to old runs without their models.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import os
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
+from itertools import pairwise
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mtbench.data.splits import Split
-from mtbench.errors import NotFiniteError, ScoreError, UsageError
 from mtbench.names import (
     COLUMNS,
     PARTS,
@@ -26,29 +27,32 @@ from mtbench.names import (
     NameArray,
     Part,
     ScoreArray,
+    UIntArray,
 )
-from mtbench.ranking import counting
 
 if TYPE_CHECKING:
     import pandas as pd
 
-BLOCK_CELLS = 1 << 20
-SHOWN = 3
 COUNTS = ("greater", "equal", "count")
-NO_RANK = "Look for a division by zero, log(0) or an overflow in the model: such a score has no rank"
+BLOCK_CELLS = 1 << 20
+"""Scores of candidates that are gathered at a time."""
+
+CACHED_CELLS = 1 << 18
+"""Scores compared at a time: with their answers they fit a core's second-level cache."""
+
+CHUNK = 248
+"""Columns counted at a time: a whole number of words, and a count of them fits in a byte."""
+
+WIDE = 1024
+"""From so many columns on, a row is long enough to be counted by itself."""
+
+THREADS, CELLS_PER_THREAD = 2, 1 << 22
+"""NumPy compares without the interpreter's lock; below this size a thread costs more than it brings."""
+
+WORD = 8
+ONES, TOP_BYTE = np.uint64(0x0101010101010101), np.uint64(56)
 
 AnyArray: TypeAlias = NDArray[np.generic]
-
-
-@runtime_checkable
-class _Tensor(Protocol):
-    """What is used of a PyTorch tensor, so that the core accepts one without importing PyTorch."""
-
-    dtype: object
-
-    def detach(self) -> _Tensor: ...
-    def cpu(self) -> _Tensor: ...
-    def float(self) -> _Tensor: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -177,151 +181,101 @@ def _in_blocks(
     step = max(1, BLOCK_CELLS // max(1, width))
     for start in range(0, len(own), step):
         block = slice(start, start + step)
-        greater[block], equal[block], _ = counting.tally(own[block], *rows(block))
+        greater[block], equal[block], _ = tally(own[block], *rows(block))
     return greater, equal
 
 
-def compare(target_scores: object, candidate_scores: object, valid: BoolArray | None = None) -> Counts:
-    """Count, for every row, the candidates above and tied with its target.
+def tally(own: ScoreArray, others: ScoreArray, valid: BoolArray | None = None) -> tuple[IntArray, IntArray, bool]:
+    """Return how many of ``others`` ``(m, c)`` are above and how many equal ``own`` ``(m,)``, both int64 ``(m,)``.
 
-    For scores that are there already, from any model and any data: ``target_scores`` ``(m,)`` and
-    ``candidate_scores`` ``(m, c)`` are arrays or tensors of one type, integers or floats, and ``valid``
-    bool ``(m, c)`` marks the candidates that are not padding; without it all are. A row never has its
-    target among its candidates. `mtbench.metrics.closed.figures` turns the counts into metrics. The scores are
-    read once and not copied. Raises `ScoreError` for a shape that would have to be broadcast, for two
-    types, and for scores that are not finite, by row and column; `UsageError` for a ``valid`` of
-    another shape or type.
+    Both arrays have one type and are compared in it; only cells marked by ``valid`` ``(m, c)`` count.
+    The third value says whether every score, marked or not, is finite: a NaN is neither above nor
+    equal, so counts of scores that are not finite mean nothing.
+
+    Blocks of rows are compared into one small buffer that stays in the processor's cache, and the bytes of
+    a row's answers are added eight at a time; long rows are compared and counted one by one.
     """
-    own, own_kind = _numbers(target_scores, "targets")
-    others, kind = _numbers(candidate_scores, "candidates")
-    if own.ndim != 1 or others.ndim != 2 or len(own) != len(others):
-        raise ScoreError(
-            f"target scores have the shape {own.shape} and candidate scores {others.shape}, expected (m,) and (m, c): "
-            f"one row of candidates per target, nothing is broadcast"
-        )
-    if own_kind != kind:
-        raise ScoreError(
-            f"target scores have the type {own_kind} and candidate scores {kind}: different precisions do not "
-            f"compare; score both in one call of the model"
-        )
-    if valid is not None and (valid.dtype != np.bool_ or valid.shape != others.shape):
-        raise UsageError(f"valid must be bool of shape {others.shape}, not {valid.dtype} of shape {valid.shape}")
-    greater, equal, finite = counting.tally(own, others, valid)
-    if not finite:
-        _refuse_rows(own[:, None], np.ones((len(own), 1), dtype=np.bool_), "target")
-        _refuse_rows(others, np.True_ if valid is None else valid, "candidate")
-    number = np.full(len(own), others.shape[1]) if valid is None else valid.sum(axis=1, dtype=np.int64)
-    return Counts(greater, equal, number)
+    above, equal = np.zeros((2, len(own)), dtype=np.uint64)
+    workers = max(1, min(THREADS, _processors(), others.size // CELLS_PER_THREAD))
+    cuts = [len(own) * part // workers for part in range(workers + 1)]
+    shares = [slice(first, last) for first, last in pairwise(cuts)]
+
+    def work(share: slice) -> bool:
+        part = None if valid is None else valid[share]
+        return _count(own[share], others[share], part, above[share], equal[share])
+
+    if workers == 1:
+        finite = [work(shares[0])]
+    else:
+        with ThreadPoolExecutor(workers) as pool:
+            finite = list(pool.map(work, shares))
+    return above.view(np.int64), equal.view(np.int64), all(finite)
 
 
-def accept(scores: object, triples: IntArray, split: Split, total: int) -> tuple[ScoreArray, str]:
-    """Return scores as a NumPy array with the name of the type they came in, or refuse them.
-
-    ``scores`` is aligned with ``triples`` ``(k, 3)`` and may be a NumPy array, a PyTorch tensor on any
-    device, or anything NumPy reads as an array of integers or floats; ``total`` is the number of
-    triples of the whole task. Raises `ScoreError` that names the dataset, how many scores are wrong
-    and the first few triples, because a NaN that is only compared ranks first in silence.
-    """
-    where = f"{split.dataset} {split.name}"
-    array, kind = _numbers(scores, where)
-    if array.shape != (len(triples),):
-        raise ScoreError(f"{where}: {_shape_problem(array, len(triples))}")
-    wrong = ~np.isfinite(array)
-    if wrong.any():
-        part = "scores" if len(triples) == total else f"scores of a batch, {total} in all,"
-        few = triples[np.flatnonzero(wrong)[:SHOWN]]
-        raise NotFiniteError(f"{where}: {_not_finite(array[wrong], f'of {len(triples)} {part}', _named(few, split))}")
-    return array, kind
-
-
-def accept_rows(
-    scores: object,
-    needed: BoolArray,
-    widths: Mapping[int, str],
-    split: Split,
-    triples_of: Callable[[IntArray, IntArray], IntArray],
-) -> tuple[ScoreArray, str]:
-    """Return scores of whole rows with the name of the type they came in, or refuse them as `accept` does.
-
-    ``needed`` ``(b, w)`` marks the scores that will be read: only they have to be finite, because a model
-    may mask triples it knows. ``widths`` are the numbers of columns that are understood, none above w, and
-    what a column then is; ``triples_of`` returns the triples ``(k, 3)`` of rows and columns ``(k,)``.
-    """
-    where, rows = f"{split.dataset} {split.name}", len(needed)
-    array, kind = _numbers(scores, where)
-    if array.ndim != 2 or array.shape[0] != rows or array.shape[1] not in widths:
-        expected = " or ".join(f"({rows}, {width}) with a column per {what}" for width, what in widths.items())
-        raise ScoreError(
-            f"{where}: scores have the shape {array.shape}, expected one row per pair asked for: {expected}"
-        )
-    wrong = ~np.isfinite(array)
-    if wrong.any() and (wrong := wrong & needed[:, : array.shape[1]]).any():
-        few = triples_of(*(axis[:SHOWN] for axis in np.nonzero(wrong)))
-        of = f"of {np.count_nonzero(needed)} scores of a batch"
-        raise NotFiniteError(f"{where}: {_not_finite(array[wrong], of, _named(few, split))}")
-    return array, kind
+def _count(own: ScoreArray, others: ScoreArray, valid: BoolArray | None, above: UIntArray, equal: UIntArray) -> bool:
+    if others.shape[1] >= WIDE:
+        return _count_wide(own, others, valid, above, equal)
+    finite = _finite(own)
+    columns = min(others.shape[1], CHUNK)
+    rows = max(1, min(len(own), CACHED_CELLS // max(1, columns)))
+    # Rows of whole words; the bytes after the last column stay zero.
+    answers = np.zeros((rows, -(-columns // WORD) * WORD), dtype=np.bool_)
+    words, sums = answers.view(np.uint64), np.empty(rows, dtype=np.uint64)
+    for start in range(0, len(own), rows):
+        block = slice(start, start + rows)
+        target = own[block, None]
+        for first in range(0, others.shape[1], CHUNK):
+            part = others[block, first : first + CHUNK]
+            marked = None if valid is None else valid[block, first : first + CHUNK]
+            finite &= _finite(part)
+            # A narrower last chunk must not see what the one before left behind.
+            answers[:, part.shape[1] :] = False
+            found = answers[: len(part), : part.shape[1]]
+            for operation, total in ((np.greater, above), (np.equal, equal)):
+                operation(part, target, out=found)
+                if marked is not None:
+                    np.logical_and(found, marked, out=found)
+                # Most models tie nowhere, and looking is cheaper than counting.
+                if not answers.any():
+                    continue
+                total[block] += _row_sums(words[: len(part)], sums[: len(part)])
+    return finite
 
 
-def _numbers(scores: object, where: str) -> tuple[ScoreArray, str]:
-    """Return real numbers of any shape as a NumPy array with the name of their type, or refuse them."""
-    if isinstance(scores, np.ma.MaskedArray):
-        raise ScoreError(
-            f"{where}: scores are a masked array, so some may be missing: pass scores.filled() or score them"
-        )
-    try:
-        array, kind = _as_array(scores)
-    except (RuntimeError, TypeError, ValueError) as error:
-        raise ScoreError(f"{where}: scores cannot be read as an array of numbers: {error}") from error
-    if array.dtype.kind not in "iuf":
-        raise ScoreError(
-            f"{where}: scores have the type {kind}, expected integers or floats: "
-            f"return one real number per triple, higher meaning more plausible"
-        )
-    return array, kind
+def _count_wide(
+    own: ScoreArray, others: ScoreArray, valid: BoolArray | None, above: UIntArray, equal: UIntArray
+) -> bool:
+    finite = _finite(own)
+    answers = np.empty(others.shape[1], dtype=np.bool_)
+    for row, (target, scores) in enumerate(zip(own, others, strict=True)):
+        finite &= _finite(scores)
+        for operation, total in ((np.greater, above), (np.equal, equal)):
+            operation(scores, target, out=answers)
+            if valid is not None:
+                np.logical_and(answers, valid[row], out=answers)
+            total[row] = np.count_nonzero(answers)
+    return finite
 
 
-def _as_array(scores: object) -> tuple[ScoreArray, str]:
-    kind = ""
-    if isinstance(scores, _Tensor):
-        scores = scores.detach().cpu()
-        kind = str(scores.dtype).removeprefix("torch.")
-        # NumPy has no bfloat16; every bfloat16 value is a float32 value, so order and ties stay.
-        scores = scores.float() if kind == "bfloat16" else scores
-    array = np.asarray(scores)
-    return array, kind or str(array.dtype)
+def _row_sums(words: UIntArray, sums: UIntArray) -> UIntArray:
+    """Add up the bytes of each row of words ``(b, w)``, in place of what ``sums`` ``(b,)`` held."""
+    if words.shape[1] == 1:
+        np.copyto(sums, words[:, 0])
+    else:
+        np.add(words[:, 0], words[:, 1], out=sums)
+    for column in range(2, words.shape[1]):
+        np.add(sums, words[:, column], out=sums)
+    # The product's top byte is the sum of all bytes, none of which overflows: a row has at most CHUNK ones.
+    np.multiply(sums, ONES, out=sums)
+    return np.right_shift(sums, TOP_BYTE, out=sums)
 
 
-def _shape_problem(array: ScoreArray, expected: int) -> str:
-    found = f"scores have the shape {array.shape}, expected ({expected},), one per triple"
-    if array.ndim == 0:
-        return f"{found}: a single value is not broadcast; return an array"
-    if array.ndim > 1 and array.size == expected:
-        return f"{found}: return scores.reshape(-1) if that is the order of the triples"
-    if array.ndim > 1:
-        return f"{found}: return one number per triple"
-    if len(array) < expected:
-        return f"{found}: {expected - len(array)} of {expected} scores are missing; score every row of the triples"
-    return f"{found}: {len(array) - expected} more scores than triples; score each row once, in the order given"
+def _finite(scores: ScoreArray) -> bool:
+    """Return whether no score is infinite or not a number: both extremes are NaN if any score is."""
+    if scores.dtype.kind != "f" or not scores.size:
+        return True
+    return bool(np.isfinite(scores.min()) and np.isfinite(scores.max()))
 
 
-def _named(few: IntArray, split: Split) -> list[str]:
-    return [f"({', '.join(name)})" for name in split.named(few)]
-
-
-def _not_finite(values: ScoreArray, of: str, names: Sequence[str]) -> str:
-    """Say how many of the scores are wrong; ``names`` are those of the first ``values``."""
-    shown = "; ".join(
-        f"{name} scored {value}" for name, value in zip(names, values[: len(names)].tolist(), strict=True)
-    )
-    rest = f"; and {len(values) - len(names)} more" if len(values) > len(names) else ""
-    nan = int(np.count_nonzero(np.isnan(values)))
-    return f"{len(values)} {of} are not finite ({nan} NaN, {len(values) - nan} infinite): {shown}{rest}. {NO_RANK}"
-
-
-def _refuse_rows(scores: ScoreArray, valid: BoolArray | np.bool_, what: str) -> None:
-    """Raise `ScoreError` if a score ``(m, c)`` that is marked by ``valid`` is not finite."""
-    wrong = ~np.isfinite(scores) & valid
-    if wrong.any():
-        few = np.argwhere(wrong)[:SHOWN].tolist()
-        names = [f"row {row}{f', candidate {column}' if what == 'candidate' else ''}" for row, column in few]
-        raise NotFiniteError(_not_finite(scores[wrong], f"{what} scores", names))
+def _processors() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -1,21 +1,26 @@
-"""How a scorer is asked: triple by triple or a whole row at once, in bounded batches, every answer checked."""
+"""How a scorer is asked: triple by triple or a whole row at once, in bounded batches, every answer checked.
+
+A score that is no finite number, or has no place, is refused by name: a NaN that is only compared ranks first in
+silence.
+"""
 
 from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import TypeAlias
+from typing import Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from mtbench.data.ragged import batches
 from mtbench.data.splits import Split, unique
-from mtbench.errors import ScoreError, UsageError
+from mtbench.errors import NotFiniteError, ScoreError, UsageError
 from mtbench.names import (
     COLUMN,
+    KEPT,
     PARTS,
     BetweenScorer,
     BoolArray,
@@ -32,22 +37,33 @@ from mtbench.names import (
     TailScorer,
     TripleScorer,
 )
-from mtbench.ranking.again import Asked
-from mtbench.ranking.filtered import fixed, joined
-from mtbench.ranking.ranks import Counts, accept, accept_rows
+from mtbench.ranking.ranks import Counts, tally
 
+SCORE, INVERSES, BETWEEN = "score(triples)", "score_inverses(triples)", "score_between(triples)"
 METHODS: Mapping[Side, str] = {
     "head": "score_heads(relations, tails)",
     "relation": "score_relations(heads, tails)",
     "tail": "score_tails(heads, relations)",
 }
+"""What a scorer can be asked for: triples, by one of three functions, or whole rows of one side."""
 
 UNNAMED = "unnamed"
+SHOWN = 3
+"""So many wrong triples are named."""
+
+NO_RANK = "Look for a division by zero, log(0) or an overflow in the model: such a score has no rank"
+
 Progress: TypeAlias = Callable[[int, int], None]
 RowFunction: TypeAlias = Callable[[IntArray, IntArray], ArrayLike]
 
 
-SCORE, INVERSES, BETWEEN = "score(triples)", "score_inverses(triples)", "score_between(triples)"
+@dataclass(frozen=True, eq=False)
+class Method:
+    """One way to ask a scorer: its name, the function, and the side whose whole rows that gives, None for triples."""
+
+    name: str
+    function: Callable[..., ArrayLike]
+    rows: Side | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,19 +79,20 @@ class Ways:
     inverses: ScoreFunction | None = None
     between: ScoreFunction | None = None
 
-    def function(self, part: Part) -> tuple[str, ScoreFunction] | None:
-        """Return the function of triples for a part, with its name, None where there is none."""
+    def of_triples(self, part: Part) -> Method | None:
+        """Return the method that scores triples of a part, None where there is none."""
         direction, side = PARTS[part]
         if side == "relation" and self.between is not None:
-            return BETWEEN, self.between
+            return Method(BETWEEN, self.between)
         if direction == "head" and self.inverses is not None:
-            return INVERSES, self.inverses
-        return None if self.triples is None else (SCORE, self.triples)
+            return Method(INVERSES, self.inverses)
+        return None if self.triples is None else Method(SCORE, self.triples)
 
-    def kinds(self, direction: Direction) -> Sequence[Side]:
-        """Return the kinds of rows that may serve a direction: not those of the other end, if there are others."""
+    def of_rows(self, direction: Direction) -> Sequence[Method]:
+        """Return the methods of rows that may serve a direction: not those of the other end, if there are others."""
         other = "tail" if direction == "head" else "head"
-        return [kind for kind in self.rows if kind != other] or list(self.rows)
+        kinds = [kind for kind in self.rows if kind != other] or list(self.rows)
+        return [Method(METHODS[kind], self.rows[kind], kind) for kind in kinds]
 
 
 def ways(score: Scorer | Ways) -> Ways:
@@ -166,60 +183,76 @@ class Seen:
 
 @dataclass(eq=False)
 class Asker:
-    """Asks for scores in batches of at most ``size`` and keeps what was ``seen``; refuses what `ScoreError` names."""
+    """Asks by one method, in batches of at most ``size`` scores, and keeps what was ``seen`` of the answers.
+
+    Answers that cannot be ranked are refused as `accept` does, and those of two types with `ScoreError`.
+    """
 
     split: Split
+    method: Method
     size: int
     meter: Meter
     seen: Seen
 
-    def triples(self, triples: IntArray, *, function: ScoreFunction) -> ScoreArray:
-        """Return the score of each triple ``(k, 3)``, each asked for once."""
+    def silent(self) -> Asker:
+        """Return one that asks the same and tells no progress."""
+        return replace(self, meter=Meter(self.meter.total))
+
+    def score(self, triples: IntArray) -> ScoreArray:
+        """Return the score of each triple ``(k, 3)``; each triple, or the row it is in, is asked for once."""
+        if self.method.rows is not None:
+            return self._gathered(triples, self.method.rows)
         scores: ScoreArray = np.empty(0)
         for start in range(0, len(triples), self.size):
             batch = triples[start : start + self.size]
-            part, kind = accept(function(batch.copy()), batch, self.split, self.meter.total)
+            part, kind = accept(self.method.function(batch.copy()), batch, self.split, self.meter.total)
             if not start:
                 scores = np.empty_like(part, shape=len(triples))
-            self._note(part, kind)
+            self._note(part, kind, len(part))
             scores[start : start + self.size] = part
-            self.meter.add(len(part))
         return scores
 
-    def rows(self, side: Side, function: RowFunction, pairs: IntArray, needed: BoolArray) -> ScoreArray:
-        """Return whole rows of scores ``(b, w)`` for pairs ``(b, 2)``; ``needed`` marks those that will be read."""
-        answer = function(pairs[:, 0].copy(), pairs[:, 1].copy())
-        widths = self._widths(side, needed)
+    def score_rows(self, side: Side, pairs: IntArray, needed: BoolArray) -> ScoreArray:
+        """Return scores ``(b, w)`` of all triples of one side with pairs ``(b, 2)`` of the others.
+
+        ``needed`` marks those that will be read; of a method that does not give rows of the side, only they are
+        asked for, and the others are 0.
+        """
+        if self.method.rows == side:
+            return self._whole(side, pairs, needed)
+        values = self.score(joined(side, pairs, *np.nonzero(needed)))
+        scores = np.zeros_like(values, shape=needed.shape)
+        scores[needed] = values
+        return scores
+
+    def _whole(self, side: Side, pairs: IntArray, needed: BoolArray) -> ScoreArray:
+        answer = self.method.function(pairs[:, 0].copy(), pairs[:, 1].copy())
+        width, few = needed.shape[1], self.split.num_relations
+        widths = {width: "entity"}
+        if side == "relation":
+            # Relations may come without the empty slots, if none of these is needed.
+            widths = {width: "relation slot, empty ones included"}
+            widths |= {} if needed[:, few:].any() else {few: "relation type"}
         array, kind = accept_rows(answer, needed, widths, self.split, lambda rows, ids: joined(side, pairs, rows, ids))
-        self._note(array[needed[:, : array.shape[1]]], kind)
-        self.meter.add(int(np.count_nonzero(needed)))
+        self._note(array[needed[:, : array.shape[1]]], kind, int(np.count_nonzero(needed)))
         return array
 
-    def gathered(self, triples: IntArray, *, side: Side, function: RowFunction) -> ScoreArray:
-        """Return the score of each triple ``(k, 3)`` from the rows of one side, each row asked for once."""
-        keys, width = _keys(self.split, side, triples)
+    def _gathered(self, triples: IntArray, side: Side) -> ScoreArray:
+        keys, width = _row_keys(self.split, side, triples)
         _, first, row = np.unique(keys, return_index=True, return_inverse=True)
         scores: ScoreArray = np.empty(0)
         for start, stop, chosen in batches(row, len(first), max(1, self.size // width)):
             cells = row[chosen] - start, triples[chosen, COLUMN[side]]
             needed = np.zeros((stop - start, width), dtype=np.bool_)
             needed[cells] = True
-            pairs = triples[first[start:stop]][:, [COLUMN[other] for other in fixed(side)]]
-            found = self.rows(side, function, pairs, needed)
+            pairs = triples[first[start:stop]][:, [COLUMN[kept] for kept in KEPT[side]]]
+            answers = self._whole(side, pairs, needed)
             if not start:
-                scores = np.empty_like(found, shape=len(triples))
-            scores[chosen] = found[cells]
+                scores = np.empty_like(answers, shape=len(triples))
+            scores[chosen] = answers[cells]
         return scores
 
-    def _widths(self, side: Side, needed: BoolArray) -> Mapping[int, str]:
-        """Return the numbers of columns that serve: relations may come without the empty slots if none is needed."""
-        width, few = needed.shape[1], self.split.num_relations
-        if side != "relation":
-            return {width: "entity"}
-        every = {width: "relation slot, empty ones included"}
-        return every if needed[:, few:].any() else every | {few: "relation type"}
-
-    def _note(self, scores: ScoreArray, kind: str) -> None:
+    def _note(self, scores: ScoreArray, kind: str, number: int) -> None:
         if self.seen.kind not in ("", kind):
             raise ScoreError(
                 f"{self.split.dataset} {self.split.name}: scores have the type {self.seen.kind} before triple "
@@ -227,6 +260,7 @@ class Asker:
             )
         self.seen.kind = kind
         self.seen.add(scores)
+        self.meter.add(number)
 
 
 @dataclass(frozen=True, eq=False)
@@ -239,20 +273,6 @@ class Scored:
     ask: Callable[[IntArray], ScoreArray] | None = None
 
 
-@dataclass(frozen=True, eq=False)
-class RankedPart:
-    """The counts of one part, the score of each target they were made with, ``(m,)``, and what was seen.
-
-    ``asked`` holds some of the triples with their scores, to be asked for again.
-    """
-
-    counts: Counts
-    own: ScoreArray
-    seen: Seen
-    method: str
-    asked: Asked | None
-
-
 def score_listed(
     found: Ways, split: Split, triples: IntArray, needed: Mapping[Part, IntArray], size: int, progress: Progress | None
 ) -> Mapping[Part, Scored]:
@@ -263,40 +283,203 @@ def score_listed(
     Otherwise every part is read from the kind of rows of its direction that takes the fewest scores, parts that
     share a kind from the same rows, so that a target and its candidates in a part always come from one method.
     """
-    needed = {part: unique(rows) for part, rows in needed.items()}
-    methods: dict[str, Callable[[Asker, IntArray], ScoreArray]] = {}
-    chosen: dict[Part, str] = {}
+    chosen: dict[Part, Method] = {}
     for part, rows in needed.items():
-        if (given := found.function(part)) is not None:
-            chosen[part] = given[0]
-            methods[given[0]] = partial(Asker.triples, function=given[1])
-        else:
-            kind = min(found.kinds(PARTS[part][0]), key=lambda kind: _cells(split, kind, triples[rows]))
-            chosen[part] = METHODS[kind]
-            methods[METHODS[kind]] = partial(Asker.gathered, side=kind, function=found.rows[kind])
+        method = found.of_triples(part)
+        if method is None:
+            method = min(found.of_rows(PARTS[part][0]), key=partial(_cells, split, triples[rows]))
+        chosen[part] = method
+    methods = {method.name: method for method in chosen.values()}
     wanted = {
-        method: unique(np.concatenate([rows for part, rows in needed.items() if chosen[part] == method]))
-        for method in methods
+        name: unique(np.concatenate([rows for part, rows in needed.items() if chosen[part].name == name]))
+        for name in methods
     }
     meter = Meter(sum(map(len, wanted.values())), progress)
     answers: dict[str, Scored] = {}
-    for method, rows in wanted.items():
-        asker = Asker(split, size, meter, Seen())
-        part_scores = methods[method](asker, triples[rows])
-        scores = np.empty_like(part_scores, shape=len(triples))
-        scores[rows] = part_scores
-        silent = Asker(split, size, Meter(meter.total), asker.seen)
-        answers[method] = Scored(method, scores, asker.seen, partial(methods[method], silent))
-    return {part: answers[chosen[part]] for part in needed}
+    for name, rows in wanted.items():
+        asker = Asker(split, methods[name], size, meter, Seen())
+        answer = asker.score(triples[rows])
+        scores = np.empty_like(answer, shape=len(triples))
+        scores[rows] = answer
+        answers[name] = Scored(name, scores, asker.seen, asker.silent().score)
+    return {part: answers[chosen[part].name] for part in needed}
 
 
-def _keys(split: Split, side: Side, triples: IntArray) -> tuple[IntArray, int]:
+def _cells(split: Split, triples: IntArray, method: Method) -> int:
+    """Return how many scores a method of rows is asked for, to have those of some triples."""
+    assert method.rows is not None
+    keys, width = _row_keys(split, method.rows, triples)
+    return len(unique(keys)) * width
+
+
+def _row_keys(split: Split, side: Side, triples: IntArray) -> tuple[IntArray, int]:
     """Return one number per triple for the row of a side it is in, and how many scores a row has."""
     sizes = {"head": split.num_entities, "relation": split.relation_slots, "tail": split.num_entities}
-    first, second = fixed(side)
+    first, second = KEPT[side]
     return triples[:, COLUMN[first]] * sizes[second] + triples[:, COLUMN[second]], sizes[side]
 
 
-def _cells(split: Split, side: Side, triples: IntArray) -> int:
-    keys, width = _keys(split, side, triples)
-    return len(unique(keys)) * width
+def joined(side: Side, pairs: IntArray, rows: IntArray, ids: IntArray) -> IntArray:
+    """Return triples ``(k, 3)``: what stays fixed from rows ``(k,)`` of the pairs ``(b, 2)``, and ids of the side."""
+    triples = np.empty((len(ids), 3), dtype=np.int64)
+    for other, values in zip(KEPT[side], pairs.T, strict=True):
+        triples[:, COLUMN[other]] = values[rows]
+    triples[:, COLUMN[side]] = ids
+    return triples
+
+
+def compare(target_scores: object, candidate_scores: object, valid: BoolArray | None = None) -> Counts:
+    """Count, for every row, the candidates above and tied with its target.
+
+    For scores that are there already, from any model and any data: ``target_scores`` ``(m,)`` and
+    ``candidate_scores`` ``(m, c)`` are arrays or tensors of one type, integers or floats, and ``valid``
+    bool ``(m, c)`` marks the candidates that are not padding; without it all are. A row never has its
+    target among its candidates. `mtbench.metrics.closed.figures` turns the counts into metrics. The scores are
+    read once and not copied. Raises `ScoreError` for a shape that would have to be broadcast, for two
+    types, and for scores that are not finite, by row and column; `UsageError` for a ``valid`` of
+    another shape or type.
+    """
+    own, own_kind = _numbers(target_scores, "targets")
+    others, kind = _numbers(candidate_scores, "candidates")
+    if own.ndim != 1 or others.ndim != 2 or len(own) != len(others):
+        raise ScoreError(
+            f"target scores have the shape {own.shape} and candidate scores {others.shape}, expected (m,) and (m, c): "
+            f"one row of candidates per target, nothing is broadcast"
+        )
+    if own_kind != kind:
+        raise ScoreError(
+            f"target scores have the type {own_kind} and candidate scores {kind}: different precisions do not "
+            f"compare; score both in one call of the model"
+        )
+    if valid is not None and (valid.dtype != np.bool_ or valid.shape != others.shape):
+        raise UsageError(f"valid must be bool of shape {others.shape}, not {valid.dtype} of shape {valid.shape}")
+    greater, equal, finite = tally(own, others, valid)
+    if not finite:
+        _refuse_rows(own[:, None], np.ones((len(own), 1), dtype=np.bool_), "target")
+        _refuse_rows(others, np.True_ if valid is None else valid, "candidate")
+    number = np.full(len(own), others.shape[1]) if valid is None else valid.sum(axis=1, dtype=np.int64)
+    return Counts(greater, equal, number)
+
+
+def accept(scores: object, triples: IntArray, split: Split, total: int) -> tuple[ScoreArray, str]:
+    """Return scores as a NumPy array with the name of the type they came in, or refuse them.
+
+    ``scores`` is aligned with ``triples`` ``(k, 3)`` and may be a NumPy array, a PyTorch tensor on any
+    device, or anything NumPy reads as an array of integers or floats; ``total`` is the number of
+    triples of the whole task. Raises `ScoreError` that names the dataset, how many scores are wrong
+    and the first few triples, because a NaN that is only compared ranks first in silence.
+    """
+    where = f"{split.dataset} {split.name}"
+    array, kind = _numbers(scores, where)
+    if array.shape != (len(triples),):
+        raise ScoreError(f"{where}: {_shape_problem(array, len(triples))}")
+    wrong = ~np.isfinite(array)
+    if wrong.any():
+        part = "scores" if len(triples) == total else f"scores of a batch, {total} in all,"
+        few = triples[np.flatnonzero(wrong)[:SHOWN]]
+        raise NotFiniteError(f"{where}: {_not_finite(array[wrong], f'of {len(triples)} {part}', _named(few, split))}")
+    return array, kind
+
+
+def accept_rows(
+    scores: object,
+    needed: BoolArray,
+    widths: Mapping[int, str],
+    split: Split,
+    triples_of: Callable[[IntArray, IntArray], IntArray],
+) -> tuple[ScoreArray, str]:
+    """Return scores of whole rows with the name of the type they came in, or refuse them as `accept` does.
+
+    ``needed`` ``(b, w)`` marks the scores that will be read: only they have to be finite, because a model
+    may mask triples it knows. ``widths`` are the numbers of columns that are understood, none above w, and
+    what a column then is; ``triples_of`` returns the triples ``(k, 3)`` of rows and columns ``(k,)``.
+    """
+    where, rows = f"{split.dataset} {split.name}", len(needed)
+    array, kind = _numbers(scores, where)
+    if array.ndim != 2 or array.shape[0] != rows or array.shape[1] not in widths:
+        expected = " or ".join(f"({rows}, {width}) with a column per {what}" for width, what in widths.items())
+        raise ScoreError(
+            f"{where}: scores have the shape {array.shape}, expected one row per pair asked for: {expected}"
+        )
+    wrong = ~np.isfinite(array)
+    if wrong.any() and (wrong := wrong & needed[:, : array.shape[1]]).any():
+        few = triples_of(*(axis[:SHOWN] for axis in np.nonzero(wrong)))
+        of = f"of {np.count_nonzero(needed)} scores of a batch"
+        raise NotFiniteError(f"{where}: {_not_finite(array[wrong], of, _named(few, split))}")
+    return array, kind
+
+
+def _numbers(scores: object, where: str) -> tuple[ScoreArray, str]:
+    """Return real numbers of any shape as a NumPy array with the name of their type, or refuse them."""
+    if isinstance(scores, np.ma.MaskedArray):
+        raise ScoreError(
+            f"{where}: scores are a masked array, so some may be missing: pass scores.filled() or score them"
+        )
+    try:
+        array, kind = _as_array(scores)
+    except (RuntimeError, TypeError, ValueError) as error:
+        raise ScoreError(f"{where}: scores cannot be read as an array of numbers: {error}") from error
+    if array.dtype.kind not in "iuf":
+        raise ScoreError(
+            f"{where}: scores have the type {kind}, expected integers or floats: "
+            f"return one real number per triple, higher meaning more plausible"
+        )
+    return array, kind
+
+
+def _as_array(scores: object) -> tuple[ScoreArray, str]:
+    kind = ""
+    if isinstance(scores, _Tensor):
+        scores = scores.detach().cpu()
+        kind = str(scores.dtype).removeprefix("torch.")
+        # NumPy has no bfloat16; every bfloat16 value is a float32 value, so order and ties stay.
+        scores = scores.float() if kind == "bfloat16" else scores
+    array = np.asarray(scores)
+    return array, kind or str(array.dtype)
+
+
+def _shape_problem(array: ScoreArray, expected: int) -> str:
+    found = f"scores have the shape {array.shape}, expected ({expected},), one per triple"
+    if array.ndim == 0:
+        return f"{found}: a single value is not broadcast; return an array"
+    if array.ndim > 1 and array.size == expected:
+        return f"{found}: return scores.reshape(-1) if that is the order of the triples"
+    if array.ndim > 1:
+        return f"{found}: return one number per triple"
+    if len(array) < expected:
+        return f"{found}: {expected - len(array)} of {expected} scores are missing; score every row of the triples"
+    return f"{found}: {len(array) - expected} more scores than triples; score each row once, in the order given"
+
+
+def _named(few: IntArray, split: Split) -> list[str]:
+    return [f"({', '.join(name)})" for name in split.named(few)]
+
+
+def _not_finite(values: ScoreArray, of: str, names: Sequence[str]) -> str:
+    """Say how many of the scores are wrong; ``names`` are those of the first ``values``."""
+    shown = "; ".join(
+        f"{name} scored {value}" for name, value in zip(names, values[: len(names)].tolist(), strict=True)
+    )
+    rest = f"; and {len(values) - len(names)} more" if len(values) > len(names) else ""
+    nan = int(np.count_nonzero(np.isnan(values)))
+    return f"{len(values)} {of} are not finite ({nan} NaN, {len(values) - nan} infinite): {shown}{rest}. {NO_RANK}"
+
+
+def _refuse_rows(scores: ScoreArray, valid: BoolArray | np.bool_, what: str) -> None:
+    """Raise `ScoreError` if a score ``(m, c)`` that is marked by ``valid`` is not finite."""
+    wrong = ~np.isfinite(scores) & valid
+    if wrong.any():
+        few = np.argwhere(wrong)[:SHOWN].tolist()
+        names = [f"row {row}{f', candidate {column}' if what == 'candidate' else ''}" for row, column in few]
+        raise NotFiniteError(_not_finite(scores[wrong], f"{what} scores", names))
+
+
+@runtime_checkable
+class _Tensor(Protocol):
+    """What is used of a PyTorch tensor, so that the core accepts one without importing PyTorch."""
+
+    dtype: object
+
+    def detach(self) -> _Tensor: ...
+    def cpu(self) -> _Tensor: ...
+    def float(self) -> _Tensor: ...

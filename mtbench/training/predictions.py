@@ -15,9 +15,8 @@ from mtbench.data.graphs import keys
 from mtbench.data.loading import load
 from mtbench.data.splits import Dataset, Split, among, unique
 from mtbench.errors import UnknownNameError, UsageError, nearest, shown
-from mtbench.names import COLUMN, SIDES, FloatArray, IntArray, NameArray, Scorer, Side
-from mtbench.ranking.filtered import fixed, joined
-from mtbench.ranking.scorers import score_listed, ways
+from mtbench.names import COLUMN, KEPT, SIDES, FloatArray, IntArray, NameArray, Scorer, Side
+from mtbench.ranking.scorers import joined, score_listed, ways
 from mtbench.runs import result as results
 from mtbench.runs.origin import splits_of
 from mtbench.runs.runs import find
@@ -183,7 +182,7 @@ def asked(split: Split, question: Question, top: int) -> IntArray:
     if top < 1:
         raise UsageError(f"top must be at least 1, not {top}")
     side = question.side
-    pair = [_id(split, other, str(question.names[other])) for other in fixed(side)]
+    pair = [_id(split, other, str(question.names[other])) for other in KEPT[side]]
     ids: IntArray = unique(split.graph[:, COLUMN[side]]) if side == "relation" else np.arange(split.num_entities)
     return joined(side, np.array([pair]), np.zeros(len(ids), dtype=np.int64), ids)
 

@@ -18,7 +18,7 @@ from mtbench.files import pictures
 from mtbench.metrics import closed
 from mtbench.names import COLUMN, PARTS, RELATION, BoolArray, Direction, IntArray, ScoreArray, Side
 from mtbench.ranking.candidates import draw
-from mtbench.ranking.listed import Layout
+from mtbench.ranking.lists import Layout
 from mtbench.ranking.ranks import count
 from mtbench.runs.result import Result
 from mtbench.settings.setting import Setting

@@ -15,7 +15,7 @@ from mtbench.data.splits import Split
 from mtbench.errors import DatasetError
 from mtbench.names import COLUMN, RELATION, BoolArray, FloatArray, IntArray, Side
 from mtbench.ranking.candidates import draw, is_known
-from mtbench.ranking.listed import Layout
+from mtbench.ranking.lists import Layout
 from mtbench.settings.table import HEADLINE
 from reference_models.tally.statistics import Statistics
 

@@ -18,7 +18,7 @@ from ranking_toys import hashed, random_split
 from mtbench.errors import ScoreError
 from mtbench.evaluation.tasks import task
 from mtbench.metrics import closed as metrics
-from mtbench.ranking.ranks import compare
+from mtbench.ranking.scorers import compare
 from mtbench.settings.table import PROTOCOLS, VOCABULARIES, setting_of
 
 SAMPLED = [name for name in ("dual", "entity", "relation") if name in PROTOCOLS]

@@ -14,8 +14,7 @@ from mtbench.data.catalog import Graph, Part
 from mtbench.data.splits import Split, encode, vocabulary
 from mtbench.errors import DatasetError, UsageError
 from mtbench.files.hashing import CONTENT_HASH_OF_NOTHING
-from mtbench.ranking.candidates import CANDIDATES_VERSION, draw
-from mtbench.ranking.filtered import filter_side
+from mtbench.ranking.candidates import CANDIDATES_VERSION, draw, filter_side
 from mtbench.settings.table import HEADLINE, PROTOCOLS, SAMPLED, VOCABULARIES, setting_of
 
 SIZES = {

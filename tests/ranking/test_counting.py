@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mtbench.ranking import counting
+from mtbench.ranking import ranks as counting
 
 KINDS = ("int8", "int64", "uint8", "float16", "float32", "float64", ">f4")
 
@@ -44,7 +44,7 @@ def test_counts_are_those_of_the_plain_version(kind, seed, rows, width, wide, ce
     valid = rng.random(others.shape) < 0.7 if padded else None
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(counting, "WIDE", wide)
-        patch.setattr(counting, "BLOCK_CELLS", cells)
+        patch.setattr(counting, "CACHED_CELLS", cells)
         patch.setattr(counting, "CELLS_PER_THREAD", per_thread)
         patch.setattr(counting, "_processors", lambda: 4)
         assert fast(own, others, valid) == (plainly(own, others, valid), True)
@@ -80,7 +80,7 @@ def test_one_score_that_is_not_finite_is_noticed_wherever_it_is(kind, bad, row, 
     own, others = np.full(20, largest, dtype=kind), np.full((20, 300), -largest, dtype=kind)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(counting, "WIDE", wide)
-        patch.setattr(counting, "BLOCK_CELLS", 1000)
+        patch.setattr(counting, "CACHED_CELLS", 1000)
         patch.setattr(counting, "CELLS_PER_THREAD", per_thread)
         patch.setattr(counting, "_processors", lambda: 2)
         assert fast(own, others)[1]

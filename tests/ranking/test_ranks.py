@@ -8,7 +8,8 @@ from ranking_toys import FakeTensor, random_split, small
 
 from mtbench.errors import ScoreError, UsageError
 from mtbench.ranking import ranks
-from mtbench.ranking.ranks import Counts, Ranks, accept, compare, count
+from mtbench.ranking.ranks import Counts, Ranks, count
+from mtbench.ranking.scorers import accept, compare
 
 
 def test_counts_of_a_small_case():

@@ -1,4 +1,8 @@
-"""Ranking against candidates that are listed: every distinct triple is scored once, and counted wherever it stands."""
+"""The targets ranked in the lists of a setting: among candidates that are listed, or among all, row by row.
+
+Of listed candidates every distinct triple is scored once, and counted wherever it stands. Rows of all candidates are
+asked for, compared and forgotten, batch by batch.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +12,30 @@ from functools import cached_property
 
 import numpy as np
 
+from mtbench.data.ragged import batches
 from mtbench.data.splits import Split, unique
-from mtbench.errors import DatasetError
+from mtbench.errors import DatasetError, UsageError
 from mtbench.names import COLUMN, PARTS, BoolArray, Direction, IntArray, Part, ScoreArray, Side
 from mtbench.ranking.again import Asked, chosen
-from mtbench.ranking.ranks import count
-from mtbench.ranking.scorers import METHODS, Progress, RankedPart, Scored, Seen, Ways, score_listed
+from mtbench.ranking.candidates import Filtered
+from mtbench.ranking.ranks import Counts, count, count_rows
+from mtbench.ranking.scorers import METHODS, Asker, Meter, Method, Progress, Scored, Seen, Ways, score_listed
 
 GIVEN_SCORES = "scores that were given"
+
+
+@dataclass(frozen=True, eq=False)
+class RankedPart:
+    """The counts of one part, the score of each target they were made with, ``(m,)``, and what was seen.
+
+    ``asked`` holds some of the triples with their scores, to be asked for again.
+    """
+
+    counts: Counts
+    own: ScoreArray
+    seen: Seen
+    method: str
+    asked: Asked | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,3 +135,68 @@ def given(
             seen.add(values)
             of[id(values)] = Scored(GIVEN_SCORES, values, seen)
     return layout.rank({part: of[id(scores[PARTS[part][0]])] for part in layout.parts})
+
+
+def rank_all(
+    found: Ways, split: Split, parts: Mapping[Part, Filtered], size: int, progress: Progress | None
+) -> dict[Part, RankedPart]:
+    """Rank every target among all candidates of each part, with at most ``size`` scores at a time.
+
+    A row is asked for once, and a target's own score comes from the row of its candidates. Rows of the side itself
+    are the cheapest; without them their triples are asked for, and relations are also read from rows of tails or
+    heads. Raises `UsageError` for a scorer that can serve a part in no such way.
+    """
+    methods = {part: _cheapest(found, part) for part in parts}
+    distinct = len(np.unique(split.targets, axis=0))
+    meter = Meter(sum(int(candidates.numbers.sum()) + distinct for candidates in parts.values()), progress)
+    return {
+        part: _rank_among_all(split, candidates, Asker(split, methods[part], size, meter, Seen()))
+        for part, candidates in parts.items()
+    }
+
+
+def _cheapest(found: Ways, part: Part) -> Method:
+    direction, side = PARTS[part]
+    if side in found.rows:
+        return Method(METHODS[side], found.rows[side], side)
+    if (method := found.of_triples(part)) is not None:
+        return method
+    if side == "relation":
+        return found.of_rows(direction)[0]
+    given_rows = ", ".join(METHODS[other] for other in found.rows)
+    raise UsageError(
+        f"ranking against every {side} needs {METHODS[side]} or score(triples), and the scorer has only {given_rows}"
+    )
+
+
+def _rank_among_all(split: Split, candidates: Filtered, asker: Asker) -> RankedPart:
+    side, rows = candidates.side, candidates.row
+    ids = split.targets[:, COLUMN[side]]
+    greater, equal = np.zeros(len(rows), dtype=np.int64), np.zeros(len(rows), dtype=np.int64)
+    own: ScoreArray = np.empty(0)
+    sampled = np.zeros(len(rows), dtype=np.bool_)
+    number = int(candidates.numbers.sum())
+    sampled[
+        chosen(len(rows), rows=len(candidates.pairs)) if asker.method.rows else chosen(len(rows), triples=number)
+    ] = True
+    kept: list[tuple[IntArray, ScoreArray]] = []
+    step = max(1, asker.size // candidates.width)
+    for start, stop, here in batches(rows, len(candidates.pairs), step):
+        row, column = rows[here] - start, ids[here]
+        allowed = candidates.allowed(start, stop)
+        needed = allowed.copy()
+        needed[row, column] = True
+        scores = asker.score_rows(side, candidates.pairs[start:stop], needed)
+        if not start:
+            own = np.empty_like(scores, shape=len(rows))
+        own[here] = scores[row, column]
+        greater[here], equal[here] = count_rows(own[here], row, scores, allowed[:, : scores.shape[1]])
+        for target, place in zip(here[sampled[here]].tolist(), row[sampled[here]].tolist(), strict=True):
+            free = np.flatnonzero(allowed[place])
+            picked = np.array([ids[target], *free[[target % len(free)] if len(free) else []]])
+            triples = np.repeat(split.targets[target : target + 1], len(picked), axis=0)
+            triples[:, COLUMN[side]] = picked
+            kept.append((triples, scores[place, picked]))
+    triples, scores = (np.concatenate(parts) for parts in zip(*kept, strict=True))
+    asked = Asked(asker.method.name, asker.seen.kind, triples, scores, asker.silent().score)
+    return RankedPart(Counts(greater, equal, candidates.numbers[rows]), own, asker.seen, asker.method.name, asked)
