@@ -41,7 +41,11 @@ def submit(
         str | None, typer.Option(metavar="SLUG", help="The entry's folder in DIR.  [default: from the model]")
     ] = None,
     card: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="A card.toml, whole or in part; the options below come first.")
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="A card.toml, whole or in part, with parameters, summary and citation; the options come first.",
+        ),
     ] = None,
     title: Annotated[str | None, typer.Option(help="The model's name as shown.  [default: that of the runs]")] = None,
     authors: Annotated[list[str] | None, typer.Option(help="Names with commas between them; may be repeated.")] = None,
@@ -50,9 +54,6 @@ def submit(
     ] = None,
     licence: Annotated[str | None, typer.Option("--licence", "--license", help="Of the model's code.")] = None,
     hardware: Annotated[str | None, typer.Option(help="What it ran on.  [default: as the runs say]")] = None,
-    parameters: Annotated[int | None, typer.Option(min=0, help="Trained ones, on the largest dataset.")] = None,
-    summary: Annotated[str | None, typer.Option(help="A sentence on the model.")] = None,
-    citation: Annotated[str | None, typer.Option(help="How to cite it.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace the entry of that name, its runs too.")] = False,
 ) -> None:
     """Make an entry of runs, checked and with a card.
@@ -64,13 +65,10 @@ def submit(
     """
     told = {
         "name": title,
+        "hardware": hardware,
         "authors": [one.strip() for some in authors for one in some.split(",") if one.strip()] if authors else None,
         "url": url,
         "licence": licence,
-        "hardware": hardware,
-        "parameters": parameters,
-        "summary": summary,
-        "citation": citation,
     }
     table = cards.read_table(card) if card is not None else {}
     table |= {key: value for key, value in told.items() if value is not None}

@@ -87,15 +87,8 @@ def command(
     ] = False,
     without_names: Annotated[bool, typer.Option("--without-names", help="Leave names out of the ranks.")] = False,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
-    candidate_seed: Annotated[
-        int | None, typer.Option(min=0, help="Which frozen candidates to rank against.  [default: 0]")
-    ] = None,
     out: Annotated[Path, typer.Option(metavar="DIR", help="Where the runs are kept.")] = Path("runs/grid"),
     engine: Annotated[str, typer.Option(help="local: one run after the other here; ray: as many as fit.")] = "local",
-    address: Annotated[
-        str | None,
-        typer.Option(metavar="ADDRESS", help="A Ray cluster, as auto or HOST:6379.  [default: this machine]"),
-    ] = None,
     cpus: Annotated[float | None, typer.Option(help="CPUs of a run on Ray.  [default: 1]")] = None,
     gpus: Annotated[float | None, typer.Option(help="GPUs of a run on Ray.  [default: 1 where there are any]")] = None,
     budget: Annotated[
@@ -128,12 +121,11 @@ def command(
         seeds=asked.seeds if seeds is None else typed_seeds(seeds),
         protocols=_split(protocol) or asked.protocols,
         vocabularies=_split(vocabulary) or asked.vocabularies,
-        candidate_seed=asked.candidate_seed if candidate_seed is None else candidate_seed,
         paper=asked.paper or paper,
         with_names=asked.with_names and not without_names,
         device=device,
     )
-    work = _engine(engine, address, cpus, gpus, device)
+    work = _engine(engine, cpus, gpus, device)
     found = jobs(asked, out)
     check(found, here=engine == "local")
     looks = survey(found, out, retry_failed=retry_failed)
@@ -202,10 +194,10 @@ def _split(texts: Sequence[str] | None) -> list[str]:
     return list(dict.fromkeys(part.strip() for text in texts or () for part in text.split(",") if part.strip()))
 
 
-def _engine(name: str, address: str | None, cpus: float | None, gpus: float | None, device: str) -> Engine:
+def _engine(name: str, cpus: float | None, gpus: float | None, device: str) -> Engine:
     if name not in ENGINES:
         raise UnknownNameError("engine", name, ENGINES)
-    given = {"--address": address, "--cpus": cpus, "--gpus": gpus}
+    given = {"--cpus": cpus, "--gpus": gpus}
     if name == "local":
         for option, value in given.items():
             if value is not None:
@@ -220,7 +212,7 @@ def _engine(name: str, address: str | None, cpus: float | None, gpus: float | No
             raise UsageError(f"{option} above 1 must be a whole number, not {share:g}")
     if gpus is None:
         gpus = {"cpu": 0.0, "cuda": 1.0}.get(device)
-    return on_ray(address, 1 if cpus is None else cpus, gpus)
+    return on_ray(1 if cpus is None else cpus, gpus)
 
 
 _DURATION = re.compile(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?")

@@ -230,10 +230,10 @@ class Share:
     gpus: float
 
 
-def on_ray(address: str | None = None, cpus: float = 1, gpus: float | None = None) -> Engine:
+def on_ray(cpus: float = 1, gpus: float | None = None) -> Engine:
     """Return the engine that gives every run ``cpus`` and ``gpus`` of a Ray cluster.
 
-    Without an address, and without ``RAY_ADDRESS``, Ray is started on this machine and stopped at the end. ``gpus`` is
+    Without ``RAY_ADDRESS`` in the environment Ray is started on this machine and stopped at the end. ``gpus`` is
     None for one if the cluster has any. A run whose process dies is told as failed, and Ray never repeats one
     on its own account. All machines must see the folder of the runs under the same name. Raises `MissingExtraError`
     where Ray is not installed; the engine raises `UsageError` if no machine has room for a run, and `MtbenchError`
@@ -243,7 +243,7 @@ def on_ray(address: str | None = None, cpus: float = 1, gpus: float | None = Non
         raise MissingExtraError("--engine ray (ray is not installed)", "cluster")
 
     def engine(queue: deque[Attempt], deadline: float | None, watch: Watch) -> Iterator[Outcome]:
-        with _connected(address):
+        with _connected():
             yield from _work(_share(cpus, gpus), queue, deadline, watch)
 
     return engine
@@ -306,23 +306,23 @@ def _sentence(error: BaseException) -> str:
 
 
 @contextmanager
-def _connected(address: str | None) -> Iterator[None]:
-    """Be connected to a cluster: the one this process is connected to, the one at an address, or one of our own."""
+def _connected() -> Iterator[None]:
+    """Be connected to a cluster: the one this process is connected to, that of ``RAY_ADDRESS``, or one of our own."""
     import ray
     from ray.exceptions import RayError
 
     if ray.is_initialized():
         yield
         return
-    where = address or os.environ.get("RAY_ADDRESS") or "local"
+    where = os.environ.get("RAY_ADDRESS") or "local"
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     own = {"include_dashboard": False, "object_store_memory": STORE_BYTES} if where == "local" else {}
     try:
         ray.init(address=where, log_to_driver=False, logging_level=logging.ERROR, **own)
     except Exception as error:  # a node that does not start in time raises a bare one
         raise MtbenchError(
-            f"no Ray answers at {where} ({_sentence(error)}): start one with ray start --head, and give --address the "
-            "address it prints; one that asks for a token needs RAY_AUTH_MODE=token here, too"
+            f"no Ray answers at {where} ({_sentence(error)}): start one with ray start --head, and set RAY_ADDRESS to "
+            "the address it prints; one that asks for a token needs RAY_AUTH_MODE=token here, too"
         ) from error
     try:
         yield

@@ -10,10 +10,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
+from types import SimpleNamespace
 from typing import Annotated, Any, NoReturn, cast
 
 import typer
-from typer.core import CompletionItem, TyperGroup
+from typer.core import TyperGroup
 
 from mtbench.cli import output
 from mtbench.errors import MtbenchError
@@ -182,11 +183,11 @@ class Verbs(Words):
             with formatter.section(title):
                 formatter.write_dl(rows)
 
-    def shell_complete(self, ctx: Any, incomplete: str) -> list[CompletionItem]:
-        verbs = [
-            CompletionItem(name, help=text) for name, text in self.summaries().items() if name.startswith(incomplete)
-        ]
-        return verbs or super(TyperGroup, self).shell_complete(ctx, incomplete)
+    def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:
+        # Typer's own would import every verb that begins so, for a help text that Bash does not show.
+        verbs = [name for name in self.commands if name.startswith(incomplete)]
+        proposed = [SimpleNamespace(type="plain", value=name, help=None) for name in verbs]
+        return proposed or super(TyperGroup, self).shell_complete(ctx, incomplete)
 
 
 def _print_version(asked: bool) -> None:

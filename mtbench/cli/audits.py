@@ -52,10 +52,6 @@ LONGEST = 12
 
 def audit(
     name: options.DatasetIfAny = None,
-    threshold: Annotated[
-        float | None,
-        typer.Option(help="Jaccard index from which two relations are inverses or near-duplicates.  [default: 0.8]"),
-    ] = None,
     plot: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Draw degrees and relation frequencies: FILE.png or FILE.svg.")
     ] = None,
@@ -95,8 +91,8 @@ def audit(
     Example: mtbench audit --against mine.tsv --fingerprints mine.parquet
     """
     if against is not None:
-        if threshold is not None or plot is not None:
-            raise UsageError("--against counts triples of both graphs: leave out --threshold and --plot")
+        if plot is not None:
+            raise UsageError("--against counts triples of both graphs: leave out --plot, which is of the dataset alone")
         _expose(name, against, fail_above, fingerprints, force=force, as_json=as_json)
         return
     if name is None:
@@ -106,7 +102,7 @@ def audit(
         raise UsageError(f"{option} is of a graph that a model learned from: name it with --against FILE|DATASET")
     options.check_output(plot=plot)
     data = load(name)
-    measured = auditing.audit(data, threshold=0.8 if threshold is None else threshold)
+    measured = auditing.audit(data)
     if plot is not None:
         draw_audit(measured, plot)
     if as_json:

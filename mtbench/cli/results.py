@@ -29,8 +29,6 @@ from mtbench.runs.strata import Strata, side_by_side
 from mtbench.training.again import Again, from_weights
 from mtbench.training.predictions import explain
 
-KINDS = ("ranks", "strata", "models")
-
 
 def show(
     runs: Annotated[list[str], typer.Argument(metavar="RUN...", help="Run directories.")],
@@ -64,20 +62,18 @@ def show(
     format: options.TableFormat = "text",  # noqa: A002
     metric: Annotated[str, typer.Option(help="For several runs --by, and for pictures: mr, mrr, hits@1 ...")] = "mrr",
     plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw into FILE.png or FILE.svg as well.")] = None,
-    kind: Annotated[
-        str | None, typer.Option(help="The picture: ranks, strata or models.  [default: strata with --by, else ranks]")
-    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Print runs, whole or by stratum, and draw them.
 
-    Several runs stand side by side, with mean and standard deviation over the seeds of a model.
+    Several runs stand side by side, with mean and standard deviation over the seeds of a model. A picture
+    shows the ranks, the strata with --by, or of exactly two runs one against the other.
 
     Example: mtbench show runs/isdea-metafam-seed0 --by half_link
 
     Example: mtbench show runs/* --format markdown
 
-    Example: mtbench show runs/a runs/b --plot models.png --kind models
+    Example: mtbench show runs/a runs/b --plot models.png
 
     Example: mtbench show runs/tally-metafam-seed0 --explain --plot importance.png
     """
@@ -85,28 +81,26 @@ def show(
     if metric not in METRICS:
         raise UnknownNameError("metric", metric, METRICS)
     if explain:
-        if len(runs) > 1 or by is not None or kind is not None or format != "text" or metric != "mrr":
+        if len(runs) > 1 or by is not None or format != "text" or metric != "mrr":
             raise UsageError(
-                "--explain explains one run, in text or --json: leave out other runs, --by, --kind, --format, --metric"
+                "--explain explains one run, in text or --json: leave out other runs, --by, --format, --metric"
             )
         _explain(find(Path(runs[0])), target or [], dataset, plot, as_json=as_json)
         return
     if target:
         raise UsageError(f'--target is for --explain: mtbench show {runs[0]} --explain --target "{target[0]}"')
-    drawing = _kind(kind, by, plot, len(runs))
     if dataset is not None and by is None:
         raise UsageError("--dataset is for --by STRATUM, which sorts triples by their graph, and for --explain")
     results = [load_run(find(Path(name))) for name in dict.fromkeys(runs)]
     given = load(dataset) if dataset is not None else None
     strata = [result.by(by, split=given) for result in results] if by is not None else []
-    if plot is not None:
-        _draw(drawing, results, strata, plot, metric)
+    drawn = "" if plot is None else _draw(results, strata, plot, metric)
     if as_json:
         say_json([asdict(row) for row in strata or overview.overview(results)])
     else:
         say(_text(results, strata, format, metric))
         if plot is not None and format == "text":
-            say(f"\n{plot} shows the {drawing}")
+            say(f"\n{plot} shows the {drawn}")
 
 
 def _explain(run: Path, targets: Sequence[str], dataset: str | None, plot: Path | None, *, as_json: bool) -> None:
@@ -122,29 +116,20 @@ def _explain(run: Path, targets: Sequence[str], dataset: str | None, plot: Path 
         say(f"\n{plot} shows what the families are worth")
 
 
-def _kind(kind: str | None, by: str | None, plot: Path | None, number: int) -> str:
-    if kind is None:
-        return "ranks" if by is None else "strata"
-    if kind not in KINDS:
-        raise UnknownNameError("kind of picture", kind, KINDS)
-    if plot is None:
-        raise UsageError(f"--kind {kind} is a picture: add --plot FILE.png")
-    if kind == "strata" and by is None:
-        raise UsageError("--kind strata needs a stratum: add --by half_link")
-    if kind == "models" and number != 2:
-        raise UsageError(f"--kind models draws one run against another: give two runs, not {number}")
-    return kind
-
-
-def _draw(kind: str, results: Sequence[Result], strata: Sequence[Strata], path: Path, metric: str) -> None:
-    if kind == "ranks":
-        draw_ranks(results, path)
-    elif kind == "models":
-        draw_models(results[0], results[1], path, metric)
-    elif len(strata) == 1:
+def _draw(results: Sequence[Result], strata: Sequence[Strata], path: Path, metric: str) -> str:
+    """Draw the strata of a run, one run against another, or the ranks of any number; return what the picture shows."""
+    if len(strata) > 1:
+        raise UsageError(
+            f"--plot draws the strata of one run, not {len(strata)}: draw each, or print them side by side"
+        )
+    if strata:
         draw_strata(strata[0], path, metric)
-    else:
-        raise UsageError(f"--kind strata draws one run, not {len(strata)}: draw each, or print them side by side")
+        return "strata"
+    if len(results) == 2:
+        draw_models(results[0], results[1], path, metric)
+        return "models"
+    draw_ranks(results, path)
+    return "ranks"
 
 
 def _text(results: Sequence[Result], strata: Sequence[Strata], format: str, metric: str) -> str:  # noqa: A002
@@ -172,7 +157,6 @@ def compare(
         list[Path], typer.Argument(metavar="RUN...", help="Run directories, several seeds of a model too.")
     ],
     metric: Annotated[str, typer.Option(help="mr, mrr, hits@1, hits@3, hits@5 or hits@10.")] = "mrr",
-    level: Annotated[float, typer.Option(help="Of the intervals; differences are tested at 1 less this.")] = 0.95,
     cluster: Annotated[
         str | None,
         typer.Option(help="Draw triples by pair, component or none.  [default: as declared for the dataset]"),
@@ -186,7 +170,6 @@ def compare(
         ),
     ] = None,
     draws: Annotated[int, typer.Option(help="Draws of the bootstrap.")] = 2000,
-    seed: Annotated[int, typer.Option(help="Seed of the bootstrap.")] = 0,
     format: Annotated[str, typer.Option(help="text, markdown, latex, or csv of the models.")] = "text",  # noqa: A002
     plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw the intervals: FILE.png or FILE.svg.")] = None,
     as_json: AsJson = False,
@@ -205,10 +188,7 @@ def compare(
     if len(tasks) > 1 and (plot is not None or format == "csv" or split is not None):
         what = "--plot" if plot is not None else "--data" if split is not None else "--format csv"
         raise UsageError(f"{what} is for runs of one task, and these are of {len(tasks)}: {', '.join(tasks)}")
-    found = [
-        comparison.compare(some, metric, draws=draws, seed=seed, level=level, cluster=cluster, split=split)
-        for some in tasks.values()
-    ]
+    found = [comparison.compare(some, metric, draws=draws, cluster=cluster, split=split) for some in tasks.values()]
     if plot is not None:
         draw_comparison(found[0], plot)
     if as_json:

@@ -59,10 +59,6 @@ def run(
         bool,
         typer.Option("--paper", help="Also write conventions.json: the model in each evaluation setting of the paper."),
     ] = False,
-    task_labels: Annotated[
-        bool,
-        typer.Option("--task-labels", help="Compare the tasks of relations with the ground truth (metafam has one)."),
-    ] = False,
     without_names: Annotated[
         bool,
         typer.Option("--without-names", help="Leave names out of the ranks: for data not to be passed on."),
@@ -75,16 +71,11 @@ def run(
     ] = None,
     restart: Annotated[bool, typer.Option("--restart", help="Discard the checkpoint of an interrupted run.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace the run directory.")] = False,
-    keep_failed: Annotated[
-        bool, typer.Option("--keep-failed", help="Record an error of the model as a result with the status failed.")
-    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Train a model and score it on the test graph.
 
     Example: mtbench run mtdea --dataset metafam
-
-    Example: mtbench run mtdea --dataset metafam --task-labels
 
     Example: mtbench run mtdea --dataset metafam --set tasks=4 --seed 1 --protocol all --vocabulary all
     """
@@ -104,10 +95,9 @@ def run(
         with_names=not without_names,
         start=start,
         paper=paper,
-        task_labels=task_labels,
     )
     with at_work("the same command goes on after the last finished epoch") as report:
-        directory, results = carry_out(plan, report, keep_failures=keep_failed)
+        directory, results = carry_out(plan, report)
     if as_json:
         fields = ("protocol", "vocabulary", "metrics", "optimistic", "pessimistic")
         say_json(
@@ -122,21 +112,18 @@ def run(
             }
         )
     else:
-        _show(directory, results, paper=paper, task_labels=task_labels)
+        _show(directory, results, paper=paper)
     for result in results:
         if result.run.status != "ok":
             raise MtbenchError(costs.explain(result.run, result.dataset, result.warnings[0], directory))
 
 
-def _show(directory: Path, results: Sequence[Result], *, paper: bool, task_labels: bool) -> None:
+def _show(directory: Path, results: Sequence[Result], *, paper: bool) -> None:
     say(f"{told_of(results)}\n")
     if any(result.run.status != "ok" for result in results):
         return
-    lines = learned.summarise(directory)
-    for line in lines:
+    for line in learned.summarise(directory):
         say(line)
-    if task_labels and not lines:
-        say(f"{results[0].run.model} sorts no relations into tasks: there is nothing to compare")
     if (directory / learned.HISTORY_FILE).exists() and not pictures.available():
         say('no pictures of the training: python -m pip install "mtbench-kg[plots]" draws them')
     if paper:
@@ -202,7 +189,6 @@ def score_with(
     tail: Annotated[str | None, typer.Option(metavar="NAME", help="The tail.")] = None,
     top: Annotated[int, typer.Option(help="How many to show.")] = 10,
     known: Annotated[bool, typer.Option("--known", help="Show triples of the graph, too, marked as known.")] = False,
-    split: Annotated[str | None, typer.Option(help="The graph of a dataset: train or test.  [default: test]")] = None,
     of: Annotated[
         Path | None,
         typer.Option("--run", metavar="RUN", help="Take the model of this run directory instead of weights that ship."),
@@ -210,7 +196,6 @@ def score_with(
     dataset: Annotated[
         str | None, typer.Option(metavar="DIR", help="The dataset of --run, if that is not released.")
     ] = None,
-    device: options.Device = "auto",
     format: options.TableFormat = "text",  # noqa: A002
     as_json: AsJson = False,
 ) -> None:
@@ -228,9 +213,9 @@ def score_with(
     if dataset is not None and of is None:
         raise UsageError("--dataset names the dataset of a run: give --run RUN, too")
     question = Question(head, relation, tail)
-    observable = graph_of(graph, split)
+    observable = graph_of(graph)
     with at_work("nothing is kept"):
-        name, found = answers(Source(model, of, dataset, device), observable, question, top=top, known=known)
+        name, found = answers(Source(model, of, dataset), observable, question, top=top, known=known)
     if as_json:
         say_json({"model": name, "graph": graph, "question": question.names, "predictions": list(map(asdict, found))})
         return

@@ -18,7 +18,7 @@ from mtbench.cli.output import AsJson, doing, records, say, say_json, say_table
 from mtbench.cli.results import told_of
 from mtbench.data import catalog
 from mtbench.data.loading import load
-from mtbench.errors import MtbenchError, UnknownNameError, UsageError, raised
+from mtbench.errors import MtbenchError, UsageError, raised
 from mtbench.evaluation import check as checking
 from mtbench.evaluation.tasks import Task, named
 from mtbench.files import tables
@@ -120,16 +120,6 @@ def score(
     template: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write the triples to score to this file, and stop.")
     ] = None,
-    split: Annotated[str | None, typer.Option(help="train, valid or test.  [default: test]")] = None,
-    protocol: Annotated[
-        str | None,
-        typer.Option(autocompletion=options.protocols, help="Any of those of mtbench run.  [default: dual]"),
-    ] = None,
-    vocabulary: Annotated[
-        str | None,
-        typer.Option(autocompletion=options.vocabularies, help="present or slots.  [default: present]"),
-    ] = None,
-    candidate_seed: Annotated[int | None, typer.Option(min=0, help="Which frozen candidates.  [default: 0]")] = None,
     out: Annotated[Path | None, typer.Option(metavar="DIR", help="Save the result as a run directory.")] = None,
     model: Annotated[str | None, typer.Option(metavar="NAME", help="The model.  [default: the file's name]")] = None,
     seed: options.Seed = 0,
@@ -139,9 +129,6 @@ def score(
     pretraining_graph: Annotated[
         list[str] | None, typer.Option(metavar="NAME", help="A graph the model learned from; may be repeated.")
     ] = None,
-    url: Annotated[str, typer.Option(help="Where the model is published.")] = "",
-    commit: Annotated[str, typer.Option(help="Its revision.")] = "",
-    device: Annotated[str, typer.Option(help="What it was scored on.")] = "",
     by_direction: Annotated[
         bool,
         typer.Option("--by-direction", help="A template with a row for each direction: heads and tails asked apart."),
@@ -155,7 +142,7 @@ def score(
 
     Example: mtbench score scores.parquet --task metafam/dual/present/0 --out runs/mine --model mine
 
-    Example: mtbench score --template triples.parquet --task metafam --protocol entity --vocabulary slots
+    Example: mtbench score --template triples.parquet --task metafam/entity/slots
     """
     if (file is None) == (template is None):
         raise UsageError("give either FILE, with scores, or --template FILE, to be filled with them")
@@ -164,17 +151,8 @@ def score(
         seed=seed,
         regime=cast("Regime", regime),
         pretraining_graphs=tuple(pretraining_graph or ()),
-        url=url,
-        commit=commit,
-        device=device,
     )
-    asked = named(
-        task,
-        split=split,
-        protocol=protocol,
-        vocabulary=vocabulary,
-        candidate_seed=None if candidate_seed is None else str(candidate_seed),
-    )
+    asked = named(task)
     if template is not None:
         asked.write_triples(template, by_direction=by_direction, force=force)
         triples = sum(len(asked.rows(way)) for way in asked.directions) if by_direction else len(asked.triples)
@@ -227,8 +205,6 @@ def baselines(
         ),
     ] = None,
     vocabulary: options.Vocabularies = None,
-    split: Annotated[str, typer.Option(help="valid or test.")] = "test",
-    candidate_seed: options.CandidateSeed = 0,
     format: Annotated[str, typer.Option(help="text, markdown or latex.")] = "text",  # noqa: A002
     as_json: AsJson = False,
 ) -> None:
@@ -241,28 +217,26 @@ def baselines(
     if bool(names) == every:
         raise UsageError(options.NAMES_OR_ALL)
     options.check_output(format)
-    if split not in ("valid", "test"):
-        raise UnknownNameError("split with targets", split, ("valid", "test"))
     asked = settings_of(protocol or [HEADLINE.protocol], vocabulary or [HEADLINE.vocabulary], PROTOCOLS)
     found = []
     for name in dict.fromkeys(catalog.names() if every else names or []):
-        for measured, figures, whose in _measure(name, split, asked, candidate_seed):
+        for measured, figures, whose in _measure(name, asked):
             if as_json:
                 found.append(_described(measured, figures))
                 continue
             rows = [(label.replace("_", " "), values) for label, values in figures.items()]
             setting = measured.setting
             say(
-                f"{measured.split.dataset} {split}{whose}: protocol {setting.protocol}, {setting.vocabulary} "
+                f"{measured.split.dataset} test{whose}: protocol {setting.protocol}, {setting.vocabulary} "
                 f"relations, candidate seed {measured.candidates.seed}\n\n{tables.render(rows, format)}\n"
             )
     if as_json:
         say_json(found)
 
 
-def _measure(name: str, split: str, asked: Sequence[Setting], seed: int) -> Iterator[tuple[Task, Figures, str]]:
+def _measure(name: str, asked: Sequence[Setting]) -> Iterator[tuple[Task, Figures, str]]:
     data = load(name)
-    tasks = [Task.of(data.split(split), setting, seed, data.version) for setting in asked]
+    tasks = [Task.of(data.test, setting, 0, data.version) for setting in asked]
     by_baseline = {baseline: measure(baseline, tasks) for baseline in BASELINES}
     for number, chosen in enumerate(tasks):
         figures, drawn = {baseline: values[number] for baseline, values in by_baseline.items()}, chosen.candidates

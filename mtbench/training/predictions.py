@@ -106,20 +106,18 @@ def predict(
     return answers(Source(model), split, Question(head, relation, tail), top=top, known=known)[1]
 
 
-def graph_of(source: str | Path, split: str | None = None) -> Split:
+def graph_of(source: str | Path) -> Split:
     """Return the observable graph of a file of triples by name (text, CSV or Parquet), or of a dataset.
 
-    Of a dataset, by name or directory, it is the test graph, or that of another ``split``. A name of the catalogue
+    Of a dataset, by name or directory, it is the test graph. A name of the catalogue
     is no file.
     """
     path = Path(source).expanduser()
     named = isinstance(source, str) and catalog.find(source) is not None
     if path.is_file() and not named:
-        if split is not None:
-            raise UsageError(f"{source} is a file, which holds one graph: --split is for datasets")
         return folders.read_graph(path)
     try:
-        return load(source).split(split or "test").observable()
+        return load(source).test.observable()
     except UnknownNameError as error:
         if named or path.is_dir():
             raise

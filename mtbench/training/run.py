@@ -15,7 +15,6 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from mtbench.data import catalog
 from mtbench.data.loading import load
 from mtbench.data.splits import Dataset
 from mtbench.data.store import cache_root
@@ -48,8 +47,8 @@ class Plan:
     or both vocabularies. ``candidate_seed`` numbers the frozen candidates, ``seed`` the model's own randomness.
     ``paper`` also scores the model in every evaluation setting of the paper's tables, for each protocol, into
     ``conventions.json`` in the run directory. ``with_names`` says whether the ranks name their triples. What a
-    model tells of its training and its tasks is always kept there (`mtbench.training.learned`); ``task_labels`` insists
-    on a dataset whose true tasks are known. ``start`` is the directory of a finished run of the same options: its
+    model tells of its training and its tasks is always kept there (`mtbench.training.learned`).
+    ``start`` is the directory of a finished run of the same options: its
     checkpoints take the place of training, so that further tasks are only scored.
     """
 
@@ -67,7 +66,6 @@ class Plan:
     force: bool = False
     paper: bool = False
     with_names: bool = True
-    task_labels: bool = False
     start: Path | None = None
 
     def __post_init__(self) -> None:
@@ -167,11 +165,6 @@ def run(
     if plan.train:
         source = load(plan.train)
         trained_on, data = source.name, replace(data, train=source.train, valid=source.valid)
-    if plan.task_labels and not data.test.tasks:
-        raise UsageError(
-            f"{data.name} has no ground-truth tasks to compare with: --task-labels is for "
-            f"{', '.join(catalog.generated())}"
-        )
     with alone(directory):
         # Another process may have finished there while the dataset was built.
         results = _kept(plan, directory)

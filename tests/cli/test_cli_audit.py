@@ -25,10 +25,10 @@ def test_audit_prints_tables_and_findings(run):
 
 
 def test_audit_as_json(run):
-    code, out, _ = run("audit", "toy", "--json", "--threshold", "0.5")
+    code, out, _ = run("audit", "toy", "--json")
     found = json.loads(out)
     assert code == 0
-    assert (found["dataset"], found["threshold"]) == ("toy", 0.5)
+    assert (found["dataset"], found["threshold"]) == ("toy", 0.8)
     assert found["targets"]["valid"]["half_links"]["both"] == 1
     assert set(found["graphs"]) == {"train", "test"}
     assert len(found["candidates"]) == 18
@@ -50,8 +50,3 @@ def test_audit_refuses_before_it_loads(run, tmp_path, cache, monkeypatch):
     assert code == 2
     assert 'python -m pip install "mtbench-kg[plots]"' in err
     assert not cache.exists()
-
-
-def test_audit_refuses_a_threshold(run):
-    code, _, err = run("audit", "toy", "--threshold", "2")
-    assert (code, "threshold must be above 0" in err) == (2, True)

@@ -27,23 +27,23 @@ def test_baselines_prints_one_table_per_task(run):
 
 
 def test_baselines_as_json(run):
-    code, out, _ = run("baselines", "toy", "--protocol", "all", "--vocabulary", "all", "--split", "valid", "--json")
+    code, out, _ = run("baselines", "toy", "--protocol", "all", "--vocabulary", "all", "--json")
     found = json.loads(out)
     assert code == 0
-    tasks = [mtbench.task("toy", row["protocol"], row["vocabulary"], split="valid") for row in found]
+    tasks = [mtbench.task("toy", row["protocol"], row["vocabulary"]) for row in found]
     assert len({chosen.name for chosen in tasks}) == len(PROTOCOLS) * len(VOCABULARIES)
     for row, chosen in zip(found, tasks, strict=True):
         assert row["candidates_sha256"] == chosen.candidates.sha256
-        assert (row["dataset"], row["dataset_version"], row["split"]) == ("toy", "2.0.0", "valid")
+        assert (row["dataset"], row["dataset_version"], row["split"]) == ("toy", "2.0.0", "test")
         assert {name: row["baselines"][name] for name in BASELINES} == dict(chosen.baselines)
         assert list(row["baselines"]) == [*BASELINES, "chance"]
 
 
 def test_baselines_of_a_directory_as_markdown(run, tmp_path):
     mtbench.build("toy", out=tmp_path / "made")
-    code, out, _ = run("baselines", tmp_path / "made", "--format", "markdown", "--candidate-seed", "1")
+    code, out, _ = run("baselines", tmp_path / "made", "--format", "markdown")
     assert code == 0
-    assert "toy test: protocol dual, present relations, candidate seed 1\n\n| " in out
+    assert "toy test: protocol dual, present relations, candidate seed 0\n\n| " in out
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,6 @@ def test_baselines_of_a_directory_as_markdown(run, tmp_path):
         (["tooy"], "did you mean toy?"),
         (["toy", "--protocol", "duall"], "unknown protocol 'duall': did you mean dual"),
         (["toy", "--vocabulary", "slot"], "unknown vocabulary 'slot': did you mean slots?"),
-        (["toy", "--split", "train"], "unknown split with targets 'train': known: test, valid"),
         (["toy", "--format", "markdwon"], "unknown table format 'markdwon': did you mean markdown?"),
     ],
 )

@@ -39,10 +39,10 @@ def test_tables_and_what_the_targets_can_tell(run, runs):
 
 
 def test_json_and_formats(run, runs):
-    code, out, _ = run("compare", *runs, "--json", "--metric", "hits@10", "--level", "0.9", "--cluster", "none")
+    code, out, _ = run("compare", *runs, "--json", "--metric", "hits@10", "--cluster", "none")
     found = json.loads(out)
     assert code == 0
-    assert (found["metric"], found["level"], found["cluster"]) == ("hits@10", 0.9, "none")
+    assert (found["metric"], found["level"], found["cluster"]) == ("hits@10", 0.95, "none")
     assert {row["model"] for row in found["rows"]} == {"fine", "rough"}
     assert found["unfinished"][0]["status"] == "oom"
     assert "| Model" in run("compare", *runs, "--format", "markdown")[1]
@@ -96,7 +96,6 @@ def test_one_run_has_no_differences(run, runs):
         (["--data", "toyy"], "'toyy': did you mean toy"),
         (["--format", "word"], "unknown table format 'word'"),
         (["--format", "csv", "--json"], "either --format or --json"),
-        (["--level", "95"], "not 95"),
         (["--draws", "1"], "draws must be at least 100"),
         (["--plot", "picture.gif"], "must end in .png or .svg"),
     ],

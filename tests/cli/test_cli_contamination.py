@@ -72,7 +72,7 @@ def test_fingerprints_stand_in_for_the_graph(run, graph, tmp_path):
     ("arguments", "message"),
     [
         (["toy", "--fail-above", "0"], "--fail-above is of a graph that a model learned from: name it with --against"),
-        (["toy", "--against", "toy", "--threshold", "0.9"], "--against counts triples of both graphs"),
+        (["toy", "--against", "toy", "--plot", "x.png"], "--against counts triples of both graphs"),
         ([], "give the dataset to audit, NAME"),
         (["--against", "toy"], "give the dataset to check, NAME, or the file to write, --fingerprints FILE"),
         (["--against", "toy", "--fingerprints", "x.parquet", "--fail-above", "0"], "checks a dataset: give its NAME"),

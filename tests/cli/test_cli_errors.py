@@ -100,8 +100,9 @@ def every_command(command, *words):
 
 def test_there_are_few_verbs_and_few_options():
     assert len(cli.VERBS) <= 16
-    core = [command for (verb, *_), command in every_command(APP) if cli.VERBS[verb].place]
-    assert sum(len(command.params) for command in core) <= 140
+    every = list(every_command(APP))
+    assert sum(len(command.params) for _, command in every) <= 142
+    assert sum(len(command.params) for (verb, *_), command in every if cli.VERBS[verb].place) <= 110
 
 
 @pytest.mark.parametrize(("words", "explained"), list(every_command(APP)), ids=str)

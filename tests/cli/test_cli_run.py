@@ -158,27 +158,3 @@ def test_a_model_that_runs_out_of_memory_exits_with_1_and_leaves_a_result(run, m
     assert code == 1
     (part,) = json.loads(out)["results"]
     assert (part["status"], part["tie_rate"], part["metrics"]) == ("oom", None, {})
-
-
-def test_a_model_that_fails_is_kept_on_request(run, module, monkeypatch, tmp_path):
-    def fit(self, train, valid):
-        raise ZeroDivisionError("by zero")
-
-    monkeypatch.setattr(module.Hashing, "fit", fit)
-    code, _, err = run("run", MODEL, "--dataset", "toy", "--out", "kept", "--keep-failed")
-    assert code == 1
-    assert err.startswith("error: hashing failed on toy: ZeroDivisionError: by zero (kept/failure.txt has the whole")
-    assert load(tmp_path / "kept").run.status == "failed"
-
-
-def test_task_labels_are_refused_where_there_are_none(run, module):
-    code, out, err = run("run", MODEL, "--dataset", "toy", "--task-labels")
-    assert (code, out) == (2, "")
-    assert err.startswith("error: toy has no ground-truth tasks to compare with: --task-labels is for metafam")
-    assert module.calls == []
-
-
-def test_task_labels_of_a_model_without_tasks_say_so(run):
-    code, out, _ = run("run", MODEL, "--dataset", "metafam", "--task-labels", "--out", "kept")
-    assert code == 0
-    assert "hashing sorts no relations into tasks: there is nothing to compare\n" in out

@@ -493,7 +493,7 @@ class TestCommand:
             (["nowhere", "--to", "x"], 1, "nowhere does not exist"),
             (["nowhere", "--to", "x", "--licens", "MIT"], 2, "--licen"),
             (["nowhere", "--to", "x", "--card", "no.toml"], 1, "no.toml: cannot be read"),
-            (["nowhere", "--to", "x", "--parameters", "many"], 2, "--parameters"),
+            (["nowhere", "--to", "x", "--titel", "many"], 2, "--title"),
         ],
     )
     def test_wrong_usage(self, command, tmp_path, monkeypatch, arguments, code, message):

@@ -98,7 +98,7 @@ def test_a_training_graph_that_cannot_be_held_out_says_what_to_do_instead(comman
 
 def test_what_was_learned_is_kept_and_compared_with_the_true_tasks(command, tmp_path, drawn):
     searched = "reference_models.mtdea:build_search"
-    code, out, _ = command(searched, *QUICK, "--set", "adaptation_epochs=3", "--task-labels", "--out", "kept")
+    code, out, _ = command(searched, *QUICK, "--set", "adaptation_epochs=3", "--out", "kept")
     assert code == 0
     history = json.loads((tmp_path / "kept" / "history.json").read_text(encoding="utf-8"))
     assert {stage: len(records) for stage, records in history.items()} == {"train": 2, "adapt": 3}

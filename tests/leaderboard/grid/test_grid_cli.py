@@ -39,14 +39,14 @@ def test_a_line_per_finished_run_and_a_sentence_at_the_end(mtbench_grid, small, 
 
 
 def test_what_run_knows_is_passed_on(mtbench_grid, small):
-    options = "--set epochs=2 --protocol dual,entity --vocabulary slots --paper --without-names --candidate-seed 3"
+    options = "--set epochs=2 --protocol dual,entity --vocabulary slots --paper --without-names"
     code, _, _ = mtbench_grid(f"{COUNTING}:colour=red", "--dataset", small, "--out", "kept", *options.split())
     assert code == 0
     (job,) = jobs(
         gridtoys.grid(small, gridtoys.chosen(label=f"{LABEL}-colour-red", epochs=2, colour="red")), Path("kept")
     )
     found = load(job.directory)
-    assert (found.protocol, found.vocabulary, found.candidate_seed) == ("dual", "slots", 3)
+    assert (found.protocol, found.vocabulary, found.candidate_seed) == ("dual", "slots", 0)
     assert found.run.hyperparameters == {"epochs": 2}
     assert not found.ranks.named
     assert {path.name for path in job.directory.iterdir()} >= {"entity-slots", "conventions.json"}
@@ -161,12 +161,10 @@ def test_a_run_of_other_options_is_refused_by_name(mtbench_grid, small):
         ("COUNTING --dataset metafam --vocabulary slot", "unknown vocabulary 'slot': did you mean slots"),
         ("COUNTING --dataset metafam --budget 25", "a budget is written 25m, 1h30m or 90s, not '25'"),
         ("COUNTING --dataset metafam --engine rya", "unknown engine 'rya': did you mean ray"),
-        ("COUNTING --dataset metafam --address auto", "--address is for runs on Ray: add --engine ray"),
         ("COUNTING --dataset metafam --gpus 1", "--gpus is for runs on Ray: add --engine ray"),
         ("COUNTING --dataset metafam --engine ray --cpus 0", "--cpus must be more than 0, not 0"),
         ("COUNTING --dataset metafam --engine ray --gpus -1", "--gpus must be 0 or more, not -1"),
         ("COUNTING --dataset metafam --engine ray --gpus 1.5", "--gpus above 1 must be a whole number, not 1.5"),
-        ("COUNTING --dataset metafam --candidate-seed -1", "--candidate-seed"),
         ("COUNTING --dataset metafam --out taken", "taken is a file: name a directory with --out DIR"),
         ("COUNTING --dataset metafam --retry", "--retry-failed"),
         ("--file nothing.toml", "nothing.toml: cannot be read"),

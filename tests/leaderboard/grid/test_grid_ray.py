@@ -143,8 +143,9 @@ def test_the_command_brings_its_own_ray_and_takes_it_away(small, out):
     assert [line.status for line in state.read(out)] == ["ok"]
 
 
-def test_a_cluster_that_does_not_answer_is_named(small, out):
-    words = (f"{gridtoys.HERE}:Counting", "--dataset", small, "--out", out, "--engine", "ray", "--address", "nowhere")
+def test_a_cluster_that_does_not_answer_is_named(small, out, monkeypatch):
+    words = (f"{gridtoys.HERE}:Counting", "--dataset", small, "--out", out, "--engine", "ray")
+    monkeypatch.setenv("RAY_ADDRESS", "nowhere")
     _, errors = start(*words).communicate()
     (line,) = (line for line in errors.splitlines() if line.startswith("error: "))
     assert line.startswith("error: no Ray answers at nowhere (")
