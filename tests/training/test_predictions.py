@@ -136,17 +136,14 @@ def test_where_everything_is_known_that_is_said(typed, folder):
         ("people.tsv --head ann --relation zz", "people.tsv has no relation 'zz': it has knows, likes"),
         ("people.tsv --head knows --relation likes", "'knows' is a relation, no entity of people.tsv"),
         ("people.tsv --head ann --relation bob", "'bob' is an entity, no relation of people.tsv"),
-        ("toy --split valid --head ann --relation eats", "toy has no relation 'eats': it has knows, likes"),
         ("people.tsv --head ann", "give two of head, relation and tail: the third is what is asked for"),
         ("people.tsv --head a --relation b --tail c", "give two of head, relation and tail: the third is what"),
         ("people.tsv --head ann --relation knows --top 0", "top must be at least 1, not 0"),
         ("peple.tsv --head a --relation b", "peple.tsv is no file, directory or dataset: did you mean people.tsv?"),
         ("metafan --head a --relation b", "metafan is no file, directory or dataset: did you mean metafam or"),
         ("0 --head a --relation b", "0 is no file, directory or dataset: mtbench list shows the datasets"),
-        ("toy --split tset --head a --relation b", "unknown split 'tset': did you mean test?"),
         ("people.tsv --head ann --relation knows --run nowhere", "no run at nowhere (there is no result.json)"),
         ("people.tsv --head ann --relation knows --dataset toy", "--dataset names the dataset of a run: give --run"),
-        ("people.tsv --head ann --relation knows --split test", "people.tsv is a file, which holds one graph: --split"),
     ],
 )
 def test_a_name_that_is_spelled_wrong_is_one_clear_error(typed, words, message):
