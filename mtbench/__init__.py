@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from mtbench.evaluation.tasks import Task as Task
     from mtbench.evaluation.tasks import evaluate as evaluate
     from mtbench.evaluation.tasks import task as task
+    from mtbench.runs.origin import RunInfo as RunInfo
     from mtbench.runs.result import Result as Result
-    from mtbench.runs.runs import RunInfo as RunInfo
 
 _HOME = {
     "Audit": "analysis.auditing",
@@ -37,7 +37,7 @@ _HOME = {
     "MtbenchError": "errors",
     "Record": "data.catalog",
     "Result": "runs.result",
-    "RunInfo": "runs.runs",
+    "RunInfo": "runs.origin",
     "Split": "data.splits",
     "Task": "evaluation.tasks",
     "audit": "analysis.auditing",

@@ -11,8 +11,8 @@ from leaderboard.board.reported import Cell
 from leaderboard.entries.cards import TRAIN
 from leaderboard.entries.entries import Entry
 from mtbench.data.catalog import Record
+from mtbench.runs.origin import Regime
 from mtbench.runs.result import Metrics
-from mtbench.runs.runs import Regime
 
 SEEDS = 3
 """Fewer seeds than these are told beside a mean, which is then not marked as the best: one seed may be picked."""

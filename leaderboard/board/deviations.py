@@ -14,11 +14,12 @@ from leaderboard.board.commands import command
 from leaderboard.board.ranking import by_paper
 from leaderboard.board.reported import Cell
 from leaderboard.board.tables import short
-from leaderboard.entries.entries import Entry, Run
+from leaderboard.entries.entries import Entry
 from mtbench.data import catalog
 from mtbench.data.catalog import Parameter
 from mtbench.files.tables import lay_out
 from mtbench.names import METRICS
+from mtbench.runs.directory import Run
 
 Verdict: TypeAlias = Literal["within", "explained", "open", "not run"]
 VERDICTS: tuple[Verdict, ...] = ("within", "explained", "open", "not run")

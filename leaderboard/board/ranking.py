@@ -17,14 +17,14 @@ from leaderboard.board import readings, reported
 from leaderboard.board.board import Board, DatasetBoard, Figures, Line, Overlap, Place, Standing, figures
 from leaderboard.board.readings import Reading
 from leaderboard.entries.cards import TRAIN
-from leaderboard.entries.entries import HEADLINE, Entry, Run, Watch, unwatched
+from leaderboard.entries.entries import Entry, Watch, unwatched
 from mtbench.analysis.comparison import compare
 from mtbench.data import catalog
 from mtbench.errors import DownloadError
+from mtbench.runs.directory import CONVENTIONS_FILE, HEADLINE, Run
+from mtbench.runs.origin import REGIMES
 from mtbench.runs.result import EVALUATOR_VERSION, Metrics, Result
-from mtbench.runs.runs import REGIMES
 from mtbench.settings.table import codes_of
-from mtbench.training.run import CONVENTIONS_FILE
 
 
 def overlap(dataset: str, graph: str) -> Overlap:
@@ -199,7 +199,7 @@ def by_paper(runs: Sequence[Run], model: str) -> tuple[str | None, dict[tuple[Re
     for name in names:
         seeds: dict[str, list[Metrics]] = defaultdict(list)
         for run in runs:
-            path = run.directory / CONVENTIONS_FILE
+            path = run.directory.path / CONVENTIONS_FILE
             if path.exists():
                 for protocol, found in json.loads(path.read_text(encoding="utf-8"))["protocols"].items():
                     seeds[protocol] += [one["metrics"] for one in found if one["convention"] == name]

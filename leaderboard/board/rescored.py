@@ -8,11 +8,11 @@ from functools import cache
 from importlib import resources
 
 from leaderboard.board.commands import installed
-from leaderboard.entries.entries import Entry, Run
+from leaderboard.entries.entries import Entry
 from mtbench.files.hashing import file_hash
-from mtbench.runs.runs import RANKS_FILE
+from mtbench.runs.directory import Run
+from mtbench.runs.files import RANKS_FILE
 from mtbench.training.again import from_weights
-from mtbench.training.run import CHECKPOINTS
 
 
 def rescored(entry: Entry) -> list[str]:
@@ -28,14 +28,14 @@ def rescore(entry: Entry) -> Iterator[tuple[str, str, list[str]]]:
     """
     for run in _shipping(entry):
         model, _ = installed(entry.card.model)
-        wrong = [f"{run.directory}: {one}" for one in from_weights(run.directory, model) if not one.ok]
+        wrong = [f"{run.directory}: {one}" for one in from_weights(run.directory.path, model) if not one.ok]
         yield _name(run), _ranks(run), wrong
 
 
 def _shipping(entry: Entry) -> list[Run]:
     # A run that was out of memory may have weights, but no ranks that they could give.
     runs = [run for some in entry.runs.values() for run in some if run.headline.run.status == "ok"]
-    return [run for run in runs if (run.directory / CHECKPOINTS).is_dir()]
+    return [run for run in runs if run.directory.checkpoints.is_dir()]
 
 
 def _name(run: Run) -> str:
@@ -43,7 +43,7 @@ def _name(run: Run) -> str:
 
 
 def _ranks(run: Run) -> str:
-    return file_hash(run.directory / RANKS_FILE)
+    return file_hash(run.directory.path / RANKS_FILE)
 
 
 @cache

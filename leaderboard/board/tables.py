@@ -10,8 +10,8 @@ from leaderboard.board import readings
 from leaderboard.board.board import Board, DatasetBoard, Line
 from leaderboard.entries.entries import Entry
 from mtbench.files import tables
+from mtbench.runs.origin import REGIMES
 from mtbench.runs.result import EVALUATOR_VERSION
-from mtbench.runs.runs import REGIMES
 
 BOLD_FROM, BOLD_TO, OVER, STAR = "\ue000\ue000", "\ue001\ue001", "\ue002", "\ue003\ue003"
 """Stand around what is bold, within a name and behind a number while a table is laid out, which escapes all mark-up."""

@@ -291,7 +291,7 @@ def conclude(ended: Sequence[Ended], budget: str | None, command: str) -> None:
     """Say what is left and why, and exit with 1 where something has to be seen to."""
     left = [each for each in ended if each.state == "left"]
     if left:
-        begun = sum(each.job.partial.exists() for each in left)
+        begun = sum(each.job.directory.partial.path.exists() for each in left)
         kept = f" ({begun} with checkpoints)" if begun else ""
         _tell(f"the budget of {budget} is over: {len(left)} of {len(ended)} runs left{kept}; go on with: {command}")
     elsewhere = [each for each in ended if each.state == "elsewhere"]

@@ -16,7 +16,7 @@ from pydantic import Field
 from leaderboard.entries.naming import hidden, is_address, is_mixed
 from mtbench.errors import MtbenchError
 from mtbench.files import schema
-from mtbench.runs.runs import Regime
+from mtbench.runs.origin import Regime
 
 LONGEST_REMARK = 600
 """Characters of a sentence: what it quotes may be a megabyte long."""

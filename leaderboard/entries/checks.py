@@ -11,12 +11,13 @@ from pathlib import Path
 from leaderboard.entries import run_checks
 from leaderboard.entries.cards import CARD_FILE, SLUG, TRAIN, Card, Problem, SubmissionError, quote
 from leaderboard.entries.cards import read as read_card
-from leaderboard.entries.entries import HEADLINE, Entry, Run, Watch, of_runs, unwatched
+from leaderboard.entries.entries import Entry, Watch, of_runs, unwatched
 from leaderboard.entries.files import account
 from leaderboard.entries.naming import looks
-from leaderboard.entries.run_checks import RunRead, Task
+from leaderboard.entries.run_checks import RunRead
 from mtbench.errors import UnknownNameError
 from mtbench.ranking.ranks import Ranks
+from mtbench.runs.directory import HEADLINE, Run, RunDirectory, Task
 from mtbench.runs.result import FIGURES, of_saved
 
 __all__ = ["Examined", "Problem", "check", "check_all", "examine", "folders", "gather"]
@@ -74,9 +75,8 @@ def gather(root: Path, watch: Watch = unwatched) -> tuple[list[Entry], dict[str,
 def _entry(directory: Path, card: Card, runs: Iterable[RunRead]) -> Entry:
     made = []
     for run in runs:
-        folder = directory.parent / run.where
         results = {task: of_saved(found, run.ranks.get(task, Ranks.empty())) for task, found in run.saved.items()}
-        made.append(Run(folder, results, {task: folder / place for task, place in run.places.items()}))
+        made.append(Run(RunDirectory(directory.parent / run.where), results))
     return of_runs(directory, card, made)
 
 

@@ -2,39 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, TypeVar
 
 from leaderboard.entries.cards import CARD_FILE, SLUG, Card, SubmissionError, read
-from mtbench.runs import result
-from mtbench.runs.result import Result
-from mtbench.runs.runs import RESULT_FILE
-from mtbench.settings import table
-
-HEADLINE = (table.HEADLINE.protocol, table.HEADLINE.vocabulary)
-TASKS = tuple((one.protocol, one.vocabulary) for one in table.settings_of([table.ALL], [table.ALL]))
-"""What a complete run has been scored on."""
-
-
-@dataclass(frozen=True, eq=False)
-class Run:
-    """One training of a model on a dataset, as `mtbench run` left it: a result per task, and the folder it lies in."""
-
-    directory: Path
-    results: Mapping[tuple[str, str], Result]
-    folders: Mapping[tuple[str, str], Path] = field(default_factory=dict)
-
-    @property
-    def headline(self) -> Result:
-        """The result that stands for the run: that of `HEADLINE`, or the first there is."""
-        return self.results.get(HEADLINE) or next(iter(self.results.values()))
-
-    @property
-    def missing(self) -> tuple[tuple[str, str], ...]:
-        """The tasks of a complete run that this one was not scored on."""
-        return tuple(task for task in TASKS if task not in self.results)
+from mtbench.runs.directory import Run, RunDirectory
+from mtbench.runs.files import RESULT_FILE
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,11 +51,7 @@ def load(directory: Path) -> Entry:
             f"{directory}: an entry is named with small letters, digits, dots, hyphens and underscores, 64 at most"
         )
     card = read(directory / CARD_FILE)
-    runs: list[Run] = []
-    for folder in sorted(path.parent for path in directory.glob(f"*/*/{RESULT_FILE}")):
-        found = {(one.protocol, one.vocabulary): (one, place) for one, place in _results(folder)}
-        results = {task: one for task, (one, _) in found.items()}
-        runs.append(Run(folder, results, {task: place for task, (_, place) in found.items()}))
+    runs = [RunDirectory(path.parent).read() for path in sorted(directory.glob(f"*/*/{RESULT_FILE}"))]
     if not runs:
         raise SubmissionError(f"{directory}: no run directories in it")
     return of_runs(directory, card, runs)
@@ -92,8 +63,3 @@ def of_runs(directory: Path, card: Card, runs: Iterable[Run]) -> Entry:
     for run in sorted(runs, key=lambda run: (run.headline.dataset, run.headline.run.seed)):
         found[run.headline.dataset] = (*found.get(run.headline.dataset, ()), run)
     return Entry(directory, card, found)
-
-
-def _results(folder: Path) -> Iterator[tuple[Result, Path]]:
-    for path in [folder / RESULT_FILE, *sorted(folder.glob(f"*/{RESULT_FILE}"))]:
-        yield result.load(path.parent), path.parent

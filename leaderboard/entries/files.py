@@ -11,17 +11,16 @@ from itertools import islice
 from pathlib import Path
 
 from leaderboard.entries.cards import CARD_BYTES, CARD_FILE, Problem
-from mtbench.runs import runs
-from mtbench.runs.runs import RANKS_FILE, RESULT_FILE
-from mtbench.training.learned import HISTORY_FILE, TASKS_FILE
-from mtbench.training.run import CHECKPOINTS, CONVENTIONS_FILE, TASK_FOLDERS
+from mtbench.runs import files as result_files
+from mtbench.runs.directory import CHECKPOINTS, CONVENTIONS_FILE, HISTORY_FILE, TASK_FOLDERS, TASKS_FILE
+from mtbench.runs.files import RANKS_FILE, RESULT_FILE
 
 KIB, MIB = 1024, 1024 * 1024
 MOST_BYTES = 64 * MIB
 MOST_FILES = 5_000
 SIZES = {
     CARD_FILE: CARD_BYTES,
-    RESULT_FILE: runs.MOST_BYTES,
+    RESULT_FILE: result_files.MOST_BYTES,
     RANKS_FILE: 8 * MIB,
     CONVENTIONS_FILE: 256 * KIB,
     HISTORY_FILE: 4 * MIB,

@@ -11,23 +11,21 @@ from pathlib import Path
 import numpy as np
 
 from leaderboard.entries.cards import TRAIN, Problem, quote, unplain
-from leaderboard.entries.entries import TASKS
 from leaderboard.entries.files import CHECKPOINT_SIZES, RUN_FILES, SIZES
 from leaderboard.entries.shapes import BESIDE, HEADER, Conventions, Shown, Stage, bounds, shaped, without_slots
 from mtbench.data import catalog
 from mtbench.data.ragged import counted_rows
 from mtbench.errors import ResultError
 from mtbench.evaluation.tasks import GIVEN, NOT_ASKED
+from mtbench.files.hashing import file_hash
 from mtbench.heuristics.figures import BASELINES
 from mtbench.names import METRICS
 from mtbench.ranking.ranks import Ranks
-from mtbench.runs import result
-from mtbench.runs.result import TOLERANCE
-from mtbench.runs.runs import RANKS_FILE, RESULT_FILE, SCHEMA, read_json
+from mtbench.runs.directory import CHECKPOINTS, STANDARD_TASKS, TASKS_FILE, Task
+from mtbench.runs.files import RANKS_FILE, RESULT_FILE, SCHEMA, read_json
+from mtbench.runs.result import TOLERANCE, contradictions
 from mtbench.runs.saved import Limits, Saved, read_ranks
 from mtbench.settings.table import HEADLINE, PROTOCOLS, setting_of
-from mtbench.training.learned import TASKS_FILE
-from mtbench.training.run import CHECKPOINTS
 
 BASELINE_TOLERANCE = 1e-3
 """Baselines of two machines may differ by a tie that rounding broke; more than that moves the lift a table shows."""
@@ -43,8 +41,6 @@ LEAST = 1e-5
 
 CHANCE = {"epochs", "steps", "dropout", "negatives", "draws"}
 """Words of settings that make what a model learned depend on its seed."""
-
-Task = tuple[str, str]
 
 
 @dataclass
@@ -140,8 +136,7 @@ def _result(folder: Path, has_ranks: bool) -> tuple[Saved, Ranks | None]:
     try:
         return found, read_ranks(folder / RANKS_FILE, limits)
     except ResultError as error:
-        message = str(error).removeprefix(f"{folder / RANKS_FILE}: ")
-        raise _Unreadable("ranks", message, RANKS_FILE) from error
+        raise _Unreadable("ranks", str(error), RANKS_FILE) from error
 
 
 def _beside(path: Path, where: str, run: RunRead) -> Iterator[Problem]:
@@ -182,22 +177,23 @@ def held(directory: Path, run: RunRead) -> Iterator[Problem]:
                 yield Problem("run", run.where, f"{message}; put the results of one run together")
     if first.status != "ok":
         yield Problem("unfinished", run.where, f"{first.status}: shown, not ranked", remark=True)
-    elif missing := [task for task in TASKS if task not in run.saved]:
+    elif missing := [task for task in STANDARD_TASKS if task not in run.saved]:
         message = f"lacks {', '.join(map('-'.join, missing))}: shown, not ranked; run --protocol all --vocabulary all"
         yield Problem("incomplete", run.where, message, remark=True)
 
 
 def _figures(folder: Path, where: str, found: Saved, ranks: Ranks | None) -> Iterator[Problem]:
     """Compare a result with its counts."""
-    wrong = list(result.problems(folder, ranks))
+    ranks_sha256 = None if ranks is None else file_hash(folder / RANKS_FILE)
+    wrong = [(name, message) for name, _, message in contradictions(vars(found), ranks, ranks_sha256)]
+    if found.status == "ok" and ranks is None:
+        wrong.append(("ranks", "a finished run has ranks"))
     if set(found.floors) != set(BASELINES):
         wrong.append(("baselines", f"heuristic baselines must be exactly {', '.join(BASELINES)}"))
     if found.protocol in PROTOCOLS and found.metrics:
         wrong += _asked(found)
     wrong += [("bounds", message) for message in bounds(found)]
     for name, message in wrong:
-        for file in (RESULT_FILE, RANKS_FILE):
-            message = message.removeprefix(f"{folder / file}: ")
         yield Problem(name, where, f"{message}; evaluate again and submit that")
     if found.ranks_sha256 is None and (found.metrics or found.optimistic or found.pessimistic):
         yield Problem("metrics", where, "figures without ranks: only what follows from counts is shown")

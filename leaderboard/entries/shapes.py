@@ -19,12 +19,10 @@ from mtbench.files import schema
 from mtbench.names import DIRECTIONS, METRICS
 from mtbench.ranking.lists import GIVEN_SCORES
 from mtbench.ranking.scorers import BETWEEN, INVERSES, METHODS, SCORE
+from mtbench.runs.directory import CONVENTIONS_FILE, COST_FILE, HISTORY_FILE, TASKS_FILE
 from mtbench.runs.result import TOLERANCE
 from mtbench.runs.saved import Hash, Saved, Whole, expected
 from mtbench.settings.table import CODES
-from mtbench.training.costs import COST_FILE
-from mtbench.training.learned import HISTORY_FILE, TASKS_FILE
-from mtbench.training.run import CONVENTIONS_FILE
 
 Kind = TypeVar("Kind")
 EMPTY_SLOT = re.compile(r"<empty slot [0-9]+>( \(inverse\))?")

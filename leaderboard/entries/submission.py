@@ -15,17 +15,16 @@ from pathlib import Path
 
 from leaderboard.entries import cards, checks
 from leaderboard.entries.cards import CARD_FILE, SLUG, Card, Problem, SubmissionError, plain
-from leaderboard.entries.entries import TASKS
 from leaderboard.entries.files import RUN_FILES, account
 from leaderboard.entries.run_checks import may_name_targets
 from mtbench.data import catalog
 from mtbench.errors import ResultError
 from mtbench.files import atomic
 from mtbench.runs import result
+from mtbench.runs.directory import CONVENTIONS_FILE, STANDARD_TASKS, TASK_FOLDERS, TASKS_FILE
+from mtbench.runs.files import RANKS_FILE, RESULT_FILE
+from mtbench.runs.origin import RunInfo
 from mtbench.runs.result import Result
-from mtbench.runs.runs import RANKS_FILE, RESULT_FILE, RunInfo
-from mtbench.training.learned import TASKS_FILE
-from mtbench.training.run import CONVENTIONS_FILE, TASK_FOLDERS
 
 SHOWN = 3
 """Of the problems of one submission: the first ones usually explain the others."""
@@ -128,7 +127,7 @@ def _completing(run: _Run) -> str:
     """Return what is typed to score a run on the standard tasks that it lacks, or nothing."""
     tasks = {(one.protocol, one.vocabulary) for one in run.results.values()}
     info = run.headline.run
-    if info.status != "ok" or tasks.issuperset(TASKS):
+    if info.status != "ok" or tasks.issuperset(STANDARD_TASKS):
         return ""
     # Runs of earlier versions do not say what they were begun with.
     begun = f"mtbench run {info.model} --dataset {run.headline.dataset} --seed {info.seed}"

@@ -13,7 +13,6 @@ from leaderboard.grid.engines import Attempt, Ending, Engine, Outcome, Watch, re
 from leaderboard.grid.jobs import Job, trainings
 from leaderboard.grid.state import ATTEMPTS, PENDING, Line, Look, State, kept, look, status
 from mtbench.errors import MtbenchError
-from mtbench.training.run import CHECKPOINTS, checkpoints_of
 
 Final: TypeAlias = Literal["done", "oom", "failed", "blocked", "elsewhere", "left"]
 """What became of a job: ``left`` has not been begun, or was stopped by the budget."""
@@ -81,7 +80,7 @@ def drive(
             failures[job.key] += 1
             if failures[job.key] < ATTEMPTS:
                 again = Attempt(job, attempts[job.key] + 1, retry=True)
-            elif not job.directory.exists():
+            elif not job.directory.path.exists():
                 outcome = replace(outcome, error=_recorded(outcome))
         elif outcome.ending == "elsewhere" and job.key not in postponed:
             postponed.add(job.key)
@@ -108,7 +107,7 @@ class Shared:
     def ordered(self, looks: Sequence[Look]) -> list[tuple[Look, str]]:
         """Return the pending jobs, each with what it learns; those that are done, or the first begun, teach others."""
         found = list(zip(looks, trainings([each.job for each in looks]), strict=True))
-        done = [one for one in found if one[0].state == "done" and checkpoints_of(one[0].job.directory)]
+        done = [one for one in found if one[0].state == "done" and one[0].job.directory.kept_checkpoints]
         self._done = {each.job.key for each, _ in done}
         for each, training in (*done, *(one for one in found if one[0].state == "resumes")):
             self._teachers.setdefault(training, each.job)
@@ -118,7 +117,7 @@ class Shared:
         """Return the attempt if it can begin, none if it has to wait for another job to train."""
         job = attempt.job
         teacher = self._teachers.setdefault(training, job) if training else job
-        if teacher == job or (job.partial / CHECKPOINTS).exists():
+        if teacher == job or job.directory.partial.checkpoints.exists():
             return [attempt]
         if teacher.key in self._done:
             return [_taught(attempt, teacher)]
@@ -132,7 +131,7 @@ class Shared:
     def after(self, job: Job, *, done: bool) -> list[Attempt]:
         """Return the attempts that can begin after a job has ended: all that waited, or one to train in its place."""
         waiting = self._waiting.pop(job.key, [])
-        if done and checkpoints_of(job.directory) is not None:
+        if done and job.directory.kept_checkpoints is not None:
             return [_taught(attempt, job) for attempt in waiting]
         first, rest = waiting[:1], waiting[1:]
         if rest:
@@ -142,7 +141,7 @@ class Shared:
 
 def _taught(attempt: Attempt, teacher: Job) -> Attempt:
     job = attempt.job
-    return replace(attempt, job=replace(job, plan=replace(job.plan, start=teacher.directory)))
+    return replace(attempt, job=replace(job, plan=replace(job.plan, start=teacher.directory.path)))
 
 
 def _after(outcome: Outcome, *, again: bool) -> Ended:

@@ -7,7 +7,6 @@ import gc
 import logging
 import os
 import platform
-import shutil
 import sys
 import time
 import warnings
@@ -26,12 +25,11 @@ from leaderboard.grid.jobs import Job
 from mtbench.data.loading import load
 from mtbench.errors import AtWorkError, MissingExtraError, MtbenchError, UsageError
 from mtbench.evaluation.tasks import task
-from mtbench.files.atomic import storage_errors
+from mtbench.runs.origin import RunInfo
 from mtbench.runs.result import MtbenchWarning
-from mtbench.runs.runs import RunInfo
-from mtbench.training.costs import FAILURE_FILE, LONGEST
+from mtbench.training.costs import LONGEST
 from mtbench.training.models import Progress, silent
-from mtbench.training.run import CHECKPOINTS, alone, run
+from mtbench.training.run import run
 
 if TYPE_CHECKING:
     import ray
@@ -117,7 +115,8 @@ def do(attempt: Attempt, deadline: float | None, report: Callable[[Progress], No
     except MtbenchError as error:
         if _finished(attempt.job):
             return ended("found")
-        anew = f" (to begin this run anew, remove {attempt.job.partial})" if attempt.job.partial.exists() else ""
+        partial = attempt.job.directory.partial.path
+        anew = f" (to begin this run anew, remove {partial})" if partial.exists() else ""
         return ended("blocked", f"{error}{anew}")
     failed = [result for result in results if result.run.status != "ok"]
     return ended(state.status(results), failed[0].warnings[0] if failed else "")
@@ -138,18 +137,13 @@ def _cleared(attempt: Attempt) -> bool:
     alone: of two processes that find it failed, the second finds what the first made of it.
     """
     job = attempt.job
-    with alone(job.directory):
+    with job.directory.alone():
         found = state.kept(job)
         if found is None:
             return True
         if not attempt.retry or state.status(found) != "failed":
             return False
-        with storage_errors(job.directory):
-            if (job.partial / CHECKPOINTS).exists():
-                shutil.rmtree(job.directory)
-            else:
-                shutil.rmtree(job.partial, ignore_errors=True)
-                job.directory.rename(job.partial)
+        job.directory.reopen()
     return True
 
 
@@ -169,17 +163,15 @@ def record_death(outcome: Outcome) -> None:
         wall_seconds=outcome.seconds,
         status="failed",
     )
-    new = job.directory.parent / f".{job.directory.name}.dead"
-    with alone(job.directory), storage_errors(job.directory):
+    with job.directory.alone():
         if state.kept(job) is not None:
             return
-        shutil.rmtree(new, ignore_errors=True)
-        for number, pair in enumerate(plan.tasks()):
-            unscored = task(data.test, *pair, plan.candidate_seed, dataset_version=data.version).unfinished("failed")
-            place = new / "-".join(pair) if number else new
-            replace(unscored, warnings=(outcome.error,), run=info).save(place)
-        (new / FAILURE_FILE).write_text(f"{outcome.error}\n", encoding="utf-8")
-        new.rename(job.directory)
+        unscored = [
+            task(data.test, *pair, plan.candidate_seed, dataset_version=data.version).unfinished("failed")
+            for pair in plan.tasks()
+        ]
+        results = [replace(one, warnings=(outcome.error,), run=info) for one in unscored]
+        job.directory.keep(results, failure=outcome.error)
 
 
 def fresh() -> None:

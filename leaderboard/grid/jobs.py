@@ -20,6 +20,7 @@ from mtbench.data.catalog import Parameter, Record
 from mtbench.data.loading import load, locate
 from mtbench.errors import MtbenchError, UnknownNameError, UsageError
 from mtbench.files import schema
+from mtbench.runs.directory import RunDirectory
 from mtbench.training import models
 from mtbench.training.models import Context
 from mtbench.training.run import Plan
@@ -166,14 +167,9 @@ class Job:
     plan: Plan
 
     @property
-    def directory(self) -> Path:
+    def directory(self) -> RunDirectory:
         """Return the run directory, ``OUT/LABEL/DATASET/seedK``."""
         return self.plan.directory()
-
-    @property
-    def partial(self) -> Path:
-        """Return where `mtbench.training.run` keeps the checkpoints until the run is complete."""
-        return self.directory.parent / f".{self.directory.name}.partial"
 
     @property
     def key(self) -> tuple[str, str, int]:

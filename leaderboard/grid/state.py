@@ -23,13 +23,13 @@ from mtbench.data.catalog import Parameter
 from mtbench.errors import DatasetError, ResultError, UsageError
 from mtbench.files import pictures, schema
 from mtbench.files.atomic import is_free, replace_file, storage_errors
-from mtbench.runs import result as results
-from mtbench.runs import runs
-from mtbench.runs.result import Result
-from mtbench.runs.runs import RESULT_FILE, Status
+from mtbench.runs import files
+from mtbench.runs.directory import CONVENTIONS_FILE
+from mtbench.runs.files import RESULT_FILE
+from mtbench.runs.origin import Status
+from mtbench.runs.result import Result, load
 from mtbench.settings.table import SAMPLED
 from mtbench.training import models
-from mtbench.training.run import CONVENTIONS_FILE
 
 
 @dataclass(frozen=True)
@@ -48,9 +48,9 @@ class Estimates:
 def estimates(directory: Path) -> Estimates:
     """Return what the finished runs below a grid's directory took."""
     found = defaultdict[tuple[str, str], list[float]](list)
-    for path in directory.glob(f"*/*/seed*/{runs.RESULT_FILE}"):
+    for path in directory.glob(f"*/*/seed*/{RESULT_FILE}"):
         try:
-            payload = runs.read_payload(path)
+            payload = files.read_payload(path)
         except ResultError:
             # Whoever asks for this run is told; an estimate does without it.
             continue
@@ -166,7 +166,7 @@ def look(job: Job, lines: Sequence[Line], *, retry_failed: bool = False) -> Look
     if found is None:
         # The last failure leaves a run, and so somebody removed it: to begin anew.
         failures = failures if failures < ATTEMPTS else 0
-        state = "resumes" if job.partial.exists() else "new"
+        state = "resumes" if job.directory.partial.path.exists() else "new"
         return Look(job, state, len(lines), failures)
     _expect_same(job, found, lines)
     match status(found):
@@ -186,15 +186,13 @@ def kept(job: Job) -> Sequence[Result] | None:
     Raises `ResultError` for a run that does not hold, and `UsageError` for a directory of something else.
     """
     directory = job.directory
-    if is_free(directory):
+    if is_free(directory.path):
         return None
-    if not (directory / RESULT_FILE).exists():
+    if not directory.exists:
         raise UsageError(f"{directory} holds no run ({RESULT_FILE} is missing): remove it, or name another --out DIR")
-    places = [directory, *sorted(path.parent for path in directory.glob(f"*/{RESULT_FILE}"))]
-    for place in places:
-        if problems := results.verify(place).problems:
-            raise ResultError(f"{problems[0].message}; remove {directory} to run it again")
-    return [results.load(place) for place in places]
+    if problems := directory.verify():
+        raise ResultError(f"{problems[0].message}; remove {directory} to run it again")
+    return list(directory.read().results.values())
 
 
 def status(found: Sequence[Result]) -> Status:
@@ -218,8 +216,8 @@ def matrices(jobs: Sequence[Job]) -> dict[str, Matrix]:
         values, statuses = np.full((len(rows), len(columns)), math.nan), {}
         scored = defaultdict[tuple[str, str], list[Result]](list)
         for job in jobs:
-            if job.label == label and (job.directory / RESULT_FILE).exists():
-                scored[topics[job.train], topics[job.test]].append(results.load(job.directory))
+            if job.label == label and job.directory.exists:
+                scored[topics[job.train], topics[job.test]].append(load(job.directory.path))
         for (row, train), (column, test) in product(enumerate(rows), enumerate(columns)):
             cell = scored[train, test]
             if reached := [result.metrics["mrr"] for result in cell if result.run.status == "ok"]:
@@ -298,7 +296,7 @@ def _differences(job: Job, found: Sequence[Result], lines: Sequence[Line]) -> It
         asked["candidate seed"] = (drawn[0].candidate_seed, plan.candidate_seed)
     if len(headline.ranks) and headline.ranks.named != plan.with_names:
         asked["names of the test triples"] = ("yes", "no") if headline.ranks.named else ("no", "yes")
-    if plan.paper and not (job.directory / CONVENTIONS_FILE).exists() and status(found) == "ok":
+    if plan.paper and not (job.directory.path / CONVENTIONS_FILE).exists() and status(found) == "ok":
         asked["the paper's evaluation settings"] = ("no", "yes")
     for name, (there_value, here_value) in asked.items():
         if there_value != here_value:

@@ -9,7 +9,7 @@ from leaderboard.board import readings, reported
 from leaderboard.board.board import DatasetBoard, Figure, Line
 from leaderboard.board.readings import Reading
 from leaderboard.board.tables import short
-from leaderboard.entries.entries import HEADLINE, Entry, Run
+from leaderboard.entries.entries import Entry
 from leaderboard.site.cells import (
     DASH,
     MISSING,
@@ -33,8 +33,9 @@ from leaderboard.site.cells import (
 from leaderboard.site.standing import how
 from mtbench.files import tables
 from mtbench.names import METRICS
-from mtbench.runs.runs import RANKS_FILE, REGIMES, RESULT_FILE, Regime
-from mtbench.training.run import CONVENTIONS_FILE
+from mtbench.runs.directory import CONVENTIONS_FILE, HEADLINE, Run
+from mtbench.runs.files import RANKS_FILE, RESULT_FILE
+from mtbench.runs.origin import REGIMES, Regime
 
 PROTOCOLS = {
     "dual": "Dual: two lists, 24 other tails and 24 other heads, each with up to 26 other relation types",

@@ -20,7 +20,7 @@ from leaderboard.site.pictures import Pair
 from leaderboard.site.strata import Data
 from mtbench.analysis.auditing import audit
 from mtbench.errors import MtbenchError
-from mtbench.training.learned import HISTORY_FILE, TASKS_FILE
+from mtbench.runs.directory import HISTORY_FILE, TASKS_FILE
 
 
 def findings(part: DatasetBoard, data: Data) -> tuple[Sequence[str], str]:
@@ -59,7 +59,7 @@ def curves(entry: Entry, dataset: str) -> str:
     """Return the learning curves of an entry on a dataset, a line per seed; empty where no run kept any."""
     history: dict[str, Sequence[Mapping[str, float]]] = {}
     for run in entry.runs[dataset]:
-        path = run.directory / HISTORY_FILE
+        path = run.directory.path / HISTORY_FILE
         if path.is_file():
             for stage, records in json.loads(path.read_text(encoding="utf-8")).items():
                 if records and "valid_mrr" in records[0]:
@@ -79,7 +79,7 @@ def tasks(entry: Entry, dataset: str) -> list[Table]:
 
     Only of datasets made by this package: the names of others are not ours to publish.
     """
-    path = entry.runs[dataset][0].directory / TASKS_FILE
+    path = entry.runs[dataset][0].directory.path / TASKS_FILE
     if not may_name_targets(dataset) or not path.is_file():
         return []
     found = []

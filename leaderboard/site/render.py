@@ -22,8 +22,8 @@ from leaderboard.site.feed import FILE, feed
 from leaderboard.site.strata import Data, strata
 from mtbench.errors import MissingExtraError, UsageError
 from mtbench.files import atomic
+from mtbench.runs.origin import REGIMES
 from mtbench.runs.result import EVALUATOR_VERSION
-from mtbench.runs.runs import REGIMES
 from mtbench.settings.table import MAIN
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ def _files(entry: Entry) -> Iterator[Path]:
     """Give the files of the runs of an entry that are published; what a link or a size hides is left out."""
     root = entry.directory.resolve()
     for run in (run for runs in entry.runs.values() for run in runs):
-        for folder in dict.fromkeys([run.directory, *run.folders.values()]):
+        for folder in run.directory.places():
             for path in (folder / name for name in detail.FILES):
                 if path.is_symlink() or not path.is_file() or path.stat().st_size > LARGEST:
                     continue

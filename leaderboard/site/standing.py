@@ -32,8 +32,8 @@ from leaderboard.site.cells import (
     seen,
     signed,
 )
+from mtbench.runs.origin import Regime
 from mtbench.runs.result import FLAG_SPREAD
-from mtbench.runs.runs import Regime
 
 STANDING = {
     readings.STANDARD: (

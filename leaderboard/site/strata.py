@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from leaderboard.board.board import Figure, Line, over_seeds
-from leaderboard.entries.entries import HEADLINE, Run
 from leaderboard.site import pictures
 from leaderboard.site.cells import Column, Group, Row, Table, count, figure_cell
 from leaderboard.site.pictures import MOST, Panel, Rows
@@ -15,6 +14,7 @@ from mtbench.data.loading import load
 from mtbench.data.splits import Dataset
 from mtbench.errors import MtbenchError, ResultError, UsageError
 from mtbench.names import FloatArray
+from mtbench.runs.directory import HEADLINE, Run
 from mtbench.runs.labelling import STRATA, Labels
 from mtbench.runs.origin import splits_of
 from mtbench.runs.strata import by_target

@@ -14,8 +14,8 @@ from mtbench.analysis.overview import labelled, varying
 from mtbench.errors import ResultError, UsageError
 from mtbench.names import FloatArray, IntArray
 from mtbench.ranking.ranks import Ranks
+from mtbench.runs.directory import find
 from mtbench.runs.result import Result, load
-from mtbench.runs.runs import find
 
 IDENTITY: Mapping[str, str] = {
     "dataset": "dataset",

@@ -22,9 +22,9 @@ from mtbench.errors import MtbenchError, UnknownNameError, UsageError
 from mtbench.files import atomic
 from mtbench.names import METRICS
 from mtbench.runs import result as results
+from mtbench.runs.directory import find
 from mtbench.runs.result import Result
 from mtbench.runs.result import load as load_run
-from mtbench.runs.runs import find
 from mtbench.runs.strata import Strata, side_by_side
 from mtbench.training.again import Again, from_weights
 from mtbench.training.predictions import explain

@@ -20,11 +20,12 @@ from mtbench.cli.output import AsJson, say, say_json
 from mtbench.cli.results import told_of
 from mtbench.errors import MtbenchError, RunInterrupted, UsageError
 from mtbench.files import pictures, tables
+from mtbench.runs.directory import CONVENTIONS_FILE, HISTORY_FILE
 from mtbench.runs.result import MtbenchWarning, Result
 from mtbench.training import costs, learned
 from mtbench.training.models import Progress, parse_settings, silent
 from mtbench.training.predictions import Question, Source, answers, graph_of
-from mtbench.training.run import CONVENTIONS_FILE, Plan
+from mtbench.training.run import Plan
 from mtbench.training.run import run as carry_out
 
 
@@ -124,7 +125,7 @@ def _show(directory: Path, results: Sequence[Result], *, paper: bool) -> None:
         return
     for line in learned.summarise(directory):
         say(line)
-    if (directory / learned.HISTORY_FILE).exists() and not pictures.available():
+    if (directory / HISTORY_FILE).exists() and not pictures.available():
         say('no pictures of the training: python -m pip install "mtbench-kg[plots]" draws them')
     if paper:
         say(f"{directory / CONVENTIONS_FILE} holds the model in the evaluation settings of the paper's tables")

@@ -24,12 +24,12 @@ from mtbench.evaluation.tasks import Task, named
 from mtbench.files import tables
 from mtbench.heuristics.figures import BASELINES, Figures, measure
 from mtbench.metrics.closed import chance
+from mtbench.runs.directory import RunDirectory
+from mtbench.runs.origin import Regime, RunInfo
 from mtbench.runs.result import MtbenchWarning, Result
-from mtbench.runs.runs import Regime, RunInfo
 from mtbench.settings.setting import Setting
 from mtbench.settings.table import HEADLINE, PROTOCOLS, settings_of
 from mtbench.training import models
-from mtbench.training.run import keep_together
 
 HEADINGS = ("Check", "Verdict", "Message")
 
@@ -162,7 +162,8 @@ def score(
             warnings.simplefilter("ignore", MtbenchWarning)
             result = replace(asked.evaluate_file(file), run=info)
         if out:
-            keep_together([result], out, force=force)
+            with RunDirectory(out).alone():
+                RunDirectory(out).keep([result], force=force)
         _show(asked.name, result, out, as_json)
 
 

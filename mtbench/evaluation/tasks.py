@@ -29,8 +29,8 @@ from mtbench.ranking.candidates import Candidates, Filtered, draw, filter_side
 from mtbench.ranking.lists import Layout, RankedPart, given, rank_all, rank_listed
 from mtbench.ranking.ranks import Counts, Ranks
 from mtbench.ranking.scorers import Progress, Ways, accept, batch_limit, name_of, ways
+from mtbench.runs.origin import RunInfo, Status
 from mtbench.runs.result import MtbenchWarning, Result
-from mtbench.runs.runs import RunInfo, Status
 from mtbench.settings.setting import Setting, seed_of
 from mtbench.settings.table import HEADLINE, PROTOCOLS, SAMPLED, VOCABULARIES, setting_of
 

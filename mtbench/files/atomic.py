@@ -53,9 +53,7 @@ def replace_directory(directory: Path, files: Mapping[str, bytes]) -> None:
             for name, data in files.items():
                 (new / name).parent.mkdir(parents=True, exist_ok=True)
                 (new / name).write_bytes(data)
-                _sync(new / name)
-            for folder in {(new / name).parent for name in files} | {new}:
-                _sync(folder)
+            flush(new)
             put_in_place(new, directory)
         finally:
             _tidy(directory)
@@ -162,6 +160,13 @@ def _tidy(directory: Path) -> None:
             shutil.rmtree(gone, ignore_errors=True)
         else:
             old.rename(directory)
+
+
+def flush(directory: Path) -> None:
+    """Have the disk keep a directory with all that is in it."""
+    for path in (directory, *directory.rglob("*")):
+        if not path.is_symlink():
+            _sync(path)
 
 
 def _sync(path: Path) -> None:

@@ -1,18 +1,74 @@
-"""The split a run was made on, and the names of its targets where the run was saved without them."""
+"""How a result came about: the run it is of, the split it was made on, and the names of its targets."""
 
 from __future__ import annotations
 
+import platform
+import sys
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
+from importlib import metadata
+from typing import Literal, TypeAlias, TypeVar, get_args
+
+import numpy as np
 
 from mtbench.data import catalog
+from mtbench.data.catalog import Parameter
 from mtbench.data.splits import Dataset, Split
-from mtbench.errors import ResultError, UsageError
+from mtbench.errors import ResultError, UnknownNameError, UsageError
 from mtbench.names import HEAD, RELATION, TAIL
 from mtbench.ranking.ranks import Ranks
-from mtbench.runs.runs import RunInfo
 from mtbench.settings.setting import Setting
 from mtbench.settings.table import setting_of
+
+Regime: TypeAlias = Literal["zero-shot", "test-time-adaptation", "fine-tuned", "supervised"]
+Status: TypeAlias = Literal["ok", "oom", "failed"]
+REGIMES: tuple[Regime, ...] = get_args(Regime)
+STATUSES: tuple[Status, ...] = get_args(Status)
+
+
+@dataclass(frozen=True)
+class RunInfo:
+    """How a result came about: what the evaluator cannot know and a leaderboard has to show.
+
+    ``seed`` is the model's, not that of the candidates; ``pretraining_graphs`` names every graph the
+    model learned from before it saw this dataset; ``wall_seconds`` and ``peak_memory_bytes`` cover the
+    whole run; an empty ``environment`` is filled in on saving. Raises `UnknownNameError` for a regime
+    or status that does not exist.
+    """
+
+    model: str = "unnamed"
+    seed: int = 0
+    regime: Regime = "zero-shot"
+    hyperparameters: Mapping[str, Parameter] = field(default_factory=dict)
+    pretraining_graphs: tuple[str, ...] = ()
+    url: str = ""
+    commit: str = ""
+    device: str = ""
+    wall_seconds: float | None = None
+    peak_memory_bytes: int | None = None
+    status: Status = "ok"
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.regime not in REGIMES:
+            raise UnknownNameError("regime", self.regime, REGIMES)
+        if self.status not in STATUSES:
+            raise UnknownNameError("status", self.status, STATUSES)
+
+
+def environment() -> dict[str, str]:
+    """Return the versions a run depends on: Python, platform, this package, NumPy, and PyTorch where it is loaded."""
+    found = {"python": platform.python_version(), "platform": platform.platform(), "numpy": np.__version__}
+    for name, module in (("mtbench-kg", "mtbench"), ("torch", "torch"), ("torch_geometric", "torch_geometric")):
+        if module in sys.modules:
+            try:
+                found[name] = metadata.version(name)
+            except metadata.PackageNotFoundError:
+                found[name] = "unknown"
+    if "torch" in sys.modules:
+        # On a CPU the same seed gives the same figures for one number of threads, unless its sums have one order.
+        found["threads"] = str(sys.modules["torch"].get_num_threads())
+    return found
 
 
 @dataclass(frozen=True, eq=False)

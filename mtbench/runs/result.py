@@ -21,9 +21,9 @@ from mtbench.metrics.summary import Adjusted, adjust
 from mtbench.names import METRICS, PARTS, QUESTIONS, Direction, FloatArray
 from mtbench.ranking.candidates import CANDIDATES_VERSION, full_hash
 from mtbench.ranking.ranks import Ranks
-from mtbench.runs import runs
-from mtbench.runs.origin import Evaluated
-from mtbench.runs.runs import RANKS_FILE, REGIMES, RESULT_FILE, STATUSES, RunInfo
+from mtbench.runs import files
+from mtbench.runs.files import RANKS_FILE, RESULT_FILE
+from mtbench.runs.origin import REGIMES, STATUSES, Evaluated, RunInfo, environment
 from mtbench.settings.setting import Setting
 from mtbench.settings.table import PROTOCOLS, VOCABULARIES, setting_of
 
@@ -171,12 +171,12 @@ class Result(Evaluated):
         directory, run = Path(directory), run or self.run
         if run.status == "ok" and not len(self.ranks):
             raise UsageError(f"{directory}: a run without ranks cannot have the status ok, only oom or failed")
-        run = replace(run, environment=run.environment or runs.environment())
-        payload = {"schema": runs.SCHEMA} | {key: getattr(self, name) for name, key in _OWN_KEYS.items()}
+        run = replace(run, environment=run.environment or environment())
+        payload = {"schema": files.SCHEMA} | {key: getattr(self, name) for name, key in _OWN_KEYS.items()}
         payload |= {"tie_rate": None if math.isnan(self.tie_rate) else self.tie_rate}
         payload |= {"candidates_version": CANDIDATES_VERSION, "targets": len(self.ranks)}
         payload |= {name: getattr(run, name) for name in _RUN_KEYS}
-        runs.write(directory, payload, self.ranks, force=force, with_names=with_names)
+        files.write(directory, payload, self.ranks, force=force, with_names=with_names)
         return directory
 
 
@@ -195,19 +195,21 @@ def load(directory: Path | str) -> Result:
     from mtbench.files import schema
     from mtbench.runs import saved
 
-    path = Path(directory) / RESULT_FILE
-    payload = runs.read_payload(path)
-    if missing := _missing(payload):
-        raise ResultError(f"{path}: the keys {missing} are missing; evaluate again")
+    path, ranks_path = Path(directory) / RESULT_FILE, Path(directory) / RANKS_FILE
+    with files.naming(path):
+        payload = files.read_payload(path)
+        if missing := _missing(payload):
+            raise ResultError(f"the keys {missing} are missing; evaluate again")
     try:
         found = schema.convert(payload, saved.Saved, str(path), ResultError)
     except ResultError as error:
         raise ResultError(f"{error}; the file was edited: evaluate again") from error
-    ranks = Ranks.empty()
-    if found.ranks_sha256 is not None:
-        ranks = saved.read_ranks(path.with_name(RANKS_FILE))
-        if file_hash(path.with_name(RANKS_FILE)) != found.ranks_sha256:
-            raise ResultError(f"{path.with_name(RANKS_FILE)}: not the file that {RESULT_FILE} was written with")
+    if found.ranks_sha256 is None:
+        return of_saved(found, Ranks.empty())
+    with files.naming(ranks_path):
+        ranks = saved.read_ranks(ranks_path)
+        if file_hash(ranks_path) != found.ranks_sha256:
+            raise ResultError(f"not the file that {RESULT_FILE} was written with")
     return of_saved(found, ranks)
 
 
@@ -221,10 +223,16 @@ def of_saved(found: Saved, ranks: Ranks) -> Result:
 
 @dataclass(frozen=True)
 class Problem:
-    """Something in a run directory that does not hold: a short name for programs, a sentence for people."""
+    """Something in a run directory that does not hold: a short name for programs, the file, a sentence for people."""
 
     name: str
-    message: str
+    file: Path
+    sentence: str
+
+    @property
+    def message(self) -> str:
+        """The sentence with the file it is about."""
+        return f"{self.file}: {self.sentence}"
 
 
 @dataclass(frozen=True)
@@ -253,40 +261,50 @@ def verify(directory: Path | str) -> Verification:
     cannot be recomputed from counts. Nothing is raised for a broken run: a directory of runs is verified
     to the end.
     """
-    directory = Path(directory)
-    return Verification(directory, tuple(Problem(name, message) for name, message in problems(directory)))
+    return Verification(Path(directory), tuple(_problems(Path(directory))))
 
 
-def problems(directory: Path, ranks: Ranks | None = None) -> Iterator[tuple[str, str]]:
-    """Give the names and messages of what `verify` finds; ``ranks`` are those of the directory if they are read."""
-    from mtbench.runs.saved import read_ranks
+def _problems(directory: Path) -> Iterator[Problem]:
+    from mtbench.runs import saved
 
     path, ranks_path = directory / RESULT_FILE, directory / RANKS_FILE
     try:
-        payload = runs.read_payload(path)
+        payload = files.read_payload(path)
     except ResultError as error:
-        yield RESULT_FILE, str(error)
+        yield Problem(RESULT_FILE, path, str(error))
         return
     if missing := _missing(payload):
-        yield "keys", f"{path}: the keys {missing} are missing"
+        yield Problem("keys", path, f"the keys {missing} are missing")
         return
-    for name, message in _declared(payload):
-        yield name, f"{path}: {message}"
-    if payload["status"] != "ok" and payload["ranks_sha256"] is None:
+    ranks, ranks_sha256 = None, None
+    if payload["status"] == "ok" or payload["ranks_sha256"] is not None:
+        try:
+            ranks, ranks_sha256 = saved.read_ranks(ranks_path), file_hash(ranks_path)
+        except ResultError as error:
+            yield Problem(RANKS_FILE, ranks_path, str(error))
+    for name, file, sentence in contradictions(payload, ranks, ranks_sha256):
+        yield Problem(name, directory / file, sentence)
+
+
+def contradictions(
+    payload: Mapping[str, Any], ranks: Ranks | None, ranks_sha256: str | None
+) -> Iterator[tuple[str, str, str]]:
+    """Give what does not hold of a ``result.json`` and the ranks beside it: a name, the file, a sentence.
+
+    ``ranks`` and the hash of their file are None where there are none, or none that can be read.
+    """
+    for name, sentence in _declared(payload):
+        yield name, RESULT_FILE, sentence
+    if ranks is None:
         return
-    try:
-        ranks = read_ranks(ranks_path) if ranks is None else ranks
-    except ResultError as error:
-        yield RANKS_FILE, str(error)
-        return
-    if file_hash(ranks_path) != payload["ranks_sha256"]:
-        yield "ranks_sha256", f"{ranks_path}: not the file that {RESULT_FILE} was written with"
+    if ranks_sha256 != payload["ranks_sha256"]:
+        yield "ranks_sha256", RANKS_FILE, f"not the file that {RESULT_FILE} was written with"
     wrong = list(_counts(ranks, payload))
-    for name, message in wrong:
-        yield name, f"{ranks_path}: {message}"
+    for name, sentence in wrong:
+        yield name, RANKS_FILE, sentence
     if len(ranks) and "counts" not in dict(wrong):
-        for name, message in _figures(ranks, payload):
-            yield name, f"{path}: {message}"
+        for name, sentence in _figures(ranks, payload):
+            yield name, RESULT_FILE, sentence
 
 
 def _missing(payload: Mapping[str, Any]) -> str:

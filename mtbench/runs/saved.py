@@ -1,6 +1,6 @@
 """What the two files of a run may hold, whoever wrote them: the keys of ``result.json``, the columns of the ranks.
 
-Imported when a run is read, because pydantic is.
+Imported when a run is read, because it takes pydantic and pyarrow.
 """
 
 from __future__ import annotations
@@ -9,19 +9,17 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import numpy as np
+import pyarrow as pa
+from pyarrow import compute, parquet
 from pydantic import AfterValidator, Field
 
 from mtbench.errors import ResultError
 from mtbench.names import COLUMNS, PARTS, NameArray
 from mtbench.ranking.ranks import COUNTS, Counts, Ranks
-from mtbench.runs.runs import Regime, Status
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-    from pyarrow import parquet
+from mtbench.runs.origin import Regime, Status
 
 SHA256 = re.compile(r"[0-9a-f]{64}")
 
@@ -98,15 +96,12 @@ class Limits:
 
 
 def read_ranks(path: Path, limits: Limits | None = None) -> Ranks:
-    """Read ``ranks.parquet``; raises `ResultError` naming the file when it is missing, truncated or of other columns.
+    """Read ``ranks.parquet``; raises `ResultError`, without the path, if it is missing, cut or of other columns.
 
     ``limits`` are for a file that somebody else made: it is refused by the rows and bytes its footer tells before
     anything is unpacked, then by the length of its names and the size of its counts. A footer can lie about bytes, not
     about rows: pages are unpacked as their own headers say, one column at a time, and what is in them is refused.
     """
-    import pyarrow as pa
-    from pyarrow import parquet
-
     try:
         schema = parquet.read_schema(path)
         _expect_columns(schema)
@@ -119,14 +114,12 @@ def read_ranks(path: Path, limits: Limits | None = None) -> Ranks:
             _expect_values(table, limits)
         return _ranks(table)
     except ResultError as error:
-        raise ResultError(f"{path}: {error}; evaluate again") from error
+        raise ResultError(f"{error}; evaluate again") from error
     except (OSError, ValueError, pa.ArrowException) as error:
-        raise ResultError(f"{path}: cannot be read as Parquet ({error}); evaluate again") from error
+        raise ResultError(f"cannot be read as Parquet ({error}); evaluate again") from error
 
 
 def _expect_columns(schema: pa.Schema) -> None:
-    import pyarrow as pa
-
     if wrong := [name for name in schema.names if name not in RANK_COLUMNS]:
         raise ResultError(f"the column {wrong[0][:60]!r} does not belong there")
     if len(set(schema.names)) < len(schema.names):
@@ -149,8 +142,6 @@ def _expect_small(about: parquet.FileMetaData, limits: Limits) -> None:
 
 
 def _expect_values(table: pa.Table, limits: Limits | None) -> None:
-    from pyarrow import compute
-
     for name in table.column_names:
         column = table.column(name)
         if column.null_count:

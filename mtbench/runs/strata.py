@@ -150,10 +150,7 @@ def by(result: Evaluated, name: str, split: Split | Dataset | None = None) -> St
 
 def _directions(result: Evaluated) -> tuple[tuple[Stratum, ...], Stratum]:
     """Return the ranks of each direction as a stratum, and all of them."""
-    kinds = {
-        kind: summary.per_list(changed)
-        for kind, changed in summary.kinds(result.ranks).items()
-    }
+    kinds = {kind: summary.per_list(changed) for kind, changed in summary.kinds(result.ranks).items()}
     number = len(result.ranks)
     directions = list(kinds["metrics"])
     values = {
@@ -207,10 +204,7 @@ def by_target(result: Evaluated, split: Split, kinds: Collection[str] = KINDS) -
         )
     place = _places(result, split) if ranks.named else slice(None)  # without names they are in the order of the split
     return {
-        kind: {
-            name: values[place]
-            for name, values in summary.per_target(changed).items()
-        }
+        kind: {name: values[place] for name, values in summary.per_target(changed).items()}
         for kind, changed in summary.kinds(ranks).items()
         if kind in kinds
     }

@@ -14,10 +14,10 @@ from mtbench.data.loading import load
 from mtbench.errors import UnknownNameError, UsageError
 from mtbench.evaluation.tasks import task
 from mtbench.ranking.ranks import Ranks
+from mtbench.runs.directory import CHECKPOINTS, RunDirectory
 from mtbench.runs.result import MtbenchWarning, Result
 from mtbench.training import models
 from mtbench.training.models import Progress, context_of, remaking
-from mtbench.training.run import CHECKPOINTS, copy_checkpoints, results_in
 
 MOST_APART = 0.001
 """The most that an MRR may differ from the recorded one: where scores are near, another machine's rounding decides."""
@@ -51,7 +51,7 @@ def from_weights(run: Path, model: str | None = None, device: str = "cpu") -> li
     without ranks or checkpoints, or on a dataset that is not released, and for checkpoints of an unfinished training
     or of other settings.
     """
-    recorded = results_in(run)
+    recorded = list(RunDirectory(run).read().results.values())
     first = recorded[0]
     for one in recorded:
         if not len(one.ranks):
@@ -67,7 +67,7 @@ def from_weights(run: Path, model: str | None = None, device: str = "cpu") -> li
     data = load(first.dataset)
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder) / CHECKPOINTS
-        copy_checkpoints(run, place)
+        RunDirectory(run).copy_checkpoints(place)
         with remaking(first.run, first.dataset, run), warnings.catch_warnings():
             warnings.simplefilter("ignore", MtbenchWarning)  # of ties, which the run has told of
             made = make(replace(context_of(first.run, data.name, device, place), report=_refuse))

@@ -15,10 +15,10 @@ from typing import TypeVar
 from mtbench.data.catalog import Parameter
 from mtbench.errors import CorruptedFileError, UsageError
 from mtbench.files.atomic import replace_file
-from mtbench.runs.runs import RunInfo, Status, environment
+from mtbench.runs.directory import COST_FILE, FAILURE_FILE
+from mtbench.runs.origin import RunInfo, Status, environment
 from mtbench.training.models import Progress
 
-COST_FILE = "cost.json"
 Done = TypeVar("Done")
 
 
@@ -48,7 +48,7 @@ class Cost:
         return max(known, default=None)
 
     def environment(self) -> dict[str, str]:
-        """Return `mtbench.runs.runs.environment`; ``threads`` are told by stage where they were not the same in all.
+        """Return `mtbench.runs.origin.environment`; ``threads`` are told by stage where they were not the same in all.
 
         What is not a stage, scoring above all, was computed with those of this process.
         """
@@ -114,8 +114,6 @@ def peak_memory() -> int | None:
     unit = 1 if sys.platform == "darwin" else 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
 
-
-FAILURE_FILE = "failure.txt"
 
 LONGEST = 300
 """Characters of an error's message that a result keeps; `FAILURE_FILE` has all of it."""

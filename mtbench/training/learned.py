@@ -14,15 +14,12 @@ from mtbench.files import pictures
 from mtbench.files.atomic import replace_file
 from mtbench.files.pictures import COLOURS, GREY
 from mtbench.names import FloatArray, IntArray
+from mtbench.runs.directory import ALPHA_PICTURE, HISTORY_FILE, TASKS_FILE, TRAINING_PICTURE
 from mtbench.training.models import Assignment, Model
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.image import AxesImage
-
-HISTORY_FILE, TASKS_FILE = "history.json", "tasks.json"
-TRAINING_PICTURE, ALPHA_PICTURE = "training.png", "alpha.png"
-FILES = (HISTORY_FILE, TASKS_FILE, TRAINING_PICTURE, ALPHA_PICTURE)
 
 PANELS = {"loss": "Training loss", "valid_mrr": "Validation MRR", "moves": "Relations moved to another task"}
 NAMED = 120

@@ -17,8 +17,8 @@ from mtbench.data.catalog import Parameter
 from mtbench.data.splits import Split
 from mtbench.errors import MissingExtraError, UnknownNameError, UsageError, raised
 from mtbench.names import FloatArray, Scorer
+from mtbench.runs.origin import REGIMES, Regime, RunInfo
 from mtbench.runs.result import Result
-from mtbench.runs.runs import REGIMES, Regime, RunInfo
 
 GROUP = "mtbench.models"
 

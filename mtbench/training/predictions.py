@@ -18,11 +18,10 @@ from mtbench.errors import UnknownNameError, UsageError, nearest, shown
 from mtbench.names import COLUMN, KEPT, SIDES, FloatArray, IntArray, NameArray, Scorer, Side
 from mtbench.ranking.scorers import joined, score_listed, ways
 from mtbench.runs import result as results
+from mtbench.runs.directory import CHECKPOINTS, RunDirectory, find
 from mtbench.runs.origin import splits_of
-from mtbench.runs.runs import find
 from mtbench.training import models
 from mtbench.training.models import Context, Explanation, Model, context_of, remaking
-from mtbench.training.run import CHECKPOINTS, checkpoints_of, copy_checkpoints
 
 FOUNDATION = "-foundation"
 """What the name of a model with weights of its own ends in: it is meant where the name before it needs training."""
@@ -167,7 +166,7 @@ def _trained(source: Source, run: Path, folder: Path) -> Model:
     given = load(source.dataset) if source.dataset is not None else None
     splits_of(result, given)
     data = given or load(result.dataset)
-    copy_checkpoints(directory, folder / CHECKPOINTS)
+    RunDirectory(directory).copy_checkpoints(folder / CHECKPOINTS)
     make = models.factory(source.model)
     with remaking(result.run, result.dataset, directory):
         model = make(context_of(result.run, result.dataset, source.device, folder / CHECKPOINTS))
@@ -240,7 +239,7 @@ def explain(directory: Path, targets: Sequence[str] = (), data: Dataset | None =
     rows = rows_of(split, targets) if targets else _over_all_ranks(result.ranks.mean)
     make = models.factory(name)
     with remaking(result.run, result.dataset, directory):
-        model = make(context_of(result.run, result.dataset, "cpu", checkpoints_of(directory)))
+        model = make(context_of(result.run, result.dataset, "cpu", RunDirectory(directory).kept_checkpoints))
         explanation = model.explain(train, split, result, rows)
     if explanation is None:
         raise UsageError(f"{directory} is a run of {name}, which does not explain its scores; {instead}")

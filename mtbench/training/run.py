@@ -2,39 +2,32 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 import shutil
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from filelock import FileLock, Timeout
-
 from mtbench.data.loading import load
 from mtbench.data.splits import Dataset
-from mtbench.data.store import cache_root
-from mtbench.errors import AtWorkError, UsageError
+from mtbench.errors import UsageError
 from mtbench.evaluation.paper import read_all
 from mtbench.evaluation.tasks import Task, task
-from mtbench.files.atomic import is_free, replace_file, storage_errors
+from mtbench.files.atomic import replace_file
 from mtbench.names import Scorer
+from mtbench.runs.directory import CONVENTIONS_FILE, COST_FILE, FAILURE_FILE, RunDirectory
+from mtbench.runs.origin import RunInfo
 from mtbench.runs.result import Result
-from mtbench.runs.result import load as load_result
-from mtbench.runs.runs import RANKS_FILE, RESULT_FILE, RunInfo
 from mtbench.settings.setting import seed_of
-from mtbench.settings.table import HEADLINE, MAIN, OURS, settings_of
+from mtbench.settings.table import HEADLINE, MAIN, settings_of
 from mtbench.training import costs, learned, models
-from mtbench.training.costs import FAILURE_FILE, Cost, Failure
+from mtbench.training.costs import Cost, Failure
 from mtbench.training.models import Context, Model, ModelInfo, Progress
 
-CHECKPOINTS = "checkpoints"
-CONVENTIONS_FILE, TRAINED_FILE = "conventions.json", "trained.json"
-TASK_FOLDERS = tuple(setting.name for setting in OURS)
+TRAINED_FILE = "trained.json"
 
 
 @dataclass(frozen=True)
@@ -77,11 +70,11 @@ class Plan:
         chosen = settings_of(self.protocols, self.vocabularies)
         return [(setting.protocol, setting.vocabulary) for setting in chosen]
 
-    def directory(self) -> Path:
+    def directory(self) -> RunDirectory:
         """Return the run directory: ``out``, or one below ``runs`` named by model, dataset, settings and seed."""
         given = Path(self.dataset).expanduser()
         dataset = given.resolve().name if given.is_dir() else self.dataset
-        return self.out or Path("runs") / folder_name((self.model, dataset), self.settings, self.seed)
+        return RunDirectory(self.out or Path("runs") / folder_name((self.model, dataset), self.settings, self.seed))
 
 
 def folder_name(parts: Sequence[str], settings: Mapping[str, str], seed: int) -> str:
@@ -165,20 +158,14 @@ def run(
     if plan.train:
         source = load(plan.train)
         trained_on, data = source.name, replace(data, train=source.train, valid=source.valid)
-    with alone(directory):
+    with directory.alone():
         # Another process may have finished there while the dataset was built.
         results = _kept(plan, directory)
         tasks = list(dict.fromkeys([*((one.protocol, one.vocabulary) for one in results), *plan.tasks()]))
-        partial = directory.parent / f".{directory.name}.partial"
-        _clear(partial, restart=plan.restart)
-        if plan.start is not None:
-            copy_checkpoints(plan.start, partial / CHECKPOINTS)
-        _forget(partial / CHECKPOINTS)
-        if results:
-            begun = [CHECKPOINTS] if (partial / CHECKPOINTS).exists() else []
-            with storage_errors(partial):
-                shutil.copytree(directory, partial, ignore=shutil.ignore_patterns(*begun), dirs_exist_ok=True)
-        cost = costs.resumed(partial / CHECKPOINTS, started)
+        start = None if plan.start is None else RunDirectory(plan.start)
+        partial = directory.begin(restart=plan.restart, start=start, more=bool(results))
+        _forget(partial.checkpoints)
+        cost = costs.resumed(partial.checkpoints, started)
         context = Context(trained_on, plan.seed, plan.device, cost.folder, plan.settings, cost.keeping(report))
         trainee = Trainee(plan.model, context, cost, data.name if plan.train else "")
         try:
@@ -186,8 +173,8 @@ def run(
         finally:
             cost.keep()
             if len(results) == len(tasks) and not isinstance(sys.exception(), KeyboardInterrupt):
-                _put_in_place(partial, directory)
-    return directory, results
+                directory.finish()
+    return directory.path, results
 
 
 def _score(
@@ -196,7 +183,7 @@ def _score(
     trainee: Trainee,
     make: models.Factory,
     data: Dataset,
-    partial: Path,
+    partial: RunDirectory,
     results: list[Result],
     *,
     keep_failures: bool,
@@ -208,27 +195,28 @@ def _score(
 
     def keep(result: Result) -> None:
         described = trainee.describe(result)
-        described.save(_place(partial, pairs, len(results)), force=True, with_names=plan.with_names)
+        place = partial.place((result.protocol, result.vocabulary), pairs[0])
+        described.save(place, force=True, with_names=plan.with_names)
         results.append(described)
 
     def work() -> None:
         model = trainee.train(make, data)
         if plan.train:
-            _remember(partial / CHECKPOINTS)
+            _remember(partial.checkpoints)
         score = model.scorer(data.test.observable())
         if results:
             _expect_same(results[0], trainee.describe(task_of(pairs[0]).run(score)), plan.directory())
         for pair in pairs[len(results) :]:
             keep(task_of(pair).run(score))
-        learned.write(model, data, partial, with_names=plan.with_names)
+        learned.write(model, data, partial.path, with_names=plan.with_names)
         if plan.paper:
             read = _conventions(plan, _readable(pairs), model.info.name, score, data)
-            replace_file(partial / CONVENTIONS_FILE, f"{json.dumps(read, indent=2)}\n".encode())
+            replace_file(partial.path / CONVENTIONS_FILE, f"{json.dumps(read, indent=2)}\n".encode())
 
     if (failure := costs.attempt(work, keep=keep_failures)) is not None:
         for pair in pairs[len(results) :]:
             keep(unscored(task_of(pair), failure))
-        replace_file(partial / FAILURE_FILE, failure.trace.encode())
+        replace_file(partial.path / FAILURE_FILE, failure.trace.encode())
 
 
 def _remember(folder: Path) -> None:
@@ -241,30 +229,10 @@ def _remember(folder: Path) -> None:
 def _forget(folder: Path) -> None:
     """Remove what a model kept while it adapted to one test graph: the next must not take it for its own."""
     if (folder / TRAINED_FILE).exists():
-        trained = {*json.loads((folder / TRAINED_FILE).read_text(encoding="utf-8")), TRAINED_FILE, costs.COST_FILE}
+        trained = {*json.loads((folder / TRAINED_FILE).read_text(encoding="utf-8")), TRAINED_FILE, COST_FILE}
         for path in folder.iterdir():
             if path.name not in trained:
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
-
-
-def keep_together(results: Sequence[Result], directory: Path, *, force: bool = False) -> None:
-    """Keep results of one model on several tasks as ``mtbench run`` does, all of them or none.
-
-    Raises `UsageError` as `run` does where the directory exists.
-    """
-    with alone(directory):
-        _expect_replaceable(directory, force=force)
-        partial = directory.parent / f".{directory.name}.partial"
-        _clear(partial, restart=True)
-        pairs = [(result.protocol, result.vocabulary) for result in results]
-        for number, result in enumerate(results):
-            result.save(_place(partial, pairs, number), force=True)
-        _put_in_place(partial, directory)
-
-
-def _place(directory: Path, tasks: Sequence[tuple[str, str]], number: int) -> Path:
-    """Return where a task's result lies: the headline's in the run directory itself, all others' below it."""
-    return directory / "-".join(tasks[number]) if number else directory
 
 
 def _readable(pairs: Sequence[tuple[str, str]]) -> list[str]:
@@ -286,30 +254,24 @@ def _conventions(plan: Plan, protocols: Sequence[str], model: str, score: Scorer
     }
 
 
-def results_in(run: Path) -> list[Result]:
-    """Return the results of every task of a run, the headline first."""
-    return [load_result(path) for path in (run, *map(run.joinpath, TASK_FOLDERS)) if path.exists()]
-
-
-def _kept(plan: Plan, directory: Path) -> list[Result]:
+def _kept(plan: Plan, directory: RunDirectory) -> list[Result]:
     """Return the results in the run directory that a plan completes, first task first; `UsageError` if it cannot."""
-    if plan.force or plan.restart or plan.start or not (directory / RESULT_FILE).exists():
-        _expect_replaceable(directory, force=plan.force)
+    if plan.force or plan.restart or plan.start or not directory.exists:
+        directory.expect_replaceable(force=plan.force)
         return []
-    kept = results_in(directory)
-    lacks = set(plan.tasks()) - {(one.protocol, one.vocabulary) for one in kept}
+    kept = directory.read().results
+    lacks = set(plan.tasks()) - kept.keys()
     if plan.paper:
-        read = (
-            json.loads(file.read_text("utf-8"))["protocols"] if (file := directory / CONVENTIONS_FILE).exists() else ()
-        )
+        file = directory.path / CONVENTIONS_FILE
+        read = json.loads(file.read_text("utf-8"))["protocols"] if file.exists() else ()
         lacks |= {(name, "") for name in _readable(plan.tasks()) if name not in read}
-    seeds = {(one.run.seed, one.candidate_seed, one.run.status) for one in kept}
+    seeds = {(one.run.seed, one.candidate_seed, one.run.status) for one in kept.values()}
     if not lacks or seeds != {(plan.seed, plan.candidate_seed, "ok")}:
-        _expect_replaceable(directory, force=False)
-    return kept
+        directory.expect_replaceable(force=False)
+    return list(kept.values())
 
 
-def _expect_same(kept: Result, again: Result, directory: Path) -> None:
+def _expect_same(kept: Result, again: Result, directory: RunDirectory) -> None:
     """Raise `UsageError` unless a model gives the ranks that a run has kept, so that its further tasks belong to it."""
     one, other = (
         (
@@ -324,76 +286,3 @@ def _expect_same(kept: Result, again: Result, directory: Path) -> None:
             f"{directory} holds other ranks than this model gives now: name another with --out DIR, or replace it "
             "with --force"
         )
-
-
-def _expect_replaceable(directory: Path, *, force: bool) -> None:
-    if directory.name in ("", ".."):
-        raise UsageError(f"{directory} cannot become a run directory: name a new one, as in --out {directory / 'run'}")
-    if is_free(directory):
-        return
-    if not force:
-        raise UsageError(f"{directory} exists already: name another with --out DIR, or replace it with --force")
-    ours = {RESULT_FILE, RANKS_FILE, CHECKPOINTS, CONVENTIONS_FILE, FAILURE_FILE, *learned.FILES, *TASK_FOLDERS}
-    others = sorted({path.name for path in directory.iterdir()} - ours) if directory.is_dir() else [directory.name]
-    if others:
-        raise UsageError(
-            f"{directory} holds more than a run ({others[0]}), which --force would delete: name another with --out DIR"
-        )
-
-
-def _clear(partial: Path, *, restart: bool) -> None:
-    """Remove what an interrupted run left, except its checkpoints: results of tasks that are not asked for now."""
-    for path in partial.iterdir() if partial.exists() else ():
-        if path.is_file():
-            path.unlink()
-        elif restart or path.name != CHECKPOINTS:
-            shutil.rmtree(path)
-
-
-def checkpoints_of(run: Path) -> Path | None:
-    """Return the checkpoints of a run, which lie beside its first task; None where its model kept none."""
-    places = (folder / CHECKPOINTS for folder in (run, run.parent))
-    return next((place for place in places if place.is_dir()), None)
-
-
-def copy_checkpoints(run: Path, place: Path) -> None:
-    """Copy the checkpoints of a run to a place that has none yet; raises `UsageError` where its model kept none."""
-    found = checkpoints_of(run)
-    if found is None:
-        raise UsageError(f"{run} holds no checkpoints: name the directory of a run whose model keeps them")
-    if not place.exists():
-        new = place.with_name(f".{place.name}.new")
-        with storage_errors(place):
-            shutil.rmtree(new, ignore_errors=True)
-            shutil.copytree(found, new)
-            new.rename(place)
-
-
-@contextmanager
-def alone(directory: Path) -> Iterator[None]:
-    """Hold a directory for this process; raises `AtWorkError` if another one is at work on it."""
-    name = hashlib.sha256(str(directory.resolve()).encode()).hexdigest()
-    lock = FileLock(cache_root() / "locks" / f"{name}.lock")
-    with storage_errors(directory):
-        directory.parent.mkdir(parents=True, exist_ok=True)
-        Path(lock.lock_file).parent.mkdir(parents=True, exist_ok=True)
-        try:
-            lock.acquire(timeout=0)
-        except Timeout as error:
-            raise AtWorkError(
-                f"another process is at work on {directory}: wait for it, or name another with --out DIR"
-            ) from error
-    try:
-        yield
-    finally:
-        lock.release()
-
-
-def _put_in_place(partial: Path, directory: Path) -> None:
-    old = directory.parent / f".{directory.name}.old"
-    with storage_errors(directory):
-        if directory.exists():
-            shutil.rmtree(old, ignore_errors=True)
-            directory.rename(old)
-        partial.rename(directory)
-        shutil.rmtree(old, ignore_errors=True)

@@ -18,7 +18,7 @@ from mtbench.errors import DatasetError, UsageError
 from mtbench.evaluation.tasks import Task
 from mtbench.metrics import closed as metrics
 from mtbench.names import HEAD, TAIL, BoolArray, IntArray
-from mtbench.runs.runs import Regime
+from mtbench.runs.origin import Regime
 from mtbench.training.models import Context, Model, ModelInfo
 from reference_models.training.checkpoint import Checkpoints
 from reference_models.training.divergence import expect_finite_scores

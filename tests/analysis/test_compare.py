@@ -18,7 +18,7 @@ from mtbench.analysis.comparison import compare
 from mtbench.errors import ResultError, UnknownNameError, UsageError
 from mtbench.evaluation.tasks import evaluate, task
 from mtbench.ranking.ranks import Counts, Ranks
-from mtbench.runs.runs import RunInfo
+from mtbench.runs.origin import RunInfo
 
 pytestmark = pytest.mark.filterwarnings("ignore::mtbench.runs.result.MtbenchWarning")
 SPLIT = random_split(1, targets=80)

@@ -13,7 +13,7 @@ from ranking_toys import hashed, random_split
 from mtbench.analysis.overview import overview, table
 from mtbench.evaluation.tasks import evaluate, task
 from mtbench.heuristics.figures import BASELINES
-from mtbench.runs.runs import RunInfo
+from mtbench.runs.origin import RunInfo
 
 pytestmark = pytest.mark.filterwarnings("ignore::mtbench.runs.result.MtbenchWarning")
 SPLIT = random_split(1)

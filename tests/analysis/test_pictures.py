@@ -20,8 +20,8 @@ from mtbench.evaluation.tasks import evaluate, task
 from mtbench.files import pictures
 from mtbench.metrics import closed as metrics
 from mtbench.names import QUESTIONS
+from mtbench.runs.origin import RunInfo
 from mtbench.runs.result import MtbenchWarning
-from mtbench.runs.runs import RunInfo
 
 matplotlib = pytest.importorskip("matplotlib")
 pytestmark = pytest.mark.filterwarnings("ignore::mtbench.runs.result.MtbenchWarning")

@@ -8,7 +8,7 @@ import pytest
 from ranking_toys import hashed, random_split
 
 from mtbench.evaluation.tasks import evaluate, task
-from mtbench.runs.runs import RunInfo
+from mtbench.runs.origin import RunInfo
 
 pytestmark = pytest.mark.filterwarnings("ignore::mtbench.runs.result.MtbenchWarning")
 

@@ -17,7 +17,7 @@ from mtbench.evaluation.tasks import evaluate, task
 from mtbench.heuristics.figures import BASELINES
 from mtbench.runs import result as results
 from mtbench.runs.labelling import STRATA
-from mtbench.runs.runs import RunInfo
+from mtbench.runs.origin import RunInfo
 
 pytestmark = pytest.mark.filterwarnings("ignore::mtbench.runs.result.MtbenchWarning")
 

@@ -22,7 +22,6 @@ from ranking_toys import hashed, random_split
 from leaderboard.entries import checks, files
 from leaderboard.entries.cards import LONGEST, SubmissionError, plain, unplain
 from leaderboard.entries.checks import Problem, check, gather
-from leaderboard.entries.entries import TASKS
 from leaderboard.entries.run_checks import fingerprint, may_name_targets
 from leaderboard.entries.shapes import Shown, shaped
 from mtbench.data import catalog
@@ -30,7 +29,9 @@ from mtbench.errors import ResultError
 from mtbench.evaluation.tasks import GIVEN, NOT_ASKED, evaluate
 from mtbench.ranking.ranks import Counts, Ranks
 from mtbench.runs import result as results
-from mtbench.runs.runs import RunInfo, read_json
+from mtbench.runs.directory import STANDARD_TASKS
+from mtbench.runs.files import read_json
+from mtbench.runs.origin import RunInfo
 
 SCRIPT = "<script>alert(1)</script>"
 
@@ -938,7 +939,7 @@ class TestCommand:
         runs = [run for one in examined for run in one.runs]
         for run in runs:
             assert {ranks.named for ranks in run.ranks.values()} <= {may_name_targets(run.headline.dataset)}, run.where
-        assert {frozenset(run.ranks) for run in runs} == {frozenset(TASKS)}
+        assert {frozenset(run.ranks) for run in runs} == {frozenset(STANDARD_TASKS)}
         assert sum(len(run.saved) for run in runs) == len(list(forging.PUBLISHED.rglob("result.json")))
 
     def test_one_entry_by_name_and_by_folder(self, command, entry, monkeypatch):

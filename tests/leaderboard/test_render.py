@@ -21,7 +21,6 @@ from site_toys import HOSTILE, SCRIPT
 
 from leaderboard.board import readings
 from leaderboard.board.board import Figure
-from leaderboard.entries.entries import HEADLINE, Run
 from leaderboard.site import cells as views
 from leaderboard.site import detail, facts, pictures, render, standing, strata
 from leaderboard.site.strata import Data
@@ -29,6 +28,7 @@ from mtbench.data.loading import load
 from mtbench.errors import MissingExtraError, MtbenchError, UsageError
 from mtbench.files import atomic
 from mtbench.names import HEAD, METRICS, TAIL
+from mtbench.runs.directory import HEADLINE, Run
 
 pytestmark = pytest.mark.filterwarnings("ignore::mtbench.runs.result.MtbenchWarning")
 VOID = {"meta", "link", "input", "br", "img", "hr"}

@@ -23,7 +23,7 @@ from leaderboard.entries.cards import Card, SubmissionError
 from leaderboard.entries.submission import as_toml, find, submit
 from mtbench.evaluation.tasks import GIVEN, NOT_ASKED, evaluate, task
 from mtbench.runs import result as results
-from mtbench.runs.runs import REGIMES, RunInfo
+from mtbench.runs.origin import REGIMES, RunInfo
 from mtbench.settings.table import MAIN, VOCABULARIES
 
 pytestmark = pytest.mark.filterwarnings("ignore::mtbench.runs.result.MtbenchWarning")

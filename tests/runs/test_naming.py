@@ -12,8 +12,7 @@ from mtbench.errors import ResultError, UsageError
 from mtbench.evaluation.tasks import evaluate
 from mtbench.names import PARTS
 from mtbench.runs import result as results
-from mtbench.runs.origin import with_names
-from mtbench.runs.runs import RunInfo
+from mtbench.runs.origin import RunInfo, with_names
 
 pytestmark = pytest.mark.filterwarnings("ignore::mtbench.runs.result.MtbenchWarning")
 SPLIT = random_split(4)

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,7 +10,6 @@ import pytest
 from pyarrow import parquet
 from ranking_toys import hashed, random_split, small
 
-from mtbench.settings.table import PROTOCOLS, SAMPLED, VOCABULARIES
 from mtbench.data import catalog
 from mtbench.data.catalog import Graph, Part
 from mtbench.errors import MtbenchError, ResultError, UnknownNameError, UsageError
@@ -19,10 +17,11 @@ from mtbench.evaluation.tasks import evaluate, task
 from mtbench.files.hashing import file_hash
 from mtbench.names import PARTS
 from mtbench.ranking.candidates import draw
+from mtbench.runs import origin
 from mtbench.runs import result as results
-from mtbench.runs import runs
+from mtbench.runs.origin import RunInfo
 from mtbench.runs.result import KEYS, load, verify
-from mtbench.runs.runs import RunInfo
+from mtbench.settings.table import PROTOCOLS, SAMPLED, VOCABULARIES
 
 pytestmark = pytest.mark.filterwarnings("ignore::mtbench.runs.result.MtbenchWarning")
 INFO = RunInfo(
@@ -336,7 +335,9 @@ def test_json_that_is_no_object_is_named(run, text):
 
 def test_a_run_of_the_first_schema_is_refused_in_one_sentence(run):
     edit(run, schema=1)
-    with pytest.raises(ResultError, match=r"result.json: written with schema '1', this version reads 2: evaluate again$"):
+    with pytest.raises(
+        ResultError, match=r"result.json: written with schema '1', this version reads 2: evaluate again$"
+    ):
         load(run)
 
 
@@ -431,8 +432,8 @@ def test_loaded_results_can_be_saved_again(run, tmp_path):
 
 
 def test_the_environment_names_what_is_loaded(monkeypatch):
-    found = runs.environment()
+    found = origin.environment()
     assert found["numpy"] == np.__version__
-    monkeypatch.setitem(runs.sys.modules, "torch_geometric", np)
+    monkeypatch.setitem(origin.sys.modules, "torch_geometric", np)
     monkeypatch.setattr("importlib.metadata.version", lambda name: f"{name} 1")
-    assert runs.environment()["torch_geometric"] == "torch_geometric 1"
+    assert origin.environment()["torch_geometric"] == "torch_geometric 1"

@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from ranking_toys import hashed, optimistic, pessimistic, random_split, small, splits
 
-from mtbench.settings.table import PROTOCOLS, setting_of
 from mtbench.data import catalog
 from mtbench.errors import DatasetError, ResultError, UnknownNameError, UsageError
 from mtbench.evaluation.tasks import evaluate, task
@@ -20,8 +19,9 @@ from mtbench.metrics import closed as metrics
 from mtbench.names import METRICS
 from mtbench.runs import result as results
 from mtbench.runs.labelling import STRATA
-from mtbench.runs.runs import RunInfo
+from mtbench.runs.origin import RunInfo
 from mtbench.runs.strata import KINDS, by, side_by_side
+from mtbench.settings.table import PROTOCOLS, setting_of
 
 pytestmark = pytest.mark.filterwarnings("ignore::mtbench.runs.result.MtbenchWarning")
 NEEDS_MORE = {"relation_seen": "pass the dataset", "task": "no ground-truth tasks"}

@@ -11,8 +11,8 @@ import thirdparty
 import toys
 
 from mtbench.errors import CorruptedFileError, MtbenchError, UsageError
+from mtbench.runs.origin import RunInfo
 from mtbench.runs.result import load, verify
-from mtbench.runs.runs import RunInfo
 from mtbench.training import costs
 from mtbench.training.run import Plan, run
 
@@ -85,7 +85,7 @@ def test_a_model_that_runs_out_of_memory_is_a_result(tmp_path, name, model):
     assert "Error: " in saved.warnings[0]
     assert saved.run.peak_memory_bytes is None or saved.run.peak_memory_bytes > 2**20
     assert "Traceback" in (directory / "failure.txt").read_text(encoding="utf-8")
-    assert [path.name for path in directory.parent.iterdir()] == ["one"]
+    assert sorted(path.name for path in directory.parent.iterdir()) == [".one.lock", "one"]
 
 
 def test_tasks_that_were_scored_before_keep_their_result(tmp_path):

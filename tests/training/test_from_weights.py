@@ -10,7 +10,7 @@ import toys
 
 from mtbench.errors import UsageError
 from mtbench.evaluation.tasks import evaluate
-from mtbench.runs.runs import RunInfo
+from mtbench.runs.origin import RunInfo
 from mtbench.training.again import from_weights
 from mtbench.training.models import Model, ModelInfo, Progress
 from mtbench.training.run import Plan, run
@@ -43,7 +43,9 @@ class Keeping(Model):
 def trained(monkeypatch, tmp_path):
     toys.install(monkeypatch.setattr)
     monkeypatch.setenv("MTBENCH_CACHE", str(tmp_path / "cache"))
-    plan = Plan(NAME, "toy", ("dual", "entity"), ("present", "slots"), seed=3, out=tmp_path / "run")
+    plan = Plan(
+        NAME, "toy", protocols=("dual", "entity"), vocabularies=("present", "slots"), seed=3, out=tmp_path / "run"
+    )
     return run(plan)[0]
 
 

@@ -11,6 +11,7 @@ import thirdparty
 import toys
 
 from mtbench.errors import ScoreError, UnknownNameError, UsageError
+from mtbench.runs.directory import RunDirectory
 from mtbench.runs.result import load, verify
 from mtbench.settings.table import MAIN, VOCABULARIES
 from mtbench.training import run as run_module
@@ -206,7 +207,7 @@ def test_results_of_an_interrupted_run_that_are_not_asked_for_again_do_not_stay(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(run_module, "_put_in_place", stop)
+        patch.setattr(RunDirectory, "finish", stop)
         with pytest.raises(KeyboardInterrupt):
             run(replace(plan, vocabularies=("all",), candidate_seed=1))
     directory, _ = run(plan)
@@ -225,7 +226,7 @@ def test_an_existing_run_is_refused_and_replaced_on_request(module, plan):
     assert len(module.calls) == 3
     directory, _ = run(replace(plan, seed=1, force=True))
     assert load(directory).run.seed == 1
-    assert sorted(path.name for path in directory.parent.iterdir()) == ["one"]
+    assert sorted(path.name for path in directory.parent.iterdir()) == [".one.lock", "one"]
 
 
 def test_a_run_is_completed_by_the_tasks_it_lacks(module, plan, tmp_path):
@@ -300,14 +301,14 @@ def test_force_never_deletes_what_is_no_run(module, plan):
 
 def test_a_run_directory_is_named_after_what_was_chosen(monkeypatch, tmp_path):
     plan = Plan("mtdea", "metafam", seed=3, settings={"tasks": "4", "batch": "8"})
-    assert plan.directory() == Path("runs/mtdea-metafam-batch=8-tasks=4-seed3")
-    assert Plan("package.module:make", "metafam").directory() == Path("runs/package.module-make-metafam-seed0")
-    assert Plan("isdea", "topics-1/health").directory() == Path("runs/isdea-topics-1-health-seed0")
+    assert plan.directory().path == Path("runs/mtdea-metafam-batch=8-tasks=4-seed3")
+    assert Plan("package.module:make", "metafam").directory().path == Path("runs/package.module-make-metafam-seed0")
+    assert Plan("isdea", "topics-1/health").directory().path == Path("runs/isdea-topics-1-health-seed0")
     (tmp_path / "made").mkdir()
-    assert Plan("isdea", str(tmp_path / "made")).directory() == Path("runs/isdea-made-seed0")
+    assert Plan("isdea", str(tmp_path / "made")).directory().path == Path("runs/isdea-made-seed0")
     monkeypatch.chdir(tmp_path / "made")
-    assert Plan("isdea", ".").directory() == Path("runs/isdea-made-seed0")
-    assert Plan("isdea", "metafam", out=Path("here")).directory() == Path("here")
+    assert Plan("isdea", ".").directory().path == Path("runs/isdea-made-seed0")
+    assert Plan("isdea", "metafam", out=Path("here")).directory().path == Path("here")
 
 
 SECOND = """

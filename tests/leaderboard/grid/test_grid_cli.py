@@ -45,11 +45,11 @@ def test_what_run_knows_is_passed_on(mtbench_grid, small):
     (job,) = jobs(
         gridtoys.grid(small, gridtoys.chosen(label=f"{LABEL}-colour-red", epochs=2, colour="red")), Path("kept")
     )
-    found = load(job.directory)
+    found = load(job.directory.path)
     assert (found.protocol, found.vocabulary, found.candidate_seed) == ("dual", "slots", 0)
     assert found.run.hyperparameters == {"epochs": 2}
     assert not found.ranks.named
-    assert {path.name for path in job.directory.iterdir()} >= {"entity-slots", "conventions.json"}
+    assert {path.name for path in job.directory.path.iterdir()} >= {"entity-slots", "conventions.json"}
 
 
 def test_json_is_all_that_is_printed(mtbench_grid, small):

@@ -19,7 +19,6 @@ from leaderboard.grid.engines import in_this_process
 from leaderboard.grid.jobs import jobs
 from leaderboard.grid.state import read
 from mtbench.runs.result import load
-from mtbench.training.run import alone
 
 EPOCHS = [f"epoch {number}" for number in range(1, gridtoys.EPOCHS + 1)]
 
@@ -132,18 +131,18 @@ def test_a_killed_grid_goes_on_and_still_trains_once(asked, tmp_path):
 def test_one_that_was_begun_on_its_own_goes_on_on_its_own(asked, tmp_path):
     grid, out = asked("Sharing", seeds=(0,)), tmp_path / "runs"
     first, second = jobs(grid, out)
-    kept = second.partial / "checkpoints"
+    kept = second.directory.partial.path / "checkpoints"
     kept.mkdir(parents=True)
     (kept / "epoch").write_text("1", encoding="utf-8")
     assert go(grid, out) == ["done"] * 2
     assert gridtoys.diary() == ["0 epoch 2", "0 epoch 3", "0 scored", "0 scored"]
-    assert load(first.directory).run.seed == 0
+    assert load(first.directory.path).run.seed == 0
 
 
 def test_a_copy_of_checkpoints_that_was_cut_short_is_made_anew(asked, tmp_path):
     grid, out = asked("Sharing", seeds=(0,)), tmp_path / "runs"
     _, second = jobs(grid, out)
-    torn = second.partial / ".checkpoints.new"
+    torn = second.directory.partial.path / ".checkpoints.new"
     torn.mkdir(parents=True)
     (torn / "epoch").write_text("", encoding="utf-8")
     assert go(grid, out) == ["done"] * 2
@@ -152,7 +151,7 @@ def test_a_copy_of_checkpoints_that_was_cut_short_is_made_anew(asked, tmp_path):
 
 def test_who_waits_for_a_run_of_another_process_is_left_to_it(asked, tmp_path):
     grid, out = asked("Sharing", seeds=(0,)), tmp_path / "runs"
-    with alone(jobs(grid, out)[0].directory):
+    with jobs(grid, out)[0].directory.alone():
         assert go(grid, out) == ["elsewhere", "elsewhere"]
     assert gridtoys.diary() == []
     assert read(out) == []

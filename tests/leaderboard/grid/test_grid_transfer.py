@@ -88,8 +88,8 @@ def test_every_dataset_is_learned_from_once_and_scored_on_each(topics, tmp_path)
     assert (trained(), gridtoys.diary().count("0 scored")) == (3, 9)
     assert (matrix.name, matrix.topics, matrix.statuses) == ("topics, protocol dual, present relations", [*TOPICS], {})
     for job in jobs(asked, out):
-        saved = load(job.directory)
-        assert verify(job.directory).ok
+        saved = load(job.directory.path)
+        assert verify(job.directory.path).ok
         assert (saved.dataset, saved.run.pretraining_graphs) == (job.test.name, (f"{job.train.name}/train",))
         assert saved.metrics["mrr"] == matrix.values[TOPICS.index(job.train.name), TOPICS.index(job.test.name)]
         assert "--train art --test" in saved.run.environment["command"] or job.train.name != "art"
@@ -114,7 +114,7 @@ def test_a_process_that_is_killed_is_continued_without_repeating_a_cell(topics, 
     monkeypatch.setenv("STOP_AT", "health>sport")
     child = toys.fork(lambda: go(asked, out))
     assert os.WTERMSIG(os.waitpid(child, 0)[1]) == signal.SIGKILL
-    finished = {path: load(path).run for path in (job.directory for job in jobs(asked, out)) if path.exists()}
+    finished = {path: load(path).run for path in (job.directory.path for job in jobs(asked, out)) if path.exists()}
     assert (len(finished), trained()) == (5, 2)
     monkeypatch.delenv("STOP_AT")
     _, made = go(asked, out)

@@ -15,7 +15,7 @@ from mtbench.errors import ResultError, UsageError
 from mtbench.evaluation.tasks import evaluate, task
 from mtbench.names import COLUMN
 from mtbench.ranking.candidates import draw
-from mtbench.runs.runs import RunInfo
+from mtbench.runs.origin import RunInfo
 from mtbench.settings.table import setting_of
 from mtbench.training.models import Model, ModelInfo
 from mtbench.training.predictions import explain, rows_of

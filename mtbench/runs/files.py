@@ -1,26 +1,21 @@
-"""Run directories: how a result came about, and the two files that keep it.
+"""The two files of a result: ``ranks.parquet`` with the rank counts of every target, ``result.json`` with all else.
 
-``ranks.parquet`` holds the rank counts of every target and ``result.json`` everything else. The second
-is put in place last and names the hash of the first, so a directory that has it holds a whole run.
+The second is put in place last and names the hash of the first, so a directory that has it holds a whole result.
 """
 
 from __future__ import annotations
 
 import json
 import math
-import platform
-import sys
 import tempfile
-from collections.abc import Mapping
-from contextlib import ExitStack
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any
 
 import numpy as np
 
-from mtbench.data.catalog import Parameter
-from mtbench.errors import ResultError, UnknownNameError, UsageError, nearest, shown
+from mtbench.errors import ResultError, UsageError
 from mtbench.files.atomic import storage_errors
 from mtbench.files.hashing import file_hash
 from mtbench.names import COLUMNS
@@ -28,63 +23,12 @@ from mtbench.ranking.ranks import COUNTS, Ranks
 
 RESULT_FILE, RANKS_FILE = "result.json", "ranks.parquet"
 SCHEMA = 2
+
 MOST_BYTES = 256 * 1024
 """Of ``result.json``: it holds figures and settings, and nothing that grows with the data."""
 
 DIGITS = 20
 """Of a whole number in JSON; none of 64 bits has more."""
-
-Regime: TypeAlias = Literal["zero-shot", "test-time-adaptation", "fine-tuned", "supervised"]
-Status: TypeAlias = Literal["ok", "oom", "failed"]
-REGIMES: tuple[Regime, ...] = get_args(Regime)
-STATUSES: tuple[Status, ...] = get_args(Status)
-
-
-@dataclass(frozen=True)
-class RunInfo:
-    """How a result came about: what the evaluator cannot know and a leaderboard has to show.
-
-    ``seed`` is the model's, not that of the candidates; ``pretraining_graphs`` names every graph the
-    model learned from before it saw this dataset; ``wall_seconds`` and ``peak_memory_bytes`` cover the
-    whole run; an empty ``environment`` is filled in on saving. Raises `UnknownNameError` for a regime
-    or status that does not exist.
-    """
-
-    model: str = "unnamed"
-    seed: int = 0
-    regime: Regime = "zero-shot"
-    hyperparameters: Mapping[str, Parameter] = field(default_factory=dict)
-    pretraining_graphs: tuple[str, ...] = ()
-    url: str = ""
-    commit: str = ""
-    device: str = ""
-    wall_seconds: float | None = None
-    peak_memory_bytes: int | None = None
-    status: Status = "ok"
-    environment: Mapping[str, str] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        if self.regime not in REGIMES:
-            raise UnknownNameError("regime", self.regime, REGIMES)
-        if self.status not in STATUSES:
-            raise UnknownNameError("status", self.status, STATUSES)
-
-
-def environment() -> dict[str, str]:
-    """Return the versions a run depends on: Python, platform, this package, NumPy, and PyTorch where it is loaded."""
-    from importlib import metadata
-
-    found = {"python": platform.python_version(), "platform": platform.platform(), "numpy": np.__version__}
-    for name, module in (("mtbench-kg", "mtbench"), ("torch", "torch"), ("torch_geometric", "torch_geometric")):
-        if module in sys.modules:
-            try:
-                found[name] = metadata.version(name)
-            except metadata.PackageNotFoundError:
-                found[name] = "unknown"
-    if "torch" in sys.modules:
-        # On a CPU the same seed gives the same figures for one number of threads, unless its sums have one order.
-        found["threads"] = str(sys.modules["torch"].get_num_threads())
-    return found
 
 
 def write(
@@ -123,34 +67,26 @@ def write(
         undo.pop_all()
 
 
-def find(path: Path) -> Path:
-    """Return the run directory that a path names, by itself or by one of its files.
-
-    Raises `UsageError` for a folder of runs, naming some, and for one without, with the names that look like it.
-    """
-    directory = path.parent if path.name in (RESULT_FILE, RANKS_FILE) else path
-    if any((directory / name).exists() for name in (RESULT_FILE, RANKS_FILE)):
-        return directory
-    if below := sorted(str(one.parent) for one in directory.glob(f"*/{RESULT_FILE}")):
-        raise UsageError(f"{path} is no run, but holds some: {shown(below)}; type {path}/* for all")
-    beside = {one.parent.name: str(one.parent) for one in directory.parent.glob(f"*/{RESULT_FILE}")}
-    near = [beside[match] for match in nearest(directory.name, beside)]
-    hint = f"did you mean {' or '.join(near)}?" if near else "mtbench run MODEL --dataset NAME makes one"
-    raise UsageError(f"no run at {path} (there is no {RESULT_FILE}): {hint}")
-
-
 def read_payload(path: Path) -> dict[str, Any]:
-    """Read ``result.json``; raises `ResultError` naming the file when it is missing, cut short or no object."""
+    """Read ``result.json``; raises `ResultError`, without the path, for one that is missing, cut short or no object."""
     try:
         payload = read_json(path, MOST_BYTES)
     except ResultError as error:
-        remedy = "evaluate again" if path.exists() else "is this a run directory?"
-        raise ResultError(f"{path}: {error}; {remedy}") from error
+        raise ResultError(f"{error}; {'evaluate again' if path.exists() else 'is this a run directory?'}") from error
     if not isinstance(payload, dict):
-        raise ResultError(f"{path}: holds a {type(payload).__name__}, expected an object; evaluate again")
+        raise ResultError(f"holds a {type(payload).__name__}, expected an object; evaluate again")
     if (schema := payload.get("schema", SCHEMA)) != SCHEMA:
-        raise ResultError(f"{path}: written with schema {str(schema)[:20]!r}, this version reads {SCHEMA}: evaluate again")
+        raise ResultError(f"written with schema {str(schema)[:20]!r}, this version reads {SCHEMA}: evaluate again")
     return payload
+
+
+@contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Have an error of reading name the file."""
+    try:
+        yield
+    except ResultError as error:
+        raise ResultError(f"{path}: {error}") from error
 
 
 def read_json(path: Path, most: int) -> object:

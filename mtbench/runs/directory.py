@@ -1,0 +1,229 @@
+"""A run on disk: which files it has and where, its lock, how it is made whole or not at all, and reading it once.
+
+::
+
+    DIR/result.json, ranks.parquet      the first task
+    DIR/PROTOCOL-VOCABULARY/            the same two files of every further task
+    DIR/conventions.json, history.json, tasks.json, training.png, alpha.png, failure.txt
+    DIR/checkpoints/                    what the model keeps, and cost.json
+    .DIR.partial                        an unfinished run: its checkpoints outlive its process
+    .DIR.ready                          a finished one that is about to be put in place
+    .DIR.lock, .DIR.old                 see `mtbench.files.atomic`
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
+
+from mtbench.errors import UsageError, nearest, shown
+from mtbench.files import atomic
+from mtbench.runs import result
+from mtbench.runs.files import RANKS_FILE, RESULT_FILE
+from mtbench.runs.result import Result
+from mtbench.settings import table
+
+CONVENTIONS_FILE, HISTORY_FILE, TASKS_FILE = "conventions.json", "history.json", "tasks.json"
+FAILURE_FILE, TRAINING_PICTURE, ALPHA_PICTURE = "failure.txt", "training.png", "alpha.png"
+CHECKPOINTS, COST_FILE = "checkpoints", "cost.json"
+
+Task: TypeAlias = tuple[str, str]
+"""A protocol and a vocabulary."""
+
+TASK_FOLDERS = tuple(setting.name for setting in table.OURS)
+STANDARD_TASKS: tuple[Task, ...] = tuple(
+    (setting.protocol, setting.vocabulary) for setting in table.settings_of([table.ALL], [table.ALL])
+)
+"""What a complete run has been scored on."""
+
+BESIDE = (CONVENTIONS_FILE, HISTORY_FILE, TASKS_FILE, FAILURE_FILE, TRAINING_PICTURE, ALPHA_PICTURE)
+OURS = {RESULT_FILE, RANKS_FILE, CHECKPOINTS, *BESIDE, *TASK_FOLDERS}
+"""All that a run directory may hold."""
+
+HEADLINE: Task = (table.HEADLINE.protocol, table.HEADLINE.vocabulary)
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """A run as it was read: its results by task, the first task first."""
+
+    directory: RunDirectory
+    results: Mapping[Task, Result]
+
+    @property
+    def headline(self) -> Result:
+        """The result that stands for the run: that of `HEADLINE`, or the first there is."""
+        return self.results.get(HEADLINE) or next(iter(self.results.values()))
+
+    @property
+    def missing(self) -> tuple[Task, ...]:
+        """The tasks of a complete run that this one was not scored on."""
+        return tuple(task for task in STANDARD_TASKS if task not in self.results)
+
+
+@dataclass(frozen=True)
+class RunDirectory:
+    """The directory of one run, there or to be made."""
+
+    path: Path
+
+    def __str__(self) -> str:
+        return str(self.path)
+
+    @property
+    def exists(self) -> bool:
+        """Whether a run lies there: its first result is the last file to be put in place."""
+        return (self.path / RESULT_FILE).exists()
+
+    @property
+    def partial(self) -> RunDirectory:
+        """Where the run lies until it is finished."""
+        return self._beside("partial")
+
+    @property
+    def checkpoints(self) -> Path:
+        """Where a model keeps what an interrupted run goes on from."""
+        return self.path / CHECKPOINTS
+
+    @property
+    def kept_checkpoints(self) -> Path | None:
+        """The checkpoints of a run, or of the run that this directory is a further task of; None if there are none."""
+        return next(
+            (place for folder in (self.path, self.path.parent) if (place := folder / CHECKPOINTS).is_dir()), None
+        )
+
+    def place(self, task: Task, first: Task) -> Path:
+        """Return where a task's result lies: the first one's in the directory itself, all others' below it."""
+        return self.path if task == first else self.path / "-".join(task)
+
+    def places(self) -> list[Path]:
+        """Return the folders of all results, the first task's first; none where there is no run."""
+        below = [self.path / name for name in TASK_FOLDERS if (self.path / name / RESULT_FILE).exists()]
+        return [self.path, *below] if self.exists else []
+
+    def read(self) -> Run:
+        """Return the run with all its results; raises `ResultError` naming the file that cannot be read."""
+        found = map(result.load, self.places() or [self.path])
+        return Run(self, {(one.protocol, one.vocabulary): one for one in found})
+
+    def verify(self) -> list[result.Problem]:
+        """Return what does not hold of any result of the run; see `mtbench.runs.result.verify`."""
+        return [problem for place in self.places() for problem in result.verify(place).problems]
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Hold the directory for this process; raises `AtWorkError` if another one is at work on it.
+
+        The lock lies beside the directory, so that no two caches hold it at once. What a killed process left is
+        undone or, where its run was finished, put in place.
+        """
+        with atomic.locked(self.path, wait=False):
+            ready = self._beside("ready")
+            if ready.path.exists():
+                self.expect_replaceable(force=True)
+                atomic.put_in_place(ready.path, self.path)
+            yield
+
+    def begin(self, *, restart: bool = False, start: RunDirectory | None = None, more: bool = False) -> RunDirectory:
+        """Return the unfinished run that is to become this one, under its lock.
+
+        Of an interrupted run the checkpoints stay unless ``restart`` is set; results of tasks that nobody asks for now
+        do not. ``start`` is a run whose checkpoints take their place where there are none. ``more`` brings along what
+        the directory holds, so that tasks are added to it.
+        """
+        partial = self.partial
+        with atomic.storage_errors(partial.path):
+            for path in partial.path.iterdir() if partial.path.exists() else ():
+                if path.is_file():
+                    path.unlink()
+                elif restart or path.name != CHECKPOINTS:
+                    shutil.rmtree(path)
+            if start is not None:
+                start.copy_checkpoints(partial.checkpoints)
+            if more:
+                begun = [CHECKPOINTS] if partial.checkpoints.exists() else []
+                shutil.copytree(self.path, partial.path, ignore=shutil.ignore_patterns(*begun), dirs_exist_ok=True)
+        return partial
+
+    def finish(self) -> None:
+        """Put the unfinished run in place of what is there; a process killed meanwhile loses neither."""
+        partial, ready = self.partial.path, self._beside("ready").path
+        with atomic.storage_errors(self.path):
+            atomic.flush(partial)
+            partial.rename(ready)
+        atomic.put_in_place(ready, self.path)
+
+    def keep(self, results: Sequence[Result], *, force: bool = False, failure: str = "") -> None:
+        """Keep results of one model on several tasks as ``mtbench run`` does, all of them or none, under the lock.
+
+        ``failure`` is why they have no ranks, for `FAILURE_FILE`. Raises `UsageError` where the directory exists, as
+        `expect_replaceable` does. An interrupted run keeps its checkpoints.
+        """
+        self.expect_replaceable(force=force)
+        new, first = self._beside("new"), (results[0].protocol, results[0].vocabulary)
+        try:
+            for one in results:
+                one.save(new.place((one.protocol, one.vocabulary), first))
+            if failure:
+                atomic.replace_file(new.path / FAILURE_FILE, f"{failure}\n".encode())
+            atomic.put_in_place(new.path, self.path)
+        finally:
+            shutil.rmtree(new.path, ignore_errors=True)
+
+    def reopen(self) -> None:
+        """Make the run an unfinished one again, which goes on from its checkpoints; under the lock."""
+        with atomic.storage_errors(self.path):
+            if self.partial.checkpoints.exists():
+                shutil.rmtree(self.path)
+            else:
+                shutil.rmtree(self.partial.path, ignore_errors=True)
+                self.path.rename(self.partial.path)
+
+    def copy_checkpoints(self, place: Path) -> None:
+        """Copy the checkpoints to a place that has none yet; raises `UsageError` for a run without any."""
+        found = self.kept_checkpoints
+        if found is None:
+            raise UsageError(f"{self} holds no checkpoints: name the directory of a run whose model keeps them")
+        if not place.exists():
+            new = place.with_name(f".{place.name}.new")
+            with atomic.storage_errors(place):
+                shutil.rmtree(new, ignore_errors=True)
+                shutil.copytree(found, new)
+                new.rename(place)
+
+    def expect_replaceable(self, *, force: bool) -> None:
+        """Raise `UsageError` for a directory that exists, with ``force`` only for one that holds more than a run."""
+        if self.path.name in ("", ".."):
+            raise UsageError(f"{self} cannot become a run directory: name a new one, as in --out {self.path / 'run'}")
+        if atomic.is_free(self.path):
+            return
+        if not force:
+            raise UsageError(f"{self} exists already: name another with --out DIR, or replace it with --force")
+        others = sorted({path.name for path in self.path.iterdir()} - OURS) if self.path.is_dir() else [self.path.name]
+        if others:
+            raise UsageError(
+                f"{self} holds more than a run ({others[0]}), which --force would delete: name another with --out DIR"
+            )
+
+    def _beside(self, state: str) -> RunDirectory:
+        return RunDirectory(self.path.parent / f".{self.path.name}.{state}")
+
+
+def find(path: Path) -> Path:
+    """Return the run directory that a path names, by itself or by one of its files.
+
+    Raises `UsageError` for a folder of runs, naming some, and for one without, with the names that look like it.
+    """
+    directory = path.parent if path.name in (RESULT_FILE, RANKS_FILE) else path
+    if any((directory / name).exists() for name in (RESULT_FILE, RANKS_FILE)):
+        return directory
+    if below := sorted(str(one.parent) for one in directory.glob(f"*/{RESULT_FILE}")):
+        raise UsageError(f"{path} is no run, but holds some: {shown(below)}; type {path}/* for all")
+    beside = {one.parent.name: str(one.parent) for one in directory.parent.glob(f"*/{RESULT_FILE}")}
+    near = [beside[match] for match in nearest(directory.name, beside)]
+    hint = f"did you mean {' or '.join(near)}?" if near else "mtbench run MODEL --dataset NAME makes one"
+    raise UsageError(f"no run at {path} (there is no {RESULT_FILE}): {hint}")
