@@ -14,13 +14,10 @@ from mtbench.evaluation.tasks import task
 from mtbench.names import RELATION, IntArray
 from mtbench.training.models import Assignment, Context
 from reference_models.equivariant.network import Architecture, Features, TripleNetwork, attention_logits
-from reference_models.graphs.graph import TypedGraph, doubled, typed_graph
-from reference_models.graphs.pairs import BothWays, PairScores
-from reference_models.graphs.slots import Slots
-from reference_models.training.batches import Stage, graph_stage, pair_features
+from reference_models.graphs.graph import Slots, TypedGraph, doubled, typed_graph
+from reference_models.training.batches import Stage, epoch_of, graph_stage, pair_features
 from reference_models.training.checkpoint import ADAPTATION
-from reference_models.training.epochs import epoch_of
-from reference_models.training.fitting import ReferenceModel, hold_out, seeded, validation
+from reference_models.training.fitting import BothWays, PairScores, ReferenceModel, hold_out, seeded, validation
 from reference_models.training.loop import State
 from reference_models.training.recipe import Recipe
 

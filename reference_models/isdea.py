@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from mtbench.errors import UsageError
 from mtbench.training.models import Context
 from reference_models.double_equivariant import DoubleEquivariantModel
-from reference_models.equivariant.mean import EquivariantGIN, EquivariantLinear, EquivariantPerceptron, Late, Table
+from reference_models.equivariant.mean import EquivariantGIN, EquivariantLinear, Late, Table
 from reference_models.equivariant.network import Architecture, TripleNetwork
 from reference_models.graphs.graph import TypedGraph
 from reference_models.graphs.reach import reach
@@ -29,18 +29,10 @@ class ISDEA(TripleNetwork):
 
     def __init__(self, architecture: Architecture, *, learn_epsilon: bool) -> None:
         super().__init__(architecture, norms=architecture.gin_layers + 2)
-        width, mean = architecture.width, architecture.reading.mean
-        nodewise = EquivariantPerceptron if architecture.perceptrons else EquivariantLinear
-        self.layers = nn.ModuleList(
-            [
-                *(
-                    EquivariantGIN(1 if index == 0 else width, width, learn_epsilon=learn_epsilon, mean=mean)
-                    for index in range(architecture.gin_layers)
-                ),
-                nodewise(width, mean),
-                nodewise(width, mean),
-            ]
-        )
+        width = architecture.width
+        widths = [1] + [width] * (architecture.gin_layers - 1)
+        gins = [EquivariantGIN(width_in, width, learn_epsilon=learn_epsilon) for width_in in widths]
+        self.layers = nn.ModuleList([*gins, EquivariantLinear(width), EquivariantLinear(width)])
 
     def represent(self, graph: TypedGraph, attention: Tensor | None, nodes: Tensor | None = None) -> Table | Late:
         """Return the representations of all nodes under all slots; ``attention`` and ``nodes`` are not used."""
@@ -51,10 +43,10 @@ class ISDEA(TripleNetwork):
             found: Any = self.through(self.layers[index], table, links)
             table = self._normed(index, found, rectified=index < layers - 1)
         table = self._normed(layers, self.layers[layers](table), rectified=True)
-        last, norm = self.layers[-1], self.norms[-1]
-        if self.training and isinstance(last, EquivariantLinear):
-            assert isinstance(norm, RowNorm)
-            return last.late(table, norm)
+        last: Any = self.layers[-1]
+        if self.training:
+            late: Late = last.late(table, self.norms[-1])
+            return late
         return self._normed(layers + 1, last(table), rectified=False)
 
     def _normed(self, index: int, table: Table, *, rectified: bool) -> Table:
@@ -69,7 +61,7 @@ def build(context: Context) -> DoubleEquivariantModel:
     recipe = load("isdea", context.dataset, context.settings)
     if recipe.tasks != 1:
         raise UsageError(f"isdea has one task, not {recipe.tasks}: run mtdea with --set tasks={recipe.tasks}")
-    refuse("isdea", recipe, statistics="graph", adjacency="others", assignment="hard")
+    refuse("isdea", recipe, statistics="graph")
     return DoubleEquivariantModel(
         "isdea", context, recipe, lambda sizes: ISDEA(sizes, learn_epsilon=recipe.learn_epsilon)
     )

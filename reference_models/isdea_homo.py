@@ -41,15 +41,7 @@ def build(context: Context) -> DoubleEquivariantModel:
     recipe = load("isdea-homo", context.dataset, context.settings)
     if recipe.tasks != 1:
         raise UsageError(f"isdea-homo has one task, not {recipe.tasks}: run mtdea with --set tasks={recipe.tasks}")
-    refuse(
-        "isdea-homo",
-        recipe,
-        statistics="graph",
-        adjacency="others",
-        mean="literal",
-        assignment="hard",
-        linear_layers="single",
-    )
+    refuse("isdea-homo", recipe, statistics="graph")
     return DoubleEquivariantModel(
         "isdea-homo", context, recipe, lambda sizes: ISDEAHomo(sizes, learn_epsilon=recipe.learn_epsilon)
     )

@@ -9,9 +9,8 @@ from torch import Tensor, nn
 
 from mtbench.training.models import Context
 from reference_models.double_equivariant import DoubleEquivariantModel
-from reference_models.equivariant.linear import SoftLinear, SoftPerceptron
 from reference_models.equivariant.network import Architecture, TripleNetwork
-from reference_models.equivariant.soft import Input, SoftGIN
+from reference_models.equivariant.soft import Input, SoftGIN, SoftLinear
 from reference_models.graphs.graph import Receivers, TypedGraph
 from reference_models.graphs.kinds import kinds
 from reference_models.layers.basic import RowNorm
@@ -24,20 +23,12 @@ class MTDEA(TripleNetwork):
 
     uses_attention = True
 
-    def __init__(self, architecture: Architecture, *, learn_epsilon: bool = False) -> None:
+    def __init__(self, architecture: Architecture) -> None:
         super().__init__(architecture, norms=architecture.gin_layers + 2)
-        width, tasks, reading = architecture.width, architecture.tasks, architecture.reading
-        nodewise = SoftPerceptron if architecture.perceptrons else SoftLinear
-        self.layers = nn.ModuleList(
-            [
-                *(
-                    SoftGIN(1 if index == 0 else width, width, tasks, reading, learn_epsilon=learn_epsilon)
-                    for index in range(architecture.gin_layers)
-                ),
-                nodewise(width, tasks, reading),
-                nodewise(width, tasks, reading),
-            ]
-        )
+        width, tasks = architecture.width, architecture.tasks
+        widths = [1] + [width] * (architecture.gin_layers - 1)
+        gins = [SoftGIN(width_in, width, tasks) for width_in in widths]
+        self.layers = nn.ModuleList([*gins, SoftLinear(width, tasks), SoftLinear(width, tasks)])
 
     def represent(self, graph: TypedGraph, attention: Tensor | None, nodes: Tensor | None = None) -> Input:
         """Return the representations ``(N, R, d)`` of every node under every relation slot, the last norm pending.
@@ -50,15 +41,13 @@ class MTDEA(TripleNetwork):
         layers = self.architecture.gin_layers
         onto = graph.everyone if nodes is None else graph.onto(nodes)
         rows = self.layers[0].of_constant(graph, attention)  # type: ignore[operator]
-        counts = kinds(graph).counts if rows.dim() == 2 else None
-        features = self._normed(0, rows, rectified=layers > 1, counts=counts)
+        features = self._normed(0, rows, rectified=layers > 1, counts=kinds(graph).counts)
         for index in range(1, layers):
             last = index == layers - 1
             values = self._gin(index, features.whole(), graph, onto if last else graph.everyone, attention)
             features = self._normed(index, values, rectified=not last)
         if layers == 1:
-            whole = features.whole()
-            features = Input(onto.of(expand(whole, kinds(graph)) if whole.dim() == 2 else whole))
+            features = Input(onto.of(expand(features.whole(), kinds(graph))))
         for index in (layers, layers + 1):
             features = self._normed(index, self.layers[index](features, attention), rectified=index == layers)
         return replace(features, nodes=nodes)
@@ -93,6 +82,5 @@ def build_search(context: Context) -> DoubleEquivariantModel:
 
 
 def _model(name: str, context: Context, recipe: Recipe) -> DoubleEquivariantModel:
-    return DoubleEquivariantModel(
-        f"{name}-k{recipe.tasks}", context, recipe, lambda sizes: MTDEA(sizes, learn_epsilon=recipe.learn_epsilon)
-    )
+    refuse(name, recipe, learn_epsilon=False)
+    return DoubleEquivariantModel(f"{name}-k{recipe.tasks}", context, recipe, MTDEA)

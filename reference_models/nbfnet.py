@@ -15,15 +15,11 @@ from mtbench.evaluation.tasks import task
 from mtbench.names import HEAD, TAIL, IntArray
 from mtbench.training.models import Context
 from reference_models.graphs.graph import TypedGraph, typed_graph
-from reference_models.graphs.pairs import BothWays, PairScores
-from reference_models.graphs.propagation import Neighbours, by_receiver, plan
 from reference_models.layers.basic import RowLinear
-from reference_models.layers.pna import BoundaryPNA, degree_scales
-from reference_models.training.batches import edges_of
-from reference_models.training.epochs import batches_of
-from reference_models.training.fitting import ReferenceModel, hold_out, seeded, validation
+from reference_models.layers.propagation import BoundaryPNA, Neighbours, by_receiver, degree_scales, plan
+from reference_models.training.batches import Negatives, batches_of, edges_of
+from reference_models.training.fitting import BothWays, PairScores, ReferenceModel, hold_out, seeded, validation
 from reference_models.training.loop import State, Tell, Work, mean_loss
-from reference_models.training.negatives import Negatives
 from reference_models.training.recipe import Hyperparameters, read
 
 HEADS_AT_ONCE = 32

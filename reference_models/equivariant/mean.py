@@ -21,7 +21,7 @@ from reference_models.graphs.reach import Links, Reach, Reached
 from reference_models.layers.basic import Linear, Perceptron, RowNorm
 from reference_models.layers.basic import linear as linear_by_blocks
 from reference_models.layers.blocks import Products, blockwise, node_blocks
-from reference_models.layers.readings import share_of_others
+from reference_models.layers.rows import share_of_others
 from reference_models.layers.sums import products
 
 
@@ -125,12 +125,11 @@ class EquivariantGIN(nn.Module):
     """Out_r = GIN1(X_r; A_r) + GIN2(S_r; A - A_r) with S_r the mean of the other slots' features.
 
     It is the soft layer of a single task without a position. Source: Gao et al. 2023, as in
-    `docs/models.md`, ISDEA layer. ``epsilon`` is learnable if asked for; with ``mean`` ``sum`` S_r is the sum.
+    `docs/models.md`, ISDEA layer. ``epsilon`` is learnable if asked for.
     """
 
-    def __init__(self, width_in: int, width: int, *, learn_epsilon: bool, mean: str = "literal") -> None:
+    def __init__(self, width_in: int, width: int, *, learn_epsilon: bool) -> None:
         super().__init__()
-        self.mean = mean
         self.own = Perceptron(width_in, width)
         self.others = Perceptron(width_in, width)
         self.epsilon = nn.Parameter(torch.zeros(2), requires_grad=learn_epsilon)
@@ -147,7 +146,7 @@ class EquivariantGIN(nn.Module):
         usual = links.union @ less.index_select(0, before.defaults)
         seen = links.own @ less - near[1] * less - before.spread @ usual
         apart = links.others @ (rest - before.spread @ rest.index_select(0, before.defaults))
-        factor = share_of_others(self.mean, before.num_slots)
+        factor = share_of_others(before.num_slots)
 
         def block(index: int, apart: Tensor, seen: Tensor, own: Tensor, *maps: Tensor) -> Products:
             _, own_bias, second, bias, _, rest_bias, rest_second, more = maps
@@ -172,7 +171,7 @@ class EquivariantGIN(nn.Module):
         base = rest.max().long() + 1
         keys, kinds = torch.unique(own.long() * base + rest.long(), return_inverse=True)
         numbers = torch.div(keys, base, rounding_mode="floor"), keys % base
-        factors = 1.0, (first.num_slots - 1) * share_of_others(self.mean, first.num_slots)
+        factors = 1.0, (first.num_slots - 1) * share_of_others(first.num_slots)
         values = torch.zeros((), dtype=own.dtype, device=own.device)
         for number, factor, epsilon, perceptron in zip(
             numbers, factors, self.epsilon, (self.own, self.others), strict=True
@@ -184,16 +183,15 @@ class EquivariantGIN(nn.Module):
 class EquivariantLinear(nn.Module):
     """Out_r = X_r W1 + S_r W2 with biases, S_r the mean of the other slots' features."""
 
-    def __init__(self, width: int, mean: str = "literal") -> None:
+    def __init__(self, width: int) -> None:
         super().__init__()
-        self.mean = mean
         self.own = Linear(width, width)
         self.others = Linear(width, width)
 
     def forward(self, table: Table) -> Table:
         """Map a table to one of the same rows."""
         table = table.by_row()
-        parts, factor = table.reached.parts, share_of_others(self.mean, table.reached.num_slots)
+        parts, factor = table.reached.parts, share_of_others(table.reached.num_slots)
 
         def block(index: int, rows: Tensor, *tensors: Tensor) -> Products:
             own, bias, others, more, *affine = tensors
@@ -212,7 +210,7 @@ class EquivariantLinear(nn.Module):
         """
         table = table.by_row()
         slots = table.reached.num_slots
-        others = share_of_others(self.mean, slots) * self.others.weight
+        others = share_of_others(slots) * self.others.weight
         weight = self.own.weight - others
         totals, squares = table.sums()
         rest = linear_by_blocks(totals, others, self.own.bias + self.others.bias)
@@ -224,30 +222,3 @@ class EquivariantLinear(nn.Module):
         variance = square / total - mean.square()
         affine = norm.of_moments(mean.to(rest.dtype), variance.clamp_min(0).to(rest.dtype), total)
         return Late(table, weight, rest, affine)
-
-
-class EquivariantPerceptron(nn.Module):
-    """Out_r = MLP1(X_r) + MLP2(S_r), S_r the mean of the other slots' features."""
-
-    def __init__(self, width: int, mean: str = "literal") -> None:
-        super().__init__()
-        self.mean = mean
-        self.own = Perceptron(width, width)
-        self.others = Perceptron(width, width)
-
-    def forward(self, table: Table) -> Table:
-        """Map a table to one of the same rows."""
-        table = table.by_row()
-        parts, factor = table.reached.parts, share_of_others(self.mean, table.reached.num_slots)
-
-        def block(index: int, rows: Tensor, *tensors: Tensor) -> Products:
-            own, own_bias, second, bias, others, others_bias, others_second, more, *affine = tensors
-            rows, part = finish(rows, affine, rectified=table.rectified), parts[index]
-            others = factor * others
-            rest = part.spread @ linear(part.total @ rows, others, others_bias) - linear(rows, others)
-            hidden = linear(rows, own, own_bias)
-            return Products(bias + more, [(hidden.relu(), second), (rest.relu(), others_second)])
-
-        maps = [*self.own.weights(), *self.others.weights()]
-        values = blockwise(block, [(part.rows,) for part in parts], [table.values], [*maps, *table.affine])
-        return Table(values, table.reached)

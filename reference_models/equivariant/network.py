@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import torch
@@ -13,24 +13,20 @@ from torch.utils.checkpoint import checkpoint
 
 from reference_models.graphs.graph import TypedGraph
 from reference_models.layers.basic import Linear, RowNorm, uniform_
-from reference_models.layers.readings import Reading
 
 
 @dataclass(frozen=True)
 class Architecture:
     """The sizes of a network: hidden width, GIN layers, tasks, and distance hops (0: no distances).
 
-    ``reading`` says how the soft layers read the paper, ``perceptrons`` whether the layers after the GIN
-    layers are perceptrons instead of linear maps. With ``checkpointing`` the GIN layers are computed again
-    in the backward pass, and nothing of theirs but the output is kept until then.
+    With ``checkpointing`` the GIN layers are computed again in the backward pass, and nothing of theirs but the output
+    is kept until then.
     """
 
     width: int
     gin_layers: int
     tasks: int
     hops: int
-    reading: Reading = field(default_factory=Reading)
-    perceptrons: bool = False
     checkpointing: bool = False
 
 

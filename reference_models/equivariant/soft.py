@@ -16,15 +16,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from reference_models.equivariant.second import soft_gin_of_kinds
-from reference_models.equivariant.weighted import join, soft_gin_by_task
 from reference_models.graphs.graph import Receivers, TypedGraph
-from reference_models.graphs.kinds import kinds
-from reference_models.layers.basic import Perceptron, uniform_
+from reference_models.graphs.kinds import Kinds, Met, kinds
+from reference_models.graphs.operators import Operator
+from reference_models.layers.basic import Linear, Perceptron, uniform_
 from reference_models.layers.blocks import Block, Products, blockwise, node_blocks
-from reference_models.layers.readings import Reading, Shares, spread
-from reference_models.layers.rows import Rows, factor_of, fork, times
-from reference_models.layers.sums import aggregate, aggregate_pairs, expand
+from reference_models.layers.rows import Rows, Shares, fork, spread
+from reference_models.layers.sums import aggregate, task_sums
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,87 +67,63 @@ class SoftGIN(nn.Module):
     """A GIN soft layer: L1 over a relation's own edges, L2 and L3 over those of all others.
 
     Out_r = L1(X_r; A_r) + L2(p_i + S_ri; M) + sum over k != i of L3(p_k + S_rk; M), where
-    i = argmax_k alpha[r, k] (the lowest index on a tie) carries no gradient, M is A - A_r, and each L is a
-    GIN whose epsilon is 0 unless it is learned. With one task there is no L3, and without positions p = 0.
-    Source: equation 4 of the paper; other readings of M, S and i are a `Reading` away (`docs/models.md`, What
-    is open).
+    i = argmax_k alpha[r, k] (the lowest index on a tie) carries no gradient, M is A - A_r, each edge counted once, and
+    each L is a GIN whose epsilon is 0. With one task there is no L3, and without positions p = 0.
+    Source: equation 4 of the paper, as `docs/models.md`, What is open, reads it.
     """
 
-    def __init__(
-        self,
-        width_in: int,
-        width: int,
-        tasks: int,
-        reading: Reading | None = None,
-        *,
-        learn_epsilon: bool = False,
-    ) -> None:
+    def __init__(self, width_in: int, width: int, tasks: int) -> None:
         super().__init__()
-        self.reading = reading or Reading()
         self.own = Perceptron(width_in, width)
         self.same_task = Perceptron(width_in, width)
         self.other_tasks = Perceptron(width_in, width)
         self.positions = nn.Parameter(uniform_(torch.empty(tasks, width_in), 1, width_in))
-        self.epsilon = nn.Parameter(torch.zeros(2)) if learn_epsilon else None
+
+    def maps(self, tasks: int) -> list[Tensor]:
+        """Return weights and biases of L1, L2 and, where there are other tasks, L3."""
+        perceptrons = [self.own, self.same_task, self.other_tasks][: 3 if tasks > 1 else 2]
+        return [tensor for perceptron in perceptrons for tensor in perceptron.weights()]
 
     def forward(self, features: Tensor, onto: Receivers, attention: Tensor) -> Tensor:
         """Map ``(N, R, width_in)`` to ``(M, R, width)`` for M receivers, given the attention ``(R, K)``."""
-        maps = soft_maps(self, attention.shape[1])
-        return soft_gin(features, onto, attention, maps, self.positions, self.epsilon, self.reading)
+        return soft_gin(features, onto, attention, self.maps(attention.shape[1]), self.positions)
 
     def of_kinds(self, rows: Tensor, graph: TypedGraph, onto: Receivers, attention: Tensor) -> Tensor:
         """Map features that are a row per kind of the graph, ``(D, width_in)``, to ``(M, R, width)``."""
-        found = kinds(graph)
-        if self.reading.adjacency != "others" or self.epsilon is not None:
-            return self(expand(rows, found), onto, attention)  # type: ignore[no-any-return]
-        maps = soft_maps(self, attention.shape[1])
-        return soft_gin_of_kinds(rows, found, onto, attention, maps, self.positions, self.reading)
+        return soft_gin_of_kinds(rows, kinds(graph), onto, attention, self.maps(attention.shape[1]), self.positions)
 
     def of_constant(self, graph: TypedGraph, attention: Tensor) -> Tensor:
         """Return the layer of the constant input 1 of width 1: ``(D, width)``, a row per kind of the graph.
 
-        Kinds are what an unweighted sum over neighbours can tell apart; under other readings than the
-        adjacency ``others`` all rows are returned, ``(N, R, width)``.
+        A row then follows from how many edges reach its node and how many of them have its type.
         """
-        maps = soft_maps(self, attention.shape[1])
-        if self.reading.adjacency == "others":
-            return soft_gin_of_constant(graph, attention, maps, self.positions, self.epsilon, self.reading)
-        ones = attention.new_ones(graph.num_nodes, graph.num_slots, 1)
-        return soft_gin(ones, graph.everyone, attention, maps, self.positions, self.epsilon, self.reading)
+        return soft_gin_of_constant(kinds(graph), attention, self.maps(attention.shape[1]), self.positions)
 
 
-def soft_maps(layer: nn.Module, tasks: int) -> list[Tensor]:
-    """Return weights and biases of L1, L2 and, where there are other tasks, L3."""
-    names = ("own", "same_task", "other_tasks")[: 3 if tasks > 1 else 2]
-    return [tensor for name in names for tensor in getattr(layer, name).weights()]
+class SoftLinear(nn.Module):
+    """A soft layer of single linear maps that looks at no neighbours, in closed form: O(R N d^2 + R K N d), exact.
+
+    With W1, W2, W3 for the own features, the own task and the others, and i = argmax_k alpha[r, k]:
+    Out_r = X_r (W1 - W3 / c) - (a / c) X_r (W2 - W3) + (T_i / c + p_i) (W2 - W3)
+    + (sum of X / c + sum of p) W3 + biases.
+    """
+
+    def __init__(self, width: int, tasks: int) -> None:
+        super().__init__()
+        self.own = Linear(width, width)
+        self.same_task = Linear(width, width)
+        self.other_tasks = Linear(width, width)
+        self.positions = nn.Parameter(uniform_(torch.empty(tasks, width), 1, width))
+
+    def forward(self, features: Input, attention: Tensor) -> Tensor:
+        """Map ``(N, R, width)`` to ``(N, R, width)`` given the attention ``(R, K)``."""
+        modules = [self.own, self.same_task, self.other_tasks][: 3 if attention.shape[1] > 1 else 2]
+        maps = [tensor for module in modules for tensor in (module.weight, module.bias)]
+        return soft_linear(features, attention, maps, self.positions)
 
 
-def soft_gin(
-    features: Tensor,
-    onto: Receivers,
-    attention: Tensor,
-    maps: Sequence[Tensor],
-    positions: Tensor,
-    epsilon: Tensor | None = None,
-    reading: Reading | None = None,
-) -> Tensor:
-    """Return the soft GIN layer of features ``(N, R, d)``; ``epsilon`` ``(2,)`` is that of L1 and of L2 and L3."""
-    reading = reading or Reading()
-    near = None if epsilon is None else 1 + epsilon
-    layers = {"others": _soft_gin_by_union, "tasks": soft_gin_by_task, "pairwise": _soft_gin_by_pair}
-    return layers[reading.adjacency](features, onto, attention, maps, positions, near, reading)
-
-
-def _soft_gin_by_union(
-    features: Tensor,
-    onto: Receivers,
-    attention: Tensor,
-    maps: Sequence[Tensor],
-    positions: Tensor,
-    near: Tensor | None,
-    reading: Reading,
-) -> Tensor:
-    """Sum every context over the edges of all other relations, each edge counted once ("reading A").
+def soft_gin(features: Tensor, onto: Receivers, attention: Tensor, maps: Sequence[Tensor], positions: Tensor) -> Tensor:
+    """Return the soft GIN layer of features ``(N, R, d)`` for M receivers, ``(M, R, width)``.
 
     A row of the result depends on X_r, A X_r and A_r X_r at its node, and on T_k, A T_k and A_r T_k. The
     terms with A_r are zero except at the graph's pairs: all rows are computed without them, those of the
@@ -158,124 +132,190 @@ def _soft_gin_by_union(
     everything, own, sums = aggregate(features, attention, onto)
     pairs = onto.pairs
     own_sums = (pairs.from_nodes @ sums.flatten(1)).view(-1, *sums.shape[1:])
-    reached = times(near, 1, onto.of(sums)) + (onto.union @ sums.flatten(1)).view(onto.number, *sums.shape[1:])
-    blocks, local = _pair_blocks(onto, len(attention), maps[0].shape[0], "nnnppnp")
+    reached = onto.of(sums) + (onto.union @ sums.flatten(1)).view(onto.number, *sums.shape[1:])
+    nodes, of_nodes, keys = _pair_blocks(onto, len(attention), maps[0].shape[0])
+    blocks: list[Block] = [
+        (rows, rows, rows, some, some, rows, some) for rows, some in zip(nodes, of_nodes, strict=True)
+    ]
 
     def block(index: int, *tensors: Any) -> Products:
-        x, ax, reached, own, own_sums, degrees, pair_degrees, attention, positions, near, *maps = tensors
-        keys, slots = local[index]
-        rows, shares = Rows(maps), Shares.of(attention, reading)
-        reach = factor_of(near, 1) + degrees
-        first, own_at = fork(times(near, 0, x), keys)
-        rest, rest_at = fork(times(near, 1, x) + ax, keys)
-        usual = rows(first, rest, reached, _apart(reach, positions), shares)
-        if not len(keys):
+        x, ax, reached, own, own_sums, degrees, pair_degrees, attention, positions, *maps = tensors
+        rows, shares = Rows(maps), Shares.of(attention)
+        node, slot = keys[index] // len(attention), keys[index] % len(attention)
+        reach = (1.0 + degrees).view(-1, 1, 1)
+        first, own_at = fork(x, keys[index])
+        rest, rest_at = fork(x + ax, keys[index])
+        usual = rows(first, rest, reached, reach * positions, shares)
+        if not len(slot):
             return usual
-        nodes = keys // len(attention)
+        beyond = reach.index_select(0, node) - pair_degrees.view(-1, 1, 1)
         special = rows(
             (own_at + own).unsqueeze(1),
             (rest_at - own).unsqueeze(1),
-            reached.index_select(0, nodes) - own_sums,
-            _apart(reach.index_select(0, nodes) - pair_degrees, positions),
-            shares.at(slots),
+            reached.index_select(0, node) - own_sums,
+            beyond * positions,
+            shares.at(slot),
         )
-        return replace(usual, places=keys, apart=special)
+        return replace(usual, places=keys[index], apart=special)
 
     parts = [onto.of(features), everything, reached, own, own_sums, onto.degrees, pairs.degrees]
-    return blockwise(block, blocks, parts, [attention, positions, near, *maps])
+    return blockwise(block, blocks, parts, [attention, positions, *maps])
 
 
-def _soft_gin_by_pair(
-    features: Tensor,
+def soft_gin_of_constant(found: Kinds, attention: Tensor, maps: Sequence[Tensor], positions: Tensor) -> Tensor:
+    """Return the soft GIN layer of the constant input 1 of width 1, one row per kind of a graph: ``(D, d)``."""
+
+    def block(index: int, *tensors: Any) -> Products:
+        own, degrees, slots, attention, positions, *maps = tensors
+        reach = (1.0 + degrees - own).view(-1, 1, 1)
+        reached, apart = reach * attention.sum(dim=0).view(1, -1, 1), reach * positions
+        shares = Shares.of(attention).at(slots)
+        return Rows(maps)((1.0 + own).view(-1, 1, 1), reach, reached, apart, shares)
+
+    blocks = [(rows,) * 3 for rows in node_blocks(len(found.slots), maps[0].shape[0], found.slots.device)]
+    parts = [found.own, found.degrees, found.slots]
+    return blockwise(block, blocks, parts, [attention, positions, *maps]).squeeze(1)
+
+
+def soft_gin_of_kinds(
+    rows: Tensor,
+    kinds: Kinds,
     onto: Receivers,
     attention: Tensor,
     maps: Sequence[Tensor],
     positions: Tensor,
-    near: Tensor | None,
-    reading: Reading,
 ) -> Tensor:
-    """Sum the features of relation r' over the edges of r' alone, weighted by its share ("reading C").
+    """Return the soft GIN layer of features that are ``rows`` ``(D, d)``, one per kind: ``(M, R, width)``.
 
-    L2 and L3 see (1 + eps) (p_k + S_rk) + sum over r' != r of alpha[r', k] A_r' (p_k + X_r'). No A X_r is
-    needed.
+    Such features are the second layer's input, and nearly all of a row is a level's: a node's features under a slot are
+    those of its level unless edges of the slot reach it. Sums over neighbours are then sums over the levels they are
+    of, L of them and not N, plus what the few other pairs add; and L1 of a slot that does not reach the node is that of
+    its level. The first maps of L2 and L3 commute with sums and are applied to levels.
     """
-    own, sums = aggregate_pairs(features, attention, onto)
-    pairs = onto.pairs
-    weights = spread(attention, pairs.slots)
-    reach = factor_of(near, 1) + join(onto, weights, pairs.degrees.view(-1, 1, 1)).squeeze(2)
-    reached, apart = times(near, 1, onto.of(sums)), join(onto, weights, own.unsqueeze(1)) + _apart(reach, positions)
-    blocks, local = _pair_blocks(onto, len(attention), maps[0].shape[0], "nnnpp")
+    slots, width = len(attention), maps[0].shape[0]
+    met, pairs = Met.by(onto, kinds), onto.pairs
+    base, apart = kinds.split(rows)
+    sums = _task_sums(base, apart, kinds, attention)
+    own = pairs.from_sources @ rows.index_select(0, met.sources)
+    parts = [
+        (onto.of(sums) + onto.union @ sums).view(onto.number, *positions.shape),
+        onto.degrees,
+        met.extras @ apart,
+        rows.index_select(0, met.kinds) + own,
+        own,
+        (pairs.from_nodes @ sums).view(-1, *positions.shape),
+        pairs.degrees,
+    ]
+    nodes, special, own_keys = _pair_blocks(onto, slots, width)
+    borders = torch.tensor([part.start for part in nodes] + [onto.number], device=rows.device)
+    reached = [slice(*ends) for ends in pairwise(torch.searchsorted(met.keys, borders * slots).tolist())]
+    levels = kinds.level if onto.nodes is None else kinds.level[onto.nodes]
+    meets = _meets(met, nodes, borders, kinds.levels)
+    keys = [met.keys[part] - node.start * slots for node, part in zip(nodes, reached, strict=True)]
+    count = 2 if len(maps) > 8 else 1
 
     def block(index: int, *tensors: Any) -> Products:
-        x, reached, apart, own, pair_degrees, attention, positions, near, *maps = tensors
-        keys, slots = local[index]
-        rows, shares = Rows(maps), Shares.of(attention, reading)
-        first, own_at = fork(times(near, 0, x), keys)
-        rest, rest_at = fork(times(near, 1, x), keys)
-        usual = rows(first, rest, reached, apart, shares)
-        if not len(keys):
+        reached, degrees, extras, mine, own, own_sums, own_degrees, attention, positions, of_level, *rest = tensors
+        through, layer, shares = rest[:count], Rows(rest[count:]), Shares.of(attention)
+        node, slot = own_keys[index] // slots, own_keys[index] % slots
+        reach = (1 + degrees).view(-1, 1, 1)
+        passed, at_pairs = [], []
+        for sent, more, less in zip(through, layer.passed(extras), layer.passed(own), strict=True):
+            found = meets[index] @ sent.flatten(1)
+            found = found.view(-1, width).index_add_(0, keys[index], more).view(len(degrees), slots, width)
+            found, there = fork(found, own_keys[index])
+            passed.append(found)
+            at_pairs.append((there - less).unsqueeze(1))
+        hidden = layer.hidden(passed, reached, reach * positions, shares)
+        usual = Products(of_level.index_select(0, levels[nodes[index]]), layer.factors(hidden))
+        if not len(slot):
             return usual
-        nodes, pair = keys // len(attention), shares.at(slots)
-        share = pair.attention.transpose(1, 2)
-        special = rows(
-            (own_at + own).unsqueeze(1),
-            rest_at.unsqueeze(1),
-            reached.index_select(0, nodes),
-            apart.index_select(0, nodes) - share * (own.unsqueeze(1) + _apart(pair_degrees, positions)),
-            pair,
+        beyond = reach.index_select(0, node) - own_degrees.view(-1, 1, 1)
+        hidden = layer.hidden(at_pairs, reached.index_select(0, node) - own_sums, beyond * positions, shares.at(slot))
+        return replace(
+            usual,
+            places=own_keys[index],
+            apart=layer.products([layer.mine(mine.unsqueeze(1)), *hidden], shares),
         )
-        return replace(usual, places=keys, apart=special)
 
-    parts = [onto.of(features), reached, apart, own, pairs.degrees]
-    return blockwise(block, blocks, parts, [attention, positions, near, *maps])
-
-
-def soft_gin_of_constant(
-    graph: TypedGraph,
-    attention: Tensor,
-    maps: Sequence[Tensor],
-    positions: Tensor,
-    epsilon: Tensor | None = None,
-    reading: Reading | None = None,
-) -> Tensor:
-    """Return the soft GIN layer of the constant input 1 of width 1, one row per kind of the graph: ``(D, d)``.
-
-    The contexts are summed over all other relations' edges; see `SoftGIN.of_constant`.
-    """
-    found, chosen = kinds(graph), reading or Reading()
-    near = None if epsilon is None else 1 + epsilon
-    blocks = [(rows,) * 3 for rows in node_blocks(len(found.slots), maps[0].shape[0], found.slots.device)]
-
-    def block(index: int, *tensors: Any) -> Products:
-        own, degrees, slots, attention, positions, near, *maps = tensors
-        reach = (factor_of(near, 1) + degrees - own).view(-1, 1, 1)
-        reached, apart = reach * attention.sum(dim=0).view(1, -1, 1), reach * positions
-        shares = Shares.of(attention, chosen).at(slots)
-        return Rows(maps)((factor_of(near, 0) + own).view(-1, 1, 1), reach, reached, apart, shares)
-
-    parts = [found.own, found.degrees, found.slots]
-    return blockwise(block, blocks, parts, [attention, positions, near, *maps]).squeeze(1)
+    blocks = [(node, node, some, own, own, own, own) for node, some, own in zip(nodes, reached, special, strict=True)]
+    shared = [attention, positions, _of_levels(base, attention, maps), *_passed(base, maps), *maps]
+    return blockwise(block, blocks, parts, shared)
 
 
-def _apart(reach: Tensor, positions: Tensor) -> Tensor:
-    """Return what positions come to, ``(m, K, d)``, where ``reach`` ``(m,)`` or ``(m, K)`` of them are summed."""
-    return reach.view(len(reach), -1, 1) * positions
+def _task_sums(base: Tensor, apart: Tensor, kinds: Kinds, attention: Tensor) -> Tensor:
+    """Return T_k of every node, ``(N, K d)``."""
+    shares = spread(attention, kinds.places % kinds.pairs.num_slots)
+    more = kinds.pairs_of_nodes @ (shares.unsqueeze(2) * apart.unsqueeze(1)).flatten(1)
+    return task_sums(base, attention).flatten(1).index_select(0, kinds.level) + more
 
 
-def _pair_blocks(
-    onto: Receivers, slots: int, width: int, letters: str
-) -> tuple[list[Block], list[tuple[Tensor, Tensor]]]:
-    """Return the slices of the parts per block, and its pairs: key within the block, and slot.
+def _meets(met: Met, nodes: Sequence[slice], borders: Tensor, levels: int) -> list[Operator]:
+    """Return, for every block of receivers ``(m,)``, the operator ``(m, L)`` that sums over the levels they meet."""
+    order = torch.argsort(met.tails, stable=True)
+    tails, of_edges = met.tails[order], met.levels[order]
+    ends = pairwise(torch.searchsorted(tails, borders).tolist())
+    return [
+        Operator.from_edges(
+            tails[start:end] - block.start,
+            of_edges[start:end],
+            (block.stop - block.start, levels),
+            met.extras.matrix.dtype,
+        )
+        for block, (start, end) in zip(nodes, ends, strict=True)
+    ]
 
-    ``letters`` has one for each part: ``n`` where it has a row per node, ``p`` where it has one per pair.
-    """
+
+def _of_levels(base: Tensor, attention: Tensor, maps: Sequence[Tensor]) -> Tensor:
+    """Return L1 of the levels, with the biases of the whole layer, ``(L, R, width)``."""
+
+    def block(index: int, base: Tensor, attention: Tensor, *maps: Tensor) -> Products:
+        layer = Rows(maps)
+        return Products(layer.biases(attention.shape[1]), [(layer.mine(base), layer.own[2])])
+
+    return blockwise(block, _blocks(base, maps), [base], [attention, *maps])
+
+
+def _passed(base: Tensor, maps: Sequence[Tensor]) -> list[Tensor]:
+    """Return the levels through the first maps of L2 and, where there are other tasks, of L3, ``(L, R, width)``."""
+
+    def block(index: int, base: Tensor, weight: Tensor) -> Products:
+        return Products(weight.new_zeros(len(weight)), [(base, weight)])
+
+    return [blockwise(block, _blocks(base, maps), [base], [weight]) for weight in maps[4::4]]
+
+
+def _blocks(base: Tensor, maps: Sequence[Tensor]) -> list[tuple[slice]]:
+    return [(part,) for part in node_blocks(len(base), base.shape[1] * maps[0].shape[0], base.device)]
+
+
+def soft_linear(features: Input, attention: Tensor, maps: Sequence[Tensor], positions: Tensor) -> Tensor:
+    """Return the soft linear layer of features ``(N, R, d)``; see `SoftLinear`."""
+    values, affine, rectified = features.values, features.tensors(), features.rectified
+    count = len(affine)  # the blocks, kept until the backward pass, must not keep the features
+
+    def block(index: int, part: Tensor, attention: Tensor, positions: Tensor, *tensors: Tensor) -> Products:
+        x = finish(part, tensors[:count], rectified=rectified)
+        weight, bias, same, same_bias, *other = tensors[count:]
+        shares, sums = Shares.of(attention), task_sums(x, attention)
+        node = bias + same_bias
+        if other:
+            same = same - other[0]
+            node = node + positions.sum(dim=0) @ other[0].T + (attention.shape[1] - 1) * other[1]
+            weight = weight - shares.factor * other[0]
+            node = node + shares.factor * x.sum(dim=1, keepdim=True) @ other[0].T
+        contexts = torch.add(positions, sums, alpha=shares.factor) @ same.T + node
+        own = shares.own.take_along_dim(shares.assigned, 2).view(-1, 1, 1)
+        return Products(contexts, [(x, weight + own * same)], shares.assigned.view(-1))
+
+    blocks = [(rows,) for rows in node_blocks(len(values), values[0].numel(), values.device)]
+    return blockwise(block, blocks, [values], [attention, positions, *affine, *maps])
+
+
+def _pair_blocks(onto: Receivers, slots: int, width: int) -> tuple[list[slice], list[slice], list[Tensor]]:
+    """Return slices of the receivers, of their pairs, and the keys of the pairs of each slice, counted within it."""
     keys = onto.pairs.keys
     nodes = node_blocks(onto.number, slots * width, keys.device)
     borders = torch.tensor([rows.start * slots for rows in nodes] + [onto.number * slots], device=keys.device)
-    ends = torch.searchsorted(keys, borders).tolist()
-    pairs = [slice(start, end) for start, end in pairwise(ends)]
-    blocks: list[Block] = [
-        tuple(rows if letter == "n" else part for letter in letters) for rows, part in zip(nodes, pairs, strict=True)
-    ]
-    local = [(keys[part] - rows.start * slots, onto.pairs.slots[part]) for rows, part in zip(nodes, pairs, strict=True)]
-    return blocks, local
+    pairs = [slice(*ends) for ends in pairwise(torch.searchsorted(keys, borders).tolist())]
+    return nodes, pairs, [keys[some] - rows.start * slots for rows, some in zip(nodes, pairs, strict=True)]

@@ -1,16 +1,17 @@
-"""A typed multigraph as sparse operators, for the sums over neighbours of the double-equivariant layers."""
+"""A typed multigraph as sparse operators, for the sums of the double-equivariant layers, and which slots it has."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, TypeVar
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from mtbench.data.splits import Split
+from mtbench.data.splits import Split, unique
 from mtbench.names import HEAD, RELATION, TAIL, IntArray
 from reference_models.graphs.operators import Operator, Pattern
 
@@ -173,3 +174,40 @@ def doubled(triples: IntArray, slots: int, *, inverses: bool, device: torch.devi
         torch.cat([columns[RELATION], columns[RELATION] + slots]),
         torch.cat([columns[TAIL], columns[HEAD]]),
     )
+
+
+@dataclass(frozen=True, eq=False)
+class Slots:
+    """The slot of a network that stands for each of a dictionary, ``places`` ``(R,)``; there are ``number``."""
+
+    places: IntArray
+    number: int
+
+    @classmethod
+    def of(cls, split: Split, which: str) -> Slots:
+        """Return every slot of a split as itself (``all``), or all that no observable triple has as one (``present``).
+
+        No edge tells empty slots apart. A dictionary without empty slots comes out as it is.
+        """
+        total = split.relation_slots
+        if which == "all":
+            return cls(np.arange(total), total)
+        present = unique(split.graph[:, RELATION])
+        places = np.full(total, len(present))
+        places[present] = np.arange(len(present))
+        return cls(places, len(present) + (len(present) < total))
+
+    def split(self, split: Split) -> Split:
+        """Return a split over these slots."""
+        if self.number == split.relation_slots:
+            return split
+        first = np.sort(np.unique(self.places, return_index=True)[1])
+        names = np.array([split.relation_name(slot) for slot in first], dtype=np.str_)
+        graph, targets = self(split.graph), self(split.targets)
+        return replace(split, graph=graph, targets=targets, relations=names, relation_slots=self.number)
+
+    def __call__(self, triples: IntArray) -> IntArray:
+        """Return triples ``(*, 3)`` of the dictionary, or of its inverses behind it, over these slots."""
+        found = triples.copy()
+        found[..., RELATION] = np.concatenate([self.places, self.places + self.number])[triples[..., RELATION]]
+        return found

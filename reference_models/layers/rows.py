@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -10,7 +11,44 @@ from torch import Tensor
 from torch.nn.functional import linear
 
 from reference_models.layers.blocks import Products
-from reference_models.layers.readings import Shares
+
+
+@dataclass(frozen=True, eq=False)
+class Shares:
+    """What rows take of each task: ``(1, R, K)`` for all slots of any node, ``(P, 1, K)`` for single pairs.
+
+    S_rk, the mean over the other relations, is ``factor`` (T_k - alpha X_r), and ``own`` is minus factor times alpha.
+    ``assigned`` is the task of each row, int64 with a last axis of 1; it carries no gradient.
+    """
+
+    factor: float
+    own: Tensor
+    assigned: Tensor
+
+    @classmethod
+    def of(cls, attention: Tensor) -> Shares:
+        """Return the shares of all slots, given the attention alpha ``(R, K)``."""
+        factor = share_of_others(len(attention))
+        return cls(factor, -factor * attention.unsqueeze(0), attention.argmax(dim=1, keepdim=True).unsqueeze(0))
+
+    def at(self, slots: Tensor) -> Shares:
+        """Return the shares of single rows, given the slot of each, ``(P,)``."""
+        assigned = self.assigned[0].index_select(0, slots).unsqueeze(1)
+        return Shares(self.factor, spread(self.own[0], slots).unsqueeze(1), assigned)
+
+    def others(self) -> Tensor:
+        """Return the weights of L3: 1 for every task but the own."""
+        return torch.ones_like(self.own).scatter(2, self.assigned, 0.0)
+
+
+def share_of_others(slots: int) -> float:
+    """Return what a sum over the other slots is multiplied by, to be their mean."""
+    return 1.0 / max(slots - 1, 1)
+
+
+def spread(attention: Tensor, slots: Tensor) -> Tensor:
+    """Return ``attention[slots]``; its gradient is added up in one order, whatever the number of threads."""
+    return attention.gather(0, slots.unsqueeze(1).expand(-1, attention.shape[1]))
 
 
 class Rows:
@@ -43,45 +81,28 @@ class Rows:
         `passed` makes of the rest. In a GIN layer these are sums of p_k, T_k and X_r over a node and the edges that
         reach it.
         """
-        factor = shares.factor
-        base, scaled, factors = apart, None, None
-        if isinstance(factor, float):
-            base = torch.add(apart, reached, alpha=factor)
-        else:
-            scaled, factors = reached, factor
+        base = torch.add(apart, reached, alpha=shares.factor)
         first, bias, _, _ = self.same
-        contexts, within = base @ first.T + bias, _mapped(scaled, first)
-        if shares.same is None:
-            contexts = _at(contexts, shares.assigned)
-            if within is not None and factors is not None:
-                contexts = contexts + _at(within, shares.assigned) * factors.take_along_dim(shares.assigned, 2)
-            hidden = plus_share(contexts, passed[0], shares.own.take_along_dim(shares.assigned, 2)).relu_()
-        else:
-            hidden = over_tasks(contexts, passed[0], shares.own, shares.same, within, factors)
-        found = [hidden]
+        contexts = _at(base @ first.T + bias, shares.assigned)
+        found = [plus_share(contexts, passed[0], shares.own.take_along_dim(shares.assigned, 2)).relu_()]
         if self.other is not None:
             first, bias, _, _ = self.other
-            contexts, within = base @ first.T + bias, _mapped(scaled, first)
-            found.append(over_tasks(contexts, passed[1], shares.own, shares.others(), within, factors))
+            found.append(over_tasks(base @ first.T + bias, passed[1], shares.own, shares.others()))
         return found
 
     def products(self, hidden: Sequence[Tensor], shares: Shares) -> Products:
         """Return the second maps, with their biases, of what `mine` and `hidden` found."""
-        return Products(self.biases(shares), self.factors(hidden))
+        return Products(self.biases(shares.own.shape[2]), self.factors(hidden))
 
     def factors(self, hidden: Sequence[Tensor]) -> list[tuple[Tensor, Tensor]]:
         """Return hidden rows, the last ones of L1, L2 and L3 at least, with the weights of their second maps."""
         weights = [self.own[2], self.same[2], *([] if self.other is None else [self.other[2]])]
         return list(zip(hidden, weights[-len(hidden) :], strict=True))
 
-    def biases(self, shares: Shares) -> Tensor:
-        """Return the biases of the second maps, added up."""
+    def biases(self, tasks: int) -> Tensor:
+        """Return the biases of the second maps, added up; those of L3 count for every task but one."""
         total: Tensor = self.own[3] + self.same[3]
-        return total if self.other is None else total + (shares.attention.shape[2] - 1) * self.other[3]
-
-
-def _mapped(scaled: Tensor | None, first: Tensor) -> Tensor | None:
-    return None if scaled is None else scaled @ first.T
+        return total if self.other is None else total + (tasks - 1) * self.other[3]
 
 
 def _at(contexts: Tensor, assigned: Tensor) -> Tensor:
@@ -91,63 +112,40 @@ def _at(contexts: Tensor, assigned: Tensor) -> Tensor:
     return contexts.gather(1, assigned.expand(-1, -1, contexts.shape[2]))
 
 
-def over_tasks(
-    contexts: Tensor,
-    rest: Tensor,
-    shares: Tensor,
-    weights: Tensor,
-    scaled: Tensor | None,
-    factors: Tensor | None,
-) -> Tensor:
-    """Return the sum over k of weights_k relu(C_k + shares_k Q + factors_k D_k), the last term where there is one.
+def over_tasks(contexts: Tensor, rest: Tensor, shares: Tensor, weights: Tensor) -> Tensor:
+    """Return the sum over k of weights_k relu(C_k + shares_k Q).
 
-    C and D, ``contexts`` and ``scaled``, are ``(m, K, d)``, Q, ``rest``, is ``(m, s, d)``, and the rest
-    ``(1, s, K)`` or ``(m, s, K)``. One task at a time, so that no array has a task axis.
+    C, ``contexts``, is ``(m, K, d)``, Q, ``rest``, is ``(m, s, d)``, and the others are ``(1, s, K)`` or ``(m, s, K)``.
+    One task at a time, so that no array has a task axis.
     """
-    return _OverTasks.apply(contexts, rest, shares, weights, scaled, factors)  # type: ignore[no-any-return, no-untyped-call]
+    return _OverTasks.apply(contexts, rest, shares, weights)  # type: ignore[no-any-return, no-untyped-call]
 
 
 class _OverTasks(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, *tensors: Tensor | None) -> Tensor:
-        ctx.save_for_backward(*tensors)
-        contexts, rest, shares, weights, scaled, factors = tensors
-        assert contexts is not None
-        assert rest is not None
-        assert weights is not None
+    def forward(ctx: Any, contexts: Tensor, rest: Tensor, shares: Tensor, weights: Tensor) -> Tensor:
+        ctx.save_for_backward(contexts, rest, shares, weights)
         out, before = torch.zeros_like(rest), torch.empty_like(rest)
         for task in range(contexts.shape[1]):
-            _before(task, contexts, rest, shares, scaled, factors, before)
-            out.addcmul_(before.relu_(), weights[..., task : task + 1])
+            one = slice(task, task + 1)
+            torch.addcmul(contexts[:, one], rest, shares[..., one], out=before)
+            out.addcmul_(before.relu_(), weights[..., one])
         return out
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
-        contexts, rest, shares, weights, scaled, factors = ctx.saved_tensors
-        found: list[Any] = [None if tensor is None else torch.zeros_like(tensor) for tensor in ctx.saved_tensors]
-        of_contexts, of_rest, of_shares, of_weights, of_scaled, of_factors = found
+        contexts, rest, shares, weights = ctx.saved_tensors
+        of_contexts, of_rest, of_shares = (torch.zeros_like(tensor) for tensor in (contexts, rest, shares))
         before, passed = torch.empty_like(rest), torch.empty_like(rest)  # one for all tasks: they stay in the cache
         for task in range(contexts.shape[1]):
             one = slice(task, task + 1)
-            _before(task, contexts, rest, shares, scaled, factors, before)
+            torch.addcmul(contexts[:, one], rest, shares[..., one], out=before)
             torch.ops.aten.threshold_backward.grad_input(gradient, before, 0, grad_input=passed)
-            if ctx.needs_input_grad[3]:
-                of_weights[..., task] = _by_row(before.mul_(passed), weights)
             passed *= weights[..., one]
             of_contexts[:, task] = passed.sum(dim=1)
             of_rest.addcmul_(passed, shares[..., one])
-            if scaled is not None:
-                of_scaled[:, task] = (passed * factors[..., one]).sum(dim=1)
-                of_factors[..., task] = _by_row(passed * scaled[:, one], factors)
             of_shares[..., task] = _by_row(passed.mul_(rest), shares)
-        return tuple(found)
-
-
-def _before(task: int, contexts: Any, rest: Any, shares: Any, scaled: Any, factors: Any, out: Tensor) -> None:
-    """Write what the ReLU of one task is applied to into ``out``."""
-    one = slice(task, task + 1)
-    base = contexts[:, one] if scaled is None else torch.addcmul(contexts[:, one], scaled[:, one], factors[..., one])
-    torch.addcmul(base, rest, shares[..., one], out=out)
+        return of_contexts, of_rest, of_shares, None
 
 
 def _by_row(terms: Tensor, like: Tensor) -> Tensor:
@@ -175,26 +173,6 @@ class _PlusShare(torch.autograd.Function):
         return gradient, gradient * shares, _by_row(gradient * rows, shares).unsqueeze(2)
 
 
-def take(rows: Tensor, places: Tensor) -> Tensor:
-    """Return ``rows[places]`` for distinct places."""
-    return _Take.apply(rows, places)  # type: ignore[no-any-return, no-untyped-call]
-
-
-class _Take(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, rows: Tensor, places: Tensor) -> Tensor:
-        ctx.shape = rows.shape
-        ctx.save_for_backward(places)
-        return rows[places]
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
-        (places,) = ctx.saved_tensors
-        out = gradient.new_zeros(ctx.shape)
-        out[places] = gradient
-        return out, None
-
-
 def fork(rows: Tensor, places: Tensor) -> tuple[Tensor, Tensor]:
     """Return ``rows`` ``(m, s, d)`` and, ``(P, d)``, those at distinct places of its first two axes taken as one.
 
@@ -216,13 +194,3 @@ class _Fork(torch.autograd.Function):
         rows = gradient.view(-1, gradient.shape[-1])
         rows[places] = rows[places] + more
         return gradient, None
-
-
-def factor_of(near: Tensor | None, which: int) -> Tensor | float:
-    """Return 1 + epsilon of L1 (0) or of L2 and L3 (1), ``near`` being both, or None where epsilon is 0."""
-    return 1.0 if near is None else near[which]
-
-
-def times(near: Tensor | None, which: int, rows: Tensor) -> Tensor:
-    """Return ``rows`` times `factor_of`."""
-    return rows if near is None else near[which] * rows

@@ -12,7 +12,6 @@ from reference_models.graphs.graph import Receivers
 from reference_models.graphs.kinds import Kinds
 from reference_models.graphs.operators import product
 from reference_models.layers.blocks import node_blocks
-from reference_models.layers.rows import take
 from reference_models.layers.threads import in_threads
 
 
@@ -49,12 +48,6 @@ class _Aggregate(torch.autograd.Function):
         if ctx.needs_input_grad[1]:
             shares = torch.bmm(features, sums.transpose(1, 2)).sum(dim=0)
         return gradient, shares, None
-
-
-def aggregate_pairs(features: Tensor, attention: Tensor, onto: Receivers) -> tuple[Tensor, Tensor]:
-    """Return A_r X_r at the pairs ``(P, d)`` of the receivers and the task sums T ``(N, K, d)``; see `aggregate`."""
-    own = onto.pairs.from_sources @ take(features.flatten(0, 1), onto.pairs.sources)
-    return own, task_sums(features, attention)
 
 
 def task_sums(features: Tensor, attention: Tensor) -> Tensor:

@@ -20,8 +20,8 @@ from reference_models.layers.threads import one_thread
 from reference_models.tally import explanation
 from reference_models.tally.lists import Lists, leave_out
 from reference_models.tally.statistics import FAMILIES, FAMILY, WIDTH, Statistics
+from reference_models.training.batches import batches_of
 from reference_models.training.checkpoint import ADAPTATION
-from reference_models.training.epochs import batches_of
 from reference_models.training.fitting import ReferenceModel, seeded
 from reference_models.training.loop import State, Tell, Work, mean_loss
 from reference_models.training.recipe import Hyperparameters, read

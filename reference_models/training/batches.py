@@ -1,20 +1,85 @@
-"""Mini-batches: positives with their corruptions, and the graph that may be looked at while scoring them."""
+"""Mini-batch training with the dual-sampling loss: negatives, distances, the graph that may be looked at, epochs."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 import torch
-from torch import Tensor
+from scipy import sparse
+from torch import Tensor, nn
+from torch.nn.functional import softplus
 
 from mtbench.data.splits import inverted, unique
-from mtbench.names import HEAD, TAIL, IntArray
+from mtbench.names import HEAD, RELATION, TAIL, IntArray
 from reference_models.equivariant.network import TripleNetwork
-from reference_models.graphs.distances import adjacency, pair_distances
 from reference_models.graphs.graph import TypedGraph
-from reference_models.training.negatives import Negatives, dual_sampling
+from reference_models.training.loop import State, Tell, Work, mean_loss
 from reference_models.training.recipe import Recipe
+
+
+def epoch_of(state: State[TripleNetwork], stage: Stage, recipe: Recipe) -> Work:
+    """Return the work of one epoch: a step on every batch of the stage's positives, then `reassign` if asked for."""
+    negatives = Negatives(stage.graph)
+
+    def work(epoch: int, rng: np.random.Generator, tell: Tell) -> dict[str, float]:
+        state.network.train(not stage.frozen)
+
+        def one(numbers: IntArray) -> float:
+            return step(state, prepare(stage, recipe, numbers, negatives, rng), recipe, epoch)
+
+        record: dict[str, float] = {"epoch": epoch}
+        record["loss"] = mean_loss(batches_of(len(stage.positives), recipe.batch, rng), one, tell)
+        if recipe.reassign and state.attention is not None:
+            numbers = rng.permutation(len(stage.positives))[: 2 * recipe.batch]
+            batch = prepare(stage, recipe, numbers, negatives, rng)
+            record["moves"] = reassign(state.network, state.attention, batch, recipe)
+        return record
+
+    return work
+
+
+def batches_of(count: int, size: int, rng: np.random.Generator) -> Iterator[IntArray]:
+    """Return the numbers below ``count`` in a random order, ``size`` at a time."""
+    order = rng.permutation(count)
+    for start in range(0, count, size):
+        yield order[start : start + size]
+
+
+def step(state: State[TripleNetwork], batch: Batch, recipe: Recipe, epoch: int) -> float:
+    """Take one optimiser step on a batch and return its task loss."""
+    terms = {"task loss": task_loss(state.network, state.attention, batch, recipe)}
+    if state.attention is not None:
+        scale = recipe.penalty_scale(epoch)
+        terms["one_hot penalty"] = scale * recipe.one_hot * one_hot_penalty(state.attention)
+        terms["concentration penalty"] = scale * recipe.concentration * concentration_penalty(state.attention)
+    return state.descend(terms, recipe.clip)["task loss"]
+
+
+def reassign(network: TripleNetwork, logits: nn.Parameter, batch: Batch, recipe: Recipe) -> int:
+    """Move relations to other tasks wherever that lowers the loss of a batch; return how many moved.
+
+    The task a relation belongs to, argmax_k w[r, k], is a hard choice that no gradient changes
+    (`docs/models.md`, Assignment), and an optimiser step rarely turns it: without this search a run keeps the
+    assignment it drew. Each relation in turn is tried in every other task by swapping two of its logits.
+    """
+    moves = 0
+    network.eval()
+    with torch.no_grad():
+        lowest = float(task_loss(network, logits, batch, recipe))
+        for slot in range(len(logits)):
+            for task in range(logits.shape[1]):
+                own = int(logits[slot].argmax())
+                if task == own:
+                    continue
+                swapped = logits.clone()
+                swapped[slot, [own, task]] = logits[slot, [task, own]]
+                loss = float(task_loss(network, swapped, batch, recipe))
+                if loss < lowest:
+                    logits.copy_(swapped)
+                    lowest, moves = loss, moves + 1
+    return moves
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,3 +160,121 @@ def edges_of(graph: TypedGraph, triples: IntArray, *, inverses: bool) -> Tensor:
     keys = (heads * graph.num_nodes + tails) * graph.num_slots + slots
     edges = (graph.heads * graph.num_nodes + graph.tails) * graph.num_slots + graph.slots
     return torch.isin(edges, torch.from_numpy(keys).to(edges.device))
+
+
+ROUNDS = 100
+
+
+class Negatives:
+    """Draws corruptions of positives against one observable graph.
+
+    A corruption replaces the tail by a node or the relation by a slot, both uniform and with
+    replacement (self-loops and empty slots allowed), and is drawn again while it is an edge of the graph
+    or the positive itself, for at most `ROUNDS` rounds; what is left then repeats a valid corruption of
+    the same positive, and only a positive without any keeps what was drawn last. Nothing is checked
+    against other missing triples, which a model must not know. Source: `docs/models.md`, Loss.
+    """
+
+    def __init__(self, graph: TypedGraph) -> None:
+        self.num_nodes = graph.num_nodes
+        self.num_slots = graph.num_slots
+        keys = self._keys(*(part.cpu().numpy() for part in (graph.heads, graph.slots, graph.tails)))
+        # No key is as large as the last entry, so every search ends inside the array, an empty graph's too.
+        self.known = np.append(unique(keys), np.iinfo(np.int64).max)
+
+    def _keys(self, heads: IntArray, slots: IntArray, tails: IntArray) -> IntArray:
+        return (heads * self.num_slots + slots) * self.num_nodes + tails
+
+    def draw(self, positives: IntArray, tails: int, relations: int, rng: np.random.Generator) -> IntArray:
+        """Return ``(b, tails + relations, 3)`` corruptions of positives ``(b, 3)``, the tails first."""
+        out = np.repeat(positives[:, None, :], tails + relations, axis=1)
+        self._corrupt(out[:, :tails], TAIL, self.num_nodes, rng)
+        self._corrupt(out[:, tails:], RELATION, self.num_slots, rng)
+        return out
+
+    def _corrupt(self, triples: IntArray, column: int, size: int, rng: np.random.Generator) -> None:
+        own = triples[..., column].copy()
+        wrong = np.ones(triples.shape[:2], dtype=bool)
+        for _ in range(ROUNDS):
+            triples[wrong, column] = rng.integers(0, size, size=int(wrong.sum()))
+            keys = self._keys(triples[..., HEAD], triples[..., RELATION], triples[..., TAIL])
+            wrong = (self.known[np.searchsorted(self.known, keys)] == keys) | (triples[..., column] == own)
+            if not wrong.any():
+                return
+        valid = np.take_along_axis(triples[..., column], wrong.argmin(axis=1)[:, None], axis=1)
+        triples[..., column] = np.where(wrong & ~wrong.all(axis=1, keepdims=True), valid, triples[..., column])
+
+
+def dual_sampling(positives: Tensor, tails: Tensor, relations: Tensor, weighting: str) -> Tensor:
+    """Return the mean loss per positive of logits ``(b,)``, ``(b, n)`` and ``(b, m)``.
+
+    ``paper`` is equation 5: the positive, the mean over tail corruptions and the mean over relation
+    corruptions weigh 1 : 1 : 1. ``joint`` is the published code's binary cross-entropy over all logits
+    with the positives weighted up, 1 : 1 between positives and negatives.
+    """
+    positive = softplus(-positives)
+    if weighting == "paper":
+        return (positive + softplus(tails).mean(dim=1) + softplus(relations).mean(dim=1)).mean()
+    negatives = torch.cat([tails, relations], dim=1)
+    return (negatives.shape[1] * positive + softplus(negatives).sum(dim=1)).mean() / (1 + negatives.shape[1])
+
+
+def one_hot_penalty(logits: Tensor) -> Tensor:
+    """Return the summed entropy of the attention rows ``(R, K)``: zero when every row is one-hot."""
+    log_attention = torch.log_softmax(logits, dim=1)
+    return -(log_attention.exp() * log_attention).sum()
+
+
+def concentration_penalty(logits: Tensor) -> Tensor:
+    """Return minus the summed log-gamma of the task sizes: lowest when few tasks hold all relations."""
+    return -torch.lgamma(1 + torch.softmax(logits, dim=1).sum(dim=0)).sum()
+
+
+def adjacency(graph: TypedGraph) -> sparse.csr_array:
+    """Return which node has an edge to which, types and repeats ignored, self-loops left out: bool ``(N, N)``."""
+    heads, tails = graph.heads.cpu().numpy(), graph.tails.cpu().numpy()
+    apart = heads != tails
+    shape = (graph.num_nodes, graph.num_nodes)
+    entries = (np.ones(int(apart.sum()), dtype=np.float32), (heads[apart], tails[apart]))
+    matrix = sparse.coo_array(entries, shape=shape).tocsr()
+    matrix.data[:] = 1
+    return matrix
+
+
+def pair_distances(edges: sparse.csr_array, heads: IntArray, tails: IntArray, hops: int) -> IntArray:
+    """Return per pair the length of the shortest directed path from head to tail, at most ``hops``.
+
+    ``edges`` is the adjacency ``(N, N)``, ``heads`` and ``tails`` have shape ``(m,)`` as has the result:
+    0 for a node and itself, ``hops + 1`` where no path of at most ``hops`` edges exists. Every edge
+    between the two nodes, in either direction, is taken away first, for each pair on its own, so that
+    the presence of the scored triple (or of its inverse) cannot be read off. A shortest path starts at
+    the head and ends at the tail, so only a first step straight to the tail could use such an edge:
+    leaving out that step is the same as deleting the edges. Source: `docs/models.md`, Distances.
+    """
+    pairs, inverse = np.unique(heads * edges.shape[0] + tails, return_inverse=True)
+    starts, ends = np.divmod(pairs, edges.shape[0])
+    rows = np.arange(len(pairs))
+    ones = np.ones(len(pairs), dtype=np.float32)
+    into_end = edges.T.tocsr()[ends]
+
+    found = np.where(starts == ends, 0, hops + 1)
+    visited = sparse.coo_array((ones, (rows, starts)), shape=(len(pairs), edges.shape[0])).tocsr()
+    at_end = sparse.coo_array((ones, (rows, ends)), shape=visited.shape).tocsr()
+    frontier = _without(edges[starts], at_end)
+    for length in range(2, hops + 1):
+        reached = np.asarray(frontier.multiply(into_end).sum(axis=1)).ravel() > 0
+        found = np.where(reached & (found > length), length, found)
+        if length < hops:
+            visited = visited + frontier
+            frontier = _without(frontier @ edges, visited)
+    return found[inverse].astype(np.int64)
+
+
+def _without(matrix: sparse.csr_array, excluded: sparse.csr_array) -> sparse.csr_array:
+    """Return the entries of ``matrix`` that ``excluded`` does not have, each as 1."""
+    matrix.data[:] = 1
+    excluded = excluded.copy()
+    excluded.data[:] = 1
+    left = sparse.csr_array(matrix - matrix.multiply(excluded))
+    left.eliminate_zeros()
+    return left

@@ -1,4 +1,4 @@
-"""What all reference models share: how they are seeded, fitted from checkpoints and chosen by validation."""
+"""What all reference models share: how they are seeded, fitted from checkpoints, chosen by validation, and scored."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 from torch import Tensor
 
-from mtbench.data.splits import Split
+from mtbench.data.splits import Split, inverted, unique
 from mtbench.errors import DatasetError, UsageError
 from mtbench.evaluation.tasks import Task
 from mtbench.metrics import closed as metrics
@@ -21,8 +21,7 @@ from mtbench.names import HEAD, TAIL, BoolArray, IntArray
 from mtbench.runs.origin import Regime
 from mtbench.training.models import Context, Model, ModelInfo
 from reference_models.training.checkpoint import Checkpoints
-from reference_models.training.divergence import expect_finite_scores
-from reference_models.training.loop import Network, State, Work, train
+from reference_models.training.loop import Network, State, Work, expect_finite_scores, train
 from reference_models.training.recipe import Kind
 
 
@@ -155,3 +154,49 @@ def seeded(seed: int, purpose: str) -> Iterator[None]:
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(int(np.random.SeedSequence([seed, *purpose.encode()]).generate_state(1)[0]))
         yield
+
+
+class PairScores:
+    """A triple scorer that computes every pair of nodes once and repeats its score for every relation.
+
+    The rounding of a network's score depends on what else is in its batch, so ``(u, r, v)`` and
+    ``(u, r', v)`` scored apart may differ in the last bit, and a tie that the model cannot break would look
+    broken. ``compute`` scores distinct pairs, int64 ``(p, 2)`` sorted by head and tail, and returns ``(p,)``
+    on the CPU; pairs that were asked for before are looked up.
+    """
+
+    def __init__(self, num_nodes: int, compute: Callable[[IntArray], Tensor]) -> None:
+        self._num_nodes = num_nodes
+        self._compute = compute
+        self._keys = np.empty(0, dtype=np.int64)
+        self._scores = np.empty(0, dtype=np.float32)
+
+    def __call__(self, triples: IntArray) -> Tensor:
+        """Return the scores ``(m,)`` of triples ``(m, 3)``."""
+        keys = triples[:, HEAD] * self._num_nodes + triples[:, TAIL]
+        asked = unique(keys)
+        places = np.searchsorted(self._keys, asked)
+        known = places < len(self._keys)
+        known[known] = self._keys[places[known]] == asked[known]
+        if not known.all():
+            new, places = asked[~known], places[~known]
+            found = self._compute(np.stack(np.divmod(new, self._num_nodes), axis=1)).numpy()
+            self._keys = np.insert(self._keys, places, new)
+            self._scores = np.insert(self._scores.astype(found.dtype, copy=False), places, found)
+        return torch.from_numpy(self._scores[np.searchsorted(self._keys, keys)])
+
+
+class BothWays:
+    """Scores triples, and the inverses that a network with inverse relations has representations for."""
+
+    def __init__(self, score: Callable[[IntArray], Tensor], slots: int) -> None:
+        self._score = score
+        self._slots = slots
+
+    def __call__(self, triples: IntArray) -> Tensor:
+        """Return the scores ``(m,)`` of triples ``(m, 3)``."""
+        return self._score(triples)
+
+    def score_inverses(self, triples: IntArray) -> Tensor:
+        """Return the scores ``(m,)`` of the inverses of triples ``(m, 3)``."""
+        return self._score(inverted(triples, self._slots))

@@ -12,7 +12,6 @@ from typing import TypeVar
 from mtbench.data.catalog import Parameter
 from mtbench.errors import UnknownNameError, UsageError
 from reference_models.equivariant.network import Architecture
-from reference_models.layers.readings import ADJACENCIES, ASSIGNMENTS, MEANS, Reading
 
 RECIPES = ("default", "fast")
 CHOICES = {
@@ -21,10 +20,11 @@ CHOICES = {
     "positives": ("graph", "targets"),
     "mask": ("none", "pair", "triple"),
     "loss": ("paper", "joint"),
-    "adjacency": ADJACENCIES,
-    "mean": MEANS,
-    "assignment": ASSIGNMENTS,
-    "linear_layers": ("single", "perceptron"),
+    # How the paper is read where it is open (docs/models.md, What is open): results record it, and checkpoints.
+    "adjacency": ("others",),
+    "mean": ("literal",),
+    "assignment": ("hard",),
+    "linear_layers": ("single",),
     "selection": ("dual", "entity"),
 }
 
@@ -99,8 +99,8 @@ class Recipe(Hyperparameters):
     training graph, of which ``holdout`` (a share, whole connected components at a time) is kept for
     early stopping. ``mask`` says which edges a batch hides (same page, Mask). ``one_hot`` and ``concentration``
     weigh the two regularisers and grow by ``anneal`` after each epoch, ``anneal_epochs`` times at most.
-    ``adjacency``, ``mean``, ``assignment`` and ``linear_layers`` are readings of the paper's formula and
-    ``decay_attention`` says whether ``weight_decay`` holds for the task logits, too (same page, What is open).
+    ``adjacency``, ``mean``, ``assignment`` and ``linear_layers`` say how the formula is read and have one value
+    each; ``decay_attention`` says whether ``weight_decay`` holds for the task logits, too (same page, What is open).
     ``checkpointing`` saves memory and costs time (`network.Architecture`).
     ``reassign`` searches the hard assignment of relations to tasks after each epoch, see
     `training.reassign`; the paper has no such step.
@@ -144,11 +144,8 @@ class Recipe(Hyperparameters):
         return float(self.anneal ** min(epoch - 1, self.anneal_epochs))
 
     def architecture(self) -> Architecture:
-        """Return the sizes and readings of the network."""
-        reading = Reading(self.adjacency, self.mean, self.assignment)
-        perceptrons = self.linear_layers == "perceptron"
-        sizes = (self.width, self.gin_layers, self.tasks, self.hops)
-        return Architecture(*sizes, reading, perceptrons, self.checkpointing)
+        """Return the sizes of the network."""
+        return Architecture(self.width, self.gin_layers, self.tasks, self.hops, self.checkpointing)
 
 
 def load(model: str, dataset: str, settings: Mapping[str, str]) -> Recipe:

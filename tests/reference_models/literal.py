@@ -39,8 +39,8 @@ def total(terms, like):
     return found
 
 
-def mean_of_others(X, r, mean):
-    return context(X, torch.ones(X.shape[1], 1, dtype=X.dtype), r, 0, mean)
+def mean_of_others(X, r):
+    return context(X, torch.ones(X.shape[1], 1, dtype=X.dtype), r, 0)
 
 
 def equivariant_gin(layer, X, graph):
@@ -49,31 +49,19 @@ def equivariant_gin(layer, X, graph):
     for r in range(R):
         rest = total((A[other] for other in others(r, R)), A[r])
         own = gin(layer.own, X[:, r], A[r], layer.epsilon[0])
-        out.append(own + gin(layer.others, mean_of_others(X, r, layer.mean), rest, layer.epsilon[1]))
+        out.append(own + gin(layer.others, mean_of_others(X, r), rest, layer.epsilon[1]))
     return torch.stack(out, dim=1)
 
 
 def equivariant_nodewise(layer, X):
-    means = [mean_of_others(X, r, layer.mean) for r in range(X.shape[1])]
+    means = [mean_of_others(X, r) for r in range(X.shape[1])]
     return torch.stack([mapped(layer.own, X[:, r]) + mapped(layer.others, S) for r, S in enumerate(means)], dim=1)
 
 
-def averaged(summed, attention, r, k, mean):
-    """A sum over the other relations as the mean that is asked for."""
-    if mean == "sum":
-        return summed
-    if mean == "literal":
-        return summed / max(len(attention) - 1, 1)
-    share = total((attention[other, k] for other in others(r, len(attention))), attention[r, k])
-    return summed / share.clamp(min=1e-6)
-
-
-def context(X, attention, r, k, mean="literal"):
+def context(X, attention, r, k):
     """S_rk, the mean over the other relations of their features times their share in task k."""
     R = X.shape[1]
-    return averaged(
-        total((attention[other, k] * X[:, other] for other in others(r, R)), X[:, r]), attention, r, k, mean
-    )
+    return total((attention[other, k] * X[:, other] for other in others(r, R)), X[:, r]) / max(R - 1, 1)
 
 
 def assigned(attention, r):
@@ -82,44 +70,22 @@ def assigned(attention, r):
     return row.index(max(row))
 
 
-def weight_of_same(attention, r, k, assignment):
-    """How much of L2 there is in task k, the rest being L3; straight-through has the gradient of soft alone."""
-    hard = torch.tensor(float(k == assigned(attention, r)), dtype=attention.dtype)
-    if assignment == "hard":
-        return hard
-    return attention[r, k] if assignment == "soft" else hard + attention[r, k] - attention[r, k].detach()
-
-
-def messages(X, p, A, attention, r, k, reading):
-    """What the neighbours of every node send to relation r in task k."""
-    R = X.shape[1]
-    if reading.adjacency == "pairwise":
-        terms = (attention[other, k] * (A[other] @ (p + X[:, other])) for other in others(r, R))
-        return total(terms, X[:, r])
-    shares = torch.ones_like(attention) if reading.adjacency == "others" else attention
-    matrix = total((shares[other, k] * A[other] for other in others(r, R)), A[r])
-    return matrix @ (p + context(X, attention, r, k, reading.mean))
-
-
 def soft_gin(layer, X, graph, attention):
-    A, R, reading = dense(graph), graph.num_slots, layer.reading
-    near = torch.zeros(2) if layer.epsilon is None else layer.epsilon
+    A, R = dense(graph), graph.num_slots
     out = []
     for r in range(R):
-        found = gin(layer.own, X[:, r], A[r], near[0])
+        found = gin(layer.own, X[:, r], A[r])
+        matrix = total((A[other] for other in others(r, R)), A[r])
         for k in range(attention.shape[1]):
-            p = layer.positions[k]
-            seen = (1 + near[1]) * (p + context(X, attention, r, k, reading.mean))
-            seen = seen + messages(X, p, A, attention, r, k, reading)
-            found = found + chosen(layer, seen, attention, r, k)
+            seen = layer.positions[k] + context(X, attention, r, k)
+            found = found + mapped(chosen(layer, attention, r, k), seen + matrix @ seen)
         out.append(found)
     return torch.stack(out, dim=1)
 
 
-def chosen(layer, seen, attention, r, k):
-    """L2 or L3 of what a row sees in task k, or both by their weights."""
-    weight = weight_of_same(attention, r, k, layer.reading.assignment)
-    return weight * mapped(layer.same_task, seen) + (1 - weight) * mapped(layer.other_tasks, seen)
+def chosen(layer, attention, r, k):
+    """L2 for the task of a relation, L3 for all others."""
+    return layer.same_task if k == assigned(attention, r) else layer.other_tasks
 
 
 def mapped(module, x):
@@ -129,13 +95,13 @@ def mapped(module, x):
 
 
 def soft_nodewise(layer, X, attention):
-    """A soft layer without adjacency, of linear maps or of perceptrons."""
+    """A soft layer of linear maps, without adjacency."""
     out = []
     for r in range(X.shape[1]):
         found = mapped(layer.own, X[:, r])
         for k in range(attention.shape[1]):
-            seen = layer.positions[k] + context(X, attention, r, k, layer.reading.mean)
-            found = found + chosen(layer, seen, attention, r, k)
+            seen = layer.positions[k] + context(X, attention, r, k)
+            found = found + mapped(chosen(layer, attention, r, k), seen)
         out.append(found)
     return torch.stack(out, dim=1)
 

@@ -9,9 +9,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reference_models.graphs.distances import adjacency, pair_distances
 from reference_models.graphs.graph import TypedGraph
-from reference_models.training.batches import pair_features
+from reference_models.training.batches import adjacency, pair_distances, pair_features
 
 
 def searched(graph, start, end, hops):

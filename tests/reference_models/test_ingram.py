@@ -13,12 +13,18 @@ import mtbench
 from mtbench.errors import DatasetError, UsageError
 from mtbench.training.models import Context
 from reference_models import ingram
-from reference_models.graphs.relation_graph import Edges, Messages, affinities, binned, messages_of
-from reference_models.ingram import InGram, mean_score, score
+from reference_models.ingram import InGram, Splitter, always_shown, corrupted, features, margin_loss, mean_score, score
 from reference_models.layers import attention
-from reference_models.layers.attention import EntityAttention, RelationAttention
+from reference_models.layers.attention import (
+    Edges,
+    EntityAttention,
+    Messages,
+    RelationAttention,
+    affinities,
+    binned,
+    messages_of,
+)
 from reference_models.training import recipe
-from reference_models.training.ingram import Splitter, always_shown, corrupted, features, margin_loss
 
 CPU = torch.device("cpu")
 QUICK = {"steps": "2", "every": "1", "width": "8", "entity_layers": "1", "heads": "4"}
@@ -324,13 +330,13 @@ def test_deq_ingram_has_the_weights_of_ingram_and_averages_its_scores(data):
     single = fitted(data, ingram.build_deq, draws="1")
     for name, value in plain.network.state_dict().items():
         assert torch.equal(averaged.network.state_dict()[name], value)
-    assert (plain.hyperparameters["draws"], averaged.hyperparameters["draws"]) == (1, 10)
+    assert [model.info.hyperparameters["draws"] for model in (plain, averaged)] == [1, 10]
     observable, triples = data.test.observable(), data.test.targets
     one, ten = plain.scorer(observable)(triples), averaged.scorer(observable)(triples)
     assert torch.equal(single.scorer(observable)(triples), one)
     assert torch.equal(averaged.scorer(observable)(triples), ten)
     assert (one - ten).abs().max() > 0.01 * one.abs().max()
-    assert (plain.regime, averaged.regime) == ("zero-shot", "zero-shot")
+    assert {model.info.regime for model in (plain, averaged)} == {"zero-shot"}
 
 
 def test_an_averaged_score_is_the_mean_over_the_draws():

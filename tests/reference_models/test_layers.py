@@ -9,14 +9,12 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import reference_models.graphs.reach as reaches
-from reference_models.equivariant.linear import SoftLinear, SoftPerceptron
-from reference_models.equivariant.mean import EquivariantGIN, EquivariantLinear, EquivariantPerceptron, Table
-from reference_models.equivariant.soft import Input, SoftGIN
+from reference_models.equivariant.mean import EquivariantGIN, EquivariantLinear, Table
+from reference_models.equivariant.soft import Input, SoftGIN, SoftLinear
 from reference_models.graphs.kinds import kinds
 from reference_models.graphs.reach import reach
 from reference_models.layers import blocks
 from reference_models.layers.basic import RowNorm
-from reference_models.layers.readings import ADJACENCIES, ASSIGNMENTS, MEANS, Reading
 from reference_models.layers.sums import aggregate, expand, moments
 
 WIDTH = 3
@@ -24,8 +22,6 @@ cases = settings(max_examples=25, deadline=None, derandomize=True)
 seeds = st.integers(0, 10_000)
 widths = st.sampled_from([1, 2, 5])
 at_once = st.sampled_from([1, 4, 1000])
-nodewise = st.sampled_from([(EquivariantLinear, SoftLinear), (EquivariantPerceptron, SoftPerceptron)])
-readings = st.builds(Reading, st.sampled_from(ADJACENCIES), st.sampled_from(MEANS), st.sampled_from(ASSIGNMENTS))
 
 
 @st.composite
@@ -82,10 +78,10 @@ def linked(graph, layers, rows):
 
 
 @cases
-@given(graphs(), widths, seeds, st.booleans(), st.sampled_from(MEANS), at_once)
-def test_the_equivariant_gin_is_its_formula(graph, width, seed, learn_epsilon, mean, rows):
+@given(graphs(), widths, seeds, st.booleans(), at_once)
+def test_the_equivariant_gin_is_its_formula(graph, width, seed, learn_epsilon, rows):
     links = linked(graph, 3, rows).links
-    layer = scrambled(EquivariantGIN(width, WIDTH, learn_epsilon=learn_epsilon, mean=mean), seed)
+    layer = scrambled(EquivariantGIN(width, WIDTH, learn_epsilon=learn_epsilon), seed)
     assert layer.epsilon.requires_grad is learn_epsilon
     for link in links:
         table = tables(link.before, width, seed)
@@ -95,9 +91,9 @@ def test_the_equivariant_gin_is_its_formula(graph, width, seed, learn_epsilon, m
 
 
 @cases
-@given(graphs(), seeds, nodewise, st.sampled_from(MEANS), st.booleans(), at_once)
-def test_an_equivariant_layer_without_neighbours_is_its_formula(graph, seed, types, mean, rectified, rows):
-    layer, reached = scrambled(types[0](WIDTH, mean), seed), linked(graph, 1, rows).layers[0]
+@given(graphs(), seeds, st.booleans(), at_once)
+def test_an_equivariant_layer_without_neighbours_is_its_formula(graph, seed, rectified, rows):
+    layer, reached = scrambled(EquivariantLinear(WIDTH), seed), linked(graph, 1, rows).layers[0]
     values, *affine = variables = [tables(reached, WIDTH, seed), *scrambled(RowNorm(WIDTH), seed).parameters()]
     table = Table(values, reached, affine, rectified)
     expected = literal.equivariant_nodewise(layer, table.whole())
@@ -105,10 +101,10 @@ def test_an_equivariant_layer_without_neighbours_is_its_formula(graph, seed, typ
 
 
 @cases
-@given(graphs(), seeds, st.sampled_from(MEANS), st.booleans(), at_once)
-def test_a_layer_taken_late_is_its_formula_and_the_norm_of_all_its_rows(graph, seed, mean, rectified, rows):
+@given(graphs(), seeds, st.booleans(), at_once)
+def test_a_layer_taken_late_is_its_formula_and_the_norm_of_all_its_rows(graph, seed, rectified, rows):
     assume(graph.num_nodes * graph.num_slots > 1)
-    layer, reached = scrambled(EquivariantLinear(WIDTH, mean), seed), linked(graph, 1, rows).layers[0]
+    layer, reached = scrambled(EquivariantLinear(WIDTH), seed), linked(graph, 1, rows).layers[0]
     norm, same = (scrambled(RowNorm(WIDTH), seed) for _ in range(2))
     values, *affine = variables = [tables(reached, WIDTH, seed), *scrambled(RowNorm(WIDTH), seed + 1).parameters()]
     table = Table(values, reached, affine, rectified)
@@ -122,8 +118,8 @@ def test_a_layer_taken_late_is_its_formula_and_the_norm_of_all_its_rows(graph, s
 
 
 @cases
-@given(graphs(), seeds, st.booleans(), st.sampled_from([EquivariantLinear, EquivariantPerceptron]))
-def test_a_layer_of_a_row_per_kind_is_that_of_its_rows(graph, seed, rectified, nodewise):
+@given(graphs(), seeds, st.booleans())
+def test_a_layer_of_a_row_per_kind_is_that_of_its_rows(graph, seed, rectified):
     found = reach(graph, 2)
     constant = scrambled(EquivariantGIN(1, WIDTH, learn_epsilon=True), seed).of_constant(found)
     _, *affine = RowNorm(WIDTH).double().as_affine(constant.values, constant.counts)
@@ -131,43 +127,28 @@ def test_a_layer_of_a_row_per_kind_is_that_of_its_rows(graph, seed, rectified, n
     rows = kinds.by_row()
     assert constant.counts.sum() == rows.counts.sum() == graph.num_nodes * graph.num_slots
     assert len(constant.values) == len(torch.unique(constant.kinds))
-    gin, last = (scrambled(layer, seed) for layer in (EquivariantGIN(WIDTH, 2, learn_epsilon=False), nodewise(WIDTH)))
+    layers = EquivariantGIN(WIDTH, 2, learn_epsilon=False), EquivariantLinear(WIDTH)
+    gin, last = (scrambled(layer, seed) for layer in layers)
     torch.testing.assert_close(kinds.whole(), rows.whole())
     torch.testing.assert_close(gin(kinds, *found.links).whole(), gin(rows, *found.links).whole())
     torch.testing.assert_close(last(kinds).whole(), last(rows).whole())
 
 
-def assert_soft_gin_is_its_formula(graph, width, tasks, seed, reading, learn_epsilon):
-    layer = scrambled(SoftGIN(width, WIDTH, tasks, reading, learn_epsilon=learn_epsilon), seed)
+@cases
+@given(graphs(), widths, st.integers(1, 4), seeds)
+def test_the_soft_gin_is_its_formula(graph, width, tasks, seed):
+    layer = scrambled(SoftGIN(width, WIDTH, tasks), seed)
     features, logits = inputs(graph, width, tasks, seed)
     attention = torch.softmax(logits, dim=1)
     expected = literal.soft_gin(layer, features, graph, attention)
-    assert_equal_with_gradients(
-        layer(features, graph.everyone, attention), expected, [features, logits, *layer.parameters()]
-    )
-
-
-@pytest.mark.parametrize("assignment", ASSIGNMENTS)
-@pytest.mark.parametrize("mean", MEANS)
-@pytest.mark.parametrize("adjacency", ADJACENCIES)
-@settings(max_examples=8, deadline=None, derandomize=True)
-@given(graphs(), widths, st.integers(1, 4), seeds)
-def test_the_soft_gin_is_its_formula_in_every_reading(adjacency, mean, assignment, graph, width, tasks, seed):
-    assert_soft_gin_is_its_formula(graph, width, tasks, seed, Reading(adjacency, mean, assignment), False)
+    variables = [features, logits, *layer.parameters()]
+    assert_equal_with_gradients(layer(features, graph.everyone, attention), expected, variables)
 
 
 @cases
-@given(graphs(), widths, st.integers(1, 4), seeds, readings)
-def test_the_soft_gin_is_its_formula_with_an_epsilon_too(graph, width, tasks, seed, reading):
-    assert_soft_gin_is_its_formula(graph, width, tasks, seed, reading, True)
-
-
-@pytest.mark.parametrize("assignment", ASSIGNMENTS)
-@pytest.mark.parametrize("mean", MEANS)
-@settings(max_examples=8, deadline=None, derandomize=True)
-@given(graphs(), st.integers(1, 4), seeds, nodewise)
-def test_a_soft_layer_without_neighbours_is_its_formula_in_every_reading(mean, assignment, graph, tasks, seed, types):
-    layer = scrambled(types[1](WIDTH, tasks, Reading(mean=mean, assignment=assignment)), seed)
+@given(graphs(), st.integers(1, 4), seeds)
+def test_a_soft_layer_without_neighbours_is_its_formula(graph, tasks, seed):
+    layer = scrambled(SoftLinear(WIDTH, tasks), seed)
     features, logits = inputs(graph, WIDTH, tasks, seed)
     attention = torch.softmax(logits, dim=1)
     expected = literal.soft_nodewise(layer, features, attention)
@@ -175,27 +156,24 @@ def test_a_soft_layer_without_neighbours_is_its_formula_in_every_reading(mean, a
 
 
 @cases
-@given(graphs(), st.integers(1, 4), seeds, readings)
-def test_of_a_constant_the_first_layer_needs_one_row_per_kind(graph, tasks, seed, reading):
+@given(graphs(), st.integers(1, 4), seeds)
+def test_of_a_constant_the_first_layer_needs_one_row_per_kind(graph, tasks, seed):
     ones = torch.ones(graph.num_nodes, graph.num_slots, 1, dtype=torch.float64)
     _, logits = inputs(graph, 1, tasks, seed)
     attention = torch.softmax(logits, dim=1)
-    soft = scrambled(SoftGIN(1, WIDTH, tasks, reading), seed)
+    soft = scrambled(SoftGIN(1, WIDTH, tasks), seed)
     expected = literal.soft_gin(soft, ones, graph, attention)
-    found = soft.of_constant(graph, attention)
-    assert found.dim() == (2 if reading.adjacency == "others" else 3)
-    found = expand(found, kinds(graph)) if found.dim() == 2 else found
+    found = expand(soft.of_constant(graph, attention), kinds(graph))
     assert_equal_with_gradients(found, expected, [logits, *soft.parameters()])
-    hard = scrambled(EquivariantGIN(1, WIDTH, learn_epsilon=True, mean=reading.mean), seed)
+    hard = scrambled(EquivariantGIN(1, WIDTH, learn_epsilon=True), seed)
     expected, reached = literal.equivariant_gin(hard, ones, graph), reach(graph, 1)
-    found = hard.of_constant(reached).whole()
-    assert_equal_with_gradients(found, expected, trainable(hard))
+    assert_equal_with_gradients(hard.of_constant(reached).whole(), expected, trainable(hard))
 
 
 @cases
-@given(graphs(), st.integers(1, 4), seeds, st.sampled_from(MEANS), st.sampled_from(ASSIGNMENTS), st.data())
-def test_of_a_row_per_kind_the_second_layer_is_its_formula(graph, tasks, seed, mean, assignment, data):
-    layer = scrambled(SoftGIN(WIDTH, WIDTH, tasks, Reading(mean=mean, assignment=assignment)), seed)
+@given(graphs(), st.integers(1, 4), seeds, st.data())
+def test_of_a_row_per_kind_the_second_layer_is_its_formula(graph, tasks, seed, data):
+    layer = scrambled(SoftGIN(WIDTH, WIDTH, tasks), seed)
     _, logits = inputs(graph, WIDTH, tasks, seed)
     attention, found = torch.softmax(logits, dim=1), kinds(graph)
     rows = torch.randn(len(found.slots), WIDTH, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
@@ -205,6 +183,15 @@ def test_of_a_row_per_kind_the_second_layer_is_its_formula(graph, tasks, seed, m
     for onto, part in ((graph.everyone, expected), (graph.onto(chosen), expected[chosen])):
         ours = layer.of_kinds(rows, graph, onto, attention)
         assert_equal_with_gradients(ours, part, [rows, logits, *layer.parameters()])
+
+
+def test_nothing_with_an_axis_for_tasks_and_one_for_relations_is_kept_for_the_backward_pass():
+    graph, sizes = literal.random_graph(5, nodes=7, slots=5, edges=30), []
+    layer, (features, logits) = scrambled(SoftGIN(WIDTH, WIDTH, 6), 5), inputs(graph, WIDTH, 6, 5)
+    with torch.autograd.graph.saved_tensors_hooks(lambda kept: sizes.append(kept.numel()) or kept, lambda kept: kept):
+        layer(features, graph.everyone, torch.softmax(logits, dim=1))
+    pairs, nodes = len(graph.everyone.pairs.keys), graph.num_nodes
+    assert max(sizes) <= max(nodes * graph.num_slots, 6 * max(pairs, nodes)) * WIDTH < 6 * nodes * 5 * WIDTH
 
 
 @pytest.mark.parametrize("cells", [1, 50, 10_000])

@@ -7,7 +7,7 @@ import pytest
 import torch
 from scipy.special import gammaln
 
-from reference_models.training.negatives import concentration_penalty, dual_sampling, one_hot_penalty
+from reference_models.training.batches import concentration_penalty, dual_sampling, one_hot_penalty
 
 
 def softplus(number):

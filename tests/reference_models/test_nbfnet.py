@@ -9,9 +9,8 @@ import torch
 
 from mtbench.names import HEAD, RELATION, TAIL
 from reference_models.graphs.graph import TypedGraph
-from reference_models.graphs.propagation import Neighbours, Step, plan
-from reference_models.layers import pna
-from reference_models.layers.pna import aggregate, degree_scales
+from reference_models.layers import propagation
+from reference_models.layers.propagation import Neighbours, Step, aggregate, degree_scales, plan
 from reference_models.nbfnet import NBFNetHomo, Recipe, logits_of, pair_scores, queries_of, query_loss
 from reference_models.training import recipe
 
@@ -115,7 +114,7 @@ def test_rows_computed_by_blocks_are_those_computed_at_once(monkeypatch, edges):
         return [scores, *torch.autograd.grad(scores.square().sum(), list(network.parameters()))]
 
     expected = scores_and_slopes()
-    monkeypatch.setitem(pna.EDGES, "cpu", edges)
+    monkeypatch.setitem(propagation.EDGES, "cpu", edges)
     torch.testing.assert_close(scores_and_slopes(), expected, rtol=1e-9, atol=1e-9)
 
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reference_models.graphs.graph import TypedGraph
-from reference_models.training.negatives import Negatives
+from reference_models.training.batches import Negatives
 
 
 def edges_of(graph):
@@ -73,7 +73,7 @@ def nearly_complete(free):
 
 
 def test_what_is_hard_to_corrupt_repeats_a_valid_corruption_of_its_own(monkeypatch):
-    monkeypatch.setattr("reference_models.training.negatives.ROUNDS", 3)
+    monkeypatch.setattr("reference_models.training.batches.ROUNDS", 3)
     graph, positives = nearly_complete(free=9), np.tile([[0, 0, 7]], (40, 1))
     drawn = Negatives(graph).draw(positives, 12, 12, np.random.default_rng(0))
     for column, part in ((2, drawn[:, :12]), (1, drawn[:, 12:])):

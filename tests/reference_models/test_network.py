@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import literal
 import numpy as np
 import pytest
@@ -8,7 +10,7 @@ from ranking_toys import random_split
 
 from reference_models.double_equivariant import representations, score
 from reference_models.equivariant.network import Architecture, attention_logits
-from reference_models.equivariant.soft import Input
+from reference_models.equivariant.soft import Input, SoftGIN
 from reference_models.graphs.graph import TypedGraph, typed_graph
 from reference_models.isdea import ISDEA
 from reference_models.mtdea import MTDEA
@@ -253,3 +255,19 @@ def test_a_score_has_the_same_bits_whatever_it_is_scored_with(hops):
         apart = None if distances is None else distances[some]
         assert torch.equal(score(network, features, triples[some], apart), once[some])
     assert torch.equal(score(network, features, triples[:0], None if distances is None else distances[:0]), once[:0])
+
+
+def test_with_checkpointing_a_layer_is_computed_twice_and_the_gradients_are_the_same(monkeypatch):
+    graph = literal.random_graph(4, nodes=7, slots=4, edges=25)
+    sizes = Architecture(width=4, gin_layers=3, tasks=2, hops=0)
+    found, calls = [], []
+    for name in ("forward", "of_kinds"):
+        apply = getattr(SoftGIN, name)
+        monkeypatch.setattr(SoftGIN, name, lambda *inputs, apply=apply: calls.append(1) or apply(*inputs))
+    for checkpointing in (False, True):
+        network = scrambled(MTDEA(replace(sizes, checkpointing=checkpointing))).train()
+        logits = logits_for(graph, 2)
+        loss = scores_of(network, graph, logits, all_triples(graph)).square().sum()
+        found.append(torch.autograd.grad(loss, [logits, *network.parameters()]))
+    assert len(calls) == 2 + 4
+    assert all(torch.equal(left, right) for left, right in zip(*found, strict=True))

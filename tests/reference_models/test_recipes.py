@@ -4,10 +4,13 @@ from dataclasses import asdict, fields
 from importlib import resources
 
 import pytest
+import torch
 
 from mtbench.data import catalog
 from mtbench.errors import UnknownNameError, UsageError
-from reference_models import ingram, nbfnet
+from mtbench.training.models import Context
+from reference_models import ingram, isdea, isdea_homo, mtdea, nbfnet
+from reference_models.equivariant.network import attention_logits
 from reference_models.tally import model as tally
 from reference_models.training import recipe
 from reference_models.training.recipe import Recipe
@@ -117,12 +120,10 @@ def test_settings_are_read_by_type_and_laid_over_the_recipe(key, text, value):
         ("holdout", "0"),
         ("holdout", "1"),
         ("holdout", "nan"),
-        ("adjacency", "all"),
-        ("adjacency", "Tasks"),
-        ("mean", "median"),
-        ("assignment", "gumbel"),
-        ("linear_layers", "double"),
-        ("linear_layers", "2"),
+        ("adjacency", "tasks"),
+        ("mean", "sum"),
+        ("assignment", "soft"),
+        ("linear_layers", "perceptron"),
         ("learn_epsilon", "maybe"),
         ("checkpointing", "1"),
         ("decay_attention", "no"),
@@ -171,3 +172,29 @@ def test_the_regularisers_grow_by_a_tenth_after_each_epoch_until_they_are_capped
     assert [loaded.penalty_scale(epoch) for epoch in (1, 2, 3, 4, 5, 50)] == pytest.approx(
         [1, 1.1, 1.21, 1.331, 1.331, 1.331]
     )
+
+
+@pytest.mark.parametrize(
+    ("build", "settings", "message"),
+    [
+        (isdea.build, {"tasks": "2"}, r"^isdea has one task, not 2: run mtdea with --set tasks=2$"),
+        (isdea_homo.build, {"tasks": "2"}, "^isdea-homo has one task, not 2"),
+        (isdea.build, {"statistics": "batch"}, "^isdea has statistics=graph only"),
+        (mtdea.build, {"learn_epsilon": "true"}, "^mtdea has learn_epsilon=false only"),
+        (mtdea.build_search, {"reassign": "false"}, "^mtdea-search has reassign=true only"),
+    ],
+)
+def test_a_model_refuses_what_it_has_no_use_for(build, settings, message):
+    with pytest.raises(UsageError, match=message):
+        build(Context("metafam", device="cpu", settings=settings))
+
+
+@pytest.mark.parametrize("decayed", [True, False])
+def test_weight_decay_holds_for_the_task_logits_unless_they_are_left_out(decayed):
+    settings = {"decay_attention": str(decayed), "weight_decay": "0.25"}
+    model = mtdea.build(Context("metafam", device="cpu", settings=settings))
+    attention = attention_logits(29, 2, torch.device("cpu"))
+    weights = list(model.network.parameters())
+    groups = model._state(attention, [*weights, attention]).optimizer.param_groups
+    decays = {id(parameter): group["weight_decay"] for group in groups for parameter in group["params"]}
+    assert decays == {id(weight): 0.25 for weight in weights} | {id(attention): 0.25 * decayed}

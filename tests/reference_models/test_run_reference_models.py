@@ -26,12 +26,6 @@ def command(command, monkeypatch, tmp_path, small):
         ("mtdea", "mtdea-k2", "test-time-adaptation"),
         ("reference_models.mtdea:build_search --set tasks=2", "mtdea-search-k2", "test-time-adaptation"),
         ("mtdea --set tasks=3 --set adaptation_epochs=0", "mtdea-k3", "zero-shot"),
-        ("mtdea --set adjacency=tasks", "mtdea-k2", "test-time-adaptation"),
-        (
-            "mtdea --set adjacency=pairwise --set assignment=straight-through",
-            "mtdea-k2",
-            "test-time-adaptation",
-        ),
         (
             "mtdea --set positives=graph --set mask=pair --set inverses=false",
             "mtdea-k2",

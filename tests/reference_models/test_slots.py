@@ -7,7 +7,7 @@ import pytest
 
 import mtbench
 from mtbench.training.models import Context, factory
-from reference_models.graphs.slots import Slots
+from reference_models.graphs.graph import Slots
 
 
 @pytest.fixture

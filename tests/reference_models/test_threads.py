@@ -13,12 +13,11 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from mtbench.training.models import names
 from mtbench.training.run import Plan, run
-from reference_models.equivariant.linear import SoftLinear
-from reference_models.equivariant.soft import Input, SoftGIN
+from reference_models.equivariant.soft import Input, SoftGIN, SoftLinear
+from reference_models.ingram import margin_loss
 from reference_models.layers import basic, blocks
-from reference_models.layers.pna import LayerNorm
+from reference_models.layers.propagation import LayerNorm
 from reference_models.layers.threads import in_threads
-from reference_models.training.ingram import margin_loss
 
 CPU = torch.device("cpu")
 EQUIVARIANT = {

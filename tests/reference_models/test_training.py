@@ -18,11 +18,9 @@ from reference_models.equivariant.network import Architecture, TripleNetwork, at
 from reference_models.graphs.graph import typed_graph
 from reference_models.mtdea import MTDEA
 from reference_models.training import recipe
-from reference_models.training.batches import graph_stage, prepare, task_loss
-from reference_models.training.epochs import reassign, step
+from reference_models.training.batches import Negatives, graph_stage, prepare, reassign, step, task_loss
 from reference_models.training.fitting import hold_out, validation
 from reference_models.training.loop import State
-from reference_models.training.negatives import Negatives
 
 BUILDERS = {"isdea": isdea.build, "mtdea": mtdea.build}
 # Without MetaFam's search for an assignment, which takes longer than the rest of a small training.
