@@ -47,8 +47,7 @@ def rebuild(path: Path, entities: int) -> tuple[int, float, float, float, float]
     dump = read_dump([path], wikitopics.properties(SCENARIOS))
     reading = time.perf_counter() - start
     for sample in SAMPLES:
-        drawn = wikitopics.draw(dump, sample, seed=0, entities=entities, share=0.1)
-        wikitopics.as_split(dump, drawn, sample)
+        wikitopics.draw(dump, sample, seed=0, entities=entities, share=0.1)
     return dump.lines, time.perf_counter() - start, reading, time.process_time() - processor, peak_mb()
 
 

@@ -21,8 +21,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from mtbench.builders.dumps.blocks import FORMS
-from mtbench.builders.dumps.tables import read_tables
+from mtbench.builders.dumps.files import FORMS, read_tables
 from mtbench.data.ragged import splitmix64
 from mtbench.data.splits import NamedTriple, Split, unique
 from mtbench.errors import DatasetError
@@ -139,7 +138,7 @@ def collect(parts: Iterable[Fingerprints]) -> Fingerprints:
 def read(path: Path) -> Iterator[Fingerprints]:
     """Yield the fingerprints of a file, a block at a time, so that memory does not grow with the file.
 
-    A file of triples is what `mtbench.builders.dumps.tables.read_tables` reads. A Parquet file may hold fingerprints
+    A file of triples is what `mtbench.builders.dumps.files.read_tables` reads. A Parquet file may hold fingerprints
     instead, written by `write`. Raises `DatasetError` for a file that is missing, damaged, or holds neither.
     """
     if path.name.lower().endswith(".parquet") and holds_fingerprints(path):

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mtbench.builders.dumps.tables import read_tables
+from mtbench.builders.dumps.files import read_tables
 from mtbench.data import catalog
 from mtbench.data.catalog import Parameter
 from mtbench.data.graphs import keys

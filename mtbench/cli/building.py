@@ -9,9 +9,9 @@ from typing import Annotated
 import typer
 
 from mtbench.analysis.auditing import audit
-from mtbench.builders import making, scenarios
+from mtbench.builders import making, wikitopics
 from mtbench.builders.folders import from_files
-from mtbench.builders.structure import compare_structure
+from mtbench.builders.making import compare_structure
 from mtbench.cli import options
 from mtbench.cli.audits import show_audit
 from mtbench.cli.output import AsJson, Cell, doing, fail, records, say, say_json, say_table
@@ -188,7 +188,7 @@ def build(
     if raw:
         rebuild(name, raw, seed, settings, scenario=scenario, check=check, out=out, force=force, as_json=as_json)
         return
-    if scenario is not None or name == scenarios.NAME:
+    if scenario is not None or name == wikitopics.BUILDER:
         raise UsageError(
             "scenarios are drawn from a dump: mtbench build wikitopics --raw DUMP --scenario FILE --out DIR"
         )

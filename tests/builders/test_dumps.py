@@ -15,8 +15,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mtbench.builders.dumps.blocks import BLOCK_BYTES, LONGEST_LINE
 from mtbench.builders.dumps.dump import read_dump
+from mtbench.builders.dumps.files import BLOCK_BYTES, LONGEST_LINE
 from mtbench.errors import DatasetError
 
 WIKIDATA = [("Q5", "P31", "Q1"), ("Q20", "P31", "Q5"), ("Q5", "P17", "Q20"), ("Q5", "P31", "Q1"), ("Q7", "P2", "Q7")]

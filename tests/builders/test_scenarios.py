@@ -6,6 +6,7 @@ import hashlib
 import json
 import random
 import re
+from dataclasses import replace
 from importlib import resources
 
 import numpy as np
@@ -13,7 +14,7 @@ import pytest
 import toys
 
 import mtbench
-from mtbench.builders import scenarios, wikitopics
+from mtbench.builders import wikitopics
 from mtbench.builders.dumps.dump import read_dump
 from mtbench.builders.making import build_all
 from mtbench.data import catalog, store
@@ -120,11 +121,8 @@ def test_the_published_file_gives_the_published_plans(tmp_path):
         file = tmp_path / f"{name}.toml"
         file.write_text(content, encoding="utf-8")
         published = wikitopics.plans("wikitopics-mt")
-        read = scenarios.read(file)
-        assert [f"wikitopics-{own.plan.name}" for own in read.datasets] == [plan.name for plan in published]
-        assert [(own.plan.train, own.plan.test) for own in read.datasets] == [
-            (one.train, one.test) for one in published
-        ]
+        read = wikitopics.read_scenarios(file)
+        assert [replace(plan, name=f"wikitopics-{plan.name}") for plan in read.plans] == published
         assert bool(read.listed) == (name == "all")
 
 
@@ -172,7 +170,7 @@ def test_what_is_wrong_in_the_file_is_told_with_its_name(file, old, new, message
     assert old in MINE
     file.write_text(MINE.replace(old, new, 1), encoding="utf-8")
     with pytest.raises(UsageError) as caught:
-        scenarios.read(file)
+        wikitopics.read_scenarios(file)
     assert str(caught.value).startswith(str(file))
     assert message in str(caught.value)
 

@@ -13,7 +13,7 @@ import pytest
 
 from mtbench.builders import wikitopics
 from mtbench.builders.dumps.dump import read_dump
-from mtbench.builders.structure import compare_structure, degree_distance, relation_distance
+from mtbench.builders.making import compare_structure, degree_distance, relation_distance
 from mtbench.builders.wikitopics import Plan, Sample
 from mtbench.data import catalog
 from mtbench.errors import DatasetError, UnknownNameError, UsageError

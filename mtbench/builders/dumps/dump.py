@@ -12,12 +12,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyarrow import csv
 
-from mtbench.builders.dumps.blocks import BLOCK_BYTES, COLUMNS, Block, read_blocks
+from mtbench.builders.dumps.files import BLOCK_BYTES, NAMES, Block, malformed, parse, read_blocks, text_columns
 from mtbench.data.splits import unique
 from mtbench.errors import DatasetError
-from mtbench.names import IntArray, NameArray
+from mtbench.names import COLUMNS, IntArray, NameArray
 
 Columns: TypeAlias = tuple[npt.NDArray[np.int32], npt.NDArray[np.int32], npt.NDArray[np.int32]]
 """Heads, relations and tails, three arrays ``(n,)`` of int32."""
@@ -26,7 +25,6 @@ Lookup: TypeAlias = Callable[[npt.NDArray[np.int32]], npt.NDArray[np.integer]]
 """From the numbers of a reader to dense ids."""
 
 WIKIDATA = re.compile(rb"Q[1-9]\d{0,8}\tP[1-9]\d{0,5}\tQ[1-9]\d{0,8}")
-NAMES = re.compile(rb"[^\t]+\t[^\t]+\t[^\t]+")
 _LARGEST_TABLE = 1 << 28
 _TENS = 10 ** np.arange(10, dtype=np.int64)
 _EMPTY = np.empty(0, dtype=np.int32)
@@ -93,7 +91,7 @@ def read_dump(
 ) -> Dump:
     """Read raw triple files in one pass, keeping the triples of ``relations`` (by default all).
 
-    For the forms of files see `mtbench.builders.dumps.blocks.read_blocks`. Files whose first line reads like
+    For the forms of files see `mtbench.builders.dumps.files.read_blocks`. Files whose first line reads like
     Wikidata (``Q42 TAB P31 TAB Q5``) take a path on integers: 20.6 million triples need under a
     gigabyte. What is returned does not depend on the form of the files, their order or ``block_bytes``.
 
@@ -209,47 +207,13 @@ def _wikidata_columns(data: bytes) -> Columns | None:
     is_letter, is_digit = text > ord("A"), text >= ord("0")
     if (is_letter[1:] & is_digit[:-1]).any() or (is_letter[:-1] & (text[1:] == ord("0"))).any():
         return None
-    table = _parse(data.translate(None, b"QP"), pa.int32())
+    table = parse(data.translate(None, b"QP"), pa.int32())
     if table is None or len(table) != lines or any(column.null_count for column in table.columns):
         return None
     if pc.max(table["relation"]).as_py() >= 1_000_000:
         return None
     head, relation, tail = (_numbers(table[name].combine_chunks()) for name in COLUMNS)
     return head, relation, tail
-
-
-def text_columns(data: bytes) -> pa.Table | None:
-    """Return lines ``head TAB relation TAB tail LF`` as three columns of text, None where any line is another."""
-    table = _parse(data, pa.string())
-    if table is None or len(table) != data.count(b"\n"):
-        return None
-    if any(pc.min(pc.binary_length(column)).as_py() == 0 for column in table.columns):
-        return None
-    return table
-
-
-def _parse(data: bytes, kind: pa.DataType) -> pa.Table | None:
-    try:
-        return csv.read_csv(
-            pa.py_buffer(data),
-            csv.ReadOptions(column_names=COLUMNS, use_threads=False, block_size=len(data) + 1),
-            csv.ParseOptions(delimiter="\t", quote_char=False, ignore_empty_lines=False),
-            csv.ConvertOptions(column_types=dict.fromkeys(COLUMNS, kind), strings_can_be_null=False),
-        )
-    except pa.ArrowInvalid:
-        return None
-
-
-def malformed(block: Block, pattern: re.Pattern[bytes], reason: str) -> DatasetError:
-    """Return the error for the first line of a block that does not match, with its number and text."""
-    for number, line in enumerate(block.data.split(b"\n")[:-1], start=block.first_line):
-        try:
-            text = line.decode()
-        except UnicodeDecodeError:
-            return DatasetError(f"{block.file}, line {number}: {line[:200]!r} is not UTF-8 text")
-        if pattern.fullmatch(line) is None:
-            return DatasetError(f"{block.file}, line {number}: {text[:200]!r} {reason}")
-    return DatasetError(f"{block.file}, from line {block.first_line}: a line {reason}")
 
 
 def _ids(column: pa.ChunkedArray, ids: dict[str, int]) -> npt.NDArray[np.int32]:

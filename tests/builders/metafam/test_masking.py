@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mtbench.builders.metafam.masking import Rule, mask, observable
+from mtbench.builders.metafam.dataset import Rule, mask, observable
 from mtbench.builders.metafam.ontology import LocalTriple, derive, read_ontology
 from mtbench.builders.metafam.trees import Person, Tree, first_names, grow
 

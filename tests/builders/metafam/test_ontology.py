@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mtbench.builders.metafam.masking import check_maskable
+from mtbench.builders.metafam.dataset import check_maskable
 from mtbench.builders.metafam.ontology import derive, read_ontology
 from mtbench.builders.metafam.trees import Tree, first_names, grow
 from mtbench.errors import UsageError

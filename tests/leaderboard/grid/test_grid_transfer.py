@@ -19,7 +19,7 @@ from leaderboard.grid.engines import in_this_process
 from leaderboard.grid.jobs import jobs, named
 from leaderboard.grid.state import matrices
 from mtbench.analysis.matrix import Matrix, scenario_file, scenario_table
-from mtbench.builders import scenarios
+from mtbench.builders.wikitopics import read_scenarios
 from mtbench.data import store
 from mtbench.errors import UsageError
 from mtbench.files import pictures
@@ -217,6 +217,7 @@ def test_the_scenarios_can_be_built_as_they_are_written(tmp_path):
         "test": ["health", "taxonomy"],
     }
     (tmp_path / "mine.toml").write_text(text, encoding="utf-8")
-    assert scenarios.read(tmp_path / "mine.toml").names[:2] == ("art-people/health", "art-people/taxonomy")
+    plans = read_scenarios(tmp_path / "mine.toml").plans
+    assert [plan.name for plan in plans[:2]] == ["art-people/health", "art-people/taxonomy"]
     assert "art + people" in scenario_table(proposed).splitlines()[2]
     assert "health (+0.500)" in scenario_table(proposed).splitlines()[2]
