@@ -6,27 +6,44 @@ another order and under other names, and see whether the answers stay the same.
 
 from __future__ import annotations
 
+import inspect
 import math
 import time
-import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, cast
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
-from mtbench.data.splits import Split
-from mtbench.errors import NotFiniteError, ScoreError
-from mtbench.evaluation.subjects import Factory, factory, function, synthetic
-from mtbench.evaluation.tasks import Task, task
+from mtbench.data.splits import Split, unique
+from mtbench.errors import NotFiniteError, ScoreError, UsageError
+from mtbench.evaluation.tasks import Task
 from mtbench.metrics import closed
-from mtbench.names import HEAD, RELATION, TAIL, FloatArray, IntArray, ScoreArray, ScoreFunction
+from mtbench.names import (
+    COLUMN,
+    HEAD,
+    KEPT,
+    RELATION,
+    TAIL,
+    FloatArray,
+    HeadScorer,
+    IntArray,
+    RelationScorer,
+    ScoreArray,
+    ScoreFunction,
+    Scorer,
+    Side,
+    TailScorer,
+    TripleScorer,
+)
 from mtbench.ranking import again
-from mtbench.ranking.scorers import accept
-from mtbench.runs.result import MtbenchWarning
+from mtbench.ranking.scorers import RowFunction, accept, ways
 
 Verdict: TypeAlias = Literal["pass", "fail", "not applicable"]
+Factory: TypeAlias = Callable[[Split, int], ScoreFunction]
+KINDS = (TripleScorer, TailScorer, HeadScorer, RelationScorer)
 
 TARGETS = 100
 """Targets of a dataset that are scored: enough to see a rank move, few enough for seconds."""
@@ -39,9 +56,6 @@ ALONE, BATCH = 50, 97
 
 BUILDS, LEVEL = 16, 0.01
 """Builds of a model with random features that are compared on each side, and the level at which they differ."""
-
-REMEDY = "; return "
-"""What the evaluator's warnings say of ties that the scorer need not have."""
 
 MORE = "allow more (--seconds; 0: no limit)"
 
@@ -134,13 +148,13 @@ def check(
     score = build(few.observable(), 0) if build else function(scorer)
     if seconds < math.inf:
         few = _fewer(few, score, seconds)
-    subject = _Subject(task(few, "dual", "present"), score, build, until)
+    subject = _Subject(Task.of(few), score, build, until)
     return Report(few.dataset, len(few.targets), tuple(_findings(subject, seconds, report)))
 
 
 def _fewer(split: Split, score: ScoreFunction, seconds: float) -> Split:
     """Return a split with as many of its targets as can be scored `SCORINGS` times, `TRIAL` at least."""
-    first = task(replace(split, targets=split.targets[:TRIAL]), "dual", "present").triples
+    first = Task.of(replace(split, targets=split.targets[:TRIAL])).triples
     started = time.monotonic()
     try:
         score(first)
@@ -331,11 +345,83 @@ def _ties(subject: _Subject) -> Finding:
         raise _TimeIsUpError
     if len(np.unique(subject.scores)) == 1:
         return Finding("ties", "fail", "every triple has the same score: the figures are those of chance")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", MtbenchWarning)
-        result = subject.task.run(subject.score, ask_again=False)
-    found = f"{result.tie_rate:.0%} of ranks tie with a candidate"
-    remedies = [sentence for sentence in result.warnings if REMEDY in sentence]
-    if remedies:
-        return Finding("ties", "fail", "; ".join(remedies))
-    return Finding("ties", "pass", "; ".join([found, *(text for text in result.warnings if "bounds" in text)]))
+    told = subject.task.cautions(subject.score)
+    if avoidable := [caution.sentence for caution in told if caution.code in ("rounding", "saturated")]:
+        return Finding("ties", "fail", "; ".join(avoidable))
+    share = f"{closed.tie_rate(subject.task.rank(subject.scores).equal):.0%} of ranks tie with a candidate"
+    return Finding(
+        "ties", "pass", "; ".join([share, *(caution.sentence for caution in told if caution.code == "bounds")])
+    )
+
+
+def factory(scorer: object) -> Factory | None:
+    """Return how to build a scorer on a split with a seed, or None for what scores triples itself.
+
+    A factory is any function or class whose first parameter is not called ``triples``. One that fails
+    is left to fail, with a note on this rule; one that returns no scorer raises `UsageError`.
+    """
+    if not callable(scorer):
+        return None
+    if isinstance(scorer, KINDS) and not inspect.isclass(scorer):
+        return None
+    try:
+        parameters: Mapping[str, inspect.Parameter] = inspect.signature(scorer).parameters
+    except ValueError:
+        parameters = {}
+    if next(iter(parameters), None) == "triples":
+        return None
+    name = getattr(scorer, "__name__", type(scorer).__name__)
+
+    def build(split: Split, seed: int) -> ScoreFunction:
+        try:
+            made = scorer(split, seed=seed) if "seed" in parameters else scorer(split)
+        except Exception as error:
+            error.add_note(
+                f"{name} was called with the inference graph, as a factory of scorers is; a function that scores "
+                f"triples calls its parameter 'triples'"
+            )
+            raise
+        return function(made, f"{name}(split) returned an object of type {type(made).__name__}, which")
+
+    return build
+
+
+def function(scorer: object, what: str = "") -> ScoreFunction:
+    """Return a function of triples for any scorer; of one that only scores whole rows, it picks from the rows."""
+    if not isinstance(scorer, KINDS) and not callable(scorer):
+        raise UsageError(
+            f"{what or type(scorer).__name__} cannot score: give a function of triples, an object with a score method "
+            f"(score, score_tails, score_heads or score_relations), or a function of the split that returns one of "
+            f"them; a function of triples calls its parameter 'triples'"
+        )
+    found = ways(cast("Scorer", scorer))
+    return found.triples or _picked(*next(iter(found.rows.items())))
+
+
+def _picked(side: Side, rows: RowFunction) -> ScoreFunction:
+    first, second = (COLUMN[kept] for kept in KEPT[side])
+
+    def score(triples: IntArray) -> ArrayLike:
+        found: NDArray[np.floating] = cast("Any", rows(triples[:, first], triples[:, second]))
+        return found[np.arange(len(triples)), triples[:, COLUMN[side]]]
+
+    return score
+
+
+def synthetic(seed: int = 0) -> Split:
+    """Return a graph of 60 entities and 6 relations; low ids are popular, so that a model gains by reading ids."""
+    rng = np.random.default_rng(seed)
+    nodes, kinds, size, missing = 60, 6, 440, 40
+    pairs = rng.integers(nodes, size=2 * size) * kinds + (kinds * rng.random(2 * size) ** 2).astype(np.int64)
+    codes = pairs * nodes + (nodes * rng.random(2 * size) ** 3).astype(np.int64)
+    codes = rng.permutation(unique(codes))[:size]
+    triples = np.stack((codes // nodes // kinds, codes // nodes % kinds, codes % nodes), axis=1)
+    return Split(
+        dataset="synthetic",
+        name="test",
+        graph=triples[missing:],
+        targets=triples[:missing],
+        entities=np.array([f"entity{index:02d}" for index in range(nodes)]),
+        relations=np.array([f"relation{index}" for index in range(kinds)]),
+        relation_slots=kinds + 2,
+    )

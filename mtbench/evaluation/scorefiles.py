@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, TypeAlias
 
@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from mtbench.data import graphs
 from mtbench.data.splits import Split, unique
 from mtbench.errors import ScoreError, nearest
-from mtbench.evaluation.questions import Questions
+from mtbench.evaluation.cautions import Caution
 from mtbench.files import formats
 from mtbench.names import COLUMNS, DIRECTIONS, RELATION, BoolArray, Direction, IntArray, ScoreArray
 from mtbench.ranking.scorers import SHOWN, accept
@@ -31,58 +31,73 @@ Kind: TypeAlias = Literal["ids", "names"]
 
 
 @dataclass(frozen=True, eq=False)
-class Scores:
-    """Scores aligned with the triples of a task ``(k,)``, the type they came in, and what a reader should know.
+class Questions:
+    """The distinct triples ``(k, 3)`` of a task, sorted; its name, its split and its candidates' hash.
 
-    Of a file with directions, ``directed`` holds the scores aligned with the triples of each, and there are no others.
+    ``rows`` are those that every direction asks for; ``direction`` is the one whose triples these are, empty for all.
     """
 
-    values: ScoreArray
-    kind: str
-    notes: tuple[str, ...]
-    directed: Mapping[Direction, ScoreArray] = field(default_factory=dict)
+    name: str
+    split: Split
+    triples: IntArray
+    candidates_sha256: str
+    rows: Mapping[Direction, IntArray]
+    direction: str = ""
 
+    @property
+    def where(self) -> str:
+        """Dataset and split, as messages begin."""
+        return f"{self.split.dataset} {self.split.name}" + (f", direction {self.direction}" if self.direction else "")
 
-def write_triples(asked: Questions, path: Path, *, by_direction: bool = False, force: bool = False) -> Path:
-    """Write the triples of a task, one row each, by name and by id, and return the file.
+    def of(self, direction: Direction) -> Questions:
+        """Return what one direction asks for."""
+        return replace(self, triples=self.triples[self.rows[direction]], direction=direction)
 
-    The columns are head, relation, tail (names) and head_id, relation_id, tail_id (int64); add a column
-    score and hand the file to ``evaluate_file``. With ``by_direction`` a column direction says whether the tail
-    or the head is asked for, and a triple that both ask for has two rows. Parquet and Arrow files carry the
-    task's name and the hashes of its split and candidates as metadata. Errors are those of
-    `mtbench.files.formats.write`.
-    """
-    rows = np.concatenate(list(asked.rows.values())) if by_direction else np.arange(len(asked.triples))
-    triples = asked.triples[rows]
-    columns = {
-        name: known.take(pa.array(triples[:, column]))
-        for column, (name, known) in enumerate(zip(COLUMNS, _vocabularies(asked.split), strict=True))
-    }
-    columns |= {name: pa.array(triples[:, column]) for column, name in enumerate(ID_COLUMNS)}
-    if by_direction:
-        ways = np.repeat(list(asked.rows), [len(some) for some in asked.rows.values()])
-        columns[DIRECTION] = pa.array(ways.tolist(), pa.string())
-    about = {TASK: asked.name} | _hashes(asked)
-    formats.write(path, pa.table(columns).replace_schema_metadata(about), force=force)
-    return path
+    def shown(self, rows: IntArray) -> str:
+        """Return the first few of the triples in some rows by name, and how many more there are."""
+        names = "; ".join(f"({', '.join(name)})" for name in self.split.named(self.triples[rows[:SHOWN]]))
+        return names + (f"; and {len(rows) - SHOWN} more" if len(rows) > SHOWN else "")
 
+    def write(self, path: Path, *, by_direction: bool = False, force: bool = False) -> Path:
+        """Write the triples, one row each, by name and by id, and return the file.
 
-def read(asked: Questions, path: Path) -> Scores:
-    """Read the scores of a task from a file with the columns head, relation, tail and score, rows in any order.
+        The columns are head, relation, tail (names) and head_id, relation_id, tail_id (int64); add a column
+        score and hand the file to ``evaluate_file``. With ``by_direction`` a column direction says whether the tail
+        or the head is asked for, and a triple that both ask for has two rows. Parquet and Arrow files carry the
+        task's name and the hashes of its split and candidates as metadata. Errors are those of
+        `mtbench.files.formats.write`.
+        """
+        rows = np.concatenate(list(self.rows.values())) if by_direction else np.arange(len(self.triples))
+        triples = self.triples[rows]
+        columns = {
+            name: known.take(pa.array(triples[:, column]))
+            for column, (name, known) in enumerate(zip(COLUMNS, _vocabularies(self.split), strict=True))
+        }
+        columns |= {name: pa.array(triples[:, column]) for column, name in enumerate(ID_COLUMNS)}
+        if by_direction:
+            ways = np.repeat(list(self.rows), [len(some) for some in self.rows.values()])
+            columns[DIRECTION] = pa.array(ways.tolist(), pa.string())
+        about = {TASK: self.name} | _hashes(self)
+        formats.write(path, pa.table(columns).replace_schema_metadata(about), force=force)
+        return path
 
-    A column direction, tail or head, divides the rows by what was asked; without it a triple has one score.
+    def read(self, path: Path) -> tuple[ScoreArray | Mapping[Direction, ScoreArray], tuple[Caution, ...]]:
+        """Read scores from a file with the columns head, relation, tail and score, rows in any order.
 
-    Triples are by id where the first three columns are integers and by name where they are text. In CSV
-    and TSV, which know no types, they are by id where every cell is a whole number, unless a relation of
-    the dataset has a number for a name. Rows the task does not ask for are ignored and noted. Raises
-    `ScoreError` that names the file for everything else, and `UsageError` where there is none.
-    """
-    try:
-        stored = formats.read(path, COLUMNS, SCORE, DIRECTION)
-        _check_hashes(stored.metadata, asked)
-        return _aligned(stored.table, asked, text=stored.text)
-    except ScoreError as error:
-        raise ScoreError(f"{path}: {error}") from error
+        They come aligned with the triples, ``(k,)``, or, where a column direction (tail or head) divides the rows by
+        what was asked, with those of each direction; and with what a reader should know.
+
+        Triples are by id where the first three columns are integers and by name where they are text. In CSV
+        and TSV, which know no types, they are by id where every cell is a whole number, unless a relation of
+        the dataset has a number for a name. Rows the task does not ask for are ignored and noted. Raises
+        `ScoreError` that names the file for everything else, and `UsageError` where there is none.
+        """
+        try:
+            stored = formats.read(path, COLUMNS, SCORE, DIRECTION)
+            _check_hashes(stored.metadata, self)
+            return _aligned(stored.table, self, text=stored.text)
+        except ScoreError as error:
+            raise ScoreError(f"{path}: {error}") from error
 
 
 def _hashes(asked: Questions) -> dict[str, str]:
@@ -101,27 +116,31 @@ def _check_hashes(metadata: Mapping[str, str], asked: Questions) -> None:
             )
 
 
-def _aligned(table: pa.Table, asked: Questions, *, text: bool) -> Scores:
+def _aligned(
+    table: pa.Table, asked: Questions, *, text: bool
+) -> tuple[ScoreArray | Mapping[Direction, ScoreArray], tuple[Caution, ...]]:
     if DIRECTION not in table.column_names:
-        return _undirected(table, asked, text=text)
+        scores, note = _undirected(table, asked, text=text)
+        return scores, (Caution("ignored", note),) if note else ()
     ways = table.column(DIRECTION).to_pylist()
     if wrong := set(ways) - set(DIRECTIONS):
         raise ScoreError(
             f"{asked.where}: column direction must be tail or head in every row, not "
             f"{', '.join(sorted(map(repr, wrong)))}"
         )
-    parts = {
-        way: _undirected(table.filter(pa.array([one == way for one in ways], pa.bool_())), asked.of(way), text=text)
-        for way in asked.rows
-    }
-    kinds = {part.kind for part in parts.values()}
-    notes = tuple(dict.fromkeys(note for part in parts.values() for note in part.notes))
-    if other := sum(one not in asked.rows for one in ways):
-        notes += (f"rows of a direction the task does not ask for were ignored: {other} of {len(ways)}",)
-    return Scores(np.empty(0), kinds.pop(), notes, {way: part.values for way, part in parts.items()})
+    directed: dict[Direction, ScoreArray] = {}
+    notes: dict[str, None] = {}
+    for direction in asked.rows:
+        own = table.filter(pa.array([way == direction for way in ways], pa.bool_()))
+        directed[direction], note = _undirected(own, asked.of(direction), text=text)
+        notes |= {note: None} if note else {}
+    if other := sum(way not in asked.rows for way in ways):
+        notes[f"rows of a direction the task does not ask for were ignored: {other} of {len(ways)}"] = None
+    return directed, tuple(Caution("ignored", note) for note in notes)
 
 
-def _undirected(table: pa.Table, asked: Questions, *, text: bool) -> Scores:
+def _undirected(table: pa.Table, asked: Questions, *, text: bool) -> tuple[ScoreArray, str]:
+    """Return the scores aligned with the triples, and a sentence on the rows that were ignored, if any."""
     where, split, triples = asked.where, asked.split, asked.triples
     ids, values, empty = _ids(table, split, where, text), *_numbers(table.column(SCORE), where)
     keys, expected = (graphs.keys(split, part) for part in (ids, triples))
@@ -138,9 +157,9 @@ def _undirected(table: pa.Table, asked: Questions, *, text: bool) -> Scores:
         )
     aligned = np.empty(len(triples), dtype=values.dtype)
     aligned[rows] = values
-    accepted, kind = accept(aligned, triples, split, len(triples))
+    accepted, _ = accept(aligned, triples, split, len(triples))
     note = f"rows that score triples the task does not ask for were ignored: {extra} of {len(keys)}"
-    return Scores(accepted, kind, (note,) if extra else ())
+    return accepted, note if extra else ""
 
 
 def _missing(rows: IntArray, extra: int, asked: Questions) -> Iterator[str]:

@@ -8,22 +8,21 @@ every metric.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from mtbench.data import catalog
 from mtbench.data.splits import SPLIT_NAMES, Dataset, Split
 from mtbench.errors import ScoreError, UnknownNameError, UsageError
-from mtbench.evaluation.questions import Questions
-from mtbench.evaluation.sentences import depth, sentences
+from mtbench.evaluation.cautions import Caution, cautions, depth
 from mtbench.heuristics.figures import Baselines
 from mtbench.metrics import closed, summary
-from mtbench.names import HEAD, PARTS, RELATION, TAIL, Direction, IntArray, Part, ScoreArray, Scorer, Side
+from mtbench.names import PARTS, Direction, IntArray, Part, ScoreArray, Scorer, Side
 from mtbench.ranking.again import ask_again as repeated
 from mtbench.ranking.candidates import Candidates, Filtered, draw, filter_side
 from mtbench.ranking.lists import Layout, RankedPart, given, rank_all, rank_listed
@@ -33,6 +32,9 @@ from mtbench.runs.origin import RunInfo, Status
 from mtbench.runs.result import MtbenchWarning, Result
 from mtbench.settings.setting import Setting, seed_of
 from mtbench.settings.table import HEADLINE, PROTOCOLS, SAMPLED, VOCABULARIES, setting_of
+
+if TYPE_CHECKING:
+    from mtbench.evaluation.scorefiles import Questions
 
 COUNTED_AT_ONCE = 1 << 20
 """Scores of heuristic baselines at a time: each is some arithmetic, and walks begin at many entities together."""
@@ -107,7 +109,9 @@ class Task:
 
     @property
     def questions(self) -> Questions:
-        """What a scorer is asked, for readers of score files."""
+        """What a scorer is asked, for files of it and of its scores."""
+        from mtbench.evaluation.scorefiles import Questions  # with pyarrow, which an evaluation of arrays does without
+
         rows = {direction: self.rows(direction) for direction in self.directions}
         return Questions(self.name, self.split, self.triples, self.candidates.sha256, rows)
 
@@ -152,41 +156,36 @@ class Task:
         that are missing, not finite, or of a wrong shape or type; warns with `MtbenchWarning` when the figures
         depend on how ties are broken.
         """
-        triples = self._layout.triples
-        if isinstance(scores, Mapping):
-            return self._directed(scores)
-        accepted, kind = accept(scores, triples, self.split, len(triples))
-        return self._result(accepted, kind)
+        return self._of_scores(scores)
 
-    def _directed(self, scores: Mapping[Direction, object], notes: tuple[str, ...] = ()) -> Result:
-        """Return the result of scores by direction, aligned with `rows`."""
-        if set(scores) != set(self.directions):
+    def _of_scores(self, scores: object, notes: Iterable[Caution] = ()) -> Result:
+        triples = self._layout.triples
+        accepted: dict[Direction, tuple[ScoreArray, str]] = {}
+        if not isinstance(scores, Mapping):
+            accepted = dict.fromkeys(self.directions, accept(scores, triples, self.split, len(triples)))
+        elif set(scores) != set(self.directions):
             raise ScoreError(
                 f"{self.name}: scores by direction are for {' and '.join(self.directions)}, not "
                 f"{' and '.join(map(str, scores)) or 'none'}"
             )
-        triples, kinds = self._layout.triples, dict[Direction, str]()
-        whole: dict[Direction, ScoreArray] = {}
-        for direction in self.directions:
-            rows = self.rows(direction)
-            accepted, kinds[direction] = accept(scores[direction], triples[rows], self.split, len(rows))
-            whole[direction] = np.empty_like(accepted, shape=len(triples))
-            whole[direction][rows] = accepted
-        return self._finish(given(whole, kinds, self._layout), GIVEN, notes)
+        else:
+            for direction in self.directions:
+                rows = self.rows(direction)
+                own, kind = accept(scores[direction], triples[rows], self.split, len(rows))
+                whole = np.empty_like(own, shape=len(triples))
+                whole[rows] = own
+                accepted[direction] = whole, kind
+        return self._result(given(accepted, self._layout), GIVEN, notes)
 
     def evaluate_file(self, path: Path | str) -> Result:
         """Rank the scores of a file written by any language, its rows in any order.
 
         The file is Parquet, Arrow, CSV or TSV by its suffix, and has the columns head, relation, tail
         (all names or all ids) and score, and direction for a model that answers (h, r, ?) and (?, r, t) by
-        different queries: tail or head; `mtbench.evaluation.scorefiles.read` says what is refused and how.
+        different queries: tail or head; `mtbench.evaluation.scorefiles` says what is refused and how.
         """
-        from mtbench.evaluation import scorefiles  # pyarrow: an evaluation of arrays does without
-
-        found = scorefiles.read(self.questions, Path(path))
-        if found.directed:
-            return self._directed(found.directed, found.notes)
-        return self._result(found.values, found.kind, found.notes)
+        scores, notes = self.questions.read(Path(path))
+        return self._of_scores(scores, notes)
 
     def write_triples(self, path: Path | str, *, by_direction: bool = False, force: bool = False) -> Path:
         """Write ``triples`` by name and by id to a file that another language fills with scores, and return it.
@@ -195,9 +194,7 @@ class Task:
         The suffix chooses the format, as in `evaluate_file`. Raises `UsageError` for a file that exists unless
         ``force`` is set.
         """
-        from mtbench.evaluation import scorefiles  # as above
-
-        return scorefiles.write_triples(self.questions, Path(path), by_direction=by_direction, force=force)
+        return self.questions.write(Path(path), by_direction=by_direction, force=force)
 
     def run(
         self,
@@ -212,27 +209,21 @@ class Task:
         again = NOT_ASKED
         if ask_again:
             again = repeated({part: found.asked for part, found in ranked.items() if found.asked}, self.split)
-        result = self._finish(ranked, again)
+        result = self._result(ranked, again)
         return replace(result, run=replace(result.run, model=name_of(score)))
 
     def unfinished(self, status: Status) -> Result:
         """Return the result of a run that could not be scored, to be saved with the status ``oom`` or ``failed``."""
-        return replace(self._with_ranks(Ranks.empty(), {}, ()), run=RunInfo(status=status))
+        return replace(self._result({}), run=RunInfo(status=status))
 
     def rank(self, scores: ScoreArray) -> Ranks:
         """Count the candidates above and tied with every target, part by part, by scores aligned with ``triples``."""
-        return self._named(self._given(scores, ""))
-
-    def _given(self, scores: ScoreArray, kind: str) -> Mapping[Part, RankedPart]:
-        return given(dict.fromkeys(self.directions, scores), dict.fromkeys(self.directions, kind), self._layout)
+        return self._named(given(dict.fromkeys(self.directions, (scores, "")), self._layout))
 
     def _named(self, ranked: Mapping[Part, RankedPart]) -> Ranks:
-        names = (self.split.entities, self.split.relations, self.split.entities)
-        heads, relations, tails = (
-            vocabulary[self.split.targets[:, column]]
-            for vocabulary, column in zip(names, (HEAD, RELATION, TAIL), strict=True)
-        )
-        return Ranks(heads, relations, tails, {part: found.counts for part, found in ranked.items()})
+        heads, relations, tails = self.split.targets.T
+        names = self.split.entities[heads], self.split.relations[relations], self.split.entities[tails]
+        return Ranks(*names, {part: found.counts for part, found in ranked.items()})
 
     def _ranked(
         self,
@@ -240,7 +231,7 @@ class Task:
         batch_size: int = BATCH_SIZE,
         progress: Progress | None = None,
         parts: Sequence[Part] = (),
-    ) -> Mapping[Part, RankedPart]:
+    ) -> dict[Part, RankedPart]:
         """Ask a scorer for what the protocol needs, and rank the targets in every part, or in some."""
         size, wanted = batch_limit(batch_size), parts or self.setting.parts
         if self.setting.full:
@@ -253,6 +244,12 @@ class Task:
         found = self._ranked(ways(score), COUNTED_AT_ONCE, parts=parts)
         return {part: one.counts for part, one in found.items()}
 
+    def cautions(self, score: Scorer) -> list[Caution]:
+        """Return what should be known of a scorer's ranks before they are believed."""
+        ranked = self._ranked(ways(score))
+        ranks = self._named(ranked)
+        return list(cautions(ranked, ranks, summary.figures(ranks)))
+
     def expected(self, score: Scorer) -> Mapping[str, float]:
         """Return the realistic metrics of a scorer, without the bounds, warnings and baselines of a result."""
         ranks = Ranks.unnamed(self.counts(score))
@@ -263,50 +260,34 @@ class Task:
         """Metrics of the heuristic baselines, on the same candidates, computed when looked at."""
         return Baselines(self.split, self.expected)
 
-    def _result(self, scores: ScoreArray, kind: str, notes: tuple[str, ...] = ()) -> Result:
-        """Return the result of scores aligned with ``triples``."""
-        return self._finish(self._given(scores, kind), GIVEN, notes)
-
-    def _finish(self, ranked: Mapping[Part, RankedPart], again: str, notes: tuple[str, ...] = ()) -> Result:
-        ranks = self._named(ranked)
-        found = summary.figures(ranks)
-        told = (*notes, *sentences(ranked, ranks, found))
-        for sentence in told:
-            warnings.warn(f"{self.name}: {sentence}", MtbenchWarning, stacklevel=depth())
-        asked: dict[str, str] = {}
+    def _result(self, ranked: Mapping[Part, RankedPart], again: str = "", notes: Iterable[Caution] = ()) -> Result:
+        """Return the result of ranked targets, or of none where a run could not be scored."""
+        ranks = self._named(ranked) if ranked else Ranks.empty()
+        figures = summary.figures(ranks) if ranked else {}
+        told = [*notes, *(cautions(ranked, ranks, figures) if ranked else ())]
+        for caution in told:
+            warnings.warn(f"{self.name}: {caution.sentence}", MtbenchWarning, stacklevel=depth())
+        asked: dict[Direction, dict[str, None]] = {}
         for part, one in ranked.items():
-            asked.setdefault(PARTS[part][0], one.method)
-            if one.method not in asked[PARTS[part][0]]:
-                asked[PARTS[part][0]] += f", {one.method}"
-        return self._with_ranks(ranks, found, told, asked, again)
-
-    def _with_ranks(
-        self,
-        ranks: Ranks,
-        found: Mapping[str, Mapping[str, float]],
-        told: tuple[str, ...],
-        asked: Mapping[str, str] = MappingProxyType({}),
-        again: str = "",
-    ) -> Result:
-        drawn = self.candidates
+            asked.setdefault(PARTS[part][0], {})[one.method] = None
         return Result(
             dataset=self.split.dataset,
             dataset_version=self.dataset_version,
             split=self.split.name,
             content_sha256=self.split.content_sha256,
-            protocol=drawn.setting.protocol,
-            vocabulary=drawn.setting.vocabulary,
-            candidate_seed=drawn.seed,
-            candidates_sha256=drawn.sha256,
-            metrics=found.get("metrics", {}),
-            optimistic=found.get("optimistic", {}),
-            pessimistic=found.get("pessimistic", {}),
-            chance=closed.chance(drawn.lengths.ravel()),
+            protocol=self.setting.protocol,
+            vocabulary=self.setting.vocabulary,
+            candidate_seed=self.candidates.seed,
+            candidates_sha256=self.candidates.sha256,
+            metrics=figures.get("metrics", {}),
+            optimistic=figures.get("optimistic", {}),
+            pessimistic=figures.get("pessimistic", {}),
+            chance=closed.chance(self.candidates.lengths.ravel()),
             tie_rate=closed.tie_rate(ranks.equal),
             baselines=self.baselines,
             ranks=ranks,
-            warnings=told,
-            asked=asked,
+            warnings=tuple(caution.sentence for caution in told),
+            asked={direction: ", ".join(methods) for direction, methods in asked.items()},
             asked_again=again,
         )
 

@@ -124,17 +124,15 @@ def rank_listed(
     return layout.rank(score_listed(found, layout.split, layout.triples, needed, size, progress))
 
 
-def given(
-    scores: Mapping[Direction, ScoreArray], kinds: Mapping[Direction, str], layout: Layout
-) -> dict[Part, RankedPart]:
-    """Rank the targets by scores aligned with the triples of a layout, ``(k,)`` for each direction."""
-    of: dict[int, Scored] = {}
-    for way, values in scores.items():
-        if id(values) not in of:  # both directions may have the same
-            seen = Seen(kinds[way])
+def given(scores: Mapping[Direction, tuple[ScoreArray, str]], layout: Layout) -> dict[Part, RankedPart]:
+    """Rank the targets by scores aligned with the triples of a layout, ``(k,)``, and their type, for each direction."""
+    scored: dict[int, Scored] = {}
+    for values, kind in scores.values():
+        if id(values) not in scored:  # both directions may have the same
+            seen = Seen(kind)
             seen.add(values)
-            of[id(values)] = Scored(GIVEN_SCORES, values, seen)
-    return layout.rank({part: of[id(scores[PARTS[part][0]])] for part in layout.parts})
+            scored[id(values)] = Scored(GIVEN_SCORES, values, seen)
+    return layout.rank({part: scored[id(scores[PARTS[part][0]][0])] for part in layout.parts})
 
 
 def rank_all(

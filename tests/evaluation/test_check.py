@@ -10,8 +10,7 @@ from ranking_toys import FakeTensor, random_split, scorer, small
 
 from mtbench.errors import UsageError
 from mtbench.evaluation import check as check_module
-from mtbench.evaluation.check import TARGETS, TRIAL, check
-from mtbench.evaluation.subjects import synthetic
+from mtbench.evaluation.check import TARGETS, TRIAL, check, synthetic
 
 NAMES = (
     "shape and type",
@@ -350,7 +349,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch):
     split = synthetic()
-    made = Clock(len(check_module.task(split).triples) / len(split.targets))
+    made = Clock(len(check_module.Task.of(split).triples) / len(split.targets))
     monkeypatch.setattr(check_module.time, "monotonic", made.monotonic)
     return made
 

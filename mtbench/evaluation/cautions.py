@@ -1,9 +1,11 @@
-"""What a reader of a result should know, in sentences, and where a warning of them points."""
+"""What a reader of a result should know before believing it: a code for programs, a sentence for people."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
@@ -14,27 +16,42 @@ from mtbench.ranking.ranks import Ranks
 from mtbench.runs.result import FLAG_SPREAD
 
 
-def sentences(
-    ranked: Mapping[Part, RankedPart], ranks: Ranks, found: Mapping[str, Mapping[str, float]]
-) -> Iterator[str]:
-    """Give a sentence for everything in some ranks and figures that should be known before they are believed."""
+@dataclass(frozen=True)
+class Caution:
+    """One thing to know: which, and a sentence on it. A result keeps the sentences; programs read the code."""
+
+    code: Literal["ignored", "no candidate", "bounds", "rounding", "saturated"]
+    sentence: str
+
+
+def cautions(
+    ranked: Mapping[Part, RankedPart], ranks: Ranks, figures: Mapping[str, Mapping[str, float]]
+) -> Iterator[Caution]:
+    """Give everything in some ranks and figures that should be known before they are believed."""
     what = "triples" if len(ranks.lists) == 1 else "ranks"
     alone = int(np.count_nonzero(ranks.count == 0))
     if alone:
-        yield f"{alone} of {len(ranks.count)} {what} have no candidate (all are known triples) and rank first for free"
+        yield Caution(
+            "no candidate",
+            f"{alone} of {len(ranks.count)} {what} have no candidate (all are known triples) and rank first for free",
+        )
     share = f"{np.count_nonzero(ranks.equal)} of {len(ranks.equal)} {what}"
-    best, worst = found["optimistic"], found["pessimistic"]
+    best, worst = figures["optimistic"], figures["pessimistic"]
     if closed.spread(best, worst) > FLAG_SPREAD:
-        yield (
+        yield Caution(
+            "bounds",
             f"{share} tie with a candidate, whose order moves the MRR from {worst['mrr']:.4f} to {best['mrr']:.4f}: "
-            f"report it with both bounds"
+            f"report it with both bounds",
         )
     tied = [part for part in ranked.values() if part.counts.equal.any()]
     for kind in sorted({part.seen.kind for part in tied} & {"float16", "bfloat16"}):
-        yield f"{share} tie with a candidate in {kind} scores; return float32 to tell a tie from rounding"
+        sentence = f"{share} tie with a candidate in {kind} scores; return float32 to tell a tie from rounding"
+        yield Caution("rounding", sentence)
     if any(part.seen.probabilities and np.isin(part.own[part.counts.equal > 0], (0, 1)).any() for part in tied):
-        yield (
-            "triples tie with candidates at exactly 0 or 1, as probabilities from a saturated sigmoid do; return logits"
+        yield Caution(
+            "saturated",
+            "triples tie with candidates at exactly 0 or 1, as probabilities from a saturated sigmoid do; "
+            "return logits",
         )
 
 
