@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from itertools import groupby, islice
 
 from mtbench.analysis.contents import (
@@ -58,13 +58,7 @@ class Audit:
         return asdict(self)
 
 
-def audit(
-    data: Dataset,
-    *,
-    threshold: float = 0.8,
-    groups: Mapping[str, Collection[str]] | None = None,
-    seeds: Sequence[int] = SEEDS,
-) -> Audit:
+def audit(data: Dataset, *, threshold: float = 0.8, seeds: Sequence[int] = SEEDS) -> Audit:
     """Return the defects of a dataset that its triples show.
 
     A model can score well because a target's inverse is observable, because a relation was trained on,
@@ -72,32 +66,25 @@ def audit(
     compares names, so it takes what somebody loaded or built, not what the catalogue promises.
 
     ``threshold`` is the Jaccard index from which two relation types count as inverses or near-duplicates.
-    ``groups`` names sets of relation types whose share of the triples is counted, such as the topics a
-    graph was combined from; by default the ground-truth tasks where they are known. ``seeds``
-    are those of the candidates to look at. Raises `UsageError` for a threshold outside (0, 1].
+    ``seeds`` are those of the candidates to look at. Raises `UsageError` for a threshold outside (0, 1].
     """
     if not 0 < threshold <= 1:
         raise UsageError(f"threshold must be above 0 and at most 1, not {threshold!r}")
     splits = {"train": data.valid, "test": data.test}
-    graphs = {name: audit_graph(split, groups) for name, split in splits.items()}
-    with_targets = {split.name: split for split in splits.values()}
-    targets = {str(name): audit_targets(split) for name, split in with_targets.items()}
-    overlap = audit_overlap(data)
-    patterns = {str(name): two_hop_patterns(split) for name, split in with_targets.items()}
-    similar = {name: similar_relations(split, threshold) for name, split in splits.items()}
-    candidates = audit_candidates(data.test, seeds)
-    return Audit(
+    patterns = {str(split.name): two_hop_patterns(split) for split in splits.values()}
+    found = Audit(
         dataset=data.name,
         version=data.version,
         threshold=threshold,
-        graphs=graphs,
-        targets=targets,
-        overlap=overlap,
-        similar_relations=similar,
+        graphs={name: audit_graph(split) for name, split in splits.items()},
+        targets={str(split.name): audit_targets(split) for split in splits.values()},
+        overlap=audit_overlap(data),
+        similar_relations={name: similar_relations(split, threshold) for name, split in splits.items()},
         patterns={name: _best(rows) for name, rows in patterns.items()},
-        candidates=candidates,
-        findings=describe(graphs, targets, overlap, similar, patterns, candidates),
+        candidates=audit_candidates(data.test, seeds),
+        findings=(),
     )
+    return replace(found, findings=tuple(_sentences(found, patterns)))
 
 
 def _best(patterns: tuple[Pattern, ...]) -> tuple[Pattern, ...]:
@@ -105,23 +92,16 @@ def _best(patterns: tuple[Pattern, ...]) -> tuple[Pattern, ...]:
     return tuple(pattern for _, rows in by_relation for pattern in islice(rows, PATTERNS))
 
 
-def describe(
-    graphs: Mapping[str, GraphAudit],
-    targets: Mapping[str, TargetAudit],
-    overlap: Overlap,
-    similar: Mapping[str, Sequence[RelationPair]],
-    patterns: Mapping[str, Sequence[Pattern]],
-    candidates: Sequence[CandidateAudit],
-) -> tuple[str, ...]:
-    """Return one sentence per defect, false negatives and what train and test share first."""
-    found = [*_of_candidates(candidates), *_shared(overlap)]
-    for name, graph in graphs.items():
-        found += _of_graph(name, graph)
-        found += _of_relations(name, similar[name])
-    for name, part in targets.items():
-        found += _of_targets(name, part)
-        found += _of_patterns(name, part, patterns[name])
-    return tuple(found)
+def _sentences(found: Audit, patterns: Mapping[str, Sequence[Pattern]]) -> Iterator[str]:
+    """Yield one sentence per defect, false negatives and what train and test share first; of all two-hop patterns."""
+    yield from _of_candidates(found.candidates)
+    yield from _shared(found.overlap)
+    for name, graph in found.graphs.items():
+        yield from _of_graph(name, graph)
+        yield from _of_relations(name, found.similar_relations[name])
+    for name, part in found.targets.items():
+        yield from _of_targets(name, part)
+        yield from _of_patterns(name, part, patterns[name])
 
 
 def _of_candidates(candidates: Sequence[CandidateAudit]) -> Iterator[str]:

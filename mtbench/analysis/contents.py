@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,7 +25,7 @@ class GraphAudit:
     """One graph: ``triples`` are observable, ``targets`` missing; ``duplicates`` counts rows that repeat another.
 
     ``relations`` gives the triples of each relation type, observable and missing together, most frequent
-    first, ``groups`` the same of groups of relations. ``effective_relations`` is the exponential of the
+    first, ``groups`` the same of each known task. ``effective_relations`` is the exponential of the
     entropy of those shares: the number of equally frequent types that would be as diverse.
     ``relations_of_most`` is the fewest types that hold 99 % of the triples. ``relation_types`` counts the
     types with an observable triple, beside the ``relation_slots`` of the published dictionary.
@@ -48,8 +48,8 @@ class GraphAudit:
     degrees: tuple[tuple[int, int], ...]
 
 
-def audit_graph(split: Split, groups: Mapping[str, Collection[str]] | None = None) -> GraphAudit:
-    """Return what the graph of a split consists of; ``groups`` names sets of relations, by default the tasks."""
+def audit_graph(split: Split) -> GraphAudit:
+    """Return what the graph of a split consists of."""
     graph = split.graph
     counts = np.bincount(np.concatenate((graph, split.targets))[:, RELATION], minlength=split.num_relations)
     order = np.argsort(-counts, kind="stable")
@@ -60,10 +60,9 @@ def audit_graph(split: Split, groups: Mapping[str, Collection[str]] | None = Non
     entropy = float(-(shares * np.log(shares)).sum()) if len(shares) else 0.0
     cumulated = np.cumsum(counts[order])
     degree, entities = np.unique(degrees(split), return_counts=True)
-    if groups is None:
-        groups = {}
-        for relation, task in sorted(split.tasks.items()):
-            groups[task] = (*groups.get(task, ()), relation)
+    tasks: dict[str, int] = dict.fromkeys(sorted(split.tasks.values()), 0)
+    for relation, task in split.tasks.items():
+        tasks[task] += relations.get(relation, 0)
     return GraphAudit(
         entities=split.num_entities,
         triples=len(graph),
@@ -76,7 +75,7 @@ def audit_graph(split: Split, groups: Mapping[str, Collection[str]] | None = Non
         effective_relations=float(np.exp(entropy)) if relations else 0.0,
         relations_of_most=int(np.searchsorted(cumulated, MOST * total) + 1) if relations else 0,
         largest_share=float(shares.max(initial=0.0)),
-        groups={name: sum(relations.get(member, 0) for member in set(members)) for name, members in groups.items()},
+        groups=tasks,
         degrees=tuple(zip(degree.tolist(), entities.tolist(), strict=True)),
     )
 
