@@ -6,19 +6,14 @@ import re
 import shlex
 import sys
 import time
-from collections import Counter, deque
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, redirect_stdout
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich import box
-from rich.console import Console
-from rich.live import Live
-from rich.table import Table
-from rich.text import Text
 
 from leaderboard.grid.drive import Ended, drive, survey
 from leaderboard.grid.engines import Attempt, Engine, Outcome, Watch, in_this_process, on_ray
@@ -26,7 +21,7 @@ from leaderboard.grid.jobs import Chosen, Grid, Job, check, jobs, label, named, 
 from leaderboard.grid.state import PENDING, Look, estimates, matrices, publish
 from mtbench.analysis.matrix import scenario_table
 from mtbench.cli import options
-from mtbench.cli.output import AsJson, fail, say, say_json, say_table
+from mtbench.cli.output import AsJson, doing, fail, say, say_json, say_table
 from mtbench.errors import RunInterrupted, UnknownNameError, UsageError
 from mtbench.files import pictures
 from mtbench.training.models import Progress, parse_settings
@@ -113,8 +108,7 @@ def command(
     """
     seconds = None if budget is None else duration(budget)
     deadline = None if seconds is None else time.time() + seconds
-    if (here := str(Path.cwd())) not in sys.path:
-        sys.path.insert(0, here)  # as "python -m mtbench" does, so that a model beside us can be named
+    options.look_here_for_modules()
     asked = _asked(models or [], named(_split(dataset)), named(_split(train)), file, settings or [])
     asked = replace(
         asked,
@@ -136,7 +130,7 @@ def command(
         if as_json:
             # Ray prints what befalls it to stdout, which is for the JSON alone.
             stack.enter_context(redirect_stdout(sys.stderr))
-        watch = stack.enter_context(watching(looks, silent=as_json))
+        watch = stack.enter_context(watching(silent=as_json))
         try:
             ended = drive(looks, out, work, watch, retry_failed=retry_failed, deadline=deadline)
         except KeyboardInterrupt:
@@ -247,20 +241,18 @@ HEADINGS = ("Model", "Dataset", "Seed", "State", "Estimate")
 
 def show_plan(looks: Sequence[Look], out: Path, *, as_json: bool) -> None:
     """Print the state of every run, and how long those to be done will take as far as that is known."""
-    known = estimates(out)
-    pending = [each for each in looks if each.state in PENDING]
-    times = [known.of(each.job) for each in pending]
-    total, unknown = sum(time for time in times if time is not None), times.count(None)
+    times = estimates([each.job for each in looks], out)
+    pending = [seconds for each, seconds in zip(looks, times, strict=True) if each.state in PENDING]
+    total, unknown = sum(seconds for seconds in pending if seconds is not None), pending.count(None)
     if as_json:
         runs = [
-            {**_names(each.job), "state": each.state, "estimated_seconds": known.of(each.job), "error": each.error}
-            for each in looks
+            {**_names(each.job), "state": each.state, "estimated_seconds": seconds, "error": each.error}
+            for each, seconds in zip(looks, times, strict=True)
         ]
         say_json({"directory": str(out), "runs": runs, "estimated_seconds": round(total, 3), "unknown": unknown})
         return
     rows = []
-    for each in looks:
-        seconds = known.of(each.job) if each.state in PENDING else None
+    for each, seconds in zip(looks, times, strict=True):
         estimate = "" if each.state not in PENDING else "unknown" if seconds is None else spoken(seconds)
         rows.append((each.job.label, each.job.folder, each.job.plan.seed, each.state, estimate))
     say_table(HEADINGS, rows)
@@ -329,28 +321,30 @@ def again(context: typer.Context) -> str:
     return shlex.join(words)
 
 
-SHOWN = 8
-"""Finished runs that stay in the table; those before have scrolled away."""
-
-
 @contextmanager
-def watching(looks: Sequence[Look], *, silent: bool) -> Iterator[Watch]:
-    """Show a grid's progress on stderr where that is a terminal; else print a line per run, nothing if ``silent``."""
-    pending = sum(each.state in PENDING for each in looks)
-    if not pending or not sys.stderr.isatty():
-        yield Watch() if silent else Lines()
-        return
-
-    table = LiveTable(len(looks), len(looks) - pending)
-    with Live(console=Console(stderr=True), get_renderable=table.render, refresh_per_second=2, transient=False):
-        yield table
+def watching(*, silent: bool) -> Iterator[Watch]:
+    """Say one line per run that ended, unless ``silent``; a terminal also shows what is running, on stderr."""
+    with doing("grid") as tell:
+        yield Lines(tell, silent=silent)
 
 
 class Lines(Watch):
-    """Says one line per run that ended."""
+    """Says one line per run that ended, and tells what is running."""
+
+    def __init__(self, tell: Callable[[str], None], *, silent: bool) -> None:
+        self.tell, self.silent = tell, silent
+
+    def started(self, attempt: Attempt) -> None:
+        self.tell(str(attempt.job))
+
+    def progressed(self, attempt: Attempt, progress: Progress) -> None:
+        mrr = "" if progress.valid_mrr is None else f"  valid MRR {progress.valid_mrr:.3f}"
+        epoch = f"epoch {progress.epoch}/{progress.epochs}  loss {progress.loss:.3f}{mrr}"
+        self.tell(f"{attempt.job}  {progress.stage}: {epoch}")
 
     def finished(self, outcome: Outcome) -> None:
-        say(describe(outcome))
+        if not self.silent:
+            say(describe(outcome))
 
 
 def describe(outcome: Outcome) -> str:
@@ -359,50 +353,3 @@ def describe(outcome: Outcome) -> str:
     number = f" (attempt {attempt.number})" if attempt.number > 1 else ""
     error = f": {outcome.error}" if outcome.error else ""
     return f"{attempt.job} {outcome.ending} after {spoken(outcome.seconds)}{number}{error}"
-
-
-@dataclass(eq=False)
-class LiveTable(Watch):
-    """The state of the table: what is running, what ended last, and the counts."""
-
-    total: int
-    before: int
-    running: dict[str, float] = field(default_factory=dict)
-    reports: dict[str, Progress] = field(default_factory=dict)
-    last: deque[Outcome] = field(default_factory=lambda: deque(maxlen=SHOWN))
-    counts: Counter[str] = field(default_factory=Counter)
-
-    def started(self, attempt: Attempt) -> None:
-        self.running[str(attempt.job)] = time.monotonic()
-
-    def progressed(self, attempt: Attempt, progress: Progress) -> None:
-        self.reports[str(attempt.job)] = progress
-
-    def finished(self, outcome: Outcome) -> None:
-        name = str(outcome.attempt.job)
-        self.running.pop(name, None)
-        self.reports.pop(name, None)
-        self.last.append(outcome)
-        self.counts[outcome.ending] += 1
-
-    def render(self) -> Table:
-        """Return the table as it is now; rich calls it twice a second."""
-        ended = ", ".join(f"{number} {ending}" for ending, number in self.counts.items())
-        caption = Text(f"{self.total} runs, {self.before} finished before; now {ended or 'none yet'}")
-        table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, caption=caption, caption_justify="left")
-        for heading in ("Run", "State", "Time"):
-            table.add_column(heading, overflow="fold")
-        for outcome in self.last:
-            state = f"{outcome.ending}: {outcome.error}" if outcome.error else outcome.ending
-            table.add_row(Text(str(outcome.attempt.job)), Text(state), spoken(outcome.seconds))
-        for name, begun in list(self.running.items()):
-            state = _progress(self.reports.get(name))
-            table.add_row(Text(name), Text(state), spoken(time.monotonic() - begun), style="bold")
-        return table
-
-
-def _progress(progress: Progress | None) -> str:
-    if progress is None:
-        return "running"
-    mrr = "" if progress.valid_mrr is None else f"  valid MRR {progress.valid_mrr:.3f}"
-    return f"{progress.stage}: epoch {progress.epoch}/{progress.epochs}  loss {progress.loss:.3f}{mrr}"

@@ -131,8 +131,8 @@ class Shared:
     def after(self, job: Job, *, done: bool) -> list[Attempt]:
         """Return the attempts that can begin after a job has ended: all that waited, or one to train in its place."""
         waiting = self._waiting.pop(job.key, [])
-        if done and job.directory.kept_checkpoints is not None:
-            return [_taught(attempt, job) for attempt in waiting]
+        if done:  # a model that keeps no checkpoints trains for each
+            return [_taught(attempt, job) if job.directory.kept_checkpoints else attempt for attempt in waiting]
         first, rest = waiting[:1], waiting[1:]
         if rest:
             self._waiting[first[0].job.key] = rest

@@ -32,22 +32,9 @@ from mtbench.settings.table import SAMPLED
 from mtbench.training import models
 
 
-@dataclass(frozen=True)
-class Estimates:
-    """Seconds that finished runs took, per label and dataset's folder, in one grid's directory."""
-
-    seconds: Mapping[tuple[str, str], Sequence[float]]
-
-    def of(self, job: Job) -> float | None:
-        """Return the mean over runs of the same model on the same dataset, else on any, else None."""
-        same = self.seconds.get((job.label, job.folder), ())
-        found = same or [one for (label, _), some in self.seconds.items() if label == job.label for one in some]
-        return sum(found) / len(found) if found else None
-
-
-def estimates(directory: Path) -> Estimates:
-    """Return what the finished runs below a grid's directory took."""
-    found = defaultdict[tuple[str, str], list[float]](list)
+def estimates(jobs: Sequence[Job], directory: Path) -> list[float | None]:
+    """Return how many seconds each job will take: as finished runs of its model on its dataset, else on any, took."""
+    took = defaultdict[tuple[str, str], list[float]](list)
     for path in directory.glob(f"*/*/seed*/{RESULT_FILE}"):
         try:
             payload = files.read_payload(path)
@@ -56,8 +43,10 @@ def estimates(directory: Path) -> Estimates:
             continue
         seconds = payload.get("wall_seconds")
         if payload.get("status") == "ok" and isinstance(seconds, int | float):
-            found[path.parts[-4], path.parts[-3]].append(float(seconds))
-    return Estimates(found)
+            for folder in (path.parts[-3], ""):
+                took[path.parts[-4], folder].append(float(seconds))
+    alike = [took.get((job.label, job.folder)) or took.get((job.label, "")) for job in jobs]
+    return [fmean(seconds) if seconds else None for seconds in alike]
 
 
 LOG_FILE = "grid.jsonl"

@@ -373,7 +373,7 @@ def test_a_death_that_cannot_be_recorded_is_told_and_does_not_end_the_grid(small
 
 def test_estimates_are_those_of_the_same_dataset_then_of_the_model(small, out):
     grid = gridtoys.grid(small, "Counting", "Fails", "Greedy", seeds=(0, 1))
-    assert estimates(out).of(jobs(grid, out)[0]) is None
+    assert estimates(jobs(grid, out)[:1], out) == [None]
     for label, folder, seed, seconds in (
         ("counting", "small", 7, 10),
         ("counting", "small", 8, 20),
@@ -384,8 +384,7 @@ def test_estimates_are_those_of_the_same_dataset_then_of_the_model(small, out):
         (place / "result.json").write_text(json.dumps({"status": "ok", "wall_seconds": seconds}), encoding="utf-8")
     (out / "fails" / "b" / "seed1").mkdir()
     (out / "fails" / "b" / "seed1" / "result.json").write_text("{", encoding="utf-8")
-    known = estimates(out)
-    assert [known.of(job) for job in jobs(grid, out)[:3]] == [15.0, 3.0, None]
+    assert estimates(jobs(grid, out)[:3], out) == [15.0, 3.0, None]
 
 
 def test_labels_and_datasets_that_would_share_a_folder_are_refused(small, out, tmp_path):
