@@ -1,14 +1,15 @@
 """Draw the house: ``python docs/house.py`` writes the picture of docs/house.md, tests compare them.
 
-The floors are the list in that page, what a room is for is the first line of its folder's docstring.
+Matplotlib (the extra ``plots``) draws it. The floors are the list in that page, what a room is for is the first line of
+its folder's docstring.
 """
 
 from __future__ import annotations
 
 import ast
+import io
 import re
 import textwrap
-from html import escape
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -34,37 +35,45 @@ def path(package: str, room: str) -> Path:
     return place if place.is_dir() else place.with_suffix(".py")
 
 
-def draw() -> str:
-    """Return the picture as SVG: a row for each floor, a box for each room, nothing but text and rectangles."""
-    drawn: list[str] = []
-    y, above = MARGIN, ""
+def told() -> list[tuple[str, list[list[str]]]]:
+    """Return what the picture says: for each floor its package, and the lines of text of each of its rooms."""
+    found = []
     for package, rooms in floors():
         shown = [room for room in rooms if not room.startswith("__")]
-        if not shown:
-            continue
-        y += 12 if above and package != above else 0
-        width = (WIDTH - 2 * MARGIN + 8) / len(shown)
-        texts = [_text(package, room, int(width / 7)) for room in shown]
-        height = 12 + LINE * max(map(len, texts))
-        for number, lines in enumerate(texts):
-            x = MARGIN + number * width
-            drawn.append(
-                f'<rect x="{x:.0f}" y="{y}" width="{width - 8:.0f}" height="{height}" rx="4" '
-                f'fill="{COLOURS[package]}" stroke="#8a94a6"/>'
-            )
+        if shown:
+            width = (WIDTH - 2 * MARGIN + 8) / len(shown)
+            found.append((package, [_text(package, room, int(width / 7)) for room in shown]))
+    return found
+
+
+def draw() -> str:
+    """Return the picture as SVG: a row for each floor, a box for each room, with text as text."""
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
+    from matplotlib.patches import Rectangle
+
+    floors_told = told()
+    heights = [12 + LINE * max(map(len, rooms)) for _, rooms in floors_told]
+    total = 2 * MARGIN + sum(heights) + 12 * (len(heights) - 1)
+    figure = Figure(figsize=(WIDTH / 72, total / 72), dpi=72)
+    axes = figure.add_axes((0, 0, 1, 1))
+    axes.set(xlim=(0, WIDTH), ylim=(total, 0))
+    axes.set_axis_off()
+    top = MARGIN
+    for (package, rooms), height in zip(floors_told, heights, strict=True):
+        width = (WIDTH - 2 * MARGIN + 8) / len(rooms)
+        for number, lines in enumerate(rooms):
+            left = MARGIN + number * width
+            axes.add_patch(Rectangle((left, top), width - 8, height, facecolor=COLOURS[package], edgecolor="#8a94a6"))
             for row, line in enumerate(lines):
-                style = ' font-weight="bold"' if not row else ' fill="#445"'
-                drawn.append(f'<text x="{x + 8:.0f}" y="{y + 16 + row * LINE}"{style}>{escape(line)}</text>')
-        y, above = y + height + 8, package
-    size = f'width="{WIDTH}" height="{y + MARGIN}" viewBox="0 0 {WIDTH} {y + MARGIN}"'
-    return "\n".join(
-        [
-            f'<svg xmlns="http://www.w3.org/2000/svg" {size} font-family="sans-serif" font-size="12">',
-            f'<rect width="{WIDTH}" height="{y + MARGIN}" fill="white"/>',
-            *drawn,
-            "</svg>\n",
-        ]
-    )
+                weight, colour = ("normal", "#444455") if row else ("bold", "black")
+                axes.text(left + 8, top + 16 + row * LINE, line, fontsize=12, fontweight=weight, color=colour)
+        top += height + 12
+    drawn = io.BytesIO()
+    with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "house"}):
+        figure.savefig(drawn, format="svg", metadata={"Date": None, "Creator": None})
+    text = re.sub(r"font-family: [^;]*;", "font-family: sans-serif;", drawn.getvalue().decode())
+    return re.sub(r'="(\d+)pt"', r'="\1"', text, count=2)  # a letter of 12 points is 12 pixels high
 
 
 def _text(package: str, room: str, width: int) -> list[str]:

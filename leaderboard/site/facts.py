@@ -52,7 +52,7 @@ def paper_against_ours(part: DatasetBoard, names: Mapping[str, str]) -> str:
     if not panels:
         return ""
     title = f"Reported and re-evaluated MRR on {part.name}, each row in its own evaluation setting. {'; '.join(said)}."
-    return pictures.draw_pairs(panels).svg(f"{slug(part.name)}-paper", title)
+    return pictures.inline(pictures.draw_pairs(panels), f"{slug(part.name)}-paper", title)
 
 
 def curves(entry: Entry, dataset: str) -> str:
@@ -71,7 +71,7 @@ def curves(entry: Entry, dataset: str) -> str:
         best = max(records, key=lambda record: record.get("valid_mrr", -math.inf))
         said.append(f"{stage}: best validation MRR {best['valid_mrr']:.3f} in epoch {best['epoch']:.0f}")
     title = f"Training of {entry.card.name} on {dataset}. {'; '.join(said)}."
-    return pictures.draw_curves(history).svg(f"{slug(dataset)}-curves", title)
+    return pictures.inline(pictures.draw_curves(history), f"{slug(dataset)}-curves", title)
 
 
 def tasks(entry: Entry, dataset: str) -> list[Table]:

@@ -6,6 +6,7 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
+from typing import TYPE_CHECKING
 
 from leaderboard.board.board import Board, DatasetBoard, Figure, Line, Standing
 from leaderboard.board.commands import command, estimate
@@ -34,13 +35,16 @@ from leaderboard.site.cells import (
 from leaderboard.site.pictures import Best, Point
 from mtbench.runs.result import EVALUATOR_VERSION
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure as Drawing
+
 STRICT = "-strict"
 """Ends the name of a variant without the known leak of a dataset."""
 
 TIMES = {1: "1 s", 10: "10 s", 60: "1 min", 600: "10 min", 3600: "1 h", 36_000: "10 h", 360_000: "100 h"}
 
 
-def drawing(board: Board) -> tuple[pictures.Drawing, str]:
+def drawing(board: Board) -> tuple[Drawing, str]:
     """Return the best trained model against the best heuristic baseline by dataset, and the same as a sentence."""
     rows, said = [], []
     for part in (part for one in scenarios(board) for part in one.every):
@@ -57,7 +61,7 @@ def drawing(board: Board) -> tuple[pictures.Drawing, str]:
 def best(board: Board) -> str:
     """Return that picture for the page."""
     drawn, said = drawing(board)
-    return drawn.svg("best", said)
+    return pictures.inline(drawn, "best", said)
 
 
 def time_line(board: Board) -> str:
@@ -74,7 +78,7 @@ def time_line(board: Board) -> str:
     ticks = {day: date.fromordinal(day).isoformat() for day in {days[0], days[-1]}}
     drawn = pictures.draw_points(points, ticks, "Date of the entry", _names(board), best=True)
     said = "; ".join(f"{one.entry.card.name} {one.lift:+.3f} on {one.entry.card.date}" for one, _ in found)
-    return drawn.svg("time-line", f"Mean lift over the best heuristic baseline by date: {said}.")
+    return pictures.inline(drawn, "time-line", f"Mean lift over the best heuristic baseline by date: {said}.")
 
 
 def scatter(board: Board) -> str:
@@ -87,7 +91,8 @@ def scatter(board: Board) -> str:
     ticks = {time: label for time, label in TIMES.items() if low / 8 <= time <= high * 8}
     drawn = pictures.draw_points(points, ticks, "Training and scoring, mean time of a run", _names(board), log=True)
     said = "; ".join(f"{one.entry.card.name} {one.lift:+.3f} in {duration(time).text}" for one, time in found)
-    return drawn.svg("scatter", f"Mean lift over the best heuristic baseline against the time of a run: {said}.")
+    title = f"Mean lift over the best heuristic baseline against the time of a run: {said}."
+    return pictures.inline(drawn, "scatter", title)
 
 
 def _names(board: Board) -> tuple[str, str]:

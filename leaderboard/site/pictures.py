@@ -1,105 +1,187 @@
-"""The pictures of the site: SVG as text, in the colours of the page, with a sentence for whoever does not see them."""
+"""The pictures of the site: drawn by matplotlib, shown in the colours of the page, with their words as text."""
 
 from __future__ import annotations
 
+import io
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from html import escape
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
+from xml.etree import ElementTree
 
-from leaderboard.board.board import Figure
+from leaderboard.board.board import Figure as Mean
+from mtbench.files.pictures import literal
 
-WIDTH, LEFT, RIGHT, ROW, LINE = 600, 150, 585, 24, 16
-"""Of a picture with rows: its width, its axis from left to right, and heights; letters are 12 high."""
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
-SHAPES = ("M-4 0a4 4 0 1 0 8 0a4 4 0 1 0-8 0z", "M-3.6-3.6h7.2v7.2h-7.2z", "M0-5L5 0L0 5L-5 0z", "M0-5L4.7 3.6H-4.7z")
-MOST = len(SHAPES)
+SERIES = ("#0b6aa8", "#c2410c", "#0a7d5a", "#a2478a", "#946200", "#3b7fa8")
+INK, MUTED, LINE, SURFACE = "#1d1c1a", "#66625b", "#e0dcd5", "#ffffff"
+VARIABLES = {
+    INK: "ink",
+    MUTED: "muted",
+    LINE: "line",
+    SURFACE: "surface",
+    **{colour: f"series-{number}" for number, colour in enumerate(SERIES, 1)},
+}
+"""What is drawn in the colours of a light page is shown in these variables of the style sheet, dark on a dark one."""
+DARK = {
+    "ink": "#e9e6e1",
+    "muted": "#a5a19a",
+    "line": "#35373c",
+    "surface": "#1b1c1f",
+    "series-1": "#6db7ea",
+    "series-2": "#f2945c",
+}
+"""Those of a picture that stands alone on a dark page."""
+MARKERS = "osD^"
+MOST = len(MARKERS)
 """Entries drawn in one picture: more are not told apart."""
-
-LETTER = 6.4
+WIDTH, LEFT, RIGHT, ROW = 600, 150, 585, 24
+"""Of a picture with rows in points: its width, its axis from left to right, the height of a row."""
+LETTER = 6.8
 """The mean width of a letter."""
-
-
-@dataclass(frozen=True)
-class Scale:
-    """An axis: values from ``low`` to ``high`` lie from ``start`` to ``end``, by their logarithms if ``log``."""
-
-    low: float
-    high: float
-    start: float
-    end: float
-    log: bool = False
-
-    def __call__(self, value: float) -> float:
-        low, high, value = (math.log(one) if self.log else one for one in (self.low, self.high, value))
-        return self.start + (value - low) / ((high - low) or 1) * (self.end - self.start)
-
-
-@dataclass
-class Drawing:
-    """A picture while it is drawn."""
-
-    height: float
-    width: float = WIDTH
-    parts: list[str] = field(default_factory=list)
-
-    def line(self, kind: str, *points: tuple[float, float]) -> None:
-        """Draw a line through some points."""
-        path = "L".join(f"{x:.1f} {y:.1f}" for x, y in points)
-        self.parts.append(f'<path class="{kind}" d="M{path}"/>')
-
-    def mark(self, number: int, x: float, y: float, kind: str = "") -> None:
-        """Draw the mark of the entry of a number."""
-        shape = SHAPES[number % MOST]
-        self.parts.append(f'<path class="s{number + 1} {kind}" transform="translate({x:.1f} {y:.1f})" d="{shape}"/>')
-
-    def text(self, x: float, y: float, words: str, kind: str = "", anchor: str = "start") -> None:
-        """Write some words beside, over or before a point."""
-        self.parts.append(
-            f'<text class="{kind}" x="{x:.1f}" y="{y + 4:.1f}" text-anchor="{anchor}">{escape(words)}</text>'
-        )
-
-    def across(self, scale: Scale, top: float, bottom: float, ticks: Mapping[Any, str], label: str = "") -> None:
-        """Draw an axis below, its lines up to the top."""
-        for value, words in ticks.items():
-            self.line("grid", (scale(value), top), (scale(value), bottom))
-            self.text(scale(value), bottom + 12, words, "muted", "middle")
-        self.text((scale.start + scale.end) / 2, bottom + 29, label, "muted", "middle")
-
-    def upward(self, scale: Scale, left: float, right: float, ticks: Mapping[float, str]) -> None:
-        """Draw an axis to the left, its lines across."""
-        for value, words in ticks.items():
-            self.line("grid", (left, scale(value)), (right, scale(value)))
-            self.text(left - 7, scale(value), words, "muted", "end")
-
-    def legend(self, names: Iterable[tuple[int, str, str]]) -> None:
-        """Name marks, by number and kind, at the foot; a number of -1 is the upright mark."""
-        x = 12.0
-        for number, kind, label in names:
-            if x > 12 and x + 18 + LETTER * len(label) > self.width:
-                x, self.height = 12.0, self.height + LINE
-            if number < 0:
-                self.tick(x, self.height - 8, kind)
-            else:
-                self.mark(number, x, self.height - 8, kind)
-            self.text(x + 10, self.height - 8, label)
-            x += 34 + LETTER * len(label)
-
-    def tick(self, x: float, y: float, kind: str = "") -> None:
-        """Draw the upright mark of what learns nothing."""
-        self.line(f"tick {kind}", (x, y - 7), (x, y + 7))
-
-    def svg(self, name: str, said: str) -> str:
-        """Return the picture as part of a page; ``name`` begins its id, ``said`` is read in its place."""
-        return (
-            f'<svg class="picture" viewBox="0 0 {self.width:g} {self.height:g}" role="img" '
-            f'aria-labelledby="{name}-title"><title id="{name}-title">{escape(said)}</title>{"".join(self.parts)}</svg>'
-        )
-
-
-SHARES = {number / 5: f"{number / 5:.1f}" for number in range(6)}
+SIZE = 12
+SHARES = [number / 5 for number in range(6)]
 """The ticks of an axis from 0 to 1."""
+SVG = "{http://www.w3.org/2000/svg}"
+SHOWN = {f"{SVG}{tag}" for tag in ("g", "defs", "clipPath", "rect", "path", "use", "text")}
+
+
+def inline(figure: Figure, name: str, said: str) -> str:
+    """Return a picture as part of a page, where styles of its own are forbidden; ``said`` is read in its place.
+
+    ``name`` begins its ids. The same drawing gives the same text.
+    """
+    import matplotlib as mpl
+
+    drawn = io.BytesIO()
+    with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": name}):
+        figure.savefig(drawn, format="svg", metadata={"Date": None, "Creator": None})
+    root = ElementTree.fromstring(drawn.getvalue())
+    values = [value for element in root.iter() for value in element.attrib.values()]
+    named = {name for value in values for name in re.findall(r"(?:^|url\()#([^)]+)", value)}
+    body = "".join(_element(child, named) for child in root)
+    return (
+        f'<svg class="picture" viewBox="{root.get("viewBox")}" role="img" aria-labelledby="{name}-title">'
+        f'<title id="{name}-title">{escape(said)}</title>{body}</svg>'
+    )
+
+
+def alone(figure: Figure, said: str) -> str:
+    """Return a picture as the text of a file, light or dark as whoever looks at it likes."""
+    width, height = figure.get_size_inches() * 72
+    light = "".join(f"--{variable}:{colour};" for colour, variable in VARIABLES.items())
+    dark = "".join(f"--{variable}:{colour};" for variable, colour in DARK.items())
+    style = (
+        f"<style>svg{{{light}background:var(--surface);font:{SIZE}px system-ui,sans-serif}}"
+        f"@media(prefers-color-scheme:dark){{svg{{{dark}}}}}</style>"
+    )
+    size = f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:g}" height="{height:g}"'
+    return inline(figure, "picture", said).replace("<svg", size, 1).replace("</title>", f"</title>{style}", 1) + "\n"
+
+
+def _element(element: ElementTree.Element, named: set[str]) -> str:
+    """Return an element as HTML: its style as attributes, its colours as variables, no id that nobody refers to."""
+    if element.tag not in SHOWN:
+        return ""
+    given: dict[str, str] = {}
+    for key, value in element.attrib.items():
+        if key == "style":
+            given |= dict(pair.split(": ", 1) for pair in value.split("; "))
+        elif key != "id" or value in named:
+            given[key.rpartition("}")[2]] = value
+    if element.tag == f"{SVG}text":
+        bold = "700" in (given.get("font-weight", ""), given.get("font", "").partition(" ")[0])
+        # The letters are those of the page; a turn by nothing is left out.
+        given = {key: value for key, value in given.items() if "font" not in key and not value.startswith("rotate(-0")}
+        given = {"fill": INK} | given | ({"font-weight": "700"} if bold else {})
+    written = "".join(f' {key}="{escape(_short(value))}"' for key, value in given.items())
+    inside = escape(element.text or "") if element.tag == f"{SVG}text" else ""
+    inside += "".join(_element(child, named) for child in element)
+    tag = element.tag.removeprefix(SVG)
+    return inside if tag == "g" and not written else f"<{tag}{written}>{inside}</{tag}>"
+
+
+def _short(value: str) -> str:
+    """Return the value of an attribute with variables for colours, and with numbers to a tenth of a point."""
+    value = re.sub(r"-?\d+\.\d+", lambda found: f"{float(found[0]):.1f}".removesuffix(".0"), " ".join(value.split()))
+    return f"var(--{VARIABLES[value]})" if value in VARIABLES else value
+
+
+def _figure(width: float, height: float) -> Figure:
+    """Return an empty picture of a size in points."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width / 72, height / 72), dpi=72)
+    figure.patch.set_visible(False)
+    return figure
+
+
+def _axes(figure: Figure, left: float, top: float, right: float, bottom: float) -> Axes:
+    """Return axes between places in points from the upper left corner, with nothing but lines across."""
+    width, height = figure.get_size_inches() * 72
+    axes = figure.add_axes((left / width, 1 - bottom / height, (right - left) / width, (bottom - top) / height))
+    axes.spines[:].set_visible(False)
+    axes.patch.set_visible(False)
+    axes.tick_params(length=0, labelsize=SIZE, labelcolor=MUTED)
+    axes.grid(color=LINE)
+    axes.set_axisbelow(True)
+    return axes
+
+
+def _rows(axes: Axes, labels: Sequence[str]) -> None:
+    """Make axes of an axis from 0 to 1 and a labelled row for each text, the first on top."""
+    axes.set(xlim=(0, 1), ylim=(max(1, len(labels)) - 0.5, -0.5), xticks=SHARES)
+    axes.set_yticks(range(len(labels)), map(literal, labels), color=INK)
+    axes.grid(visible=False, axis="y")
+
+
+def _mark(axes: Axes, x: float, y: float, number: int, wide: float = 0.0, *, hollow: bool = False) -> None:
+    """Draw the mark of the entry of a number at a mean, with its deviation as a line."""
+    colour = SERIES[number % len(SERIES)]
+    if wide:
+        axes.plot([max(0.0, x - wide), min(1.0, x + wide)], [y, y], color=colour, linewidth=1.4)
+    axes.plot([x], [y], **_marker(number, hollow=hollow), clip_on=False)
+
+
+def _marker(number: int, *, hollow: bool = False) -> dict[str, Any]:
+    colour = SERIES[number % len(SERIES)]
+    face = SURFACE if hollow else colour
+    return {
+        "marker": MARKERS[number % MOST],
+        "markersize": 8,
+        "color": colour,
+        "markerfacecolor": face,
+        "linestyle": "none",
+    }
+
+
+UPRIGHT: Mapping[str, Any] = {"marker": "|", "markersize": 14, "markeredgewidth": 2.5, "linestyle": "none"}
+"""The mark of what learns nothing."""
+
+
+def _legend(figure: Figure, named: Sequence[tuple[str, Mapping[str, Any]]]) -> None:
+    """Name marks at the foot."""
+    from matplotlib.lines import Line2D
+
+    handles = [Line2D([], [], label=literal(label), **mark) for label, mark in named]
+    room = figure.get_size_inches()[0] * 72 - 12
+    widths = [34 + LETTER * len(label) for label, _ in named]
+    columns = len(named) if sum(widths) < room else max(1, int(room // max(widths)))
+    figure.legend(
+        handles=handles,
+        loc="lower left",
+        ncols=columns,
+        frameon=False,
+        fontsize=SIZE,
+        handletextpad=0.2,
+        columnspacing=1.2,
+        labelcolor=INK,
+    )
 
 
 @dataclass(frozen=True)
@@ -112,23 +194,32 @@ class Best:
     figure: float | None
 
 
-def draw_best(rows: Sequence[Best]) -> Drawing:
+def draw_best(rows: Sequence[Best]) -> Figure:
     """Draw the best model against the best heuristic baseline, a row per dataset."""
-    bottom, left, names = 14 + ROW * len(rows), 126, 352
-    drawing, scale = Drawing(bottom + 58, 460), Scale(0, 1, left, names - 16)
-    drawing.across(scale, 8, bottom, SHARES, "MRR, both directions")
+    bottom = 8 + ROW * len(rows)
+    figure = _figure(460, bottom + 68)
+    axes = _axes(figure, 126, 8, 336, bottom)
+    _rows(axes, [row.dataset for row in rows])
+    axes.set_xlabel("MRR, both directions", fontsize=SIZE, color=MUTED)
     for number, row in enumerate(rows):
-        y = 14 + ROW * (number + 0.5)
-        drawing.text(left - 10, y, row.dataset, anchor="end")
         if row.baseline is not None and row.figure is not None:
-            drawing.line("rise", (scale(row.baseline), y), (scale(row.figure), y))
+            axes.plot([row.baseline, row.figure], [number, number], color=MUTED, linewidth=1)
         if row.baseline is not None:
-            drawing.tick(scale(row.baseline), y, "s2")
+            axes.plot([row.baseline], [number], color=SERIES[1], **UPRIGHT)
         if row.figure is not None:
-            drawing.mark(0, scale(row.figure), y)
-        drawing.text(names, y, row.model or "not run", "" if row.model else "muted")
-    drawing.legend([(-1, "s2", "best heuristic baseline"), (0, "", "best trained model, named beside")])
-    return drawing
+            _mark(axes, row.figure, number, 0)
+        axes.annotate(
+            literal(row.model or "not run"),
+            (1, number),
+            (16, 0),
+            textcoords="offset points",
+            va="center",
+            fontsize=SIZE,
+            color=INK if row.model else MUTED,
+        )
+    baseline = ("best heuristic baseline", {"color": SERIES[1], **UPRIGHT})
+    _legend(figure, [baseline, ("best trained model, named beside", _marker(0))])
+    return figure
 
 
 @dataclass(frozen=True)
@@ -141,10 +232,6 @@ class Point:
     hollow: bool = False
 
 
-LEFT = 48
-"""Where points are drawn from; the numbers of the axis are beside it."""
-
-
 def draw_points(
     points: Sequence[Point],
     ticks: Mapping[int, str],
@@ -153,58 +240,63 @@ def draw_points(
     *,
     log: bool = False,
     best: bool = False,
-) -> Drawing:
+) -> Figure:
     """Draw labelled points over ``ticks``; ``names`` are of full and hollow ones, ``best`` adds the best so far."""
-    drawing = Drawing(330, 480)
+    figure = _figure(480, 340)
+    axes = _axes(figure, 48, 14, 468, 262)
     values = [*ticks, *(point.x for point in points)]
     low, high = min(values), max(values)
-    across = Scale(low, high, 62, 440, log) if low < high else Scale(low - 1, high + 1, 62, 440)
-    levels = steps(min(0.0, *(point.y for point in points)), max(point.y for point in points))
-    up = Scale(min(levels), max(levels), 262, 14)
-    drawing.upward(up, LEFT, 468, {level: f"{level:+.1f}" if level else "0" for level in levels})
-    drawing.across(across, 14, 262, ticks, x)
-    if best and (stairs := _stairs(points, across, up, 468)):
-        drawing.line("line s1", *stairs)
-    taken = [(across(point.x) - 6, across(point.x) + 6, up(point.y)) for point in points]
-    for point in sorted(points, key=lambda one: -one.y):
-        drawing.mark(0, across(point.x), up(point.y), "hollow" if point.hollow else "")
-        start, y = _place(across(point.x), up(point.y), LETTER * len(point.label), taken)
-        if start < across(point.x):
-            drawing.text(across(point.x) - 9, y, point.label, anchor="end")
-        else:
-            drawing.text(start, y, point.label)
-    drawing.legend([(0, kind, name) for kind, name in zip(("", "hollow"), names, strict=False)])
-    return drawing
+    if log:
+        axes.set_xscale("log")
+        axes.minorticks_off()
+        axes.set_xlim(low / 1.2, high * 1.2)
+    else:
+        room = 0.09 * (high - low or 1)  # for the dates, which stand in the middle below their lines
+        axes.set_xlim(low - room, high + room)
+    axes.set_xticks(list(ticks), list(ticks.values()))
+    axes.set_xlabel(x, fontsize=SIZE, color=MUTED)
+    heights = [0.0, *(point.y for point in points)]
+    room = 0.06 * (max(heights) - min(heights) or 1)
+    axes.set_ylim(min(heights) - room, max(heights) + room)
+    axes.locator_params(axis="y", nbins=6)
+    axes.yaxis.set_major_formatter(lambda level, place: f"{level:+.1f}" if abs(level) > 1e-9 else "0")
+    full = sorted((point.x, point.y) for point in points if not point.hollow)
+    if best and full:
+        end = axes.get_xlim()[1]
+        tops = [max(y for _, y in full[: number + 1]) for number in range(len(full))]
+        axes.step([*(when for when, _ in full), end], [*tops, tops[-1]], where="post", color=SERIES[0], linewidth=1.4)
+    places = [(*axes.transData.transform((point.x, point.y)), point) for point in points]
+    taken = [(across - 6.0, across + 6.0, up) for across, up, _ in places]
+    for across, up, point in sorted(places, key=lambda one: -one[2].y):
+        _mark(axes, point.x, point.y, 0, hollow=point.hollow)
+        start, height = _place(across, up, LETTER * len(point.label), taken)
+        right = start > across
+        axes.annotate(
+            literal(point.label),
+            (point.x, point.y),
+            (9 if right else -9, height - up),
+            textcoords="offset points",
+            ha="left" if right else "right",
+            va="center",
+            fontsize=SIZE,
+            color=INK,
+            arrowprops={"arrowstyle": "-", "color": MUTED, "linewidth": 0.8} if abs(height - up) > 9 else None,
+        )
+    _legend(figure, [(name, _marker(0, hollow=hollow)) for hollow, name in enumerate(names)])
+    return figure
 
 
 def _place(x: float, y: float, wide: float, taken: list[tuple[float, float, float]]) -> tuple[float, float]:
-    """Return where the label of a point is written: beside it, and below what is there already."""
-    for down in range(0, 200, 3):
+    """Return where the label of a point begins, in points: beside it, and as near as what is ``taken`` lets it."""
+    for away in sorted(range(-60, 61, 3), key=abs):
         for start in (x + 9, x - 9 - wide):
-            inside = start >= LEFT and start + wide <= 480
+            inside = start >= 48 and start + wide <= 480
             if inside and not any(
-                start < end and start + wide > begin and abs(y + down - at) < 14 for begin, end, at in taken
+                start < end and start + wide > begin and abs(y - away - at) < 14 for begin, end, at in taken
             ):
-                taken.append((start, start + wide, y + down))
-                return start, y + down
+                taken.append((start, start + wide, y - away))
+                return start, y - away
     return x + 9, y
-
-
-def _stairs(points: Sequence[Point], across: Scale, up: Scale, end: float) -> list[tuple[float, float]]:
-    """Return the line of the best so far, up to the right end."""
-    found: list[tuple[float, float]] = []
-    for point in sorted((one for one in points if not one.hollow), key=lambda one: (one.x, one.y)):
-        y = min(up(point.y), found[-1][1] if found else math.inf)
-        found += [*([(across(point.x), found[-1][1])] if found else []), (across(point.x), y)]
-    return [*found, (end, found[-1][1])] if found else []
-
-
-def steps(low: float, high: float) -> list[float]:
-    """Return about five round numbers from one to another, both within them."""
-    wide = (high - low) or 1.0
-    power = 10 ** math.floor(math.log10(wide / 4))
-    step = next(one * power for one in (1, 2, 5, 10) if one * power * 5 >= wide)
-    return [round(number * step, 10) for number in range(math.floor(low / step), math.ceil(high / step) + 1)]
 
 
 @dataclass(frozen=True)
@@ -212,42 +304,44 @@ class Pair:
     """A figure as it was reported and as it is re-evaluated in the same evaluation setting; None where it is not."""
 
     label: str
-    reported: Figure | None
-    ours: Figure | None
+    reported: Mean | None
+    ours: Mean | None
     remark: str = ""
 
 
-def draw_pairs(panels: Mapping[str, Sequence[Pair]]) -> Drawing:
+def draw_pairs(panels: Mapping[str, Sequence[Pair]]) -> Figure:
     """Draw reported figures beside ours, a panel per protocol and a row per entry, with a deviation as error bar."""
-    drawing, scale, y = Drawing(0), Scale(0, 1, LEFT, RIGHT), 0.0
+    figure = _figure(WIDTH, sum(48 + ROW * len(pairs) for pairs in panels.values()) + 30)
+    top = 24.0
     for name, pairs in panels.items():
-        top, bottom = y + 24, y + 24 + ROW * len(pairs)
-        drawing.text(12, y + 14, name.capitalize(), "strong")
-        drawing.across(scale, top, bottom, SHARES)
+        axes = _axes(figure, LEFT, top, RIGHT, top + ROW * len(pairs))
+        _rows(axes, [pair.label for pair in pairs])
+        _title(axes, name.capitalize())
         for number, pair in enumerate(pairs):
-            middle = top + ROW * (number + 0.5)
-            drawing.text(LEFT - 12, middle, pair.label, anchor="end")
-            drawing.text(LEFT + 8, middle, pair.remark, "muted")
-            for figure, mark, at in ((pair.reported, 1, middle - 5), (pair.ours, 0, middle + 5)):
-                if figure is not None:
-                    _bar(drawing, scale, mark, at, figure, "" if mark == 0 else "hollow")
-        y = bottom + 22
-    drawing.height = y + 26
-    drawing.legend([(1, "hollow", "reported, MRR"), (0, "", "re-evaluated, MRR")])
-    return drawing
+            axes.text(0.02, number, pair.remark, fontsize=SIZE, color=MUTED, va="center")
+            for mean, mark, at in ((pair.reported, 1, number - 0.2), (pair.ours, 0, number + 0.2)):
+                if mean is not None:
+                    _mark(axes, mean.mean, at, mark, mean.deviation or 0.0, hollow=mark == 1)
+        top += 48 + ROW * len(pairs)
+    _legend(figure, [("reported, MRR", _marker(1, hollow=True)), ("re-evaluated, MRR", _marker(0))])
+    return figure
 
 
-def _bar(drawing: Drawing, scale: Scale, number: int, y: float, figure: Figure, kind: str = "") -> None:
-    """Draw a mean with its deviation."""
-    wide = figure.deviation or 0.0
-    if wide:
-        drawing.line(
-            f"line s{number + 1}", (scale(max(0, figure.mean - wide)), y), (scale(min(1, figure.mean + wide)), y)
-        )
-    drawing.mark(number, scale(figure.mean), y, kind)
+def _title(axes: Axes, title: str, left: float = 138) -> None:
+    """Write the title of a panel over its rows' labels."""
+    axes.annotate(
+        title,
+        (0, 1),
+        (-left, 8),
+        xycoords="axes fraction",
+        textcoords="offset points",
+        fontsize=SIZE,
+        fontweight="bold",
+        color=INK,
+    )
 
 
-Rows: TypeAlias = Sequence[tuple[str, int, float, Mapping[str, Figure]]]
+Rows: TypeAlias = Sequence[tuple[str, int, float, Mapping[str, Mean]]]
 """Of each stratum its label, the number of targets, chance, and the MRR per entry, by slug."""
 
 
@@ -259,75 +353,53 @@ class Panel:
     rows: Rows
 
 
-def draw_panels(panels: Sequence[Panel], entries: Mapping[str, str]) -> Drawing:
+def draw_panels(panels: Sequence[Panel], entries: Mapping[str, str]) -> Figure:
     """Draw the MRR by stratum, a panel per way to divide the targets, a mark per entry and one for chance.
 
     ``entries`` are the names that are shown, by slug.
     """
-    left = LEFT + 40
-    drawing, scale, y = Drawing(0), Scale(0, 1, left, RIGHT), 0.0
+    figure = _figure(WIDTH, sum(32 + ROW * len(panel.rows) for panel in panels) + 62)
+    top = 26.0
     for panel in panels:
-        top, bottom = y + 26, y + 26 + ROW * len(panel.rows)
-        drawing.text(12, y + 14, panel.name, "strong")
-        drawing.across(scale, top, bottom, SHARES if panel is panels[-1] else dict.fromkeys(SHARES, ""))
-        for number, (label, targets, chance, found) in enumerate(panel.rows):
-            middle = top + ROW * (number + 0.5)
-            drawing.text(left - 12, middle, f"{label} ({targets:,})", anchor="end")
-            drawing.tick(scale(chance), middle)
+        axes = _axes(figure, LEFT + 40, top, RIGHT, top + ROW * len(panel.rows))
+        _rows(axes, [f"{label} ({targets:,})" for label, targets, _, _ in panel.rows])
+        _title(axes, panel.name, 178)
+        if panel is not panels[-1]:
+            axes.tick_params(labelbottom=False)
+        for number, (_, _, chance, found) in enumerate(panel.rows):
+            axes.plot([chance], [number], color=MUTED, **UPRIGHT)
             for place, entry in enumerate(entries):
                 if entry in found:
-                    _bar(drawing, scale, place, middle + (place - (len(entries) - 1) / 2) * 5, found[entry])
-        y = bottom + 6
-    drawing.height = y + 42
-    drawing.legend([*((place, "", name) for place, name in enumerate(entries.values())), (-1, "", "chance")])
-    return drawing
+                    at = number + (place - (len(entries) - 1) / 2) * 5 / ROW
+                    _mark(axes, found[entry].mean, at, place, found[entry].deviation or 0.0)
+        top += 32 + ROW * len(panel.rows)
+    named = [(name, _marker(place)) for place, name in enumerate(entries.values())]
+    _legend(figure, [*named, ("chance", {"color": MUTED, **UPRIGHT})])
+    return figure
 
 
-def draw_curves(history: Mapping[str, Sequence[Mapping[str, float]]]) -> Drawing:
+def draw_curves(history: Mapping[str, Sequence[Mapping[str, float]]]) -> Figure:
     """Draw the training loss and the validation MRR by epoch, a line per seed; a mark shows the weights kept."""
-    drawing = Drawing(230)
+    figure = _figure(WIDTH, 240)
     for key, title, left in (("loss", "Training loss", 48), ("valid_mrr", "Validation MRR", 348)):
         told = {
             stage: [(record["epoch"], record[key]) for record in records if key in record]
             for stage, records in history.items()
         }
-        values = [value for some in told.values() for _, value in some if math.isfinite(value)]
-        if not values:
+        if not any(math.isfinite(value) for some in told.values() for _, value in some):
             continue
+        axes = _axes(figure, left, 24, left + 240, 165)
+        _title(axes, title, 0)
         epochs = [epoch for some in told.values() for epoch, _ in some]
-        drawing.text(left, 10, title, "strong")
-        levels = steps(min([0.0, *values]), max(values))
-        across = Scale(min(epochs), max(epochs), left, left + 240)
-        up = Scale(min(levels), max(levels), 165, 24)
-        drawing.upward(up, left, left + 240, {level: f"{level:g}" for level in levels})
-        drawing.across(across, 165, 165, {epoch: f"{epoch:g}" for epoch in {min(epochs), max(epochs)}}, "Epoch")
+        axes.set_xticks(sorted({min(epochs), max(epochs)}))
+        axes.grid(visible=False, axis="x")
+        axes.set_xlabel("Epoch", fontsize=SIZE, color=MUTED)
         for number, some in enumerate(told.values()):
-            kept = [(across(epoch), up(value)) for epoch, value in some if math.isfinite(value)]
-            drawing.line(f"line s{number % 6 + 1}", *kept)
+            colour = SERIES[number % len(SERIES)]
+            axes.plot([epoch for epoch, _ in some], [value for _, value in some], color=colour, linewidth=1.4)
             if key == "valid_mrr" and some:
-                epoch, value = max(some, key=lambda one: one[1])
-                drawing.mark(number % 6, across(epoch), up(value))
-    drawing.legend([(number % 6, "", stage) for number, stage in enumerate(history)])
-    return drawing
-
-
-LIGHT, DARK = (
-    {"ink": "#1d1c1a", "muted": "#66625b", "line": "#e0dcd5", "surface": "#ffffff", "1": "#0b6aa8", "2": "#c2410c"},
-    {"ink": "#e9e6e1", "muted": "#a5a19a", "line": "#35373c", "surface": "#1b1c1f", "1": "#6db7ea", "2": "#f2945c"},
-)
-"""The colours of the pages that stand in a file of its own."""
-
-
-def alone(drawing: Drawing, said: str) -> str:
-    """Return a picture as the text of a file, light or dark as whoever looks at it likes."""
-
-    def rules(of: Mapping[str, str]) -> str:
-        return (
-            f"svg{{fill:{of['ink']};font:12px system-ui,sans-serif;background:{of['surface']}}}"
-            f".grid{{stroke:{of['line']}}}.muted{{fill:{of['muted']}}}.rise{{stroke:{of['muted']}}}"
-            f".s1{{fill:{of['1']};stroke:{of['1']}}}.s2{{fill:{of['2']};stroke:{of['2']}}}"
-        )
-
-    style = f"<style>{rules(LIGHT)}.tick{{stroke-width:2.5}}@media(prefers-color-scheme:dark){{{rules(DARK)}}}</style>"
-    size = f'<svg xmlns="http://www.w3.org/2000/svg" width="{drawing.width:g}" height="{drawing.height:g}"'
-    return drawing.svg("picture", said).replace("<svg", size, 1).replace("</title>", f"</title>{style}", 1) + "\n"
+                _mark(axes, *max(some, key=lambda one: one[1]), number)
+        axes.set_ylim(bottom=min(0.0, axes.get_ylim()[0]))
+        axes.locator_params(axis="y", nbins=5)
+    _legend(figure, [(stage, _marker(number)) for number, stage in enumerate(history)])
+    return figure

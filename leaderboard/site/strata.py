@@ -90,7 +90,7 @@ def strata(name: str, lines: Sequence[Line], data: Data, *, drawn: bool = True) 
     title = (
         f"MRR of {', '.join(names.values())} on {lines[0].dataset} by stratum; the figures are in the tables below it."
     )
-    return pictures.draw_panels(panels, names).svg(f"{name}-picture", title) if drawn else "", tables, ""
+    return pictures.inline(pictures.draw_panels(panels, names), f"{name}-picture", title) if drawn else "", tables, ""
 
 
 def _rows(key: str, lines: Sequence[Line], found: Dataset, data: Data) -> Rows:

@@ -375,30 +375,47 @@ def test_a_matrix_of_transfer_has_a_page(board, folder, tmp_path):
 
 
 def test_a_mark_stands_at_its_mean_between_its_deviations():
-    drawing, scale = pictures.Drawing(20), pictures.Scale(0, 1, 100, 200)
-    pictures._bar(drawing, scale, 2, 7, Figure(0.5, 0.1))
-    pictures._bar(drawing, scale, 0, 7, Figure(0.25), "hollow")
-    line, mark, other = drawing.parts
-    assert line == '<path class="line s3" d="M140.0 7.0L160.0 7.0"/>'
-    assert 'class="s3 " transform="translate(150.0 7.0)"' in mark
-    assert 'class="s1 hollow" transform="translate(125.0 7.0)"' in other
+    (axes,) = pictures.draw_pairs({"dual": [pictures.Pair("a", Figure(0.25), Figure(0.5, 0.1))]}).axes
+    reported, deviation, ours = axes.lines
+    assert [(*one.get_xdata(),) for one in axes.lines] == [(0.25,), (0.4, 0.6), (0.5,)]
+    assert reported.get_markerfacecolor() == pictures.SURFACE
+    assert ours.get_color() == deviation.get_color() == pictures.SERIES[0]
+    assert deviation.get_ydata()[0] == ours.get_ydata()[0] > reported.get_ydata()[0]
 
 
 def test_a_picture_names_what_it_shows_as_text():
-    found = pictures.draw_best([pictures.Best("<a>", 0.25, SCRIPT, 0.5), pictures.Best("b", 0.5, "", None)])
-    page = Page(found.svg("x", 'said "<so>"'))
-    assert SCRIPT in page.text
-    assert "<a>" in page.text
-    assert "not run" in page.text
+    rows = [pictures.Best("<a>", 0.25, SCRIPT, 0.5), pictures.Best("$b$", 0.5, "", None)]
+    page = Page(pictures.inline(pictures.draw_best(rows), "x", 'said "<so>"'))
+    for text in (SCRIPT, "<a>", "$b$", "not run", 'said "<so>"'):
+        assert text in page.text
     assert page.all("title") == [{"id": "x-title"}]
+
+
+def test_a_picture_has_the_colours_of_the_page_and_no_style_of_its_own():
+    history = {f"seed {number}": [{"epoch": 1, "loss": 2.0, "valid_mrr": 0.5}] for number in range(3)}
+    drawn = pictures.draw_curves(history)
+    found = pictures.inline(drawn, "x", "said")
+    assert not re.search("#[0-9a-f]{6}|style|xmlns|font-family", found)
+    assert {f"var(--series-{number})" for number in (1, 2, 3)} <= set(re.findall(r"var\(.*?\)", found))
+    assert pictures.inline(drawn, "x", "said") == found
+    alone = pictures.alone(drawn, "said")
+    for number, colour in enumerate(pictures.SERIES[:2], 1):
+        assert f"--series-{number}:{colour};" in alone
+    assert "prefers-color-scheme:dark" in alone
+
+
+def test_the_style_sheet_has_every_colour_of_the_pictures(site):
+    style = (site / "site.css").read_text(encoding="utf-8")
+    for colour, variable in pictures.VARIABLES.items():
+        assert f"--{variable}: {colour};" in style or (variable, colour) == ("surface", "#ffffff")
 
 
 def test_the_best_so_far_only_rises():
     points = [pictures.Point("", x, y) for x, y in ((0, 0.25), (0, 0.5), (1, 0.125), (1, 0.75))]
     hollow = pictures.Point("", 0, 0.9, hollow=True)
-    across, up = pictures.Scale(0, 1, 0, 10), pictures.Scale(0, 1, 8, 0)
-    found = pictures._stairs([*points, hollow], across, up, 20)
-    assert list(dict.fromkeys(found)) == [(0, 6), (0, 4), (10, 4), (10, 2), (20, 2)]
+    drawn = pictures.draw_points([*points, hollow], {0: "a", 1: "b"}, "x", ("full", "some"), best=True)
+    best = drawn.axes[0].lines[0].get_ydata().tolist()
+    assert best == [0.25, 0.5, 0.5, 0.75, 0.75]
 
 
 def test_labels_keep_apart_and_inside():
@@ -407,12 +424,6 @@ def test_labels_keep_apart_and_inside():
     assert places[0] == (59, 50)
     assert len(set(places)) == 4
     assert all(0 <= x <= 380 for x, _ in places)
-
-
-def test_axes_have_round_numbers():
-    assert pictures.steps(0, 1) == pytest.approx([0, 0.2, 0.4, 0.6, 0.8, 1])
-    assert pictures.steps(-0.5, 0.39) == pytest.approx([-0.6, -0.4, -0.2, 0, 0.2, 0.4])
-    assert pictures.steps(0, 0) == [0]
 
 
 def test_shades_are_ten():
