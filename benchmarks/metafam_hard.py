@@ -24,7 +24,7 @@ from torch import Tensor, nn
 
 import mtbench
 from mtbench.data.splits import Split
-from mtbench.heuristics import echoes
+from mtbench.heuristics import oracles
 from mtbench.names import IntArray, Scorer
 from mtbench.ranking.candidates import draw
 from mtbench.runs.result import MtbenchWarning
@@ -87,8 +87,8 @@ class Agreement:
     """
 
     def __init__(self, network: nn.Module, split: Split, *, task: bool) -> None:
-        found = echoes.read(split)
-        agree, holds = echoes.agreement(found.called, found.composed)
+        found = oracles.rules(split)
+        agree, holds = oracles.agreement(found.called, found.composed)
         pooled = np.einsum("rw,tw->tr", agree, holds.max(axis=2))
         both = pooled[:, :, None] + pooled[:, None]
         features = np.stack((np.broadcast_to(agree, both.shape), both * task), axis=3) * SCALE
@@ -149,8 +149,8 @@ def main() -> None:
             "tally's network, told": TallyScores(ranker(data.valid, seed), test, torch.device("cpu")),
             "network of agreements without the task, told": agreement(data.valid, test, seed, task=False),
             "network of agreements, told": agreement(data.valid, test, seed, task=True),
-            "the rules without the task": echoes.single_task(test),
-            "the rules": echoes.echo_oracle(test),
+            "the rules without the task": oracles.single_task(test),
+            "the rules": oracles.echo_oracle(test),
         }
         for name, scorer in scorers.items():
             print(f"  {name}: {mrr(scorer, data.test)}", flush=True)

@@ -15,9 +15,16 @@ import numpy as np
 from mtbench.data.graphs import keys
 from mtbench.data.splits import Split
 from mtbench.errors import UnknownNameError
-from mtbench.heuristics.counts import entity_degree, half_link_memory, inverse_visible, random, relation_frequency
-from mtbench.heuristics.formulas import Baseline
-from mtbench.heuristics.paths import common_neighbours, personalised_pagerank
+from mtbench.heuristics.baselines import (
+    Baseline,
+    common_neighbours,
+    entity_degree,
+    half_link_memory,
+    inverse_visible,
+    personalised_pagerank,
+    random,
+    relation_frequency,
+)
 from mtbench.metrics import closed
 from mtbench.names import PARTS, IntArray, Part, ScoreFunction
 from mtbench.ranking.candidates import Candidates

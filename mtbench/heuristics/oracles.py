@@ -1,20 +1,24 @@
-"""Oracles: scorers that look at the test triples. They show what a protocol can reach and what it gives away.
+"""Oracles: scorers that show what a protocol can reach and what it gives away.
 
-A figure they do not reach is one that no model can reach, and what the blind one gets, although it cannot tell
-relations apart, is what the protocol gives away.
+Two look at the test triples: a figure they do not reach is one that no model can reach, and what the blind one gets,
+although it cannot tell relations apart, is what the protocol gives away. Two know the rules of metafam-hard, read off
+its observable graph; only one of them asks which task a word is of.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 
 from mtbench.data.graphs import keys
 from mtbench.data.splits import Split, unique
-from mtbench.heuristics.figures import BASELINES
-from mtbench.names import HEAD, TAIL, ScoreFunction
+from mtbench.errors import UsageError
+from mtbench.names import HEAD, RELATION, TAIL, BoolArray, FloatArray, IntArray, ScoreFunction
 from mtbench.ranking.candidates import is_known
+
+ENOUGH = 0.1
+"""The share of the persons in which two words agree, or a reading holds, that is no chance: chance is one person."""
 
 
 def oracle(split: Split) -> ScoreFunction:
@@ -31,10 +35,91 @@ def blind_oracle(split: Split) -> ScoreFunction:
     return lambda triples: np.isin(keys(split, triples, HEAD, TAIL), pairs).astype(np.int64)
 
 
-SCORERS: Mapping[str, Callable[[Split], ScoreFunction]] = {
-    "oracle": oracle,
-    "blind-oracle": blind_oracle,
-    "relation-frequency": BASELINES["relation_frequency"],
-    "entity-degree": BASELINES["entity_degree"],
-}
-"""Both oracles and two heuristic baselines, as the page on ties and settings measures them."""
+@dataclass(frozen=True)
+class Rules:
+    """What the observable graph says of each relation: ``partner`` and ``reading`` ``(R,)``, -1 where there is none.
+
+    ``called`` ``(R, N)`` is the tail of each relation and head; ``composed`` ``(T, R, N)`` the tail that each of the
+    T readings has for the echo of a relation. Readings are numbered by bond, at the tail before at the head.
+    """
+
+    called: IntArray
+    composed: IntArray
+    partner: IntArray
+    reading: IntArray
+
+
+def rules(split: Split) -> Rules:
+    """Find who echoes whom, and in which reading, in the observable graph of metafam-hard.
+
+    Bonds are the relations that lead back by themselves. A loud pair is one in which some reading holds. A word
+    without one is quiet: its echo is the quiet word, and its task that of the loud word, with which it (or its
+    echo) agrees most often. Raises `UsageError` for a graph without bonds, or in which not everybody has one
+    tail by each relation.
+    """
+    called = np.full((split.relation_slots, split.num_entities), -1, dtype=np.int64)
+    called[split.graph[:, RELATION], split.graph[:, HEAD]] = split.graph[:, TAIL]
+    is_bond = _bonds(called)
+    if len(split.graph) != called.size or (called < 0).any() or not called[is_bond].size:
+        raise UsageError(f"{split.dataset} {split.name}: this is not metafam-hard, where every head has every relation")
+    composed = np.stack([reading for mates in called[is_bond] for reading in (mates[called], called[:, mates])])
+    agree, holds = agreement(called, composed)
+    best = holds.max(axis=0)
+    loud = best.max(axis=1) > 0.5
+    partner = np.where(loud, best.argmax(axis=1), np.where(loud, 0, agree).argmax(axis=1))
+    partner[is_bond] = -1
+    reading = np.where(loud, holds.max(axis=2).argmax(axis=0), -1)
+    for word in np.flatnonzero(~loud & ~is_bond):
+        alike = np.where(loud, np.maximum(agree[word], agree[partner[word]]), 0)
+        if alike.max() > ENOUGH:
+            reading[word] = reading[alike.argmax()]
+    return Rules(called, composed, partner, reading)
+
+
+def agreement(called: IntArray, composed: IntArray) -> tuple[FloatArray, FloatArray]:
+    """Return in which share of the persons two words agree ``(R, R)``, and one is the echo of the other ``(T, R, R)``.
+
+    Bonds agree with nothing, and no reading holds for them.
+    """
+    agree: FloatArray = (called[:, None] == called).mean(axis=2)
+    holds: FloatArray = (composed[:, :, None] == called).mean(axis=3)
+    np.fill_diagonal(agree, 0)
+    bonds = _bonds(called)
+    agree[bonds] = agree[:, bonds] = holds[:, bonds] = holds[:, :, bonds] = 0
+    return agree, holds
+
+
+def _bonds(called: IntArray) -> BoolArray:
+    """Return which relations lead back by themselves, ``(R,)``."""
+    there_and_back = np.take_along_axis(called, called, axis=1)
+    found: BoolArray = (there_and_back == np.arange(called.shape[1])).all(axis=1)
+    return found
+
+
+def echo_oracle(split: Split) -> ScoreFunction:
+    """Score a triple 1 if it is the echo of an observable one in the reading of its relation's task, any other 0."""
+    found = rules(split)
+
+    def score(triples: IntArray) -> IntArray:
+        head, relation, tail = triples.T
+        reading, partner = found.reading[relation], found.partner[relation]
+        right: IntArray = ((found.composed[reading, partner, head] == tail) & (reading >= 0)).astype(np.int64)
+        return right
+
+    return score
+
+
+def single_task(split: Split) -> ScoreFunction:
+    """Score a triple 1 if it is the echo of an observable one in any reading, any other 0.
+
+    It is what a model can reach that knows all but the task: the readings conflict, and it cannot choose.
+    """
+    found = rules(split)
+
+    def score(triples: IntArray) -> IntArray:
+        head, relation, tail = triples.T
+        partner = found.partner[relation]
+        any_of: IntArray = ((found.composed[:, partner, head] == tail).any(axis=0) & (partner >= 0)).astype(np.int64)
+        return any_of
+
+    return score

@@ -8,7 +8,10 @@ order has a closed form for every metric, so the headline needs no random draw a
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from types import MappingProxyType
 
 import numpy as np
 
@@ -25,23 +28,76 @@ DENSE_CODES = 1 << 16
 HIGH_BITS = np.int64(-1 << 27)
 
 
-def per_target(greater: IntArray, equal: IntArray) -> dict[str, FloatArray]:
-    """Return every metric of every target, in expectation over the order of its ties.
+@dataclass(frozen=True)
+class Metric:
+    """One rank metric of targets ``(m,)``, as a function of counts and in closed form where nothing is known.
 
-    ``greater`` and ``equal`` are integers ``(m,)``: candidates above and tied with each target, summed
-    over the sides, because the rank in a list of tails and relations is one plus all that are above.
-    With H the harmonic numbers and m = e + 1 the values are MR = g + 1 + e/2,
-    MRR = (H(g + m) - H(g)) / m and Hits@k = clip(k - g, 0, m) / m.
+    ``of`` takes the candidates above and tied with each target, summed over the sides of a list, and is the expectation
+    over the order of the ties. ``null`` takes the number of ranks N a target can have and gives the mean and the
+    variance where each is as likely; H is the harmonic number of N and H2 that of squares.
     """
+
+    of: Callable[[IntArray, IntArray], FloatArray]
+    null: Callable[[IntArray], tuple[FloatArray, FloatArray]]
+    higher_is_better: bool = True
+
+
+def _rank(greater: IntArray, equal: IntArray) -> FloatArray:
+    """MR = g + 1 + e/2."""
+    mean: FloatArray = greater + 1 + equal / 2
+    return mean
+
+
+def _rank_null(ranks: IntArray) -> tuple[FloatArray, FloatArray]:
+    """(N + 1) / 2 and (N^2 - 1) / 12."""
+    return (ranks + 1) / 2, (ranks**2 - 1) / 12
+
+
+def _reciprocal(greater: IntArray, equal: IntArray) -> FloatArray:
+    """MRR = (H(g + m) - H(g)) / m, where m = e + 1."""
     block = equal + 1
     harmonic = _harmonic(int(np.max(greater + block, initial=0)))
-    values = {
-        "mr": greater + 1 + equal / 2,
-        "mrr": np.where(equal == 0, 1 / (greater + 1), (harmonic[greater + block] - harmonic[greater]) / block),
-    }
-    for k in HITS:
-        values[f"hits@{k}"] = np.clip(k - greater, 0, block) / block
-    return values
+    return np.where(equal == 0, 1 / (greater + 1), (harmonic[greater + block] - harmonic[greater]) / block)
+
+
+def _reciprocal_null(ranks: IntArray) -> tuple[FloatArray, FloatArray]:
+    """H / N and H2 / N - (H / N)^2."""
+    most = int(np.max(ranks, initial=0))
+    mean, square = (_harmonic(most, power)[ranks] / ranks for power in (1, 2))
+    return mean, np.maximum(square - mean**2, 0)
+
+
+def _hits(greater: IntArray, equal: IntArray, k: int) -> FloatArray:
+    """Hits@k = clip(k - g, 0, m) / m, where m = e + 1."""
+    share: FloatArray = np.clip(k - greater, 0, equal + 1) / (equal + 1)
+    return share
+
+
+def _hits_null(ranks: IntArray, k: int) -> tuple[FloatArray, FloatArray]:
+    """P = min(k, N) / N and p (1 - p)."""
+    share = np.minimum(k, ranks) / ranks
+    return share, share * (1 - share)
+
+
+TABLE: Mapping[str, Metric] = MappingProxyType(
+    dict(
+        zip(
+            METRICS,
+            (
+                Metric(_rank, _rank_null, higher_is_better=False),
+                Metric(_reciprocal, _reciprocal_null),
+                *(Metric(partial(_hits, k=k), partial(_hits_null, k=k)) for k in HITS),
+            ),
+            strict=True,
+        )
+    )
+)
+"""Every metric by its name, in the order of all tables."""
+
+
+def per_target(greater: IntArray, equal: IntArray) -> dict[str, FloatArray]:
+    """Return every metric of every target ``(m,)``, in expectation over the order of its ties; see `Metric`."""
+    return {name: metric.of(greater, equal) for name, metric in TABLE.items()}
 
 
 def expected(greater: IntArray, equal: IntArray) -> dict[str, float]:
@@ -89,9 +145,9 @@ def spread(optimistic: Mapping[str, float], pessimistic: Mapping[str, float]) ->
     return optimistic["mrr"] - pessimistic["mrr"]
 
 
-def _harmonic(last: int) -> FloatArray:
-    """Return the harmonic numbers H(0) to H(last)."""
-    return np.concatenate(([0.0], np.cumsum(1 / np.arange(1, last + 1))))
+def _harmonic(last: int, power: int = 1) -> FloatArray:
+    """Return the harmonic numbers H(0) to H(last), of powers where one is given."""
+    return np.concatenate(([0.0], np.cumsum(1 / np.arange(1, last + 1) ** power)))
 
 
 def _distinct(

@@ -9,8 +9,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from mtbench.metrics import closed
-from mtbench.names import HITS, METRICS, Direction, FloatArray, IntArray
+from mtbench.names import METRICS, Direction, FloatArray, IntArray
 from mtbench.ranking.ranks import Counts, Ranks
+
+BEST = 1.0
+"""The value every metric has when each target is ranked first."""
+
+NOTHING = 1e-9
+"""Where chance is so close to the best value, no share of the way is left to go."""
 
 
 def per_list(ranks: Ranks) -> dict[Direction, dict[str, FloatArray]]:
@@ -46,12 +52,6 @@ def figures(ranks: Ranks) -> dict[str, dict[str, float]]:
     return closed.figures(ranks.greater, ranks.equal, ranks.count)
 
 
-BEST = 1.0
-"""The value every metric has when each target is ranked first."""
-
-NOTHING = 1e-9
-
-
 @dataclass(frozen=True)
 class Adjusted:
     """One metric beside its null: ``index`` is 0 at chance and 1 at best, ``z`` counts standard deviations.
@@ -68,25 +68,6 @@ class Adjusted:
     z: float | None
 
 
-def null(counts: IntArray) -> dict[str, tuple[FloatArray, FloatArray]]:
-    """Return the mean and the variance ``(m,)`` of every metric of targets with ``counts`` ``(m,)`` candidates.
-
-    With N = n + 1 slots, H the harmonic numbers and H2 those of squares: MR has the mean (N + 1) / 2 and
-    the variance (N^2 - 1) / 12; MRR H(N) / N and H2(N) / N - (H(N) / N)^2; Hits@k p = min(k, N) / N and
-    p (1 - p).
-    """
-    slots = counts + 1
-    first, second = (
-        np.concatenate(([0.0], np.cumsum(1 / np.arange(1, int(np.max(slots, initial=0)) + 1) ** power)))[slots] / slots
-        for power in (1, 2)
-    )
-    moments = {"mr": ((slots + 1) / 2, (slots**2 - 1) / 12), "mrr": (first, np.maximum(second - first**2, 0))}
-    for k in HITS:
-        share = np.minimum(k, slots) / slots
-        moments[f"hits@{k}"] = share, share * (1 - share)
-    return moments
-
-
 def adjust(observed: Mapping[str, float], counts: IntArray) -> dict[str, Adjusted]:
     """Return every observed mean metric adjusted for chance, from the candidates of each target ``(m,)``.
 
@@ -98,9 +79,11 @@ def adjust(observed: Mapping[str, float], counts: IntArray) -> dict[str, Adjuste
     target or cluster are not: a large one is no test.
     """
     found, chance = {}, closed.chance(counts)
-    for name, (_, variance) in null(counts).items():
+    for name, metric in closed.TABLE.items():
+        _, variance = metric.null(counts + 1)
         deviation = math.sqrt(math.fsum(variance.tolist())) / len(counts)
-        better = (chance[name] - observed[name]) if name == "mr" else (observed[name] - chance[name])
+        gain = observed[name] - chance[name]
+        better = gain if metric.higher_is_better else -gain
         reach = abs(BEST - chance[name])
         found[name] = Adjusted(
             observed=observed[name],

@@ -18,9 +18,8 @@ from mtbench.errors import UnknownNameError
 from mtbench.evaluation.tasks import evaluate, task
 from mtbench.files import tables
 from mtbench.heuristics import figures
+from mtbench.heuristics.baselines import DAMPING, STEPS, Together
 from mtbench.heuristics.figures import BASELINES, Baselines, baseline, measure
-from mtbench.heuristics.formulas import Together
-from mtbench.heuristics.paths import DAMPING, STEPS
 from mtbench.metrics.closed import chance
 from mtbench.names import METRICS
 from mtbench.settings.table import PROTOCOLS, SAMPLED, VOCABULARIES

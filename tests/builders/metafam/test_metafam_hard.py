@@ -16,7 +16,7 @@ from mtbench.builders.metafam import hard
 from mtbench.data import catalog
 from mtbench.data.splits import Dataset, Split, differences, from_named
 from mtbench.errors import UnknownNameError, UsageError
-from mtbench.heuristics import echoes
+from mtbench.heuristics import oracles
 from reference_models.tally.explanation import giveaways
 
 build = partial(mtbench.build, "metafam-hard")
@@ -84,14 +84,14 @@ def test_rules_tell_every_target_and_without_the_task_they_do_not() -> None:
     for seed in (1, 2):
         data = build(seed=seed)
         for split in (data.valid, data.test):
-            assert mrr(echoes.echo_oracle, split, "dual") == mrr(echoes.echo_oracle, split, "full") == 1
-            assert mrr(echoes.single_task, split, "full") < 0.4
-            assert 0.5 < mrr(echoes.single_task, split, "dual") < 0.65
+            assert mrr(oracles.echo_oracle, split, "dual") == mrr(oracles.echo_oracle, split, "full") == 1
+            assert mrr(oracles.single_task, split, "full") < 0.4
+            assert 0.5 < mrr(oracles.single_task, split, "dual") < 0.65
 
 
 def test_what_the_rules_read_is_the_truth_and_no_quiet_word_echoes() -> None:
     split = build(seed=1).test
-    found = echoes.read(split)
+    found = oracles.rules(split)
     names = split.relations.tolist()
     tasks = np.array([split.tasks[name] for name in names])
     words = found.partner >= 0
@@ -103,7 +103,7 @@ def test_what_the_rules_read_is_the_truth_and_no_quiet_word_echoes() -> None:
     # Of a loud word every triple is an echo of its partner, of a quiet one as many as by chance, in every reading.
     holds = (found.composed[:, found.partner] == found.called).mean(axis=2).max(axis=0)
     quiet = np.unique(split.targets[:, 1])
-    assert holds[quiet].max() < echoes.ENOUGH
+    assert holds[quiet].max() < oracles.ENOUGH
     assert (holds[np.setdiff1d(np.flatnonzero(words), quiet)] == 1).all()
 
 
@@ -150,10 +150,10 @@ def test_an_option_of_metafam_is_answered_with_the_options_there_are() -> None:
 
 def test_the_rules_want_the_graph_they_are_about() -> None:
     with pytest.raises(UsageError, match="this is not metafam-hard"):
-        echoes.read(released.derived("metafam").test)
+        oracles.rules(released.derived("metafam").test)
 
 
 @pytest.mark.parametrize("rows", [[], [("a", "r", "b"), ("b", "r", "c"), ("c", "r", "a")]])
 def test_so_they_do_where_there_is_no_bond(rows) -> None:
     with pytest.raises(UsageError, match="this is not metafam-hard"):
-        echoes.read(from_named("toy", "test", rows, [], slots=1))
+        oracles.rules(from_named("toy", "test", rows, [], slots=1))
