@@ -7,7 +7,7 @@ import released
 from ranking_toys import hashed
 
 import mtbench
-from mtbench.analysis.overview import by_task
+from mtbench.analysis.overview import tasks_table
 from mtbench.errors import UnknownNameError, UsageError
 
 pytestmark = pytest.mark.filterwarnings("ignore::mtbench.runs.result.MtbenchWarning")
@@ -68,7 +68,7 @@ def test_a_result_is_printed_in_four_rows(data):
 
 def test_several_tasks_have_a_line_each(data):
     found = [mtbench.evaluate(mine, data, protocol) for protocol in ("dual", "entity")]
-    lines = by_task(found).splitlines()
+    lines = tasks_table(found).splitlines()
     assert [line.split("  ")[0] for line in lines[2:]] == ["dual, present", "entity, present"]
     assert f"inverse visible {found[0].baselines['inverse_visible']['mrr']:.4f}" in lines[2]
 

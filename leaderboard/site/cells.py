@@ -10,7 +10,6 @@ from urllib.parse import quote
 
 from leaderboard.board import reported
 from leaderboard.board.board import Figure, Overlap
-from leaderboard.board.tables import short
 from mtbench.files import tables
 
 DASH = "–"  # noqa: RUF001
@@ -217,12 +216,6 @@ def memory(size: int | None) -> Cell:
 def count(value: int | None) -> Cell:
     """Return a whole number with its thousands apart."""
     return MISSING if value is None else Cell(f"{value:,}", value=float(value))
-
-
-def dataset_column(dataset: str, title: str, href: str) -> Column:
-    """Return the column of a dataset, its scenario small over its topic."""
-    scenario, _, topic = short(dataset).rpartition("/")
-    return Column(topic, title, href=href, above=scenario)
 
 
 def slug(name: str) -> str:

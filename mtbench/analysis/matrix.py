@@ -117,7 +117,7 @@ class Matrix:
         }
 
 
-def scenario_table(scenarios: Sequence[Scenario], format: str = "text") -> str:  # noqa: A002
+def scenario_table(scenarios: Sequence[Scenario]) -> str:
     """Return scenarios as a table, the pair that transfers worst first."""
     rows = [
         [
@@ -128,7 +128,7 @@ def scenario_table(scenarios: Sequence[Scenario], format: str = "text") -> str: 
         for scenario in scenarios
     ]
     headings = ["train on", "MRR on each other", "test for the first", "test for the second"]
-    return tables.lay_out(headings, rows, format)
+    return tables.lay_out(headings, rows, "text")
 
 
 def scenario_file(scenarios: Sequence[Scenario], version: str) -> str:

@@ -78,7 +78,9 @@ def overview(results: Iterable[Result]) -> list[Row]:
             groups.append([result])
     tasks: dict[tuple[str, ...], list[list[Result]]] = {}
     for group in groups:
-        tasks.setdefault(task_of(group[0]), []).append(group)
+        first = group[0]
+        task = first.content_sha256, first.protocol, first.vocabulary, first.candidates_sha256
+        tasks.setdefault(task, []).append(group)
     rows = []
     for of_task in tasks.values():
         rows += [_row(group, [other[0] for other in groups]) for group in of_task]
@@ -88,7 +90,7 @@ def overview(results: Iterable[Result]) -> list[Row]:
     return rows
 
 
-def by_task(results: Sequence[Result]) -> str:
+def tasks_table(results: Sequence[Result]) -> str:
     """Return a line per task for results of one model: its metrics, the best heuristic baseline and the ties."""
     names = [name for name in METRICS if any(name in result.metrics for result in results)]
     rows = []
@@ -102,12 +104,7 @@ def by_task(results: Sequence[Result]) -> str:
     return tables.lay_out(headings, rows, "text")
 
 
-def task_of(result: Result) -> tuple[str, ...]:
-    """Return what must be the same for the figures of two runs to be comparable."""
-    return result.content_sha256, result.protocol, result.vocabulary, result.candidates_sha256
-
-
-def table(rows: Sequence[Row], format: str = "text", decimals: int = 4) -> str:  # noqa: A002
+def table(rows: Sequence[Row], format: str = "text") -> str:  # noqa: A002
     """Return the rows in ``text``, ``markdown``, ``latex`` or ``csv``; cells are ``mean (sd)`` over seeds.
 
     The bounds of the MRR over the orders of ties are means over the seeds too. CSV has a column for
@@ -119,10 +116,10 @@ def table(rows: Sequence[Row], format: str = "text", decimals: int = 4) -> str: 
     ways = DIRECTIONS if any(row.directions for row in rows) else ()
     cells = []
     for row in rows:
-        found = [_mean_sd(row, name, decimals) for name in names]
-        ties = tables.bounds(row.optimistic, row.pessimistic, decimals) if row.optimistic else ""
+        found = [_mean_sd(row, name) for name in names]
+        ties = tables.bounds(row.optimistic, row.pessimistic) if row.optimistic else ""
         dataset = row.dataset if row.split == "test" else f"{row.dataset} {row.split}"
-        sides = [tables.number("mrr", row.directions[way]["mrr"], decimals) if row.directions else "" for way in ways]
+        sides = [tables.number("mrr", row.directions[way]["mrr"]) if row.directions else "" for way in ways]
         cells.append([row.label, dataset, row.protocol, row.vocabulary, _seeds(row), *found, *sides, ties])
     headings = [*HEADINGS, *map(tables.heading, names), *(f"MRR {way}s" for way in ways), "MRR by ties"]
     return tables.lay_out(headings, cells, format, left=len(HEADINGS))
@@ -147,11 +144,11 @@ def _csv(rows: Sequence[Row]) -> str:
     return tables.lay_out([*where, "details", "seeds", "unfinished", *names], cells, "csv")
 
 
-def _mean_sd(row: Row, name: str, decimals: int) -> str:
+def _mean_sd(row: Row, name: str) -> str:
     if name not in row.mean:
         return ""
-    shown = tables.number(name, row.mean[name], decimals)
-    return f"{shown} ({tables.number(name, row.sd[name], decimals)})" if name in row.sd else shown
+    shown = tables.number(name, row.mean[name])
+    return f"{shown} ({tables.number(name, row.sd[name])})" if name in row.sd else shown
 
 
 def _seeds(row: Row) -> str:

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from mtbench.analysis import seeds
 from mtbench.analysis.auditing import Audit
 from mtbench.analysis.comparison import Comparison
 from mtbench.analysis.matrix import Matrix
-from mtbench.analysis.overview import task_of
 from mtbench.errors import UnknownNameError, UsageError
 from mtbench.files import pictures, tables
 from mtbench.files.pictures import COLOURS, GREY
@@ -292,11 +292,7 @@ def _expect_same_task(results: Sequence[Result]) -> None:
     for result in results:
         if not len(result.ranks):
             raise UsageError(f"{result.run.model} on {result.dataset}: the run is {result.run.status} and has no ranks")
-        if task_of(result) != task_of(results[0]):
-            raise UsageError(
-                f"runs of different tasks cannot share a picture: {_title(results[0])}; {_title(result)}"
-                f" (candidates {results[0].candidates_sha256[:8]} and {result.candidates_sha256[:8]})"
-            )
+    seeds.same_task(seeds.read(results))
 
 
 def _expect_metric(metric: str) -> None:

@@ -11,7 +11,7 @@ from scipy.sparse import csr_array
 from mtbench.data.graphs import keys
 from mtbench.data.ragged import counted, ranges, spread
 from mtbench.data.splits import Split, unique
-from mtbench.names import HEAD, RELATION, TAIL, IntArray
+from mtbench.names import HEAD, RELATION, TAIL, FloatArray, IntArray
 
 Kind: TypeAlias = Literal["near-duplicate", "inverse", "symmetric"]
 
@@ -50,7 +50,7 @@ def similar_relations(split: Split, threshold: float) -> tuple[RelationPair, ...
         side.sum_duplicates()
         side.data[:] = 1.0
         sides.append(side)
-    sizes = np.asarray(sides[0].sum(axis=1)).ravel()
+    sizes: FloatArray = np.asarray(sides[0].sum(axis=1)).ravel()
     kinds: tuple[Kind, Kind] = ("near-duplicate", "inverse")
     found: list[RelationPair] = []
     for kind, side in zip(kinds, sides, strict=True):

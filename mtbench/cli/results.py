@@ -149,7 +149,7 @@ def told_of(results: Sequence[Result]) -> str:
         return str(results[0])
     first = results[0]
     about = f"{first.run.model} on {first.dataset} {first.split}, candidate seed {first.candidate_seed}"
-    return f"{about}\n\n{overview.by_task(results)}"
+    return f"{about}\n\n{overview.tasks_table(results)}"
 
 
 def compare(
