@@ -130,30 +130,6 @@ def test_hidden_triples_are_those_of_the_plain_hold_out(pairs, share, seed):
         assert np.flatnonzero(hidden).tolist() == expected
 
 
-def test_fire_stays_near_and_passes_hubs():
-    # A long path with a hub at its end: a fire that starts anywhere spreads to neighbours only.
-    path = [(number, number + 1) for number in range(999)]
-    hub = [(999, 1000 + number) for number in range(1000)]
-    graph = neighbours(*columns(path + hub), 2000)
-    members = largest_component(graph)
-    sample = set(forest_fire(graph, members, 1500, Stream(3, "fire")).tolist())
-    assert len(sample) == 1500
-    linked = sum(any(other in sample for other in (entity - 1, entity + 1)) for entity in sample if entity < 999)
-    assert linked >= 0.9 * sum(entity < 999 for entity in sample)
-
-
-@given(edges, st.floats(0.01, 0.9), st.integers(0, 5))
-def test_hidden_triples_leave_every_entity_in_the_graph(pairs, share, seed):
-    head, tail = columns(pairs)
-    try:
-        hidden = hold_out(head, tail, share, Stream(seed, "hidden"))
-    except DatasetError:
-        return
-    assert hidden.sum() == max(1, int(share * len(pairs)))
-    assert set(head.tolist()) | set(tail.tolist()) == set(head[~hidden].tolist()) | set(tail[~hidden].tolist())
-    assert np.array_equal(hidden, hold_out(head, tail, share, Stream(seed, "hidden")))
-
-
 def test_only_eligible_triples_are_hidden():
     head, tail = columns([(a, b) for a in range(10) for b in range(10)])
     eligible = np.arange(100) % 2 == 0

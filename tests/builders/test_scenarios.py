@@ -15,9 +15,8 @@ import toys
 
 import mtbench
 from mtbench.builders import wikitopics
-from mtbench.builders.dumps.dump import read_dump
 from mtbench.builders.making import build_all
-from mtbench.data import catalog, store
+from mtbench.data import store
 from mtbench.data.splits import match_parts
 from mtbench.errors import CorruptedFileError, DatasetError, UsageError
 
@@ -200,28 +199,3 @@ def test_a_dump_without_any_of_the_properties_is_told(dump, file, tmp_path):
     dump.write_text("Q1\tP99\tQ2\n", encoding="utf-8")
     with pytest.raises(DatasetError, match=r"none with a relation that is asked for; .*mine.toml is drawn from"):
         build_all("wikitopics", [dump], scenario=file, out=tmp_path / "out")
-
-
-def test_a_scenario_from_the_real_excerpt(excerpt, tmp_path):
-    file = tmp_path / "real.toml"
-    file.write_text(
-        '[topics]\nfamily = "P22 P25 P26 P40 P3373"\nplaces = "P17 P131 P30"\n'
-        '[scenarios]\nkin = { version = "v1", train = ["family", "art"], test = ["places", "taxonomy"] }\n',
-        encoding="utf-8",
-    )
-    out = tmp_path / "out"
-    made = build_all("wikitopics", [excerpt], scenario=file, out=out, seed=5, entities=2000, share=0.2)
-    assert [data.info.id for data in made] == ["kin/places", "kin/taxonomy"]
-    for data in made:
-        stored = mtbench.load(out / data.info.id)
-        toys.assert_same(stored, data)
-        for split in (stored.valid, stored.test):
-            assert split.num_entities == 2000
-            assert len(split.targets) == int(0.2 * (len(split.graph) + len(split.targets)))
-        assert mtbench.audit(stored).findings is not None
-    plan = wikitopics.plan("wikitopics-v1/taxonomy")
-    drawn = wikitopics.draw_all(
-        read_dump([excerpt], wikitopics.properties([plan])), [plan], seed=5, entities=2000, share=0.2
-    )
-    assert made[1].test.content_sha256 == drawn[plan.test].content_sha256
-    assert made[1].info.citation == catalog.record("wikitopics-mt1/health").citation

@@ -260,21 +260,6 @@ def test_a_directory_says_that_it_is_nobodys_release(tmp_path, command):
     assert not json.loads(command("info", tmp_path / "mine", "--json")[1])["release"]
 
 
-def test_a_cache_without_its_manifest_is_damaged(cache):
-    mtbench.load("toy")
-    (cache / "manifest.json").unlink()
-    with pytest.raises(CorruptedFileError, match=r"manifest.json is missing: mtbench build toy --force$"):
-        mtbench.load("toy")
-
-
-def test_a_failing_rebuild_keeps_the_old_dataset(monkeypatch):
-    mtbench.load("toy")
-    monkeypatch.setattr(toys, "make", lambda *_: 1 // 0)
-    with pytest.raises(ZeroDivisionError):
-        mtbench.build("toy", force=True)
-    toys.assert_same(mtbench.load("toy"), toys.dataset())
-
-
 def test_a_stored_dataset_loads_where_nothing_can_be_written(monkeypatch):
     mtbench.load("toy")
     monkeypatch.setattr(atomic, "locked", lambda directory: pytest.fail(f"locked {directory}"))
@@ -286,12 +271,6 @@ def test_a_record_that_names_no_recipe_is_a_broken_record(monkeypatch, place):
     toys.install(monkeypatch.setattr, replace(toys.record(), recipe=place))
     with pytest.raises(DatasetError, match=f"^toy: the record names '{place}', which is no function"):
         mtbench.load("toy")
-
-
-def test_metafam_comes_back_from_a_directory_as_it_was_built(tmp_path):
-    made = mtbench.build("metafam", seed=7, train_trees=4, test_trees=2, out=tmp_path / "made")
-    toys.assert_same(mtbench.load(tmp_path / "made"), made)
-    assert all(row.same for row in store.verify(tmp_path / "made"))
 
 
 def test_locating_does_not_build(cache):

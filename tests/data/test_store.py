@@ -328,12 +328,6 @@ def test_an_existing_dataset_is_read_and_not_made_again(stored):
     toys.assert_same(store.obtain(stored, pytest.fail), toys.dataset())
 
 
-def test_force_replaces_a_damaged_dataset(stored):
-    (stored / store.MANIFEST).unlink()
-    store.obtain(stored, toys.dataset, force=True)
-    toys.assert_same(store.read(stored), toys.dataset())
-
-
 @pytest.mark.parametrize("step", range(13))
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT, errno.EIO])
 def test_a_failing_disk_leaves_the_old_dataset_and_nothing_else(stored, monkeypatch, step, code):
@@ -367,24 +361,6 @@ def test_a_builder_that_fails_leaves_the_old_dataset(stored):
     with pytest.raises(ZeroDivisionError):
         store.obtain(stored, lambda: 1 // 0, force=True)
     assert everything(stored) == before
-
-
-def test_what_a_killed_process_left_is_undone(stored):
-    complete = everything(stored)
-    torso, old = stored.parent / ".stored.new", stored.parent / ".stored.old"
-    (torso / "train").mkdir(parents=True)
-    (torso / "train" / "graph.parquet").write_bytes(b"half")
-    stored.rename(old)
-    toys.assert_same(store.obtain(stored, pytest.fail), toys.dataset())
-    assert everything(stored) == complete
-    assert not torso.exists()
-    assert not old.exists()
-
-
-def test_a_place_that_cannot_be_written_is_named(tmp_path):
-    (tmp_path / "file").write_text("")
-    with pytest.raises(MtbenchError, match=r"cannot write .*file/deeper/made"):
-        store.obtain(tmp_path / "file" / "deeper" / "made", toys.dataset)
 
 
 def test_only_a_dataset_is_replaced(tmp_path, stored):
