@@ -1,21 +1,28 @@
-"""Which targets stand or fall together: the clusters a bootstrap draws instead of single targets.
+"""Which targets stand or fall together, and how small a difference a dataset can show that way.
 
 Targets that share a head and a relation share a candidate list and most of what a model can know about
 them, and all targets of one family tree were masked by one rule. Drawing them one by one would count the
-same evidence several times and call differences real that are not.
+same evidence several times and call differences real that are not. So a bootstrap draws clusters of targets.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
 from types import MappingProxyType
 
 import numpy as np
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
 
+from mtbench.analysis.significance import multiplier
 from mtbench.data import catalog
 from mtbench.data.splits import Split
 from mtbench.errors import UnknownNameError, UsageError
-from mtbench.names import HEAD, TAIL, IntArray
+from mtbench.evaluation.tasks import task as task_of
+from mtbench.names import HEAD, METRICS, RELATION, TAIL, IntArray
 from mtbench.ranking.ranks import Ranks
 
 CLUSTERS: Mapping[str, str] = MappingProxyType(
@@ -64,9 +71,6 @@ def label(ranks: Ranks, kind: str, split: Split | None = None) -> IntArray:
 
 
 def _components(ranks: Ranks, split: Split) -> IntArray:
-    from scipy.sparse import coo_array
-    from scipy.sparse.csgraph import connected_components
-
     triples = np.concatenate((split.graph, split.targets))
     edges = np.ones(len(triples), dtype=np.int8), (triples[:, HEAD], triples[:, TAIL])
     _, components = connected_components(coo_array(edges, shape=(split.num_entities,) * 2), directed=False)
@@ -74,3 +78,71 @@ def _components(ranks: Ranks, split: Split) -> IntArray:
     position = np.searchsorted(split.entities, ranks.heads, sorter=order)
     _, found = np.unique(components[order[position]], return_inverse=True)
     return found.astype(np.int64)
+
+
+@dataclass(frozen=True)
+class Resolution:
+    """The difference between two models that the targets of a task show with a power of 80 %.
+
+    ``independent`` is enough for any two models whose errors are not opposed, if targets are independent;
+    ``bound`` is enough even if all targets of a cluster fare alike. What a pair of such models needs lies
+    below the second, and how far below the first depends on how alike the two are. The spread over
+    training seeds comes on top.
+    """
+
+    dataset: str
+    metric: str
+    targets: int
+    cluster: str
+    clusters: int
+    independent: float
+    bound: float
+
+
+def bound(metric: str, counts: IntArray, labels: IntArray, level: float = 0.95) -> float:
+    """Return the difference that any two models of unopposed errors are told apart by with a power of 80 %.
+
+    ``counts`` ``(l, m)`` are the candidates of each target in each of its lists and ``labels`` ``(m,)`` its
+    cluster; a target's value is the mean over its lists, with the mean of their ranges. A value with
+    the range R has a variance of at most R^2 / 4 (Popoviciu 1935), so the difference of two that are not
+    negatively correlated has one of at most R^2 / 2; if all values of a cluster vary together, their
+    standard deviations add up. With alpha = 1 - ``level`` that gives
+    (z(1 - alpha/2) + z(0.8)) sqrt(sum over clusters of (sum of R)^2 / 2) / m.
+    """
+    slots = (counts + 1).astype(np.float64)
+    reach = {"mr": slots - 1, "mrr": 1 - 1 / slots}.get(metric, np.ones_like(slots)).mean(axis=0)
+    per_cluster = np.bincount(labels, weights=reach)
+    return multiplier(level) * math.sqrt(float((per_cluster**2).sum()) / 2) / len(labels)
+
+
+def minimum_detectable(
+    source: str | Path | Split,
+    metric: str = "mrr",
+    *,
+    protocol: str = "dual",
+    vocabulary: str = "present",
+    cluster: str | None = None,
+    level: float = 0.95,
+) -> Resolution:
+    """Return how small a difference the test targets of a dataset, or those of a split, can show.
+
+    It needs no run: hold it against the difference you hope for before you train. For the models at hand,
+    ``detectable`` of `mtbench.compare` says it from their own spread. Arguments and errors are those of
+    `mtbench.task` and `mtbench.compare`.
+    """
+    if metric not in METRICS:
+        raise UnknownNameError("metric", metric, METRICS)
+    task = task_of(source, protocol, vocabulary)
+    split, targets, counts = task.split, task.split.targets, task.candidates.lengths
+    kind = choose(split.dataset, cluster)
+    heads, tails = (split.entities[targets[:, column]] for column in (HEAD, TAIL))
+    labels = label(Ranks(heads, split.relations[targets[:, RELATION]], tails, {}), kind, split)
+    return Resolution(
+        dataset=split.dataset,
+        metric=metric,
+        targets=len(labels),
+        cluster=kind,
+        clusters=int(labels.max()) + 1,
+        independent=bound(metric, counts, np.arange(len(labels)), level),
+        bound=bound(metric, counts, labels, level),
+    )

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, replace
 from itertools import combinations
 from pathlib import Path
 
 from mtbench.analysis import clusters, seeds, significance
-from mtbench.analysis.clusters import CLUSTERS
+from mtbench.analysis.clusters import CLUSTERS, bound
 from mtbench.analysis.overview import by_direction
-from mtbench.analysis.resolution import bound
 from mtbench.analysis.seeds import Model, Run
 from mtbench.analysis.significance import Drawn
 from mtbench.data import catalog
@@ -127,32 +126,26 @@ class Comparison:
     @property
     def notes(self) -> tuple[str, ...]:
         """Sentences a reader should know: what intervals cover, what was left out, what the targets can show."""
-        alone = ", ".join(row.model for row in self.rows if len(row.seeds) == 1)
-        found = (
-            [f"one seed only ({alone}): the interval covers the choice of test triples, not that of seeds"]
-            if alone
-            else []
-        )
-        found += [
-            f"{run.source} ({run.model}, seed {run.seed}) ended as {run.status} and is not compared"
-            for run in self.unfinished
-        ]
-        return (*found, self._resolves())
-
-    def _resolves(self) -> str:
+        found = []
+        if alone := ", ".join(row.model for row in self.rows if len(row.seeds) == 1):
+            found.append(f"one seed only ({alone}): the interval covers the choice of test triples, not that of seeds")
+        ended = "{source} ({model}, seed {seed}) ended as {status} and is not compared"
+        found += [ended.format(**vars(run)) for run in self.unfinished]
         sample = f"{self.targets} test triples in {self.clusters} {CLUSTERS[self.cluster]}"
         if self.cluster == "none":
             sample = f"{self.targets} test triples, taken as independent,"
         sample += f" ({1 - self.level:.2g} level, 80 % power)"
         needed, unit = [pair.detectable for pair in self.pairs], tables.heading(self.metric)
-        if not needed:
-            return (
+        if needed:
+            least, typical, most = map(self._number, (min(needed), statistics.median(needed), max(needed)))
+            over = f" (median of {len(needed)} pairs, {least} to {most})" if len(needed) > 1 else ""
+            found.append(f"{sample} and these seeds tell apart models that differ by {typical} {unit}{over}")
+        else:
+            found.append(
                 f"{sample} tell apart any two models whose errors are not opposed if they differ by "
                 f"{self._number(self.bound)} {unit}, most by less; the spread over seeds comes on top"
             )
-        least, typical, most = map(self._number, (min(needed), statistics.median(needed), max(needed)))
-        over = f" (median of {len(needed)} pairs, {least} to {most})" if len(needed) > 1 else ""
-        return f"{sample} and these seeds tell apart models that differ by {typical} {unit}{over}"
+        return tuple(found)
 
     def _number(self, value: float | None) -> str:
         return "" if value is None else tables.number(self.metric, value)
@@ -178,20 +171,8 @@ class Comparison:
         ways = DIRECTIONS if any(row.directions for row in self.rows) else ()
         adjusted = "AMRI" if metric == "mr" else f"Adjusted {tables.heading(metric)}"
         level = f"{100 * self.level:g} % from"
-        headings = [
-            "Model",
-            "Seeds",
-            tables.heading(metric),
-            "SD",
-            level,
-            "to",
-            "Covers",
-            "Rank",
-            "Group",
-            adjusted,
-            "z",
-            *(f"{way}s" for way in ways),
-        ]
+        headings = ["Model", "Seeds", tables.heading(metric), "SD", level, "to", "Covers", "Rank", "Group"]
+        headings += [adjusted, "z", *(f"{way}s" for way in ways)]
         rows: list[list[Cell]] = [
             [
                 row.model,
@@ -206,34 +187,19 @@ class Comparison:
             ]
             for row in self.rows
         ]
-        left_out = [f"{run.model} seed {run.seed}: {run.status}" for run in self.unfinished]
-        rows += [[label, *[None] * (len(headings) - 1)] for label in left_out]
+        empty: list[Cell] = [None] * (len(headings) - 1)
+        rows += [[f"{run.model} seed {run.seed}: {run.status}", *empty] for run in self.unfinished]
         return tables.lay_out(headings, rows, format)
 
     def pair_table(self, format: str = "text") -> str:  # noqa: A002
-        """Return the differences between models as a table in the same formats; CSV has all digits."""
-        if format == "csv":
-            exact = [list(vars(pair).values()) for pair in self.pairs]
-            return tables.lay_out([one.name for one in fields(Pair)], exact, format)
-        headings = [
-            "Better",
-            "Worse",
-            "Difference",
-            f"{100 * self.level:g} % from",
-            "to",
-            "p",
-            "p (Holm)",
-            "Detectable",
-        ]
-        rows = [
-            [
-                *(pair.first, pair.second),
-                *map(self._number, (pair.difference, pair.low, pair.high)),
-                *map(_probability, (pair.p_value, pair.corrected)),
-                self._number(pair.detectable),
-            ]
-            for pair in self.pairs
-        ]
+        """Return the differences between models as a table in the same formats."""
+        level = f"{100 * self.level:g} % from"
+        headings = ["Better", "Worse", "Difference", level, "to", "p", "p (Holm)", "Detectable"]
+        rows = []
+        for pair in self.pairs:
+            difference = map(self._number, (pair.difference, pair.low, pair.high))
+            p = (f"<{SMALLEST}" if value < SMALLEST else f"{value:.4f}" for value in (pair.p_value, pair.corrected))
+            rows.append([pair.first, pair.second, *difference, *p, self._number(pair.detectable)])
         return tables.lay_out(headings, rows, format, left=2)
 
     def to_dict(self) -> dict[str, object]:
@@ -241,14 +207,8 @@ class Comparison:
         return asdict(self) | {"detectable": self.detectable, "notes": list(self.notes)}
 
     def __str__(self) -> str:
-        sections = [f"{self.task}: {tables.heading(self.metric)}", self.table()]
-        if self.pairs:
-            sections.append(self.pair_table())
-        return "\n\n".join([*sections, "\n".join(self.notes)])
-
-
-def _probability(value: float) -> str:
-    return f"<{SMALLEST}" if value < SMALLEST else f"{value:.4f}"
+        pairs = [self.pair_table()] if self.pairs else []
+        return "\n\n".join([f"{self.task}: {tables.heading(self.metric)}", self.table(), *pairs, "\n".join(self.notes)])
 
 
 def by_task(runs: Sequence[Path | str | Result]) -> dict[str, list[Run]]:

@@ -12,7 +12,7 @@ import released
 from ranking_toys import random_split, small
 
 from mtbench.analysis import clusters
-from mtbench.analysis.resolution import bound, minimum_detectable
+from mtbench.analysis.clusters import bound, minimum_detectable
 from mtbench.errors import UnknownNameError, UsageError
 from mtbench.ranking.ranks import Ranks
 
