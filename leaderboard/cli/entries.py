@@ -18,6 +18,7 @@ from leaderboard.board.rescored import rescore
 from leaderboard.entries import cards, checks, entries, submission
 from leaderboard.entries.cards import Problem
 from leaderboard.entries.checks import gather
+from leaderboard.entries.entries import named, siblings
 from leaderboard.site import render as site
 from leaderboard.site.cells import dataset_page
 from leaderboard.site.strata import ABSENT
@@ -25,6 +26,7 @@ from mtbench.cli import app
 from mtbench.cli.output import AsJson, fail, say, say_json, say_table
 from mtbench.errors import UnknownNameError, UsageError
 from mtbench.files import atomic
+from mtbench.runs.files import naming
 
 ENTRIES = Path("leaderboard") / "results"
 DEVIATIONS = "deviations"
@@ -70,7 +72,10 @@ def submit(
         "url": url,
         "licence": licence,
     }
-    table = cards.read_table(card) if card is not None else {}
+    table = {}
+    if card is not None:
+        with naming(card):
+            table = cards.read_table(card)
     table |= {key: value for key, value in told.items() if value is not None}
     made = submission.submit(runs, to, slug=name, card=table, force=force)
     for dataset, seeds in made.seeds.items():
@@ -124,9 +129,9 @@ def check(
     if not entry:
         found |= checks.check_all(entries or ENTRIES)
     for name in entry or ():
-        directory = checks.named(entries or ENTRIES, name)
+        directory = named(entries or ENTRIES, name)
         beside = entries or directory.absolute().parent
-        found[str(directory)] = checks.check(directory, checks.siblings(directory, beside))
+        found[str(directory)] = checks.check(directory, siblings(directory, beside))
     if as_json:
         say_json([_record(name, some) for name, some in found.items()])
     else:
@@ -146,7 +151,7 @@ def check(
     if not as_json:
         say("\nevery file, figure, hash and claim holds")
     if from_weights:
-        right = [_scored_again(checks.named(entries or ENTRIES, name)) for name in found]
+        right = [_scored_again(named(entries or ENTRIES, name)) for name in found]
         if not all(right):
             raise typer.Exit(1)
 

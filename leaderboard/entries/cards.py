@@ -1,10 +1,11 @@
-"""The card of an entry: what a model says of itself, in ``card.toml``, and how what is wrong with an entry is said."""
+"""The card of an entry: what a model says of itself in ``card.toml``, which texts may be shown, and problems."""
 
 from __future__ import annotations
 
 import json
 import re
 import tomllib
+import unicodedata
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from datetime import date
@@ -13,9 +14,9 @@ from typing import Annotated
 
 from pydantic import Field
 
-from leaderboard.entries.naming import hidden, is_address, is_mixed
 from mtbench.errors import MtbenchError
 from mtbench.files import schema
+from mtbench.runs.files import naming
 from mtbench.runs.origin import Regime
 
 LONGEST_REMARK = 600
@@ -24,21 +25,28 @@ LONGEST_REMARK = 600
 
 @dataclass(frozen=True)
 class Problem:
-    """Something about an entry; a ``remark`` breaks nothing, but an entry may be shown and not ranked for it.
+    """Something about an entry: its code, its place and a sentence.
 
-    ``where`` is a file or folder, beginning with the name of the entry. What a sentence quotes may come from
-    somebody hostile, so that neither ``where`` nor ``message`` keeps markup or control characters, and they can be
-    shown on a terminal and on a page.
+    ``where`` is a file or folder, beginning with the name of the entry; where the sentence is about another one, too,
+    ``{other}`` stands for it. A ``remark`` breaks nothing, but an entry may be shown and not ranked for it. What a
+    sentence quotes may come from somebody hostile, so that no text here keeps markup or control characters, and all
+    can be shown on a terminal and on a page.
     """
 
     name: str
     where: str
-    message: str
+    sentence: str
+    other: str = ""
     remark: bool = False
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "where", plain(self.where))
-        object.__setattr__(self, "message", plain(self.message))
+        for name in ("where", "sentence", "other"):
+            object.__setattr__(self, name, plain(getattr(self, name)))
+
+    @property
+    def message(self) -> str:
+        """The sentence as it is read."""
+        return self.sentence.replace("{other}", self.other)
 
     def __str__(self) -> str:
         return f"{self.where}: {self.message}"
@@ -73,6 +81,33 @@ class SubmissionError(MtbenchError):
     """An entry of the leaderboard that does not hold: what is wrong, where, and what to type next."""
 
 
+ADDRESS = re.compile(r"https://[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?([/?#][!-\[\]-~]*)?")
+"""An address a page may link to: https and a host, without a user, a port or a backslash."""
+
+NAME = re.compile(r"[ -~\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u017e]+")
+"""What names consist of: printable ASCII, and the letters with marks of Latin-1 and Latin Extended-A."""
+
+INVISIBLE = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
+)
+"""Characters that Python calls printable and that show nothing."""
+
+MOST_MARKS = 4
+"""Marks on one letter: more cover its neighbours (Unicode TS 39, section 5.4)."""
+
+ALIKE = str.maketrans("0l15\u00f8\u0142\u0111\u0127\u0167\u0131\u0138\u014b", "oiisoldhtikn")
+"""Letters and digits that look like others, each to one of its kind; other marks fall away with NFKD."""
+
+
+def skeleton(name: str) -> str:
+    """Return what a name is compared by: two that have the same are taken for each other.
+
+    It is in small letters and digits alone, without marks, and o and 0, i, l and 1, s and 5 are the same.
+    """
+    text = unicodedata.normalize("NFKD", unicodedata.normalize("NFKC", name).casefold())
+    return "".join(filter(str.isalnum, text)).translate(ALIKE)
+
+
 @dataclass(frozen=True)
 class Card:
     """What an entry says of itself.
@@ -85,7 +120,7 @@ class Card:
     of a model that is not theirs; ``leaks`` are the datasets whose known leak the model can see; ``contaminated`` says
     how it came to know the test graphs where no overlap of graphs shows it, and keeps it from being ranked. Raises
     `SubmissionError` for text that no page should show (markup, control characters, more than `LONGEST` characters),
-    for a name that mixes letters which look alike, for an address that is not plain https, and for a date that is none.
+    for a name of other characters than `NAME`, for an address that is not plain https, and for a date that is none.
     """
 
     name: str
@@ -117,13 +152,14 @@ class Card:
             if not value or not all(text.strip() for text in (value if isinstance(value, tuple) else [value])):
                 raise SubmissionError(f"{needed} must not be empty")
         for shown in ("name", "model"):
-            if is_mixed(getattr(self, shown)):
+            text = getattr(self, shown)
+            if not NAME.fullmatch(text) or not skeleton(text):
                 raise SubmissionError(
-                    f"{shown} mixes scripts whose letters look alike, so that it may pass for another name: "
-                    f"{ascii(getattr(self, shown))[:LONGEST_REMARK]}"
+                    f"{shown} must have a letter or digit, and all be ASCII or Latin letters (U+00C0 to U+017E), so "
+                    f"that it passes for no other name: {ascii(text)[:LONGEST_REMARK]}"
                 )
         for name in ("url", "code"):
-            if (address := getattr(self, name)) and not is_address(address):
+            if (address := getattr(self, name)) and not ADDRESS.fullmatch(address):
                 raise SubmissionError(f"{name} must be an address that begins with https://, or empty, not {address!r}")
         if self.date and not is_day(self.date):
             raise SubmissionError(f"date must be a day as 2026-12-31, or empty, not {self.date!r}")
@@ -131,28 +167,25 @@ class Card:
 
 def read(path: Path) -> Card:
     """Read a card; raises `SubmissionError` naming the file for one that is missing, no TOML, or has a wrong field."""
-    table = read_table(path)
-    try:
-        return parse(table)
-    except SubmissionError as error:
-        raise SubmissionError(f"{path}: {error}") from error
+    with naming(path):
+        return parse(read_table(path))
 
 
 def read_table(path: Path) -> dict[str, object]:
-    """Read the fields of a card as they stand; raises `SubmissionError` for a file that is missing, huge or no TOML."""
+    """Read the fields of a card; raises `SubmissionError`, without the path, if it is missing, huge or no TOML."""
     try:
         with path.open("rb") as stream:
             data = stream.read(CARD_BYTES + 1)
     except OSError as error:
-        raise SubmissionError(f"{path}: cannot be read ({error.strerror}); an entry needs its card") from error
+        raise SubmissionError(f"cannot be read ({error.strerror}); an entry needs its card") from error
     if len(data) > CARD_BYTES:
-        raise SubmissionError(f"{path}: more than {CARD_BYTES:,} bytes; a card is a page of text")
+        raise SubmissionError(f"more than {CARD_BYTES:,} bytes; a card is a page of text")
     try:
         return tomllib.loads(data.decode("utf-8"))
     except ValueError as error:  # also a number of thousands of digits, and bytes that are no text
-        raise SubmissionError(f"{path}: not valid TOML ({error})") from error
+        raise SubmissionError(f"not valid TOML ({error})") from error
     except RecursionError as error:
-        raise SubmissionError(f"{path}: not valid TOML (nested too deeply)") from error
+        raise SubmissionError("not valid TOML (nested too deeply)") from error
 
 
 def parse(table: Mapping[str, object]) -> Card:
@@ -179,8 +212,17 @@ def expect_plain(name: str, text: str, *, lines: bool = False) -> None:
     if not shown.isprintable() or "<" in shown or ">" in shown:
         character = next(one for one in shown if one in "<>" or not one.isprintable())
         raise SubmissionError(f"{name} must be plain text, without {character!r}: {text[:60]!r}")
-    if wrong := hidden(shown):
-        raise SubmissionError(f"{name} must be plain text, {wrong}: {text[:60]!a}")
+    if invisible := INVISIBLE.search(shown):
+        raise SubmissionError(
+            f"{name} must be plain text, without the invisible character U+{ord(invisible[0]):04X}: {text[:60]!a}"
+        )
+    marks = 0
+    for character in unicodedata.normalize("NFD", shown):
+        marks = marks + 1 if unicodedata.category(character) in ("Mn", "Me") else 0
+        if marks > MOST_MARKS:
+            raise SubmissionError(
+                f"{name} must be plain text, with at most {MOST_MARKS} marks on a letter: {text[:60]!a}"
+            )
 
 
 def texts(value: object, where: str = "") -> Iterator[tuple[str, str]]:

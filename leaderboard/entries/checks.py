@@ -8,19 +8,24 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import Path
 
-from leaderboard.entries import run_checks
-from leaderboard.entries.cards import CARD_FILE, SLUG, TRAIN, Card, Problem, SubmissionError, quote
-from leaderboard.entries.cards import read as read_card
-from leaderboard.entries.entries import Entry, Watch, of_runs, unwatched
-from leaderboard.entries.files import account
-from leaderboard.entries.naming import looks
-from leaderboard.entries.run_checks import RunRead
-from mtbench.errors import UnknownNameError
+from leaderboard.entries import runs as run_checks
+from leaderboard.entries.cards import (
+    CARD_FILE,
+    SLUG,
+    TRAIN,
+    Card,
+    Problem,
+    SubmissionError,
+    parse,
+    quote,
+    read_table,
+    skeleton,
+)
+from leaderboard.entries.entries import Entry, Watch, account, folders, of_runs, unwatched
+from leaderboard.entries.runs import RunRead
 from mtbench.ranking.ranks import Ranks
 from mtbench.runs.directory import HEADLINE, Run, RunDirectory, Task
 from mtbench.runs.result import FIGURES, of_saved
-
-__all__ = ["Examined", "Problem", "check", "check_all", "examine", "folders", "gather"]
 
 
 @dataclass(frozen=True)
@@ -36,9 +41,9 @@ class Examined:
     def prints(self) -> Iterator[tuple[tuple[str, Task, str], RunRead]]:
         """Return the fingerprints of ranks that no other model has by chance, by dataset and task, with their runs."""
         for run in self.runs:
-            for task, ranks in run.ranks.items():
-                if one := run_checks.fingerprint(ranks):
-                    yield (run.headline.dataset, task, one), run
+            for task, scored in run.tasks.items():
+                if scored.ranks is not None and (print_ := run_checks.fingerprint(scored.ranks)):
+                    yield (run.headline.dataset, task, print_), run
 
 
 def check(directory: Path, others: Iterable[Path] = ()) -> list[Problem]:
@@ -75,7 +80,7 @@ def gather(root: Path, watch: Watch = unwatched) -> tuple[list[Entry], dict[str,
 def _entry(directory: Path, card: Card, runs: Iterable[RunRead]) -> Entry:
     made = []
     for run in runs:
-        results = {task: of_saved(found, run.ranks.get(task, Ranks.empty())) for task, found in run.saved.items()}
+        results = {task: of_saved(one.saved, one.ranks or Ranks.empty()) for task, one in run.tasks.items()}
         made.append(Run(RunDirectory(directory.parent / run.where), results))
     return of_runs(directory, card, made)
 
@@ -84,50 +89,6 @@ def _examined(root: Path, watch: Watch = unwatched) -> list[Examined]:
     alone = [examine(directory) for directory in watch(folders(root), "reading entries")]
     compared = _compared(alone)
     return [replace(one, problems=(*one.problems, *compared[one.slug])) for one in alone]
-
-
-def folders(root: Path) -> list[Path]:
-    """Return every folder below ``root`` that is or should be an entry, sorted; raises `SubmissionError` for none."""
-    found = _below(root)
-    if not found:
-        raise SubmissionError(
-            f"{root} holds no entries (a folder with {CARD_FILE} each): name the folder of a leaderboard with "
-            "--entries DIR, or make an entry with mtbench leaderboard submit RUN... --to DIR"
-        )
-    return found
-
-
-def _below(root: Path) -> list[Path]:
-    # What is hidden is the torso that a killed process left.
-    return sorted(path for path in root.iterdir() if path.is_dir() and path.name[0] != ".") if root.is_dir() else []
-
-
-def siblings(directory: Path, root: Path) -> list[Path]:
-    """Return the other entries below ``root``."""
-    own = directory.resolve()
-    return [path for path in _below(root) if path.resolve() != own]
-
-
-def named(root: Path, name: str) -> Path:
-    """Return the folder of an entry by slug or path.
-
-    Raises `UnknownNameError` for one that is not there, and `SubmissionError` for a folder that is no entry.
-    """
-    given = Path(name)
-    known = {path.name: path for path in folders(root)} if root.is_dir() else {}
-    if name in known and not (given / CARD_FILE).exists():
-        return known[name]
-    if not given.is_dir():
-        raise UnknownNameError("entry", name, known)
-    if not (given / CARD_FILE).exists():
-        inside = any(given.glob(f"*/{CARD_FILE}"))
-        remedy = (
-            f"check the entries in it with --entries {name}"
-            if inside
-            else "mtbench leaderboard submit RUN... --to DIR makes one"
-        )
-        raise SubmissionError(f"{name} is no entry, there is no {CARD_FILE} in it: {remedy}")
-    return given
 
 
 def examine(directory: Path) -> Examined:
@@ -145,22 +106,20 @@ def examine(directory: Path) -> Examined:
     card: Card | None = None
     try:
         if CARD_FILE in inside.files or not (directory / CARD_FILE).exists():
-            card = read_card(directory / CARD_FILE)
+            card = parse(read_table(directory / CARD_FILE))
     except SubmissionError as error:
-        message = str(error).removeprefix(f"{directory / CARD_FILE}: ")
-        problems.append(
-            Problem("card", f"{slug}/{CARD_FILE}", f"{message}; mtbench leaderboard submit --help lists its fields")
-        )
+        sentence = f"{error}; mtbench leaderboard submit --help lists its fields"
+        problems.append(Problem("card", f"{slug}/{CARD_FILE}", sentence))
     read = []
     for folder in sorted({"/".join(name.split("/")[:2]) for name in inside.files if name.count("/") >= 2}):
         run, found = run_checks.read(directory, folder, inside.files)
         problems += found
-        read += [run] if run.saved else []
+        read += [run] if run.tasks else []
     if not read:
         problems.append(Problem("empty", slug, "holds no runs: mtbench leaderboard submit lays them out"))
     readable = not problems
     for run in read:
-        problems += run_checks.held(directory, run)
+        problems += run_checks.held(run)
     # What contradicts its own counts is no figure to show, ranked or not.
     readable = readable and not any(one.name in FIGURES for one in problems)
     if card is not None and read:
@@ -196,11 +155,11 @@ def _settings(first: RunRead, run: RunRead) -> Iterator[Problem]:
     one, other = first.headline.hyperparameters, run.headline.hyperparameters
     for key in sorted(one.keys() & other.keys()):
         if one[key] != other[key]:
-            message = f"{key} is {quote(other[key])}, in {first.where} {quote(one[key])}: submit them as two entries"
-            yield Problem("settings", run.where, message)
+            sentence = f"{key} is {quote(other[key])}, in {{other}} {quote(one[key])}: submit them as two entries"
+            yield Problem("settings", run.where, sentence, first.where)
     if unsaid := sorted(one.keys() ^ other.keys()):
-        message = f"{', '.join(unsaid[:8])}: recorded here or in {first.where}, not in both"
-        yield Problem("settings", run.where, message, remark=True)
+        sentence = f"{', '.join(unsaid[:8])}: recorded here or in {{other}}, not in both"
+        yield Problem("settings", run.where, sentence, first.where, remark=True)
 
 
 def _claims(slug: str, card: Card, read: Sequence[RunRead]) -> Iterator[Problem]:
@@ -233,7 +192,7 @@ def _taken(one: Examined, entries: Sequence[Examined]) -> Iterator[Problem]:
             _claim(other, theirs)
             for other in entries
             for theirs in ((other.card.model, other.card.name) if other.card else ())
-            if looks(name) & looks(theirs)
+            if skeleton(name) == skeleton(theirs)
         ]
         if (owner := min(claims)[-1]) != one.slug:
             message = f"{quote(name)} is, or looks like, the name of the entry {owner}: choose another"
@@ -246,7 +205,7 @@ LATEST = "9999-12-31"
 
 def _claim(one: Examined, name: str) -> tuple[bool, str, str]:
     """Return what is least for the owner of what several entries have: whose folder its name is, else the oldest."""
-    return not looks(name) & looks(one.slug), (one.card and one.card.date) or LATEST, one.slug
+    return skeleton(name) != skeleton(one.slug), (one.card and one.card.date) or LATEST, one.slug
 
 
 def _compared(entries: Sequence[Examined]) -> dict[str, list[Problem]]:
@@ -279,21 +238,24 @@ def _compared(entries: Sequence[Examined]) -> dict[str, list[Problem]]:
             told = f"{', '.join(drawn)} make a run depend on its seed; run each seed, or submit one of them"
         else:
             told = "a model without randomness, or a copy"
-        message = f"the ranks of {', '.join(sorted(tasks))} are those of {of}: {told}"
-        found[slug].append(Problem("copy", where, message, remark=not (other or drawn)))
+        sentence = f"the ranks of {', '.join(sorted(tasks))} are those of {{other}}: {told}"
+        found[slug].append(Problem("copy", where, sentence, of, remark=not (other or drawn)))
     for some in headlines.values():
-        for where, message in _nearly(sorted(some, key=owned)):
-            found[where.partition("/")[0]].append(Problem("near_copy", where, message, remark=True))
+        for problem in _nearly(sorted(some, key=owned)):
+            found[problem.where.partition("/")[0]].append(problem)
     return found
 
 
-def _nearly(runs: Sequence[RunRead]) -> Iterator[tuple[str, str]]:
+def _nearly(runs: Sequence[RunRead]) -> Iterator[Problem]:
     """Say of which earlier run a run has all but a few ranks of the headline."""
-    counts = [(run.where, Counter(run_checks.rows(run.ranks[HEADLINE]))) for run in runs]
+    counts = [
+        (run.where, Counter(run_checks.rows(ranks))) for run in runs if (ranks := run.tasks[HEADLINE].ranks) is not None
+    ]
     told = set()
     for (source, theirs), (where, own) in combinations(counts, 2):
         apart = own.total() - (own & theirs).total()
         if where not in told and 0 < apart <= max(1, own.total() // run_checks.NEAR):
             told.add(where)
-            what = f"all but {apart} of {own.total()} ranks of {'-'.join(HEADLINE)} are those of {source}"
-            yield where, f"{what}: a copy, or two models that are very much alike"
+            what = f"all but {apart} of {own.total()} ranks of {'-'.join(HEADLINE)} are those of {{other}}"
+            sentence = f"{what}: a copy, or two models that are very much alike"
+            yield Problem("near_copy", where, sentence, source, remark=True)

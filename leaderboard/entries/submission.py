@@ -13,10 +13,10 @@ from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from leaderboard.entries import cards, checks
+from leaderboard.entries import cards, checks, entries
 from leaderboard.entries.cards import CARD_FILE, SLUG, Card, Problem, SubmissionError, plain
-from leaderboard.entries.files import RUN_FILES, account
-from leaderboard.entries.run_checks import may_name_targets
+from leaderboard.entries.entries import RUN_FILES, account
+from leaderboard.entries.runs import may_name_targets
 from mtbench.data import catalog
 from mtbench.errors import ResultError
 from mtbench.files import atomic
@@ -106,9 +106,9 @@ def submit(
         for run in runs:
             _copy(run, entry / run.folder)
         (entry / CARD_FILE).write_text(as_toml(filled), encoding="utf-8")
-        found = checks.check(entry, checks.siblings(target, to))
+        found = checks.check(entry, entries.siblings(target, to))
         # What is outdated is shown and not ranked, which nobody submits a run for.
-        if wrong := [_told(one, slug, runs) for one in found if not one.remark or one.name == "outdated"]:
+        if wrong := [str(_moved(one, slug, runs)) for one in found if not one.remark or one.name == "outdated"]:
             more = f"; and {len(wrong) - SHOWN} more" if len(wrong) > SHOWN else ""
             raise SubmissionError(f"nothing was submitted: {'; '.join(wrong[:SHOWN])}{more}")
         paths = sorted(path for path in entry.rglob("*") if path.is_file())
@@ -235,13 +235,16 @@ def _expect_apart(runs: Sequence[_Run]) -> None:
             raise SubmissionError(f"{before.directory} and {run.directory} are both {what}: give one of them")
 
 
-def _told(problem: Problem, slug: str, runs: Iterable[_Run]) -> str:
-    """Return what is wrong with an entry in terms of the runs it was made of."""
-    text = str(problem)
-    for run in runs:
-        inside = rf"(?<![\w.-]){re.escape(f'{slug}/{run.folder}')}(?!\d)"
-        text = re.sub(inside, str(run.directory).replace("\\", r"\\"), text)
-    return text
+def _moved(problem: Problem, slug: str, runs: Iterable[_Run]) -> Problem:
+    """Return a problem of an entry in terms of the runs it was made of."""
+
+    def moved(place: str) -> str:
+        for run in runs:
+            if (path := Path(place)).is_relative_to(folder := Path(slug) / run.folder):
+                return str(run.directory / path.relative_to(folder))
+        return place
+
+    return replace(problem, where=moved(problem.where), other=moved(problem.other))
 
 
 def _expect_replaceable(target: Path, *, force: bool) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from leaderboard.board import readings
 from leaderboard.board.board import DatasetBoard, Figure
 from leaderboard.entries.entries import Entry
-from leaderboard.entries.run_checks import may_name_targets
+from leaderboard.entries.runs import may_name_targets
 from leaderboard.site import pictures
 from leaderboard.site.cells import Cell, Column, Group, Row, Table, slug
 from leaderboard.site.pictures import Pair

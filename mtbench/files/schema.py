@@ -53,7 +53,7 @@ def convert(table: object, kind: type[Kind], where: str, error: Callable[[str], 
         reader: TypeAdapter[Kind] = _reader(declared)
         return reader.validate_json(json.dumps(table, default=str), strict=True, extra="forbid")
     except ValidationError as wrong:
-        raise error(f"{where}: {_told(kind, table, wrong.errors(include_url=False))}") from wrong
+        raise error(f"{where}{': ' * bool(where)}{_told(kind, table, wrong.errors(include_url=False))}") from wrong
 
 
 @cache

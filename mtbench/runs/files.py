@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from mtbench.errors import ResultError, UsageError
+from mtbench.errors import MtbenchError, ResultError, UsageError
 from mtbench.files.atomic import storage_errors
 from mtbench.files.hashing import file_hash
 from mtbench.names import COLUMNS
@@ -85,8 +85,8 @@ def naming(path: Path) -> Iterator[None]:
     """Have an error of reading name the file."""
     try:
         yield
-    except ResultError as error:
-        raise ResultError(f"{path}: {error}") from error
+    except MtbenchError as error:
+        raise type(error)(f"{path}: {error}") from error
 
 
 def read_json(path: Path, most: int) -> object:

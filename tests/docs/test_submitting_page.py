@@ -8,7 +8,7 @@ import tomllib
 from pathlib import Path
 
 from leaderboard.entries import cards, entries
-from leaderboard.entries.files import RUN_FILES
+from leaderboard.entries.entries import RUN_FILES
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 PAGE = (DOCS / "submitting.md").read_text(encoding="utf-8")

@@ -19,11 +19,10 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 from ranking_toys import hashed, random_split
 
-from leaderboard.entries import checks, files
-from leaderboard.entries.cards import LONGEST, SubmissionError, plain, unplain
-from leaderboard.entries.checks import Problem, check, gather
-from leaderboard.entries.run_checks import fingerprint, may_name_targets
-from leaderboard.entries.shapes import Shown, shaped
+from leaderboard.entries import cards, checks, entries
+from leaderboard.entries.cards import LONGEST, Problem, SubmissionError, plain, skeleton, unplain
+from leaderboard.entries.checks import check, gather
+from leaderboard.entries.runs import Shown, fingerprint, may_name_targets, shaped
 from mtbench.data import catalog
 from mtbench.errors import ResultError
 from mtbench.evaluation.tasks import GIVEN, NOT_ASKED, evaluate
@@ -318,12 +317,12 @@ def test_an_entry_is_small_in_all(entry):
 def test_as_many_files_and_bytes_as_may_be_are_read(entry, monkeypatch):
     found = list(entry.rglob("*"))
     size = sum(path.stat().st_size for path in found if path.is_file())
-    monkeypatch.setattr(files, "MOST_FILES", len(found))
-    monkeypatch.setattr(files, "MOST_BYTES", size)
+    monkeypatch.setattr(entries, "MOST_FILES", len(found))
+    monkeypatch.setattr(entries, "MOST_BYTES", size)
     assert problems(entry) == {}
-    monkeypatch.setattr(files, "MOST_BYTES", size - 1)
+    monkeypatch.setattr(entries, "MOST_BYTES", size - 1)
     assert set(problems(entry)) >= {"size"}
-    monkeypatch.setattr(files, "MOST_FILES", len(found) - 1)
+    monkeypatch.setattr(entries, "MOST_FILES", len(found) - 1)
     assert problems(entry)["number"].message.startswith(f"more than {len(found) - 1} files and folders")
 
 
@@ -383,7 +382,9 @@ def test_checkpoints_hold_what_training_writes(entry, run, file, changed, name, 
 
 
 @pytest.mark.parametrize("year", ["2025", "2027"])
-@pytest.mark.parametrize("name", ["ISDEA", "isdea", "lSDEA", " ISDEA ", "\uff29SDEA"])
+@pytest.mark.parametrize(
+    "name", ["ISDEA", "isdea", "lSDEA", " ISDEA ", "I5DEA", "I S D E A", "1.s-d_e a", "\u00cdSD\u00c9A"]
+)
 def test_a_name_that_looks_like_anothers_is_taken_whoever_is_older(entry, name, year):
     other = copy_entry(entry.parent, "mtdea-k2")
     edit_card(other, 'date = "2026', f'date = "{year}')
@@ -395,12 +396,18 @@ def test_a_name_that_looks_like_anothers_is_taken_whoever_is_older(entry, name, 
     assert [slug for slug, said in wrong.items() if message in str(said)] == ["mtdea-k2"]
 
 
+def test_names_are_compared_by_letters_and_digits_of_which_some_look_alike():
+    assert skeleton("Stra\u00dfe 10") == skeleton("strasse-lo")
+    names = [cards.read(path).name for path in forging.PUBLISHED.glob("*/card.toml")]
+    assert len({*map(skeleton, names)}) == len(names) == len(list(forging.PUBLISHED.iterdir()))
+
+
 def test_a_name_that_is_no_folders_is_whose_entry_is_older(entry):
     other = copy_entry(entry.parent, "mtdea-k2")
-    day = checks.read_card(entry / "card.toml").date
+    day = cards.read(entry / "card.toml").date
     for card in (entry / "card.toml", other / "card.toml"):
         card.write_text(re.sub("(?m)^name = .*", 'name = "The model"', card.read_text()))
-    edit_card(other, f'date = "{checks.read_card(other / "card.toml").date}"', 'date = "2099-01-01"')
+    edit_card(other, f'date = "{cards.read(other / "card.toml").date}"', 'date = "2099-01-01"')
     assert day
     assert problems(entry, other) == {}
     assert "the name of the entry isdea" in problems(other, entry)["name"].message
@@ -502,7 +509,13 @@ def test_an_address_that_is_none(entry, run, url):
             f'name = "A{1500 * chr(0x301)}"',
             "name must be plain text, with at most 4 marks on a letter",
         ),
-        ('name = "ISDEA"', 'name = "\u0406SDEA"', "name mixes scripts whose letters look alike"),
+        (
+            'name = "ISDEA"',
+            'name = "\u0406SDEA"',
+            "name must have a letter or digit, and all be ASCII or Latin letters",
+        ),
+        ('name = "ISDEA"', 'name = "\uff29SDEA"', "that it passes for no other name: '\\uff29SDEA'"),
+        ('name = "ISDEA"', 'name = "--"', "name must have a letter or digit"),
         ('name = "ISDEA"', 'nmae = "ISDEA"', "unknown key 'nmae': did you mean name"),
         ('name = "ISDEA"', "", "the card: missing name"),
         ('name = "ISDEA"', "name = 1", "name must be a valid string, not 1"),
@@ -891,7 +904,7 @@ def test_a_board_shows_what_can_be_read_and_ranks_what_holds(tmp_path, entry, ru
     assert [one.slug for one in loaded] == ["isdea", "mtdea-k2"]
     assert set(broken) == {"isdea", "ingram"}
     assert "candidates 1: run with --candidate-seed 0" in " ".join(broken["isdea"])
-    assert [path.name for path in checks.folders(tmp_path / "entries")] == ["ingram", "isdea", "mtdea-k2"]
+    assert [path.name for path in entries.folders(tmp_path / "entries")] == ["ingram", "isdea", "mtdea-k2"]
 
 
 @pytest.mark.parametrize("shown", [SCRIPT, "\x1b[31mred", "a\nb", "\u202e", "x" * 5000])
@@ -938,9 +951,10 @@ class TestCommand:
         assert out.endswith("every file, figure, hash and claim holds\n")
         runs = [run for one in examined for run in one.runs]
         for run in runs:
-            assert {ranks.named for ranks in run.ranks.values()} <= {may_name_targets(run.headline.dataset)}, run.where
-        assert {frozenset(run.ranks) for run in runs} == {frozenset(STANDARD_TASKS)}
-        assert sum(len(run.saved) for run in runs) == len(list(forging.PUBLISHED.rglob("result.json")))
+            named = {one.ranks.named for one in run.tasks.values()}
+            assert named <= {may_name_targets(run.headline.dataset)}, run.where
+        assert {frozenset(run.tasks) for run in runs} == {frozenset(STANDARD_TASKS)}
+        assert sum(len(run.tasks) for run in runs) == len(list(forging.PUBLISHED.rglob("result.json")))
 
     def test_one_entry_by_name_and_by_folder(self, command, entry, monkeypatch):
         for arguments in (["isdea", "--entries", entry.parent], [entry], [f"{entry}/"]):
