@@ -19,8 +19,10 @@ import sys
 import time
 import warnings
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from statistics import median
+from types import SimpleNamespace
 
 import numpy as np
 from measuring import STATUS, alone, in_turns, peak_mb, resident_mb
@@ -168,69 +170,49 @@ def full(entities: int, targets: int) -> None:
     """Rank against every entity under each full protocol, one line each; exit with 1 above the memory allowed."""
     worst = 0.0
     for protocol in [name for name in PROTOCOLS if name not in SAMPLED]:
-        for scorer in (Rows, Triples):
-            found = alone(rank_all, protocol, scorer, entities, targets)
+        for kind in ("rows", "triples"):
+            found = alone(rank_all, protocol, kind, entities, targets)
             worst = max(worst, found["peak"])
             print(
-                f"{protocol:14} {scorer.__name__:8} {found['triples']:>12,} triples in {found['seconds']:6.2f} s "
+                f"{protocol:14} {kind:8} {found['triples']:>12,} triples in {found['seconds']:6.2f} s "
                 f"(scorer {found['scorer']:6.2f} s), peak {found['peak']:6.1f} MB, {found['before']:.1f} MB before"
             )
     print(f"the largest peak is {worst:.1f} MB, allowed are {FULL_MEGABYTES} MB")
     sys.exit(worst > FULL_MEGABYTES)
 
 
-class Bilinear:
-    """Scores a triple by the product of three random vectors, and keeps the time it takes."""
+def bilinear(kind: str, entities: int, seconds: list[float]) -> SimpleNamespace:
+    """Return a scorer by the product of three random vectors, of rows or of triples; the time it takes is appended."""
+    rng = np.random.default_rng(1)
+    nodes = rng.normal(size=(entities, DIMENSIONS)).astype(np.float32)
+    relations = rng.normal(size=(RELATIONS, DIMENSIONS)).astype(np.float32)
+    rows = {
+        "score_tails": lambda heads, kinds: (nodes[heads] * relations[kinds]) @ nodes.T,
+        "score_heads": lambda kinds, tails: (nodes[tails] * relations[kinds]) @ nodes.T,
+        "score_relations": lambda heads, tails: (nodes[heads] * nodes[tails]) @ relations.T,
+    }
+    triples = {"score": lambda t: np.einsum("ij,ij->i", nodes[t[:, 0]] * relations[t[:, 1]], nodes[t[:, 2]])}
 
-    def __init__(self, entities: int) -> None:
-        rng = np.random.default_rng(1)
-        self.seconds = 0.0
-        self.nodes = rng.normal(size=(entities, DIMENSIONS)).astype(np.float32)
-        self.relations = rng.normal(size=(RELATIONS, DIMENSIONS)).astype(np.float32)
-
-    def timed(self, call: Callable[[], np.ndarray]) -> np.ndarray:
-        """Return the scores that a call computes."""
+    def timed(score: Callable[..., np.ndarray], *arguments: IntArray) -> np.ndarray:
         start = time.perf_counter()
-        found = call()
-        self.seconds += time.perf_counter() - start
-        return found
+        scores = score(*arguments)
+        seconds.append(time.perf_counter() - start)
+        return scores
+
+    return SimpleNamespace(
+        **{name: partial(timed, score) for name, score in {"rows": rows, "triples": triples}[kind].items()}
+    )
 
 
-class Triples(Bilinear):
-    """Asked triple by triple."""
-
-    def score(self, triples: IntArray) -> np.ndarray:
-        """Return one score per triple."""
-        head, relation, tail = triples.T
-        return self.timed(lambda: np.einsum("ij,ij->i", self.nodes[head] * self.relations[relation], self.nodes[tail]))
-
-
-class Rows(Bilinear):
-    """Asked for whole rows."""
-
-    def score_tails(self, heads: IntArray, relations: IntArray) -> np.ndarray:
-        """Return the scores of all tails."""
-        return self.timed(lambda: (self.nodes[heads] * self.relations[relations]) @ self.nodes.T)
-
-    def score_heads(self, relations: IntArray, tails: IntArray) -> np.ndarray:
-        """Return the scores of all heads."""
-        return self.score_tails(tails, relations)
-
-    def score_relations(self, heads: IntArray, tails: IntArray) -> np.ndarray:
-        """Return the scores of all relations."""
-        return self.timed(lambda: (self.nodes[heads] * self.nodes[tails]) @ self.relations.T)
-
-
-def rank_all(protocol: str, kind: type[Bilinear], entities: int, targets: int) -> dict[str, float]:
+def rank_all(protocol: str, kind: str, entities: int, targets: int) -> dict[str, float]:
     """Rank one scorer under one protocol and return what it took; baselines are part of the result and the time."""
     warnings.simplefilter("ignore")
-    task = mtbench.task(random_split(entities, targets), protocol)
-    scorer = kind(entities)
+    task, scorer_seconds = mtbench.task(random_split(entities, targets), protocol), list[float]()
+    scorer = bilinear(kind, entities, scorer_seconds)
     before, start = peak_mb(), time.perf_counter()
     task.run(scorer)
-    seconds = time.perf_counter() - start
-    triples = int(task.candidates.lengths.sum())
-    return {"triples": triples, "seconds": seconds, "scorer": scorer.seconds, "peak": peak_mb(), "before": before}
+    found = {"seconds": time.perf_counter() - start, "scorer": sum(scorer_seconds), "peak": peak_mb()}
+    return {"triples": int(task.candidates.lengths.sum()), "before": before, **found}
 
 
 def random_split(entities: int, targets: int) -> Split:
