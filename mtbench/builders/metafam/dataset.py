@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal, Protocol, TypeAlias
+from typing import Literal, TypeAlias
 
 import numpy as np
 
@@ -26,12 +26,10 @@ LEAST = {"seed": 0, "train_trees": 1, "test_trees": 1, "size": 2, "depth": 1, "b
 """The options that are whole numbers, and the least each can be."""
 
 
-class Hide(Protocol):
-    """A function that splits the closure of a tree into observable and hidden triples by one of the rules."""
-
-    def __call__(
-        self, rule: Rule, tree: Tree, closure: Collection[LocalTriple], program: Ontology, /
-    ) -> tuple[list[LocalTriple], list[LocalTriple]]: ...
+Named: TypeAlias = tuple[list[NamedTriple], list[NamedTriple]]
+Halves: TypeAlias = tuple[list[LocalTriple], list[LocalTriple]]
+Hide: TypeAlias = Callable[[Rule, Tree, Collection[LocalTriple], Ontology], Halves]
+"""From a rule, a tree, its closure and the ontology to the observable and the hidden triples."""
 
 
 def build(record: Record, parameters: Mapping[str, Parameter]) -> Dataset:
@@ -58,86 +56,56 @@ def build(record: Record, parameters: Mapping[str, Parameter]) -> Dataset:
 
 def assemble(record: Record, parameters: Mapping[str, Parameter], hide: Hide) -> Dataset:
     """Grow the forest, hide triples of each tree and return the dataset; ``hide`` is what variants differ in."""
-    _check(parameters)
-    seed, train_trees, test_trees, size, depth, branching = (int(parameters[option]) for option in LEAST)
-    _check_size(size, branching)
-    program = read_ontology(str(parameters["ontology"]))
-    check_maskable(program)
-    parameters = {**parameters, "ontology_sha256": _hash(parameters, program)}
-    forest = grow_forest(seed, train_trees + test_trees, size=size, depth=depth, branching=branching)
-    half = (train_trees + 1) // 2
-    rules: list[Rule] = ["mother/father" if number < half else "son/daughter" for number in range(train_trees)]
-    train = _rows(forest[:train_trees], rules, program, hide, first_number=0)
-    test = _rows(
-        forest[train_trees:],
-        ["mother/father"] * test_trees,
-        program,
-        hide,
-        first_number=sum(len(tree.persons) for tree in forest[:train_trees]),
-    )
-    name = variant_name(record.id, parameters, record.parameters)
-    for split, (_, masked) in (("valid", train), ("test", test)):
-        if not masked:
-            raise UsageError(
-                f"{name}: the masking rules hide no triple of the {split} split; ask for more trees or a larger size"
-            )
-    valid, unseen = (from_named(name, "test", *rows, program.slots, program.tasks) for rows in (train, test))
-    return together(record, name, valid, unseen, parameters)
-
-
-def split_closure(
-    rule: Rule, tree: Tree, closure: Collection[LocalTriple], program: Ontology
-) -> tuple[list[LocalTriple], list[LocalTriple]]:
-    """Return the observable and the hidden triples of a tree, together its closure, as the release has them."""
-    masked = mask(rule, tree, closure, program)
-    return observable(closure, masked), masked
-
-
-def _check(parameters: Mapping[str, Parameter]) -> None:
     for option, least in LEAST.items():
         if int(parameters[option]) < least:
             raise UsageError(f"{option} must be a whole number of at least {least}, not {parameters[option]}")
-
-
-def _hash(parameters: Mapping[str, Parameter], program: Ontology) -> str:
-    """Return the SHA-256 of the ontology's file, empty for the family ontology."""
-    if not parameters["ontology"]:
-        return ""
-    found = file_hash(program.path)
-    if parameters["ontology_sha256"] not in ("", found):
-        raise UsageError(
-            f"{program.path} has the SHA-256 {found}, not {parameters['ontology_sha256']}: "
-            "it is another file than meant"
-        )
-    return found
-
-
-def _check_size(size: int, branching: int) -> None:
-    largest = largest_size(first_names(), branching)
-    if size > largest:
+    seed, train_trees, test_trees, size, depth, branching = (int(parameters[option]) for option in LEAST)
+    if size > (largest := largest_size(first_names(), branching)):
         raise UsageError(
             f"size must be between 2 and {largest} when branching={branching}, not {size}: a larger tree could run "
             "out of first names"
         )
+    program = read_ontology(str(parameters["ontology"]))
+    check_maskable(program)
+    if parameters["ontology"]:
+        parameters = {**parameters, "ontology_sha256": _expected_hash(parameters, program.path)}
+    forest = grow_forest(seed, train_trees + test_trees, size=size, depth=depth, branching=branching)
+    name, half = variant_name(record.id, parameters, record.parameters), (train_trees + 1) // 2
+    rows: dict[str, Named] = {"valid": ([], []), "test": ([], [])}
+    first = 0
+    for number, tree in enumerate(forest):
+        split = "valid" if number < train_trees else "test"
+        rule: Rule = "son/daughter" if half <= number < train_trees else "mother/father"
+        entities = [f"{person.name}{first + place}" for place, person in enumerate(tree.persons)]
+        # In the order of the published files: tree after tree.
+        for part, triples in zip(rows[split], hide(rule, tree, derive(program, tree), program), strict=True):
+            part += [
+                (entities[head], program.relations[relation].name, entities[tail]) for head, relation, tail in triples
+            ]
+        first += len(tree.persons)
+    for split, (_, masked) in rows.items():
+        if not masked:
+            raise UsageError(
+                f"{name}: the masking rules hide no triple of the {split} split; ask for more trees or a larger size"
+            )
+    valid, unseen = (from_named(name, "test", *rows[split], program.slots, program.tasks) for split in rows)
+    return together(record, name, valid, unseen, parameters)
 
 
-def _rows(
-    trees: Sequence[Tree], rules: Sequence[Rule], program: Ontology, hide: Hide, first_number: int
-) -> tuple[list[NamedTriple], list[NamedTriple]]:
-    """Return the observable and the hidden triples of trees by name, in the order of the published files."""
-    observable_rows: list[NamedTriple] = []
-    masked_rows: list[NamedTriple] = []
-    for tree, rule in zip(trees, rules, strict=True):
-        entities = [f"{person.name}{first_number + number}" for number, person in enumerate(tree.persons)]
-        visible, masked = hide(rule, tree, derive(program, tree), program)
-        observable_rows.extend(_named(visible, entities, program))
-        masked_rows.extend(_named(masked, entities, program))
-        first_number += len(tree.persons)
-    return observable_rows, masked_rows
+def _expected_hash(parameters: Mapping[str, Parameter], file: Path) -> str:
+    """Return the SHA-256 of the ontology's file, if it is the one that was meant."""
+    found = file_hash(file)
+    if parameters["ontology_sha256"] not in ("", found):
+        raise UsageError(
+            f"{file} has the SHA-256 {found}, not {parameters['ontology_sha256']}: it is another file than meant"
+        )
+    return found
 
 
-def _named(triples: Sequence[LocalTriple], entities: Sequence[str], program: Ontology) -> list[NamedTriple]:
-    return [(entities[head], program.relations[relation].name, entities[tail]) for head, relation, tail in triples]
+def split_closure(rule: Rule, tree: Tree, closure: Collection[LocalTriple], program: Ontology) -> Halves:
+    """Return the observable and the hidden triples of a tree, together its closure, as the release has them."""
+    masked = mask(rule, tree, closure, program)
+    return observable(closure, masked), masked
 
 
 def variant_name(dataset: str, parameters: Mapping[str, Parameter], released: Mapping[str, Parameter]) -> str:
@@ -172,9 +140,7 @@ def build_strict(record: Record, parameters: Mapping[str, Parameter]) -> Dataset
     return replace(data, test=rename_relations(data.test, int(parameters["seed"])))
 
 
-def split_strictly(
-    rule: Rule, tree: Tree, closure: Collection[LocalTriple], program: Ontology
-) -> tuple[list[LocalTriple], list[LocalTriple]]:
+def split_strictly(rule: Rule, tree: Tree, closure: Collection[LocalTriple], program: Ontology) -> Halves:
     """Return the observable and the hidden triples of a tree; those from tail to head of a hidden one are neither."""
     if rule == "mother/father":
         masked = mask(rule, tree, closure, program)
@@ -256,44 +222,27 @@ def mask(rule: Rule, tree: Tree, triples: Collection[LocalTriple], ontology: Ont
 
     Source: MetaFam (Zhou, Bevilacqua and Ribeiro, 2023, appendix on datasets).
     """
-    closure = set(triples)
+    named = ontology.indices
+    wanted: set[LocalTriple] = set()
     if rule == "mother/father":
-        order = [ontology.indices["motherOf"], ontology.indices["fatherOf"]]
-        wanted = _links_to_sisters_siblings(tree, closure, ontology)
+        order = [named["motherOf"], named["fatherOf"]]
+        with_sister = {tail for _, relation, tail in triples if relation == named["sisterOf"]}
+        children: dict[tuple[int, int], list[int]] = {}
+        for number, person in enumerate(tree.persons):
+            if person.parents is not None and number in with_sister:
+                children.setdefault(person.parents, []).append(number)
+        for parents, candidates in children.items():
+            wanted |= {
+                (parent, relation, min(candidates, key=str)) for parent, relation in zip(parents, order, strict=True)
+            }
     else:
-        order = [ontology.indices["sonOf"], ontology.indices["daughterOf"]]
-        wanted = _links_from_children(tree, ontology)
-    return sorted(wanted & closure, key=lambda triple: (order.index(triple[1]), triple[0], triple[2]))
+        order = [named["sonOf"], named["daughterOf"]]
+        for number, person in enumerate(tree.persons):
+            if person.parents is not None:
+                wanted.add((number, order[person.female], min(person.parents, key=str)))
+    return sorted(wanted & set(triples), key=lambda triple: (order.index(triple[1]), triple[0], triple[2]))
 
 
 def observable(triples: Collection[LocalTriple], masked: Collection[LocalTriple]) -> list[LocalTriple]:
     """Return the triples that stay visible, sorted as the strings ``head relation tail`` of their numbers."""
     return sorted(set(triples).difference(masked), key=lambda triple: " ".join(map(str, triple)))
-
-
-def _first(numbers: Sequence[int]) -> int:
-    return min(numbers, key=str)
-
-
-def _links_to_sisters_siblings(tree: Tree, closure: set[LocalTriple], ontology: Ontology) -> set[LocalTriple]:
-    sister = ontology.indices["sisterOf"]
-    with_sister = {tail for _, relation, tail in closure if relation == sister}
-    children: dict[tuple[int, int], list[int]] = {}
-    for number, person in enumerate(tree.persons):
-        if person.parents is not None and number in with_sister:
-            children.setdefault(person.parents, []).append(number)
-    wanted: set[LocalTriple] = set()
-    for (mother, father), candidates in children.items():
-        child = _first(candidates)
-        wanted.add((mother, ontology.indices["motherOf"], child))
-        wanted.add((father, ontology.indices["fatherOf"], child))
-    return wanted
-
-
-def _links_from_children(tree: Tree, ontology: Ontology) -> set[LocalTriple]:
-    relations = {True: ontology.indices["daughterOf"], False: ontology.indices["sonOf"]}
-    return {
-        (number, relations[person.female], _first(person.parents))
-        for number, person in enumerate(tree.persons)
-        if person.parents is not None
-    }

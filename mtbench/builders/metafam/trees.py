@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import tomllib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
 
@@ -187,77 +187,41 @@ def grow(rng: random.Random, names: FirstNames, *, size: int, depth: int, branch
     Each step picks a person and gives them parents or a child, whichever is possible. The order of
     the draws is what makes a seed give the released trees: change it and every build changes.
     """
-    draft = _Draft(rng, names)
-    draft.add(female=rng.random() > 0.5, level=0)
+    unused = {True: list(names.female), False: list(names.male)}
+    persons: list[Person] = []
+    children: list[list[int]] = []  # by person; the two of a couple share one list
+
+    def add(female: bool, level: int, parents: tuple[int, int] | None = None) -> int:
+        name = unused[female].pop(rng.randrange(len(unused[female])))
+        persons.append(Person(name, female, level, parents, None))
+        children.append([])
+        return len(persons) - 1
+
+    def marry(one: int, other: int, offspring: list[int]) -> None:
+        persons[one], persons[other] = replace(persons[one], spouse=other), replace(persons[other], spouse=one)
+        children[one] = children[other] = offspring
+
+    add(rng.random() > 0.5, 0)
     for _ in range(STEPS_PER_PERSON * size):
-        if len(draft.levels) >= size:
+        if len(persons) >= size:
             break
-        person = rng.choice(draft.numbers)
-        level = draft.levels[person]
-        lowest, highest = min(draft.levels), max(draft.levels)
+        number = rng.choice(range(len(persons)))
+        person = persons[number]
+        lowest, highest = min(one.level for one in persons), max(one.level for one in persons)
         room = highest - lowest < depth
-        may_get_parents = draft.parents[person] is None and (level > lowest or room)
-        may_get_child = len(draft.children[person]) < branching and (level < highest or room)
+        may_get_parents = person.parents is None and (person.level > lowest or room)
+        may_get_child = len(children[number]) < branching and (person.level < highest or room)
         if may_get_parents and may_get_child:
             may_get_child = not rng.random() > 0.5
         if may_get_child:
-            draft.add_child(person)
+            spouse = person.spouse
+            if spouse is None:
+                spouse = add(not person.female, person.level + 1)
+                marry(number, spouse, [])
+            parents = (number, spouse) if person.female else (spouse, number)
+            children[number].append(add(rng.random() > 0.5, person.level + 1, parents))
         elif may_get_parents:
-            draft.add_parents(person)
-    return draft.tree()
-
-
-class _Draft:
-    """A tree while it grows: one list per property, indexed by person."""
-
-    def __init__(self, rng: random.Random, names: FirstNames) -> None:
-        self.rng = rng
-        self.unused = {True: list(names.female), False: list(names.male)}
-        self.numbers: list[int] = []
-        self.names: list[str] = []
-        self.female: list[bool] = []
-        self.levels: list[int] = []
-        self.parents: list[tuple[int, int] | None] = []
-        self.spouse: list[int | None] = []
-        self.children: list[list[int]] = []
-
-    def add(self, *, female: bool, level: int) -> int:
-        unused = self.unused[female]
-        number = len(self.numbers)
-        self.numbers.append(number)
-        self.names.append(unused.pop(self.rng.randrange(len(unused))))
-        self.female.append(female)
-        self.levels.append(level)
-        self.parents.append(None)
-        self.spouse.append(None)
-        self.children.append([])
-        return number
-
-    def marry(self, one: int, other: int, children: list[int]) -> None:
-        self.spouse[one], self.spouse[other] = other, one
-        self.children[one] = self.children[other] = children
-
-    def add_parents(self, child: int) -> None:
-        level = self.levels[child] - 1
-        mother = self.add(female=True, level=level)
-        father = self.add(female=False, level=level)
-        self.marry(mother, father, [child])
-        self.parents[child] = (mother, father)
-
-    def add_child(self, person: int) -> None:
-        level = self.levels[person] + 1
-        spouse = self.spouse[person]
-        if spouse is None:
-            spouse = self.add(female=not self.female[person], level=level)
-            self.marry(person, spouse, [])
-        child = self.add(female=self.rng.random() > 0.5, level=level)
-        self.children[person].append(child)
-        self.parents[child] = (person, spouse) if self.female[person] else (spouse, person)
-
-    def tree(self) -> Tree:
-        return Tree(
-            tuple(
-                Person(*properties)
-                for properties in zip(self.names, self.female, self.levels, self.parents, self.spouse, strict=True)
-            )
-        )
+            mother, father = add(True, person.level - 1), add(False, person.level - 1)
+            marry(mother, father, [number])
+            persons[number] = replace(persons[number], parents=(mother, father))
+    return Tree(tuple(persons))
