@@ -142,11 +142,6 @@ def places(wanted: Target, out: str | Path | None, values: Parameters, *, force:
     return found
 
 
-def keep_rebuilt(dataset: Dataset, directory: Path, *, force: bool) -> Dataset:
-    """Store a rebuilt dataset in a directory; `DatasetError` if it has the release's parameters but is not it."""
-    return keep(dataset.info, dataset.parameters, out=directory, force=force, made=dataset)
-
-
 def _rebuild(
     wanted: Target, raw: str | Path | Sequence[str | Path], given: Parameters, *, out: str | Path | None, force: bool
 ) -> tuple[Dataset, ...]:
@@ -156,7 +151,9 @@ def _rebuild(
     paths = [Path(path) for path in ([raw] if isinstance(raw, str | Path) else raw)]
     made = wanted.recipe.rebuild(wanted.datasets, paths, values).datasets
     return tuple(
-        keep_rebuilt(dataset, directories[name], force=force) if name in directories else dataset
+        keep(dataset.info, dataset.parameters, out=directories[name], force=force, made=dataset)
+        if name in directories
+        else dataset
         for name, dataset in zip(wanted.datasets, made, strict=True)
     )
 

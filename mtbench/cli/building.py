@@ -55,7 +55,7 @@ def rebuild(
     stored = []
     for wanted, dataset in zip(target.datasets, made.datasets, strict=True):
         if wanted in places and not differing:
-            making.keep_rebuilt(dataset, places[wanted], force=force)
+            keep(dataset.info, dataset.parameters, out=places[wanted], force=force, made=dataset)
             stored.append({"name": dataset.name, "version": dataset.version, "directory": str(places[wanted])})
     if as_json:
         say_json({"note": made.note, "datasets": stored, "comparison": records(headings, rows)})

@@ -1,6 +1,7 @@
 """Datasets on disk: one directory each, complete or absent, every file checked by its hash when read.
 
-A directory holds Parquet files and a manifest: what the dataset is, and the size and hash of each file.
+A directory holds a manifest, what the dataset is and the size and hash of each file, and triples and vocabularies as
+Parquet: names in dictionary-encoded columns, deterministic bytes, no pickle.
 """
 
 from __future__ import annotations
@@ -19,15 +20,18 @@ from typing import TypeVar
 import numpy as np
 import platformdirs
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
-from mtbench.data import catalog, parquet
+from mtbench.data import catalog
 from mtbench.data.catalog import Graph, Parameter, Part, Record, Source
 from mtbench.data.splits import PARTS, SPLIT_NAMES, Dataset, PartMatch, Split, differences, match_parts, together
 from mtbench.errors import CorruptedFileError, DatasetError, MtbenchError
 from mtbench.files import atomic
+from mtbench.files.formats import encode_table
 from mtbench.files.hashing import CONTENT_HASH_OF_NOTHING
 from mtbench.files.schema import convert
-from mtbench.names import NameArray
+from mtbench.names import COLUMNS, HEAD, RELATION, TAIL, IntArray, NameArray
 from mtbench.version import __version__
 
 Decoded = TypeVar("Decoded")
@@ -201,11 +205,11 @@ def encode(dataset: Dataset) -> dict[str, bytes]:
     _expect_consistent(dataset)
     files: dict[str, bytes] = {}
     for split in (dataset.train, dataset.test):
-        files[f"{split.name}/entities.parquet"] = parquet.encode_names("entity", split.entities)
-        files[f"{split.name}/relations.parquet"] = parquet.encode_names("relation", split.relations, split.tasks)
-        files[f"{split.name}/graph.parquet"] = parquet.encode_triples(split.graph, split.entities, split.relations)
+        files[f"{split.name}/entities.parquet"] = encode_names("entity", split.entities)
+        files[f"{split.name}/relations.parquet"] = encode_names("relation", split.relations, split.tasks)
+        files[f"{split.name}/graph.parquet"] = encode_triples(split.graph, split.entities, split.relations)
     for split in (dataset.valid, dataset.test):
-        files[f"{split.name}/targets.parquet"] = parquet.encode_triples(split.targets, split.entities, split.relations)
+        files[f"{split.name}/targets.parquet"] = encode_triples(split.targets, split.entities, split.relations)
     record, made = dataset.info, dataset.measured()
     every = {f"{split}/{kind}": made.part(split, kind) for split, kind in product(SPLIT_NAMES, PARTS)}
     manifest = Manifest(
@@ -240,7 +244,7 @@ def _expect_consistent(dataset: Dataset) -> None:
         raise DatasetError(f"{dataset.name}: valid must have the graph and the vocabulary of train")
     for split in (train, dataset.test):
         for names, kind in ((split.entities, "entities"), (split.relations, "relations")):
-            parquet.check_vocabulary(names, f"{dataset.name} {split.name} {kind}")
+            check_vocabulary(names, f"{dataset.name} {split.name} {kind}")
         if unknown := sorted(split.tasks.keys() - set(split.relations.tolist())):
             raise DatasetError(f"{dataset.name} {split.name}: tasks of unknown relations {', '.join(unknown)}")
 
@@ -266,14 +270,14 @@ def read(directory: Path, release: Record | None = None) -> Dataset:
 
     splits: list[Split] = []
     for name, targets in (("train", "valid"), ("test", "test")):
-        entities, _ = decoded(f"{name}/entities", parquet.decode_names, "entity")
-        relations, tasks = decoded(f"{name}/relations", parquet.decode_names, "relation")
+        entities, _ = decoded(f"{name}/entities", decode_names, "entity")
+        relations, tasks = decoded(f"{name}/relations", decode_names, "relation")
         splits.append(
             Split(
                 dataset=manifest.dataset,
                 name="test",
-                graph=decoded(f"{name}/graph", parquet.decode_triples, entities, relations),
-                targets=decoded(f"{targets}/targets", parquet.decode_triples, entities, relations),
+                graph=decoded(f"{name}/graph", decode_triples, entities, relations),
+                targets=decoded(f"{targets}/targets", decode_triples, entities, relations),
                 entities=entities,
                 relations=relations,
                 relation_slots=manifest.graphs[name].relation_slots,
@@ -362,3 +366,96 @@ def _checked_bytes(path: Path, expected: StoredFile, remedy: str) -> pa.Buffer:
     if hashlib.sha256(data).hexdigest() != expected.sha256:
         raise CorruptedFileError(f"{path} was edited (its SHA-256 differs from the manifest): {remedy}")
     return data
+
+
+def encode_triples(triples: IntArray, entities: NameArray, relations: NameArray) -> bytes:
+    """Return triples of ids ``(n, 3)`` as a Parquet file with the columns head, relation, tail.
+
+    Each column is a dictionary-encoded string whose dictionary is the whole vocabulary, so that any
+    reader sees names and no reader needs a second file. Rows keep their order.
+    """
+    vocabularies = {HEAD: entities, RELATION: relations, TAIL: entities}
+    columns = [
+        pa.DictionaryArray.from_arrays(pa.array(triples[:, column], type=pa.int32()), _strings(names))
+        for column, names in vocabularies.items()
+    ]
+    return encode_table(pa.table(columns, names=list(COLUMNS)))
+
+
+def decode_triples(data: pa.Buffer, entities: NameArray, relations: NameArray) -> IntArray:
+    """Return the triples of a Parquet file as ids ``(n, 3)`` of the given vocabularies.
+
+    Names are looked up, never dictionary codes: a writer may have reordered, split or dropped the
+    dictionaries. A missing column, an empty cell or a name outside the vocabulary raises `ValueError`.
+    """
+    table = _table(data, COLUMNS)
+    known_entities, known_relations = _strings(entities), _strings(relations)
+    vocabularies = {HEAD: known_entities, RELATION: known_relations, TAIL: known_entities}
+    triples = np.empty((table.num_rows, 3), dtype=np.int64)
+    for column, known in vocabularies.items():
+        triples[:, column] = _column_ids(table.column(COLUMNS[column]), known, COLUMNS[column])
+    return triples
+
+
+def encode_names(kind: str, names: NameArray, tasks: Mapping[str, str] | None = None) -> bytes:
+    """Return a vocabulary as a Parquet file: column ``kind`` in id order, and ``task`` where it is known."""
+    columns = {kind: _strings(names)}
+    if tasks:
+        columns["task"] = pa.array([tasks.get(name) for name in names.tolist()], type=pa.string())
+    return encode_table(pa.table(columns))
+
+
+def decode_names(data: pa.Buffer, kind: str) -> tuple[NameArray, dict[str, str]]:
+    """Return a vocabulary and its known tasks; a missing column, an empty name or another order raises `ValueError`."""
+    table = _table(data, (kind,))
+    names: list[str | None] = table.column(kind).to_pylist()
+    if None in names:
+        raise ValueError(f"column {kind} has an empty cell")
+    labels: list[str | None] = table.column("task").to_pylist() if "task" in table.column_names else [None] * len(names)
+    tasks = {str(name): label for name, label in zip(names, labels, strict=True) if label is not None}
+    found = np.array(names, dtype=np.str_)
+    if (found[:-1] >= found[1:]).any():
+        raise ValueError(f"column {kind} is not sorted, or has a name twice")
+    return found, tasks
+
+
+def check_vocabulary(names: NameArray, where: str) -> None:
+    """Raise `DatasetError` naming ``where`` unless the names are distinct and sorted, as ids rely on it."""
+    unsorted = np.flatnonzero(names[:-1] >= names[1:])
+    if len(unsorted):
+        first, second = names[unsorted[0]], names[unsorted[0] + 1]
+        raise DatasetError(f"{where}: names must be sorted and distinct, but {first!s} precedes {second!s}")
+
+
+def _table(data: pa.Buffer, columns: tuple[str, ...]) -> pa.Table:
+    try:
+        table = pq.ParquetFile(pa.BufferReader(data)).read(use_threads=False)
+    except (pa.ArrowException, OSError) as error:
+        raise ValueError(f"is not a Parquet file ({error})") from error
+    if missing := [column for column in columns if column not in table.column_names]:
+        raise ValueError(f"has no column {', '.join(missing)}")
+    return table
+
+
+def _strings(names: NameArray) -> pa.StringArray:
+    return pa.array(names.tolist(), type=pa.string())
+
+
+def _column_ids(column: pa.ChunkedArray, known: pa.StringArray, name: str) -> IntArray:
+    if column.null_count:
+        raise ValueError(f"column {name} has {column.null_count} empty cells")
+    found = [np.empty(0, dtype=np.int64)]
+    for chunk in column.chunks:
+        coded = chunk if isinstance(chunk, pa.DictionaryArray) else chunk.dictionary_encode()
+        codes = coded.indices.to_numpy(zero_copy_only=False)
+        if coded.dictionary.equals(known):
+            found.append(codes.astype(np.int64))
+            continue
+        # Words of the dictionary that no row uses need not be known.
+        numbers = pc.fill_null(pc.index_in(coded.dictionary, value_set=known), -1).to_numpy(zero_copy_only=False)
+        ids = numbers[codes].astype(np.int64)
+        if len(unknown := np.unique(codes[ids < 0])):
+            first = coded.dictionary[int(unknown[0])].as_py()
+            raise ValueError(f"column {name} has {len(unknown)} names outside the vocabulary, first {first!r}")
+        found.append(ids)
+    return np.concatenate(found)

@@ -18,7 +18,7 @@ import toys
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from mtbench.data import catalog, parquet, store
+from mtbench.data import catalog, store
 from mtbench.data.catalog import Record, Source
 from mtbench.data.store import SCHEMA, StoredFile
 from mtbench.errors import CorruptedFileError, DatasetError, MtbenchError, UsageError
@@ -95,7 +95,7 @@ def test_ids_follow_names_when_a_writer_reordered_the_dictionary():
     )
     sink = pa.BufferOutputStream()
     pq.write_table(data, sink)
-    decoded = parquet.decode_triples(sink.getvalue().to_pybytes(), vocabulary.entities, vocabulary.relations)
+    decoded = store.decode_triples(sink.getvalue().to_pybytes(), vocabulary.entities, vocabulary.relations)
     assert decoded.tolist() == [[0, 0, 2], [2, 0, 1], [2, 1, 0]]
 
 
@@ -112,7 +112,7 @@ def test_a_table_that_is_not_triples_is_refused(columns, reason):
     sink = pa.BufferOutputStream()
     pq.write_table(pa.table(columns), sink)
     with pytest.raises(ValueError, match=reason):
-        parquet.decode_triples(sink.getvalue().to_pybytes(), vocabulary.entities, vocabulary.relations)
+        store.decode_triples(sink.getvalue().to_pybytes(), vocabulary.entities, vocabulary.relations)
 
 
 @pytest.mark.parametrize("name", store.FILES)
@@ -269,7 +269,7 @@ def test_what_is_said_to_be_the_release_must_be_it_whatever_its_hashes(stored, t
 
 def test_names_in_another_order_are_refused(stored):
     file = stored / "test" / "entities.parquet"
-    file.write_bytes(parquet.encode_names("entity", toys.dataset().test.entities[::-1]))
+    file.write_bytes(store.encode_names("entity", toys.dataset().test.entities[::-1]))
     found = store.read_manifest(stored)
     data = StoredFile(file.stat().st_size, hashlib.sha256(file.read_bytes()).hexdigest())
     files = {**found.files, "test/entities.parquet": data}
