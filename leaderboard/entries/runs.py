@@ -20,6 +20,7 @@ from pydantic import Field
 from leaderboard.entries.cards import ADDRESS, TRAIN, Problem, quote, unplain
 from leaderboard.entries.entries import CHECKPOINT_SIZES, RUN_FILES, SIZES
 from mtbench.data import catalog
+from mtbench.data.catalog import Record
 from mtbench.data.ragged import counted_rows
 from mtbench.errors import ResultError
 from mtbench.evaluation.tasks import GIVEN, NOT_ASKED
@@ -262,10 +263,11 @@ CHANCE = {"epochs", "steps", "dropout", "negatives", "draws"}
 
 @dataclass(frozen=True, eq=False)
 class Scored:
-    """One result as it was read, with its ranks and the hash of their file, None for a run that has none."""
+    """One result as it was read, with its dataset's record, its ranks and the hash of their file, None without any."""
 
     where: str
     saved: Saved
+    record: Record
     ranks: Ranks | None
     ranks_sha256: str | None
 
@@ -281,6 +283,11 @@ class RunRead:
     def headline(self) -> Saved:
         """What ``result.json`` of the run itself holds."""
         return next(iter(self.tasks.values())).saved
+
+    @property
+    def record(self) -> Record:
+        """The record of its dataset."""
+        return next(iter(self.tasks.values())).record
 
 
 def may_name_targets(dataset: str) -> bool:
@@ -350,13 +357,13 @@ def _result(folder: Path, where: str, *, has_ranks: bool) -> Scored:
             else (f"is missing, and {RESULT_FILE} names its hash: submit the whole run")
         )
         raise _UnreadableError("ranks" if has_ranks else "missing", wrong, RANKS_FILE)
-    if not has_ranks:
-        return Scored(where, saved, None, None)
     record = catalog.record(saved.dataset)
+    if not has_ranks:
+        return Scored(where, saved, record, None, None)
     graph = record.graphs["test"]
     limits = Limits(record.part("test", "targets").triples, max(graph.entities, graph.relation_slots, 50))
     try:
-        return Scored(where, saved, read_ranks(folder / RANKS_FILE, limits), file_hash(folder / RANKS_FILE))
+        return Scored(where, saved, record, read_ranks(folder / RANKS_FILE, limits), file_hash(folder / RANKS_FILE))
     except ResultError as error:
         raise _UnreadableError("ranks", str(error), RANKS_FILE) from error
 
@@ -376,7 +383,7 @@ def _beside(path: Path, where: str, run: RunRead) -> Iterator[Problem]:
             yield Problem("conventions", where, f"{message}: delete it, or run again with --paper")
     except ResultError as error:
         yield Problem("shape", where, f"{error}: delete it, or run again")
-    if path.name == TASKS_FILE and run.tasks and not may_name_targets(run.headline.dataset):
+    if path.name == TASKS_FILE and run.tasks and not run.record.generated:
         yield Problem("names", where, "names relations of data that may not be passed on: delete it")
 
 
@@ -384,8 +391,8 @@ def held(run: RunRead) -> Iterator[Problem]:
     """Check a run that could be read: figures from counts, hashes of the release, versions, completeness."""
     for one in run.tasks.values():
         yield from _figures(one)
-        yield from _released(one.where, one.saved)
-        if one.ranks is not None and one.ranks.named and not may_name_targets(one.saved.dataset):
+        yield from _released(one)
+        if one.ranks is not None and one.ranks.named and not one.record.generated:
             sentence = "names triples of data that may not be passed on: submit the run again, which leaves them out"
             yield Problem("names", f"{one.where}/{RANKS_FILE}", sentence)
         seconds, targets = one.saved.wall_seconds, one.saved.targets
@@ -434,9 +441,9 @@ def _asked(found: Saved) -> Iterator[tuple[str, str]]:
         yield "asked_again", f"scores were {NOT_ASKED} in other batches: leave out ask_again=False"
 
 
-def _released(where: str, found: Saved) -> Iterator[Problem]:
+def _released(one: Scored) -> Iterator[Problem]:
     """Compare what was scored with the catalogue."""
-    name, record = found.dataset, catalog.record(found.dataset)
+    where, found, record, name = one.where, one.saved, one.record, one.saved.dataset
     if found.split != "test":
         yield Problem("split", where, f"scored on {quote(found.split)}: a leaderboard compares on test")
     if found.candidate_seed != 0:

@@ -15,9 +15,8 @@ from mtbench.data.splits import Dataset
 from mtbench.errors import MtbenchError, ResultError, UsageError
 from mtbench.names import FloatArray
 from mtbench.runs.directory import HEADLINE, Run
-from mtbench.runs.labelling import STRATA, Labels
 from mtbench.runs.origin import splits_of
-from mtbench.runs.strata import by_target
+from mtbench.runs.strata import STRATA, Labels, by_target
 
 PANELS = {
     "half_link": "By half-links in the inference graph",

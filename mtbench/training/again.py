@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import tempfile
 import warnings
 from dataclasses import dataclass, replace
@@ -13,8 +14,8 @@ from mtbench.data import catalog
 from mtbench.data.loading import load
 from mtbench.errors import UnknownNameError, UsageError
 from mtbench.evaluation.tasks import task
-from mtbench.ranking.ranks import Ranks
 from mtbench.runs.directory import CHECKPOINTS, RunDirectory
+from mtbench.runs.origin import RunInfo
 from mtbench.runs.result import MtbenchWarning, Result
 from mtbench.training import models
 from mtbench.training.models import Progress, context_of, remaking
@@ -46,10 +47,10 @@ class Again:
 def from_weights(run: Path, model: str | None = None, device: str = "cpu") -> list[Again]:
     """Remake the model of a run from its checkpoints, without training, and rank every task of the run again.
 
-    ``model`` is what ``mtbench run`` knows the model by where the run carries another name. A checkpoint shows that
-    these weights give these ranks, not how the weights were made. Nothing is written. Raises `UsageError` for a run
-    without ranks or checkpoints, or on a dataset that is not released, and for checkpoints of an unfinished training
-    or of other settings.
+    ``model`` is what ``mtbench run`` knows the model by where the run carries another name and its recorded command
+    names no installed model. A checkpoint shows that these weights give these ranks, not how the weights were made.
+    Nothing is written. Raises `UsageError` for a run without ranks or checkpoints, or on a dataset that is not
+    released, and for checkpoints of an unfinished training or of other settings.
     """
     recorded = list(RunDirectory(run).read().results.values())
     first = recorded[0]
@@ -61,7 +62,7 @@ def from_weights(run: Path, model: str | None = None, device: str = "cpu") -> li
     if catalog.find(first.dataset) is None:
         raise UsageError(f"{run}: {first.dataset} is no released dataset, so that nobody can score the run again")
     try:
-        make = models.factory(model or first.run.model)
+        make = models.factory(model or _begun_as(first.run))
     except UnknownNameError as error:
         raise UsageError(f"{error} Say what made the run: --model NAME or --model package.module:factory") from error
     data = load(first.dataset)
@@ -74,21 +75,23 @@ def from_weights(run: Path, model: str | None = None, device: str = "cpu") -> li
             made.fit(data.train, data.valid)
             score = made.scorer(data.test.observable())
             return [
-                _laid(one, task(data.test, one.protocol, one.vocabulary, one.candidate_seed).run(score))
+                _compared(one, task(data.test, one.protocol, one.vocabulary, one.candidate_seed).run(score))
                 for one in recorded
             ]
+
+
+def _begun_as(run: RunInfo) -> str:
+    """Return what a run's model is installed as; a command that somebody else recorded is looked up, never followed."""
+    words = shlex.split(run.environment.get("command", ""))[:3]
+    return words[2] if run.model not in models.names() and words[2:] and words[2] in models.names() else run.model
 
 
 def _refuse(progress: Progress) -> None:
     raise UsageError(f"its checkpoints are not of a finished training, which stands at {progress.stage}")
 
 
-def _laid(recorded: Result, found: Result) -> Again:
-    same = _equal(recorded.ranks, found.ranks)
+def _compared(recorded: Result, found: Result) -> Again:
+    """Lay what the weights give beside what is recorded; a target is the same if all its counts are."""
+    apart = [counts.differs(found.ranks.parts[part]) for part, counts in recorded.ranks.parts.items()]
+    same = 1 - float(np.mean(np.logical_or.reduce(apart)))
     return Again(recorded.protocol, recorded.vocabulary, recorded.metrics["mrr"], found.metrics["mrr"], same)
-
-
-def _equal(one: Ranks, other: Ranks) -> float:
-    """Return the share of targets whose counts are the same in every part."""
-    apart = [one.parts[part].differs(other.parts[part]) for part in one.parts]
-    return 1 - float(np.mean(np.logical_or.reduce(apart)))

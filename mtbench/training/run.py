@@ -24,7 +24,7 @@ from mtbench.runs.result import Result
 from mtbench.settings.setting import seed_of
 from mtbench.settings.table import HEADLINE, MAIN, settings_of
 from mtbench.training import costs, learned, models
-from mtbench.training.costs import Cost, Failure
+from mtbench.training.costs import Cost
 from mtbench.training.models import Context, Model, ModelInfo, Progress
 
 TRAINED_FILE = "trained.json"
@@ -124,11 +124,6 @@ class Trainee:
         return replace(result, run=run)
 
 
-def unscored(chosen: Task, failure: Failure) -> Result:
-    """Return the result of a task that a model failed before, or at."""
-    return replace(chosen.unfinished(failure.status), warnings=(failure.sentence,))
-
-
 def run(
     plan: Plan, report: Callable[[Progress], None] = models.silent, *, keep_failures: bool = False
 ) -> tuple[Path, list[Result]]:
@@ -161,62 +156,47 @@ def run(
     with directory.alone():
         # Another process may have finished there while the dataset was built.
         results = _kept(plan, directory)
-        tasks = list(dict.fromkeys([*((one.protocol, one.vocabulary) for one in results), *plan.tasks()]))
+        pairs = list(dict.fromkeys([*((one.protocol, one.vocabulary) for one in results), *plan.tasks()]))
         start = None if plan.start is None else RunDirectory(plan.start)
         partial = directory.begin(restart=plan.restart, start=start, more=bool(results))
         _forget(partial.checkpoints)
         cost = costs.resumed(partial.checkpoints, started)
         context = Context(trained_on, plan.seed, plan.device, cost.folder, plan.settings, cost.keeping(report))
         trainee = Trainee(plan.model, context, cost, data.name if plan.train else "")
+
+        def asked(pair: tuple[str, str]) -> Task:
+            return task(data.test, *pair, plan.candidate_seed, dataset_version=data.version)
+
+        def keep(result: Result) -> None:
+            described = trainee.describe(result)
+            place = partial.place((result.protocol, result.vocabulary), pairs[0])
+            described.save(place, force=True, with_names=plan.with_names)
+            results.append(described)
+
+        def work() -> None:
+            model = trainee.train(make, data)
+            if plan.train:
+                _remember(partial.checkpoints)
+            score = model.scorer(data.test.observable())
+            if results:
+                _expect_same(results[0], trainee.describe(asked(pairs[0]).run(score)), directory)
+            for pair in pairs[len(results) :]:
+                keep(asked(pair).run(score))
+            learned.write(model, data, partial.path, with_names=plan.with_names)
+            if plan.paper:
+                read = _conventions(plan, _readable(pairs), model.info.name, score, data)
+                replace_file(partial.path / CONVENTIONS_FILE, f"{json.dumps(read, indent=2)}\n".encode())
+
         try:
-            _score(plan, tasks, trainee, make, data, partial, results, keep_failures=keep_failures)
+            if (failure := costs.attempt(work, keep=keep_failures)) is not None:
+                for pair in pairs[len(results) :]:
+                    keep(replace(asked(pair).unfinished(failure.status), warnings=(failure.sentence,)))
+                replace_file(partial.path / FAILURE_FILE, failure.trace.encode())
         finally:
             cost.keep()
-            if len(results) == len(tasks) and not isinstance(sys.exception(), KeyboardInterrupt):
+            if len(results) == len(pairs) and not isinstance(sys.exception(), KeyboardInterrupt):
                 directory.finish()
     return directory.path, results
-
-
-def _score(
-    plan: Plan,
-    pairs: Sequence[tuple[str, str]],
-    trainee: Trainee,
-    make: models.Factory,
-    data: Dataset,
-    partial: RunDirectory,
-    results: list[Result],
-    *,
-    keep_failures: bool,
-) -> None:
-    """Train, score every task that has no result yet and save it; what could not be scored has one that says why."""
-
-    def task_of(pair: tuple[str, str]) -> Task:
-        return task(data.test, *pair, plan.candidate_seed, dataset_version=data.version)
-
-    def keep(result: Result) -> None:
-        described = trainee.describe(result)
-        place = partial.place((result.protocol, result.vocabulary), pairs[0])
-        described.save(place, force=True, with_names=plan.with_names)
-        results.append(described)
-
-    def work() -> None:
-        model = trainee.train(make, data)
-        if plan.train:
-            _remember(partial.checkpoints)
-        score = model.scorer(data.test.observable())
-        if results:
-            _expect_same(results[0], trainee.describe(task_of(pairs[0]).run(score)), plan.directory())
-        for pair in pairs[len(results) :]:
-            keep(task_of(pair).run(score))
-        learned.write(model, data, partial.path, with_names=plan.with_names)
-        if plan.paper:
-            read = _conventions(plan, _readable(pairs), model.info.name, score, data)
-            replace_file(partial.path / CONVENTIONS_FILE, f"{json.dumps(read, indent=2)}\n".encode())
-
-    if (failure := costs.attempt(work, keep=keep_failures)) is not None:
-        for pair in pairs[len(results) :]:
-            keep(unscored(task_of(pair), failure))
-        replace_file(partial.path / FAILURE_FILE, failure.trace.encode())
 
 
 def _remember(folder: Path) -> None:

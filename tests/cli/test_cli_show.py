@@ -16,8 +16,8 @@ import mtbench
 from mtbench.evaluation.tasks import evaluate, task
 from mtbench.heuristics.figures import BASELINES
 from mtbench.runs import result as results
-from mtbench.runs.labelling import STRATA
 from mtbench.runs.origin import RunInfo
+from mtbench.runs.strata import STRATA
 
 pytestmark = pytest.mark.filterwarnings("ignore::mtbench.runs.result.MtbenchWarning")
 

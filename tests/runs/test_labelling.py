@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mtbench.data.splits import Split, encode, vocabulary
-from mtbench.runs.labelling import STRATA, _deciles
+from mtbench.runs.strata import STRATA, _deciles
 
 
 def split_of(graph, targets, tasks=None):

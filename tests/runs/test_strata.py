@@ -18,9 +18,8 @@ from mtbench.evaluation.tasks import evaluate, task
 from mtbench.metrics import closed as metrics
 from mtbench.names import METRICS
 from mtbench.runs import result as results
-from mtbench.runs.labelling import STRATA
 from mtbench.runs.origin import RunInfo
-from mtbench.runs.strata import KINDS, by, side_by_side
+from mtbench.runs.strata import KINDS, STRATA, by, side_by_side
 from mtbench.settings.table import PROTOCOLS, setting_of
 
 pytestmark = pytest.mark.filterwarnings("ignore::mtbench.runs.result.MtbenchWarning")

@@ -11,6 +11,7 @@ import toys
 from mtbench.errors import UsageError
 from mtbench.evaluation.tasks import evaluate
 from mtbench.runs.origin import RunInfo
+from mtbench.training import models
 from mtbench.training.again import from_weights
 from mtbench.training.models import Model, ModelInfo, Progress
 from mtbench.training.run import Plan, run
@@ -89,6 +90,23 @@ def test_a_model_under_another_name_is_named(trained):
     with pytest.raises(UsageError, match="--model NAME"):
         from_weights(trained)
     assert all(one.ok for one in from_weights(trained, NAME))
+
+
+@pytest.mark.parametrize("verb", ["run", "grid"])
+def test_a_model_under_another_name_is_known_by_the_command_that_made_the_run(trained, monkeypatch, verb):
+    def record(name):
+        for path in trained.rglob("result.json"):
+            payload = json.loads(path.read_text(encoding="utf-8"))
+            environment = {"command": f"mtbench {verb} {name} --dataset toy"}
+            path.write_text(json.dumps(payload | {"model": "keeping-k2", "environment": environment}), encoding="utf-8")
+
+    record("keeping")
+    monkeypatch.setattr(models, "names", lambda: ["keeping"])
+    monkeypatch.setattr(models, "factory", lambda name: {"keeping": Keeping}[name])
+    assert all(one.ok for one in from_weights(trained))
+    record("os:system")  # what is no name of an installed model is not even imported
+    with pytest.raises(KeyError, match="keeping-k2"):
+        from_weights(trained)
 
 
 def test_a_run_that_nobody_can_score_again_is_refused(monkeypatch, tmp_path):
