@@ -8,6 +8,7 @@ import platform
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from types import SimpleNamespace
@@ -85,6 +86,7 @@ MEANT: Mapping[str, str] = {
     "download": "fetch NAME",
     "eval": "score FILE --task NAME",
     "evaluate": "score FILE --task NAME",
+    "help": "--help",
     "import": "build FOLDER --out DIR",
     "load": "fetch NAME",
     "predict": "score-with tally GRAPH --head NAME --relation NAME",
@@ -94,6 +96,7 @@ MEANT: Mapping[str, str] = {
     "train": "run MODEL --dataset NAME",
     "transfer": "grid MODEL --train NAME --test NAME",
     "urls": "info NAME --files",
+    "version": "--version",
 }
 """What to type instead of other words that people try first, and of verbs that there were."""
 
@@ -110,8 +113,9 @@ class Words(TyperGroup):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         word = args[0] if args else ""
-        if word in self.meant and word not in self.commands:
-            ctx.fail(f"No such command {word!r}: type mtbench {self.meant[word]}")
+        near = [word] if word in self.meant else get_close_matches(word, [*self.commands, *self.meant], 1)
+        if word not in self.commands and near and near[0] in self.meant:
+            ctx.fail(f"No such command {word!r}: type mtbench {self.meant[near[0]]}")
         return super().resolve_command(ctx, args)
 
 
@@ -145,13 +149,13 @@ class Commands(Mapping[str, Any]):
                 verb = place.load()
             except (ImportError, AttributeError) as error:
                 raise MtbenchError(f"{place.value} gives no verb {name!r}: {error}") from error
+            app = typer.Typer(add_completion=False, rich_markup_mode=None)
+            app.callback()(lambda: None)  # keeps an application of one command from becoming that command
             if isinstance(verb, typer.Typer):
-                app = verb
+                app.add_typer(verb, name=name)
             else:
-                app = typer.Typer(add_completion=False, rich_markup_mode=None)
                 app.command(name)(verb)
-            self._made[name] = typer.main.get_command(app)
-            self._made[name].name = name
+            self._made[name] = cast("Any", typer.main.get_command(app)).commands[name]
         return self._made[name]
 
 

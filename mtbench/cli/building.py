@@ -15,9 +15,9 @@ from mtbench.builders.making import compare_structure
 from mtbench.cli import options
 from mtbench.cli.audits import show_audit
 from mtbench.cli.output import AsJson, Cell, doing, fail, records, say, say_json, say_table
-from mtbench.data import catalog, store
+from mtbench.data import store
 from mtbench.data.catalog import Parameter
-from mtbench.data.loading import Parameters, derive, is_release, keep, load, parse_parameter, resolve
+from mtbench.data.loading import Parameters, derive, is_release, keep, load, locate, parse_parameter, resolve
 from mtbench.data.splits import Dataset, PartMatch, match_parts
 from mtbench.errors import UsageError
 from mtbench.evaluation.tasks import task
@@ -164,7 +164,8 @@ def build(
     """
     files = {"train": train, "valid": valid, "inference": inference, "test": test}
     own = any(files.values())
-    if own or (not raw and catalog.find(name) is None and Path(name).expanduser().is_dir()):
+    record = None if own or raw or scenario is not None or name == wikitopics.BUILDER else locate(name)
+    if own or isinstance(record, Path):
         if raw or scenario or settings or check:
             what = "--raw" if raw else "--scenario" if scenario else "--set" if settings else "--check"
             raise UsageError(f"{what} is for datasets of the catalogue, not for files of your own: leave it out")
@@ -188,11 +189,10 @@ def build(
     if raw:
         rebuild(name, raw, seed, settings, scenario=scenario, check=check, out=out, force=force, as_json=as_json)
         return
-    if scenario is not None or name == wikitopics.BUILDER:
+    if record is None:
         raise UsageError(
             "scenarios are drawn from a dump: mtbench build wikitopics --raw DUMP --scenario FILE --out DIR"
         )
-    record = catalog.record(name)
     values = resolve(record.id, record.parameters, _given(record.id, record.parameters, seed, settings))
     release = is_release(record, values)
     if not (release or check or out is not None):
