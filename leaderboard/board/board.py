@@ -1,18 +1,54 @@
-"""What a leaderboard shows, as plain data: pages, tables and pictures are drawn from it and compute nothing."""
+"""What a leaderboard shows, as plain data, and what is typed for what is not there yet; pages and tables draw it."""
 
 from __future__ import annotations
 
+import shlex
 import statistics
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 
-from leaderboard.board.readings import STANDARD, Reading
 from leaderboard.board.reported import Cell
 from leaderboard.entries.cards import TRAIN
 from leaderboard.entries.entries import Entry
+from mtbench.data import catalog
 from mtbench.data.catalog import Record
 from mtbench.runs.origin import Regime
 from mtbench.runs.result import Metrics
+from mtbench.training import models
+
+
+@dataclass(frozen=True)
+class View:
+    """One evaluation setting of every figure; ``key`` stands in ids and classes."""
+
+    key: str
+    label: str
+    note: str
+
+
+STANDARD = View("standard", "Standard", "Realistic rank (ties averaged), among relation types that are present.")
+SLOTS = View(
+    "slots",
+    "All relation ids",
+    "Realistic rank (ties averaged), relation candidates from all ids of the dictionary, unused ones included.",
+)
+PESSIMISTIC = View(
+    "pessimistic",
+    "Pessimistic",
+    "Pessimistic rank: every tie counts against the true triple; relation types are present.",
+)
+OPTIMISTIC = View(
+    "optimistic", "Optimistic", "Optimistic rank: every tie counts for the true triple; relation types are present."
+)
+PAPER = View(
+    "paper",
+    "The paper's",
+    "Each row in the evaluation setting of its row in the paper: as reported, and re-evaluated here.",
+)
+VIEWS = (STANDARD, SLOTS, PESSIMISTIC, PAPER)
+"""Those a page offers."""
+
 
 SEEDS = 3
 """Fewer seeds than these are told beside a mean, which is then not marked as the best: one seed may be picked."""
@@ -109,7 +145,7 @@ class Line:
     dataset: str
     seeds: tuple[int, ...]
     unfinished: Mapping[int, str]
-    figures: Mapping[tuple[Reading, str], Figures]
+    figures: Mapping[tuple[View, str], Figures]
     tie_rate: float | None
     own: str | None
     reported: Mapping[tuple[str, str], Cell]
@@ -136,13 +172,13 @@ class Line:
         """The status of the runs that did not finish, as a table shows it; empty for none."""
         return ", ".join(sorted(set(self.unfinished.values()))).upper()
 
-    def read(self, reading: Reading, protocol: str = "dual") -> Figures:
+    def read(self, view: View, protocol: str = "dual") -> Figures:
         """Return the figures of a setting and a protocol by metric, empty where the entry was not scored so."""
-        return self.figures.get((reading, protocol), {})
+        return self.figures.get((view, protocol), {})
 
-    def figure(self, reading: Reading = STANDARD, protocol: str = "dual") -> Figure | None:
+    def figure(self, view: View = STANDARD, protocol: str = "dual") -> Figure | None:
         """Return the MRR of an evaluation setting and a protocol: the headline unless said otherwise."""
-        return self.read(reading, protocol).get("mrr")
+        return self.read(view, protocol).get("mrr")
 
     @property
     def lift(self) -> float | None:
@@ -209,7 +245,7 @@ class DatasetBoard:
         ranked = [line for line in self.lines if line.place is not None]
         return max(ranked, key=lambda line: figure.mean if (figure := line.figure()) else 0.0, default=None)
 
-    def leads(self, line: Line, reading: Reading = STANDARD, regime: Regime | None = None) -> bool:
+    def leads(self, line: Line, view: View = STANDARD, regime: Regime | None = None) -> bool:
         """Tell whether a line is marked as the best: of all that are ranked on `SEEDS` seeds, to three digits.
 
         ``regime`` is the one it is compared in, None for all of them.
@@ -217,7 +253,7 @@ class DatasetBoard:
         means = {
             one.entry.slug: round(figure.mean, 3)
             for one in (self.lines if regime is None else self.of(regime))
-            if one.place is not None and (figure := one.figure(reading)) and not figure.few
+            if one.place is not None and (figure := one.figure(view)) and not figure.few
         }
         return line.entry.slug in means and means[line.entry.slug] == max(means.values())
 
@@ -259,3 +295,41 @@ class Board:
         """What is wrong with the entries that could not be read, by their slug."""
         known = {entry.slug for entry in self.entries}
         return {slug: "; ".join(found) for slug, found in self.problems.items() if slug not in known}
+
+
+def command(model: str, datasets: Iterable[str]) -> str:
+    """Return what runs a model on some datasets as the leaderboard wants it; MODULE:MODEL stands for one of others."""
+    where = " ".join(f"--dataset {name}" for name in datasets)
+    name, tasks = installed(model)
+    chosen = f"{name}:tasks={tasks}" if tasks else name
+    if name not in _known():
+        chosen = "MODULE:MODEL"
+    return f"mtbench grid {shlex.quote(chosen)} {where} --seeds 0-2 --protocol all --vocabulary all --paper"
+
+
+def installed(model: str) -> tuple[str, str]:
+    """Return what ``mtbench run`` knows a model of an entry by, and how many tasks it then has if its name says so."""
+    name, _, tasks = model.partition("-k")
+    return (name, tasks) if tasks.isdigit() else (model, "")
+
+
+@cache
+def _known() -> frozenset[str]:
+    return frozenset(models.names())
+
+
+def estimate(lines: Sequence[Line], datasets: Iterable[str]) -> float | None:
+    """Return about how many seconds a seed takes on some datasets, None where nothing is recorded of the model.
+
+    That is what a run took there before, else the median of the seconds per triple of the training graph, times the
+    triples.
+    """
+    took = {line.dataset: line.seconds for line in lines if line.seconds is not None and line.seeds}
+    if not took:
+        return None
+    rate = statistics.median(seconds / _triples(name) for name, seconds in took.items())
+    return sum(took.get(name, rate * _triples(name)) for name in datasets)
+
+
+def _triples(dataset: str) -> int:
+    return catalog.record(dataset).part("train", "graph").triples

@@ -8,9 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from leaderboard.board import readings, reported
-from leaderboard.board.board import Figure, Figures
-from leaderboard.board.commands import command
+from leaderboard.board import reported
+from leaderboard.board.board import PAPER, Figure, Figures, command
 from leaderboard.board.ranking import by_paper
 from leaderboard.board.reported import Cell
 from leaderboard.board.tables import short
@@ -95,7 +94,7 @@ def _ours(entries: Sequence[Entry], cell: Cell) -> Ours | None:
             continue
         name, figures = by_paper(runs, cell.model)
         if figures:
-            own = {protocol: some for (reading, protocol), some in figures.items() if reading == readings.PAPER}
+            own = {protocol: some for (view, protocol), some in figures.items() if view == PAPER}
             found.append((name == cell.setting.code, entry.slug == cell.model, Ours(_settings(runs), own)))
     return max(found, key=lambda one: one[:2])[2] if found else None
 

@@ -13,18 +13,36 @@ from hashlib import sha256
 from importlib import resources
 from typing import Any
 
-from leaderboard.board import readings, reported
-from leaderboard.board.board import Board, DatasetBoard, Figures, Line, Overlap, Place, Standing, figures
-from leaderboard.board.readings import Reading
+from leaderboard.board import reported
+from leaderboard.board.board import (
+    OPTIMISTIC,
+    PAPER,
+    PESSIMISTIC,
+    SLOTS,
+    STANDARD,
+    Board,
+    DatasetBoard,
+    Figures,
+    Line,
+    Overlap,
+    Place,
+    Standing,
+    View,
+    figures,
+    installed,
+)
 from leaderboard.entries.cards import TRAIN
 from leaderboard.entries.entries import Entry, Watch, unwatched
 from mtbench.analysis.comparison import compare
 from mtbench.data import catalog
 from mtbench.errors import DownloadError
+from mtbench.files.hashing import file_hash
 from mtbench.runs.directory import CONVENTIONS_FILE, HEADLINE, Run
+from mtbench.runs.files import RANKS_FILE
 from mtbench.runs.origin import REGIMES
 from mtbench.runs.result import EVALUATOR_VERSION, Metrics, Result
 from mtbench.settings.table import codes_of
+from mtbench.training.again import from_weights
 
 
 def overlap(dataset: str, graph: str) -> Overlap:
@@ -64,7 +82,7 @@ UNMEASURED = (
     "nobody has counted the test triples in {}, from which it learned: mtbench audit {} --against FILE counts "
     "them in a file of the graph, and leaderboard/board/overlaps.toml holds the counts"
 )
-VOCABULARIES = {"present": readings.STANDARD, "slots": readings.SLOTS}
+VOCABULARIES = {"present": STANDARD, "slots": SLOTS}
 """The evaluation setting that shows the realistic ranks of a vocabulary."""
 
 
@@ -114,7 +132,7 @@ def _dataset(name: str, entries: Sequence[Entry], broken: Mapping[str, Sequence[
         baseline=_baseline(record),
         lines=tuple(found),
         baselines={
-            task: {**_baselines(record, task), "chance": result.chance}
+            task: {**record.baselines_of("test", *task, 0), "chance": result.chance}
             for entry in sorted(entries, key=lambda entry: entry.slug not in broken)
             for run in entry.runs.get(name, ())
             for task, result in run.results.items()
@@ -125,14 +143,9 @@ def _dataset(name: str, entries: Sequence[Entry], broken: Mapping[str, Sequence[
     )
 
 
-def _baselines(record: catalog.Record, task: tuple[str, str]) -> dict[str, Metrics]:
-    """Return the heuristic baselines of a task as the catalogue publishes them: no entry can move them."""
-    return record.baselines_of("test", *task, 0)
-
-
 def _baseline(record: catalog.Record) -> tuple[str, float] | None:
-    """Return the best heuristic baseline of the headline, with its MRR."""
-    found = [(name, values["mrr"]) for name, values in _baselines(record, HEADLINE).items()]
+    """Return the best heuristic baseline of the headline and its MRR, by the catalogue: no entry can move it."""
+    found = [(name, values["mrr"]) for name, values in record.baselines_of("test", *HEADLINE, 0).items()]
     return max(found, key=lambda one: one[1], default=None)
 
 
@@ -169,14 +182,14 @@ def _line(entry: Entry, dataset: str, problems: Sequence[str]) -> Line:
     return replace(line, remarks=tuple(dict.fromkeys([*problems, *_remarks(runs), *touched, *unmeasured])))
 
 
-def _figures(runs: Sequence[Run]) -> dict[tuple[Reading, str], Figures]:
+def _figures(runs: Sequence[Run]) -> dict[tuple[View, str], Figures]:
     """Return the means over the seeds of finished runs, by evaluation setting and protocol."""
     seeds: dict[tuple[str, str], list[Result]] = defaultdict(list)
     for run in runs:
         for task, result in run.results.items():
             if result.run.status == "ok" and task[1] in VOCABULARIES:
                 seeds[task].append(result)
-    found: dict[tuple[Reading, str], Figures] = {}
+    found: dict[tuple[View, str], Figures] = {}
     for (protocol, vocabulary), some in seeds.items():
         best, worst = figures(one.optimistic for one in some), figures(one.pessimistic for one in some)
         found[VOCABULARIES[vocabulary], protocol] = {
@@ -185,12 +198,12 @@ def _figures(runs: Sequence[Run]) -> dict[tuple[Reading, str], Figures]:
             else figure
             for metric, figure in figures(one.metrics for one in some).items()
         }
-        if VOCABULARIES[vocabulary] == readings.STANDARD:
-            found |= {(readings.PESSIMISTIC, protocol): worst, (readings.OPTIMISTIC, protocol): best}
+        if VOCABULARIES[vocabulary] == STANDARD:
+            found |= {(PESSIMISTIC, protocol): worst, (OPTIMISTIC, protocol): best}
     return found
 
 
-def by_paper(runs: Sequence[Run], model: str) -> tuple[str | None, dict[tuple[Reading, str], Figures]]:
+def by_paper(runs: Sequence[Run], model: str) -> tuple[str | None, dict[tuple[View, str], Figures]]:
     """Return what the same scores give in the evaluation setting of the paper's row, with its name.
 
     It is the row's own if all runs have it in ``conventions.json``, else the next it can be scored in.
@@ -204,7 +217,7 @@ def by_paper(runs: Sequence[Run], model: str) -> tuple[str | None, dict[tuple[Re
                 for protocol, found in json.loads(path.read_text(encoding="utf-8"))["protocols"].items():
                     seeds[protocol] += [one["metrics"] for one in found if one["convention"] == name]
         if whole := {protocol: some for protocol, some in seeds.items() if some and len(some) == len(runs)}:
-            return name, {(readings.PAPER, protocol): figures(some) for protocol, some in whole.items()}
+            return name, {(PAPER, protocol): figures(some) for protocol, some in whole.items()}
     return next(iter(names), None), {}
 
 
@@ -261,3 +274,39 @@ def _standings(entries: Sequence[Entry], boards: Sequence[DatasetBoard], suite: 
     found.sort(key=lambda one: (-len(one.covered), -(one.lift or 0.0), one.entry.slug))
     complete = sum(len(one.covered) == len(suite) for one in found)
     return tuple(replace(one, rank=number if number <= complete else None) for number, one in enumerate(found, 1))
+
+
+def rescored(entry: Entry) -> list[str]:
+    """Return the runs of an entry, as ``DATASET seed 0``, whose ranks are those that its weights gave."""
+    known = _known().get(entry.slug, {})
+    return [_name(run) for run in _shipping(entry) if known.get(_name(run)) == _ranks(run)]
+
+
+def rescore(entry: Entry) -> Iterator[tuple[str, str, list[str]]]:
+    """Score every run of an entry that ships weights again: give its name, the hash of its ranks, and what is wrong.
+
+    Raises `UsageError` for a run whose model cannot be remade.
+    """
+    for run in _shipping(entry):
+        model, _ = installed(entry.card.model)
+        wrong = [f"{run.directory}: {one}" for one in from_weights(run.directory.path, model) if not one.ok]
+        yield _name(run), _ranks(run), wrong
+
+
+def _shipping(entry: Entry) -> list[Run]:
+    # A run that was out of memory may have weights, but no ranks that they could give.
+    runs = [run for some in entry.runs.values() for run in some if run.headline.run.status == "ok"]
+    return [run for run in runs if run.directory.checkpoints.is_dir()]
+
+
+def _name(run: Run) -> str:
+    return f"{run.headline.dataset} seed {run.headline.run.seed}"
+
+
+def _ranks(run: Run) -> str:
+    return file_hash(run.directory.path / RANKS_FILE)
+
+
+@cache
+def _known() -> Mapping[str, Mapping[str, str]]:
+    return tomllib.loads((resources.files("leaderboard.board") / "rescored.toml").read_text(encoding="utf-8"))

@@ -1,4 +1,4 @@
-"""A board as Markdown and LaTeX: for a README, for a paper, and for whoever reads no pages."""
+"""A board as Markdown and LaTeX for a paper, and an entry as its BibTeX."""
 
 from __future__ import annotations
 
@@ -6,11 +6,10 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
-from leaderboard.board import readings
 from leaderboard.board.board import Board, DatasetBoard, Line
+from leaderboard.entries.cards import Card
 from leaderboard.entries.entries import Entry
 from mtbench.files import tables
-from mtbench.runs.origin import REGIMES
 from mtbench.runs.result import EVALUATOR_VERSION
 
 BOLD_FROM, BOLD_TO, OVER, STAR = "\ue000\ue000", "\ue001\ue001", "\ue002", "\ue003\ue003"
@@ -27,32 +26,6 @@ CAPTION = (
 )
 NONE = "-"
 Row: TypeAlias = Sequence[tables.Cell]
-
-
-def summary(board: Board) -> str:
-    """Return a Markdown table per regime for a README: headline MRR of every entry by dataset, over what was reported.
-
-    The best mean of a column and regime is bold (`DatasetBoard.leads`). Below each entry that has a row in the paper
-    stand its reported figure and, behind the slash, what the same setting gives here; the last row is the best
-    heuristic baseline. Datasets that nobody was scored on are left out.
-    """
-    parts = [part for part in board.datasets if part.lines]
-    baselines = [part.baseline and part.baseline[1] for part in parts]
-    found = []
-    for regime in REGIMES:
-        rows: list[Row] = []
-        for entry in board.entries:
-            if entry.card.regime != regime:
-                continue
-            rows.append([entry.card.name, *(_headline(part, part.line(entry)) for part in parts)])
-            printed = [_reported(part, entry) for part in parts]
-            if any(text != NONE for text in printed):
-                rows.append(["reported / here in its setting", *printed])
-        if not rows:
-            continue
-        headings = [f"{regime}, dual MRR", *(short(part.name) for part in parts)]
-        found.append(_lay_out(headings, [*rows, ["best heuristic baseline", *map(_number, baselines)]], "markdown"))
-    return "\n\n".join(found)
 
 
 def markdown(board: Board) -> str:
@@ -87,7 +60,7 @@ def latex_row(board: Board, slug: str) -> str:
     return f"{told}\n{' '.join(row.split())}"
 
 
-FORMATS: Mapping[str, Callable[[Board], str]] = {"markdown": markdown, "latex": latex, "summary": summary}
+FORMATS: Mapping[str, Callable[[Board], str]] = {"markdown": markdown, "latex": latex}
 
 
 def _standard(board: Board, slug: str = "") -> tuple[Sequence[str], Sequence[Row]]:
@@ -116,27 +89,6 @@ def _mean(part: DatasetBoard, line: Line | None) -> str:
     return f"{BOLD_FROM}{mean}{BOLD_TO}" if line and part.leads(line) else mean
 
 
-def _headline(part: DatasetBoard, line: Line | None) -> str:
-    figure = None if line is None else line.figure()
-    if line is None or figure is None:
-        return (line.failed if line is not None else "") or NONE
-    if line.place is None:
-        return f"{figure}, not ranked"
-    mean, space, deviation = str(figure).partition(" ")
-    if part.leads(line, regime=line.regime):
-        mean = f"{BOLD_FROM}{mean}{BOLD_TO}"
-    return mean + space + deviation
-
-
-def _reported(part: DatasetBoard, entry: Entry) -> str:
-    printed, line = part.paper(entry.card.model), part.line(entry)
-    if printed is None:
-        return NONE
-    here = None if line is None else line.figure(readings.PAPER)
-    ours = NONE if here is None else _number(here.mean)
-    return f"{printed if printed.mean is None else _number(printed.mean)} / {ours}"
-
-
 def _number(value: float | None) -> str:
     return NONE if value is None else f"{value:.3f}"
 
@@ -155,3 +107,37 @@ def _plain(text: str, format: str = "markdown") -> str:  # noqa: A002
     for mark, shown in MARKS[format].items():
         text = text.replace(mark, shown)
     return re.sub(rf"(\S+){OVER}(\S+)", r"\\shortstack{\1\\\\\2}", text)
+
+
+ESCAPED = str.maketrans(
+    {"\\": "/", "{": "(", "}": ")", "~": r"\~{}", "^": r"\^{}", **{one: f"\\{one}" for one in "&%$#_"}}
+)
+"""What BibTeX would read as mark-up; braces it counts even where they are escaped."""
+
+
+def snippet(board: Board, entry: Entry) -> str:
+    """Return what is pasted into a paper for an entry: BibTeX, and its row of the table that ``latex`` gives."""
+    return f"{bibtex(entry.slug, entry.card)}\n\n{latex_row(board, entry.slug)}"
+
+
+def bibtex(slug: str, card: Card) -> str:
+    """Return the BibTeX of an entry; the paper that describes the model is named in its note and address."""
+    described = f"{_escaped(card.citation)}. " if card.citation else ""
+    fields = {
+        "title": f"{{{_escaped(card.name)}}}",
+        "author": " and ".join(map(_author, card.authors)),
+        "year": str(card.year or card.date[:4]),
+        "note": f"{described}Entry {_escaped(slug)} of the mtbench leaderboard, {card.date}".rstrip(", "),
+        "url": card.url.translate({ord("{"): "%7B", ord("}"): "%7D"}),
+    }
+    lines = [f"  {name:6} = {{{value}}}," for name, value in fields.items() if value]
+    return "\n".join([f"@misc{{mtbench-{slug},", *lines, "}"])
+
+
+def _author(name: str) -> str:
+    """Return an author's name; braces keep that of a group whole."""
+    return f"{{{_escaped(name)}}}" if name.startswith("The ") else _escaped(name)
+
+
+def _escaped(text: str) -> str:
+    return " ".join(text.split()).translate(ESCAPED)

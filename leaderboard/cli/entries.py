@@ -11,17 +11,14 @@ import typer
 from rich.console import Console
 from rich.progress import track
 
-from leaderboard.board import citing, deviations, tables
+from leaderboard.board import deviations, tables
 from leaderboard.board.board import Board
-from leaderboard.board.ranking import rank
-from leaderboard.board.rescored import rescore
+from leaderboard.board.ranking import rank, rescore
 from leaderboard.entries import cards, checks, entries, submission
 from leaderboard.entries.cards import Problem
 from leaderboard.entries.checks import gather
 from leaderboard.entries.entries import named, siblings
 from leaderboard.site import render as site
-from leaderboard.site.cells import dataset_page
-from leaderboard.site.strata import ABSENT
 from mtbench.cli import app
 from mtbench.cli.output import AsJson, fail, say, say_json, say_table
 from mtbench.errors import UnknownNameError, UsageError
@@ -193,7 +190,7 @@ def render(
             show_default=False,
         ),
     ] = None,
-    format: Annotated[str, typer.Option(help="html, markdown, latex, summary, or deviations.")] = "html",  # noqa: A002
+    format: Annotated[str, typer.Option(help="html, markdown, latex, or deviations.")] = "html",  # noqa: A002
     cite: Annotated[
         str | None,
         typer.Option(
@@ -219,7 +216,7 @@ def render(
         known = {entry.slug: entry for entry in board.entries}
         if cite not in known:
             raise UnknownNameError("entry", cite, known)
-        say(citing.snippet(board, known[cite]))
+        say(tables.snippet(board, known[cite]))
         return
     formats = ("html", *tables.FORMATS, DEVIATIONS)
     if format not in formats:
@@ -228,12 +225,12 @@ def render(
         place = out or Path("site")
         site.expect_free(place, force=force)
         board = _board(entries)
-        written = site.render(board, entries, place, force=force, watch=watching)
-        pages = {part.name: place / dataset_page(part.name) for part in board.datasets}
-        if absent := " ".join(name for name, page in pages.items() if ABSENT in page.read_text(encoding="utf-8")):
+        written, absent = site.render(board, entries, place, force=force, watch=watching)
+        if absent:
+            names = " ".join(absent)
             say(
-                f"left out, because these datasets are not here: intervals, strata and audits of {absent}. With a "
-                f"network, type mtbench fetch {absent}; then render again with --force"
+                f"left out, because these datasets are not here: intervals, strata and audits of {names}. With a "
+                f"network, type mtbench fetch {names}; then render again with --force"
             )
         say(f"{len(written)} files; open {place / 'index.html'}")
         return

@@ -112,14 +112,14 @@ class Group:
 
 @dataclass(frozen=True)
 class Table:
-    """A table; ``reading`` names the switch under which it shows, empty for always."""
+    """A table; ``view`` names the switch under which it shows, empty for always."""
 
     id: str
     caption: str
     stub: str
     columns: Sequence[Column]
     groups: Sequence[Group]
-    reading: str = ""
+    view: str = ""
     notes: Sequence[str] = ()
     dense: bool = False
 

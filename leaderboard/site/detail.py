@@ -1,19 +1,30 @@
-"""The tables of the other pages: every metric of a dataset or of an entry, its runs and their files."""
+"""The tables of the pages of datasets and entries: who stands where, what is not ranked, every metric, the runs."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from leaderboard.board import readings, reported
-from leaderboard.board.board import DatasetBoard, Figure, Line
-from leaderboard.board.readings import Reading
+from leaderboard.board import reported
+from leaderboard.board.board import (
+    OPTIMISTIC,
+    PAPER,
+    PESSIMISTIC,
+    SLOTS,
+    STANDARD,
+    VIEWS,
+    DatasetBoard,
+    Figure,
+    Line,
+    View,
+)
 from leaderboard.board.tables import short
 from leaderboard.entries.entries import Entry
 from leaderboard.site.cells import (
     DASH,
     MISSING,
     REGIME_NAMES,
+    Bar,
     Cell,
     Column,
     Group,
@@ -21,6 +32,7 @@ from leaderboard.site.cells import (
     Row,
     Table,
     beside_paper,
+    count,
     dataset_page,
     duration,
     figure_cell,
@@ -29,22 +41,172 @@ from leaderboard.site.cells import (
     model_page,
     number,
     paper_cell,
+    percent,
+    seen,
+    signed,
 )
-from leaderboard.site.standing import how
 from mtbench.files import tables
 from mtbench.names import METRICS
 from mtbench.runs.directory import CONVENTIONS_FILE, HEADLINE, Run
 from mtbench.runs.files import RANKS_FILE, RESULT_FILE
 from mtbench.runs.origin import REGIMES, Regime
+from mtbench.runs.result import FLAG_SPREAD
+
+STANDING = {
+    STANDARD: (
+        Column("Rank", "The ranks that remain possible at 95 %"),
+        Column("MRR", "Mean over seeds, with the sample standard deviation"),
+        Column("95 % interval", "From 0 to 1; the upright mark is the best heuristic baseline"),
+        Column("Tied", "Entries that share a letter are statistically tied", "text"),
+        Column("Lift", "Above the best heuristic baseline"),
+        Column("Ties decide", "How far the optimistic and the pessimistic MRR lie apart"),
+        Column("Seen", "Test triples in a graph the model learned from, computed from the triples"),
+        Column("Time", "Wall clock per run, mean over seeds"),
+        Column("Memory", "Largest peak of a run"),
+        Column("Device", sort="text"),
+        Column("Parameters"),
+        Column("Seeds"),
+    ),
+    SLOTS: (
+        Column("MRR, all relation ids", "Relation candidates from all ids, unused ones included"),
+        Column("MRR, standard"),
+        Column("Difference"),
+    ),
+    PESSIMISTIC: (
+        Column("MRR, pessimistic"),
+        Column("MRR, realistic", "Ties averaged"),
+        Column("MRR, optimistic"),
+        Column("Ties decide"),
+        Column("Tied ranks"),
+    ),
+    PAPER: (
+        Column("Setting", "Which of the paper's code bases made the row", "text"),
+        Column("Reported"),
+        Column("Re-evaluated", "In the same setting, here"),
+        Column("Difference"),
+        Column("MRR, standard"),
+    ),
+}
+
+
+def standings(part: DatasetBoard, regime: Regime) -> list[Table]:
+    """Return where the ranked entries of a regime stand on a dataset, a table per evaluation setting."""
+    lines = [line for line in part.of(regime) if line.place is not None]
+    tables = []
+    for view in VIEWS if lines else ():
+        notes, several = Notes(), _compares(lines, view)
+        rows = [
+            _entry_row(line, _standing(line, view, notes, best=several and part.leads(line, view, regime)), line.device)
+            for line in lines
+        ]
+        caption = f"{REGIME_NAMES[regime]}: dual MRR, {how(view)}"
+        if view == STANDARD and part.baseline:
+            name, mrr = part.baseline
+            caption += f"; best heuristic baseline: {name.replace('_', ' ')}, {mrr:.3f}"
+        key = f"standing-{regime}-{view.key}"
+        table = Table(key, caption, "Entry", STANDING[view], [Group(rows)], view.key, tuple(notes))
+        tables.append(filled(table))
+    return tables
+
+
+def _compares(lines: Sequence[Line], view: View) -> bool:
+    """Tell whether one of several is marked as the best; the settings of the paper do not compare with each other."""
+    return view != PAPER and sum(line.figure(view) is not None for line in lines) > 1
+
+
+def how(view: View) -> str:
+    """Return how a caption names an evaluation setting."""
+    return f"evaluation setting: {view.label.lower()}"
+
+
+def _entry_row(line: Line, cells: Sequence[Cell], *words: str) -> Row:
+    """Return the row of an entry, found by its names, dataset, regime and ``words``."""
+    known = [line.name, line.entry.slug, line.dataset, line.regime, *words]
+    return Row(line.name, cells, f"../{model_page(line.entry.slug)}", words=" ".join(known))
+
+
+def _standing(line: Line, view: View, notes: Notes, *, best: bool) -> list[Cell]:
+    figure, headline = line.figure(view), line.figure()
+    main = figure_cell(figure, best=best)
+    if view == STANDARD:
+        return _standard(line, main)
+    if view == SLOTS:
+        return [main, figure_cell(headline), signed(_less(figure, headline))]
+    if view == PESSIMISTIC:
+        tied = MISSING if line.tie_rate is None else Cell(percent(line.tie_rate), value=line.tie_rate)
+        return [main, figure_cell(headline), figure_cell(line.figure(OPTIMISTIC)), _spread(line), tied]
+    printed = line.reported.get(("dual", "mrr"))
+    reported = None if printed is None or printed.mean is None else Figure(printed.mean)
+    convention = Cell(line.own) if line.own else Cell("no row in the paper", kind="muted")
+    return [convention, paper_cell(printed, notes), main, signed(_less(figure, reported)), figure_cell(headline)]
+
+
+def _standard(line: Line, main: Cell) -> list[Cell]:
+    place, figure, baseline = line.place, line.figure(), line.baseline
+    assert place is not None
+    rank = f"{place.best}" if place.best == place.worst else f"{place.best}{DASH}{place.worst}"
+    interval = Cell("not computed", kind="muted")
+    if figure is not None and place.low is not None and place.high is not None:
+        label = f"{place.low:.3f} to {place.high:.3f}, over {place.covers}"
+        label += f"; best heuristic baseline {baseline[1]:.3f}" if baseline else ""
+        bar = Bar(figure.mean, place.low, place.high, baseline[1] if baseline else None, label)
+        interval = Cell(bar=bar, value=figure.mean)
+    unfinished = ", ".join(f"seed {seed} {status}" for seed, status in sorted(line.unfinished.items()))
+    return [
+        Cell(rank, value=place.best + place.worst / 1000),
+        main,
+        interval,
+        Cell(place.group or DASH),
+        replace(signed(line.lift), kind="up" if (line.lift or 0) > 0 else "down"),
+        _spread(line),
+        seen(line.overlaps),
+        duration(line.seconds),
+        memory(line.memory),
+        Cell(line.device or DASH),
+        count(line.entry.card.parameters),
+        replace(count(len(line.seeds)), detail=unfinished),
+    ]
+
+
+def _spread(line: Line) -> Cell:
+    spread, figure = line.tie_spread, line.figure()
+    if spread is None or figure is None or figure.low is None or figure.high is None:
+        return MISSING
+    if spread <= FLAG_SPREAD:
+        return Cell(f"{spread:.3f}", value=spread)
+    label = f"{figure.low:.3f} to {figure.high:.3f} as ties are broken"
+    return Cell(f"{spread:.3f}", value=spread, kind="warn", bar=Bar(figure.mean, figure.low, figure.high, label=label))
+
+
+def _less(first: Figure | None, second: Figure | None) -> float | None:
+    return None if first is None or second is None else first.mean - second.mean
+
+
+def unranked(lines: Iterable[Line]) -> Table | None:
+    """Return what of some lines is shown but not ranked, with the reasons."""
+    left = [line for line in lines if line.place is None]
+    several = len({line.dataset for line in left}) > 1
+    rows = [
+        _entry_row(
+            line,
+            [
+                Cell(short(line.dataset), href=f"../{dataset_page(line.dataset)}") if several else MISSING,
+                figure_cell(line.figure()),
+                Cell("; ".join(line.remarks), kind="prose"),
+            ],
+        )
+        for line in left
+    ]
+    columns = (Column("Dataset", sort="text"), Column("MRR so far"), Column("Why it is not ranked", sort="text"))
+    return filled(Table("unranked", "Shown, but not ranked", "Entry", columns, [Group(rows)])) if rows else None
+
 
 PROTOCOLS = {
     "dual": "Dual: two lists, 24 other tails and 24 other heads, each with up to 26 other relation types",
     "entity": "Entity-centric: two lists, 50 other tails and 50 other heads",
     "relation": "Relation-centric: up to 50 other relation types",
-    "dual-tail": "Dual, tails alone: the list of 24 other tails and up to 26 other relation types",
-    "entity-tail": "Entity-centric, tails alone: the list of 50 other tails",
 }
-"""What pages show: what ranks all a target can be asked for, and then one list of it, where runs have it."""
+"""What pages show."""
 FILES = (RESULT_FILE, RANKS_FILE, CONVENTIONS_FILE)
 """What may be downloaded of a run."""
 
@@ -56,56 +218,54 @@ def of_dataset(part: DatasetBoard, protocol: str, names: Mapping[str, str]) -> l
     """
     found: list[Table] = []
     regimes: list[Regime] = [regime for regime in REGIMES if part.of(regime)]
-    for reading in readings.READINGS:
+    for view in VIEWS:
         for regime in regimes:
             notes = Notes()
             rows = [
                 row
                 for line in part.of(regime)
-                if (row := _row(line, reading, protocol, notes, line.name, model_page(line.entry.slug)))
+                if (row := _metric_row(line, view, protocol, notes, line.name, model_page(line.entry.slug)))
             ]
-            caption = f"{protocol.capitalize()}, {REGIME_NAMES[regime].lower()}: every metric, {how(reading)}"
-            found += _metrics(f"{protocol}-{regime}-{reading.key}", caption, rows, reading.key, notes)
-        if reading in (readings.STANDARD, readings.SLOTS):
-            found += _baselines(part, protocol, reading)
-        if reading == readings.PAPER:
-            found += _only_reported(part, protocol, readings.PAPER.key if regimes else "", names)
+            caption = f"{protocol.capitalize()}, {REGIME_NAMES[regime].lower()}: every metric, {how(view)}"
+            found += _metrics(f"{protocol}-{regime}-{view.key}", caption, rows, view.key, notes)
+        if view in (STANDARD, SLOTS):
+            found += _baselines(part, protocol, view)
+        if view == PAPER:
+            found += _only_reported(part, protocol, PAPER.key if regimes else "", names)
     return found
 
 
 def of_entry(lines: Sequence[Line], protocol: str) -> list[Table]:
     """Return all metrics of an entry under a protocol, a row per dataset, a table per evaluation setting."""
     found: list[Table] = []
-    for reading in readings.READINGS:
+    for view in VIEWS:
         notes = Notes()
         rows = [
             row
             for line in lines
-            if (row := _row(line, reading, protocol, notes, short(line.dataset), dataset_page(line.dataset)))
+            if (row := _metric_row(line, view, protocol, notes, short(line.dataset), dataset_page(line.dataset)))
         ]
-        caption = f"{protocol.capitalize()}: every metric by dataset, {how(reading)}"
-        found += _metrics(f"{protocol}-{reading.key}", caption, rows, reading.key, notes, "Dataset")
+        caption = f"{protocol.capitalize()}: every metric by dataset, {how(view)}"
+        found += _metrics(f"{protocol}-{view.key}", caption, rows, view.key, notes, "Dataset")
     return found
 
 
-def _metrics(
-    key: str, caption: str, rows: Sequence[Row], reading: str, notes: Notes, stub: str = "Entry"
-) -> list[Table]:
+def _metrics(key: str, caption: str, rows: Sequence[Row], view: str, notes: Notes, stub: str = "Entry") -> list[Table]:
     """Return a table of every metric, none without rows."""
     columns = [Column(tables.heading(metric)) for metric in METRICS]
-    return [Table(key, caption, stub, columns, [Group(rows)], reading, tuple(notes), dense=True)] if rows else []
+    return [Table(key, caption, stub, columns, [Group(rows)], view, tuple(notes), dense=True)] if rows else []
 
 
-def _row(line: Line, reading: Reading, protocol: str, notes: Notes, label: str, page: str) -> Row | None:
-    found = line.read(reading, protocol)
-    printed = {metric: line.reported.get((protocol, metric)) for metric in METRICS} if reading == readings.PAPER else {}
+def _metric_row(line: Line, view: View, protocol: str, notes: Notes, label: str, page: str) -> Row | None:
+    found = line.read(view, protocol)
+    printed = {metric: line.reported.get((protocol, metric)) for metric in METRICS} if view == PAPER else {}
     if not found and not any(printed.values()):
-        if reading == readings.STANDARD and line.failed and protocol == "dual":
+        if view == STANDARD and line.failed and protocol == "dual":
             return Row(label, [Cell(line.failed, kind="oom")] * len(METRICS), f"../{page}", words=label)
         return None
     cells = [_cell(found.get(metric), printed.get(metric), metric, notes) for metric in METRICS]
     detail = "" if line.place is not None else "not ranked"
-    if reading == readings.PAPER and line.own:
+    if view == PAPER and line.own:
         detail = f"setting {line.own}"
     words = f"{label} {line.entry.slug} {line.dataset}"
     return Row(label, cells, f"../{page}", detail, words, "" if line.place else "unranked")
@@ -119,7 +279,7 @@ def _cell(figure: Figure | None, printed: reported.Cell | None, metric: str, not
     return cell if low == high else replace(cell, below=f"{low} to {high}")
 
 
-def _only_reported(part: DatasetBoard, protocol: str, reading: str, names: Mapping[str, str]) -> list[Table]:
+def _only_reported(part: DatasetBoard, protocol: str, view: str, names: Mapping[str, str]) -> list[Table]:
     """Return the table of the rows of the paper that nobody has run here."""
     known = {line.entry.card.model for line in part.lines}
     notes = Notes()
@@ -134,12 +294,12 @@ def _only_reported(part: DatasetBoard, protocol: str, reading: str, names: Mappi
         if model not in known and any(key[0] == protocol for key in cells)
     ]
     caption = f"{protocol.capitalize()}: reported in the paper, not re-evaluated yet"
-    return _metrics(f"{protocol}-reported", caption, rows, reading, notes)
+    return _metrics(f"{protocol}-reported", caption, rows, view, notes)
 
 
-def _baselines(part: DatasetBoard, protocol: str, reading: Reading) -> list[Table]:
+def _baselines(part: DatasetBoard, protocol: str, view: View) -> list[Table]:
     """Return the table of the heuristic baselines and chance, which depend on the candidates alone."""
-    found = part.baselines.get((protocol, "slots" if reading == readings.SLOTS else "present"), {})
+    found = part.baselines.get((protocol, "slots" if view == SLOTS else "present"), {})
     rows = [
         Row(
             name.replace("_", " "),
@@ -148,8 +308,8 @@ def _baselines(part: DatasetBoard, protocol: str, reading: Reading) -> list[Tabl
         )
         for name, given in found.items()
     ]
-    caption = f"{protocol.capitalize()}: heuristic baselines, which learn nothing, and chance, {how(reading)}"
-    tables = _metrics(f"{protocol}-baselines-{reading.key}", caption, rows, reading.key, Notes(), "Heuristic baseline")
+    caption = f"{protocol.capitalize()}: heuristic baselines, which learn nothing, and chance, {how(view)}"
+    tables = _metrics(f"{protocol}-baselines-{view.key}", caption, rows, view.key, Notes(), "Heuristic baseline")
     return [replace(table, dense=False) for table in tables]
 
 

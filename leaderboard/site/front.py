@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from datetime import date
 from typing import TYPE_CHECKING
 
-from leaderboard.board.board import Board, DatasetBoard, Figure, Line, Standing
-from leaderboard.board.commands import command, estimate
-from leaderboard.board.rescored import rescored
+from leaderboard.board.board import Board, DatasetBoard, Figure, Line, Standing, command, estimate
+from leaderboard.board.ranking import rescored
 from leaderboard.board.tables import short
 from leaderboard.entries.cards import Card
 from leaderboard.site import pictures

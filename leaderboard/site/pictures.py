@@ -282,7 +282,7 @@ def draw_points(
             color=INK,
             arrowprops={"arrowstyle": "-", "color": MUTED, "linewidth": 0.8} if abs(height - up) > 9 else None,
         )
-    _legend(figure, [(name, _marker(0, hollow=hollow)) for hollow, name in enumerate(names)])
+    _legend(figure, [(name, _marker(0, hollow=hollow)) for name, hollow in zip(names, (False, True), strict=True)])
     return figure
 
 

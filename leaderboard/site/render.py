@@ -12,19 +12,17 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from leaderboard.board import citing, readings
-from leaderboard.board.board import SEEDS, Board, DatasetBoard
+from leaderboard.board.board import SEEDS, STANDARD, VIEWS, Board, DatasetBoard
+from leaderboard.board.tables import snippet
 from leaderboard.entries.cards import TRAIN
 from leaderboard.entries.entries import Entry, Watch, unwatched
-from leaderboard.site import detail, facts, front, standing
+from leaderboard.site import detail, facts, front
 from leaderboard.site.cells import REGIME_NAMES, dataset_page, slug
-from leaderboard.site.feed import FILE, feed
-from leaderboard.site.strata import Data, strata
+from leaderboard.site.facts import Data, strata
 from mtbench.errors import MissingExtraError, UsageError
 from mtbench.files import atomic
 from mtbench.runs.origin import REGIMES
 from mtbench.runs.result import EVALUATOR_VERSION
-from mtbench.settings.table import MAIN
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -36,22 +34,25 @@ LARGEST = 50_000_000
 """Bytes of a file of a run that is offered for download."""
 
 
-def render(board: Board, entries: Path, out: Path, *, force: bool = False, watch: Watch = unwatched) -> list[Path]:
-    """Write the pages of a board into a folder and return the files; ``entries`` is the folder it was read from.
+def render(
+    board: Board, entries: Path, out: Path, *, force: bool = False, watch: Watch = unwatched
+) -> tuple[list[Path], list[str]]:
+    """Write the pages of a board into a folder; ``entries`` is the folder it was read from.
 
+    Returns the files, and the datasets that are not at hand, of which intervals, strata and audits are left out.
     ``watch`` shows whoever waits how far it is. The folder is complete or what it was before. A site that is there
     already is replaced only with ``force``, and any other folder never. Raises `UsageError` for such a folder and
     `MissingExtraError` without the extra ``site``.
     """
     expect_free(out, force=force)
-    made = files(board, entries, watch)
+    made, absent = files(board, entries, watch)
     made[LISTING] = "".join(
         f"{hashlib.sha256(data).hexdigest()}  {name}\n" for name, data in sorted(made.items())
     ).encode()
     with atomic.locked(out):
         expect_free(out, force=force)
         atomic.replace_directory(out, made)
-    return [out / name for name in made]
+    return [out / name for name in made], absent
 
 
 def expect_free(out: Path, *, force: bool = False) -> None:
@@ -71,17 +72,14 @@ def expect_free(out: Path, *, force: bool = False) -> None:
     atomic.expect_replaceable(out, (LISTING, *names))
 
 
-def files(board: Board, entries: Path, watch: Watch = unwatched) -> dict[str, bytes]:
-    """Return every file of the site of a board, path to bytes."""
-    made: dict[str, bytes] = {}
-    pages = list(_pages(board, entries))
-    for name, page in watch(pages, "writing pages"):
-        made[name] = page().encode()
+def files(board: Board, entries: Path, watch: Watch = unwatched) -> tuple[dict[str, bytes], list[str]]:
+    """Return every file of the site of a board, path to bytes, and the datasets that are not at hand."""
+    data = Data()
+    made = {name: page().encode() for name, page in watch(list(_pages(board, entries, data)), "writing pages")}
     assets = resources.files("leaderboard.site") / "assets"
     made |= {name: (assets / name).read_bytes() for name in ASSETS}
-    if told := feed(board):
-        made[FILE] = told.encode()
-    return made | {runs_file(entry): data for entry in board.entries if (data := _packed(entry))}
+    made |= {runs_file(entry): packed for entry in board.entries if (packed := _packed(entry))}
+    return made, data.absent
 
 
 def runs_file(entry: Entry) -> str:
@@ -113,20 +111,17 @@ def _files(entry: Entry) -> Iterator[Path]:
                     yield path
 
 
-def _pages(board: Board, entries: Path) -> Iterator[tuple[str, Callable[[], str]]]:
+def _pages(board: Board, entries: Path, data: Data) -> Iterator[tuple[str, Callable[[], str]]]:
     """Give the pages of the site, each with what writes it."""
     environment = _environment()
-    data = Data()
     transfers = facts.transfers(entries)
-    dates = [entry.card.date for entry in board.entries if entry.card.date]
     shared: dict[str, object] = {
-        "readings": readings.READINGS,
-        "default": readings.STANDARD.key,
+        "views": VIEWS,
+        "default": STANDARD.key,
         "has_transfer": bool(transfers),
         "datasets": [(part.name, dataset_page(part.name)) for part in board.datasets],
         "evaluator": EVALUATOR_VERSION,
-        "feed": FILE if dates else "",
-        "changed": max(dates, default=""),
+        "changed": max((entry.card.date for entry in board.entries), default=""),
     }
 
     def page(template: str, up: str, values: Callable[[], Mapping[str, object]]) -> Callable[[], str]:
@@ -165,13 +160,9 @@ def _dataset(part: DatasetBoard, data: Data, board: Board) -> dict[str, object]:
     return {
         "part": part,
         "record": part.record,
-        "standings": [table for regime in REGIMES for table in standing.standings(part, regime)],
-        "unranked": standing.unranked(part.lines),
-        "protocols": [
-            (name, title, found)
-            for name, title in detail.PROTOCOLS.items()
-            if (found := detail.of_dataset(part, name, names)) or name in MAIN
-        ],
+        "standings": [table for regime in REGIMES for table in detail.standings(part, regime)],
+        "unranked": detail.unranked(part.lines),
+        "protocols": [(name, title, detail.of_dataset(part, name, names)) for name, title in detail.PROTOCOLS.items()],
         "audit": audit,
         "no_audit": why,
         "paper": facts.paper_against_ours(part, names),
@@ -195,12 +186,12 @@ def _model(board: Board, entry: Entry, data: Data) -> dict[str, object]:
         ),
         "badges": front.badges(board, next(one for one in board.standings if one.entry is entry)),
         "problems": board.problems.get(entry.slug, ()),
-        "unranked": standing.unranked(lines),
+        "unranked": detail.unranked(lines),
         "protocols": [(name, title, detail.of_entry(lines, name)) for name, title in detail.PROTOCOLS.items()],
         "learned": learned,
         "runs": detail.runs_table(entry),
         "archive": runs_file(entry) if any(_files(entry)) else "",
-        "snippet": citing.snippet(board, entry),
+        "snippet": snippet(board, entry),
         "settings": detail.settings(entry),
     }
 

@@ -12,9 +12,8 @@ from pathlib import Path
 import pytest
 from forging import copy_entry, published
 
-from leaderboard.board.board import Board, Figure
+from leaderboard.board.board import STANDARD, Board, Figure
 from leaderboard.board.ranking import _standings, rank
-from leaderboard.board.readings import STANDARD
 from leaderboard.entries import checks, entries
 
 HOSTILE = 'O\'Neill & "onload="alert(1)" {{ 7 * 7 }} $x_1$ | **bold**'

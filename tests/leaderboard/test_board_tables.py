@@ -13,8 +13,8 @@ from forging import PUBLISHED, copy_entry, drop_doubled
 from site_toys import HOSTILE, offline
 
 from leaderboard.board import ranking, reported, tables
+from leaderboard.board.board import PAPER, STANDARD
 from leaderboard.board.ranking import overlap, rank
-from leaderboard.board.readings import PAPER, STANDARD
 from leaderboard.entries import checks, entries
 from leaderboard.entries.cards import CARD_BYTES, SubmissionError
 from mtbench.analysis.leakage import contamination
@@ -28,44 +28,8 @@ def board(toy_board):
     return toy_board
 
 
-def rows(text: str, name: str) -> list[list[str]]:
-    """Return the rows whose first cell is a name, as cells."""
-    found = [[cell.strip() for cell in line.strip("| ").split(" |")] for line in text.splitlines()]
-    return [row for row in found if row[0] == name]
-
-
 def line_of(board, slug: str):
     return next(line for line in board.lines(slug) if line.dataset in ("metafam", "fbnell"))
-
-
-def test_the_summary_has_the_headline_over_what_was_reported_by_regime(board):
-    zero, adapted = tables.summary(board).split("\n\n")
-    for table, regime in ((zero, "zero-shot"), (adapted, "test-time-adaptation")):
-        headings = [cell.strip() for cell in table.splitlines()[0].strip("| ").split(" |")]
-        assert headings == [f"{regime}, dual MRR", "metafam", "fbnell"]
-        assert len({len(line) for line in table.splitlines()}) == 1  # laid out, bold included
-    figure = line_of(board, "mtdea-k2").figure()
-    assert str(figure) == f"{figure.mean:.3f} ({figure.deviation:.3f}, 2 seeds)"
-    assert rows(adapted, "MTDEA, K = 2") == [["MTDEA, K = 2", str(figure), "-"]]
-    assert rows(zero, "MTDEA, K = 2") == rows(adapted, "ISDEA") == []
-    isdea = line_of(board, "isdea")
-    mean, _, deviation = str(isdea.figure()).partition(" ")
-    assert rows(zero, "ISDEA") == [["ISDEA", f"**{mean}** {deviation}".strip(), "-"]]
-    printed = isdea.reported["dual", "mrr"].mean
-    ours = isdea.figure(PAPER).mean
-    below = zero.partition("| ISDEA ")[2].splitlines()[1]
-    assert f"{printed:.3f} / {ours:.3f}" in below
-    assert "**" not in adapted
-    _, value = isdea.baseline
-    assert rows(zero, "best heuristic baseline")[0][1] == f"{value:.3f}"
-
-
-def test_an_entry_that_is_not_ranked_says_so_and_is_never_the_best(board):
-    text = tables.summary(board)
-    (row,) = rows(text, "Incomplete")
-    assert row[1].endswith(", not ranked")
-    assert "**" not in row[1]
-    assert rows(text, "Out of memory") == [["Out of memory", "OOM", "-"]]
 
 
 def test_fewer_than_three_seeds_are_told_and_neither_the_best_nor_in_its_way(board):
@@ -138,8 +102,6 @@ def test_every_entry_of_a_model_of_the_paper_stands_beside_its_row(tmp_path):
     assert [line.own for line in part.lines] == ["isdea-doubled", "isdea-doubled"]
     own, variant = (line.reported for line in sorted(part.lines, key=lambda line: line.entry.slug))
     assert own == variant == part.reported["isdea"]
-    assert len(rows(tables.summary(found), "ISDEA")) == 2
-    assert tables.summary(found).count("0.292 / ") == 2
 
 
 def test_a_model_with_inverses_is_read_as_the_papers_code_ranked_once_all_its_runs_are(tmp_path):

@@ -1,4 +1,4 @@
-"""The site in a headless browser: sorting, filtering, the switch of readings, themes, keys, links, no request out."""
+"""The site in a headless browser: sorting, filtering, the switch of views, themes, keys, links, no request out."""
 
 from __future__ import annotations
 
@@ -214,16 +214,16 @@ def test_a_filter_hides_rows_and_says_how_many_are_left(browser):
 
 
 def test_the_switch_shows_one_reading_and_is_kept_on_other_pages(dataset, site):
-    readings = ("standard", "slots", "pessimistic", "paper")
-    for key in readings:
-        dataset.find_element(By.ID, f"reading-{key}").click()
+    views = ("standard", "slots", "pessimistic", "paper")
+    for key in views:
+        dataset.find_element(By.ID, f"view-{key}").click()
         tables = shown(dataset, "main table")
         assert f"standing-zero-shot-{key}" in tables
-        assert not any(name.endswith(other) for name in tables for other in readings if other != key)
+        assert not any(name.endswith(other) for name in tables for other in views if other != key)
     assert "reported 0.292" in dataset.find_element(By.ID, "dual-zero-shot-paper").text
     visit(dataset, site / "models" / "isdea.html")
     assert "dual-paper" in shown(dataset, "main table")
-    dataset.find_element(By.CSS_SELECTOR, "#reading-paper").send_keys(Keys.ARROW_LEFT)
+    dataset.find_element(By.CSS_SELECTOR, "#view-paper").send_keys(Keys.ARROW_LEFT)
     assert "dual-pessimistic" in shown(dataset, "main table")
 
 
@@ -237,7 +237,7 @@ def test_without_script_the_standard_shows_and_what_can_be_opened_opens(browser,
         assert f"{STANDING}-box" in ids
         assert not any("slots" in name for name in ids)
         assert not browser.find_element(By.ID, "filter").is_displayed()
-        browser.find_element(By.ID, "reading-slots").click()
+        browser.find_element(By.ID, "view-slots").click()
         assert browser.find_element(By.ID, "standing-zero-shot-slots").is_displayed()
         assert not browser.find_element(By.ID, STANDING).is_displayed()
         visit(browser, site / "index.html")
@@ -326,7 +326,7 @@ def test_where_nothing_can_be_stored_all_of_it_works(browser, site):
         visit(browser, site / "datasets" / "metafam.html")
         browser.find_element(By.ID, "theme").click()
         assert browser.find_element(By.ID, "theme").get_attribute("aria-pressed") == "true"
-        browser.find_element(By.ID, "reading-slots").click()
+        browser.find_element(By.ID, "view-slots").click()
         assert "rows shown" in browser.find_element(By.ID, "shown").text
     finally:
         browser.execute_cdp_cmd("Page.removeScriptToEvaluateOnNewDocument", added)
@@ -356,7 +356,7 @@ def test_the_keyboard_reaches_the_content_first_and_then_everything(browser):
 def test_pages_fit_and_can_be_read(browser, site, shots, name):
     visit(browser, site / f"{name}.html")
     for key in ("standard", "paper"):
-        if found := browser.find_elements(By.ID, f"reading-{key}"):
+        if found := browser.find_elements(By.ID, f"view-{key}"):
             found[0].click()
         elif key == "paper":
             continue

@@ -9,13 +9,11 @@ from pathlib import Path
 import pytest
 from site_toys import offline, standing_board
 
-from leaderboard.board import rescored
-from leaderboard.board.board import Figure, Overlap
-from leaderboard.board.commands import command, estimate
+from leaderboard.board import ranking
+from leaderboard.board.board import STANDARD, Figure, Overlap, command, estimate
 from leaderboard.board.ranking import rank
-from leaderboard.board.readings import STANDARD
 from leaderboard.entries import checks, entries
-from leaderboard.site import front, standing
+from leaderboard.site import detail, front
 from leaderboard.site.cells import DASH, MISSING, Cell, Column, Group, Row, Table, filled
 from mtbench.data import catalog
 
@@ -173,7 +171,7 @@ def test_what_was_scored_again_is_said_while_its_ranks_are_those(tmp_path, monke
     with offline(tmp_path):
         board = rank([entry], draws=100)
     assert labels(board, "isdea-homo")["re-scored from weights"].tip.said.endswith("metafam seed 0.")
-    monkeypatch.setattr(rescored, "_ranks", lambda run: "0" * 64)
+    monkeypatch.setattr(ranking, "_ranks", lambda run: "0" * 64)
     assert "re-scored from weights" not in labels(board, "isdea-homo")
 
 
@@ -227,7 +225,7 @@ def test_few_seeds_are_told_and_never_bold_on_any_page(toy_board):
     assert {slug: len(ranked[slug].seeds) for slug in seeds} == seeds
     figures = {slug: {(STANDARD, "dual"): {"mrr": Figure(0.9 / count, seeds=count)}} for slug, count in seeds.items()}
     lines = [replace(ranked[slug], figures=some) for slug, some in figures.items()]
-    rows = standing.standings(replace(part, lines=tuple(lines)), "zero-shot")[0].groups[0].rows
+    rows = detail.standings(replace(part, lines=tuple(lines)), "zero-shot")[0].groups[0].rows
     assert [(row.cells[1].text, row.cells[1].detail, row.cells[1].best) for row in rows] == [
         ("0.300", "", True),
         ("0.900", "(1 seed)", False),

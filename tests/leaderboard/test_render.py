@@ -19,11 +19,10 @@ import pytest
 import site_toys
 from site_toys import HOSTILE, SCRIPT
 
-from leaderboard.board import readings
-from leaderboard.board.board import Figure
+from leaderboard.board.board import OPTIMISTIC, PAPER, PESSIMISTIC, STANDARD, VIEWS, Figure
 from leaderboard.site import cells as views
-from leaderboard.site import detail, facts, pictures, render, standing, strata
-from leaderboard.site.strata import Data
+from leaderboard.site import detail, facts, pictures, render
+from leaderboard.site.facts import Data
 from mtbench.data.loading import load
 from mtbench.errors import MissingExtraError, MtbenchError, UsageError
 from mtbench.files import atomic
@@ -201,9 +200,9 @@ def test_figures_are_those_of_the_board(pages, board):
     page = pages["datasets/metafam.html"].text
     assert f"reported {line.reported['dual', 'mrr'].mean:.3f}" in page
     assert views.signed(line.lift).text in page
-    for reading in readings.READINGS:
+    for view in VIEWS:
         for protocol in ("dual", "entity", "relation"):
-            found = line.read(reading, protocol)
+            found = line.read(view, protocol)
             assert set(found) == set(METRICS)
             for metric, figure in found.items():
                 assert views.number(metric, figure.mean) in page
@@ -211,16 +210,16 @@ def test_figures_are_those_of_the_board(pages, board):
 
 def test_the_best_of_several_is_marked_but_not_in_the_papers_settings(board):
     (part,) = (part for part in board.datasets if part.name == "metafam")
-    standard, *_, paper = standing.standings(part, "zero-shot")
+    standard, *_, paper = detail.standings(part, "zero-shot")
     marked = [row.label for row in standard.groups[0].rows if any(cell.best for cell in row.cells)]
     assert marked == ["ISDEA"]
     assert not any(cell.best for row in paper.groups[0].rows for cell in row.cells)
 
 
 def test_a_row_by_the_paper_says_in_which_setting(board):
-    found = {table.reading: table.groups[0].rows[0].detail for table in detail.of_entry(board.lines("isdea"), "dual")}
-    told = {reading.key: "" for reading in readings.READINGS}
-    assert found == told | {readings.PAPER.key: "setting isdea-doubled"}
+    found = {table.view: table.groups[0].rows[0].detail for table in detail.of_entry(board.lines("isdea"), "dual")}
+    told = {view.key: "" for view in VIEWS}
+    assert found == told | {PAPER.key: "setting isdea-doubled"}
 
 
 def test_what_is_not_ranked_says_why(pages):
@@ -235,7 +234,7 @@ def test_what_is_not_ranked_says_why(pages):
 def test_the_paper_stands_beside_with_its_errata(pages, board):
     assert "OOM" in pages["datasets/wikitopics-mt3-art.html"].text
     (line,) = [line for line in board.lines("isdea") if line.dataset == "metafam"]
-    told = f"dual ISDEA: reported {line.reported['dual', 'mrr']}, here {line.figure(readings.PAPER)}"
+    told = f"dual ISDEA: reported {line.reported['dual', 'mrr']}, here {line.figure(PAPER)}"
     assert told in pages["datasets/metafam.html"].text
     printed = " ".join(page.text for page in pages.values())
     for erratum in {
@@ -288,7 +287,7 @@ def test_a_link_out_of_an_entry_is_not_followed(folder, tmp_path):
 
 def test_the_same_entries_give_the_same_bytes(board, folder, site):
     """Of what is rendered the front, the first datasets and the learning curves: every kind of picture is drawn."""
-    for name, page in islice(render._pages(board, folder), 3):
+    for name, page in islice(render._pages(board, folder, Data()), 3):
         assert (site / name).read_text(encoding="utf-8") == page(), name
     (entry,) = (entry for entry in board.entries if entry.slug == "isdea")
     assert render._packed(entry) == (site / "runs" / "isdea.zip").read_bytes()
@@ -304,12 +303,12 @@ def test_every_file_is_listed_with_its_hash(site):
 
 
 def test_a_site_is_replaced_only_when_asked_and_another_folder_never(board, folder, tmp_path, monkeypatch):
-    monkeypatch.setattr(render, "files", lambda *given: {"index.html": b"new"})
+    monkeypatch.setattr(render, "files", lambda *given: ({"index.html": b"new"}, []))
     out = tmp_path / "site"
     render.render(board, folder, out)
     with pytest.raises(UsageError, match="add --force"):
         render.render(board, folder, out)
-    monkeypatch.setattr(render, "files", lambda *given: {"other.html": b"newer"})
+    monkeypatch.setattr(render, "files", lambda *given: ({"other.html": b"newer"}, []))
     render.render(board, folder, out, force=True)
     assert sorted(path.name for path in out.iterdir()) == [render.LISTING, "other.html"]
     (out / "mine.txt").write_text("mine")
@@ -325,10 +324,10 @@ def test_a_site_is_replaced_only_when_asked_and_another_folder_never(board, fold
 
 
 def test_a_disk_that_is_full_leaves_the_site_there_was(board, folder, tmp_path, monkeypatch):
-    monkeypatch.setattr(render, "files", lambda *given: {"a.html": b"old"})
+    monkeypatch.setattr(render, "files", lambda *given: ({"a.html": b"old"}, []))
     out = tmp_path / "site"
     render.render(board, folder, out)
-    monkeypatch.setattr(render, "files", lambda *given: {"a.html": b"new", "b.html": b"new"})
+    monkeypatch.setattr(render, "files", lambda *given: ({"a.html": b"new", "b.html": b"new"}, []))
     sync = atomic._sync
 
     def full(path):
@@ -363,7 +362,7 @@ def test_a_matrix_of_transfer_has_a_page(board, folder, tmp_path):
         "scenarios": [],
     }
     (place / "matrix.json").write_text(json.dumps(told))
-    made = render.files(replace(board, datasets=(), entries=(), standings=()), entries)
+    made, _ = render.files(replace(board, datasets=(), entries=(), standings=()), entries)
     page = Page(made["transfer.html"].decode())
     assert "0.750 0.031" in page.text
     assert "oom" in page.text
@@ -503,11 +502,11 @@ def test_what_a_model_learned_from_is_what_its_runs_say(pages, slug, told):
 def test_bounds_are_those_of_the_runs(board):
     (line,) = [line for line in board.lines("isdea") if line.dataset == "metafam"]
     runs = [run.headline for run in line.entry.runs["metafam"]]
-    best, worst = line.read(readings.OPTIMISTIC), line.read(readings.PESSIMISTIC)
+    best, worst = line.read(OPTIMISTIC), line.read(PESSIMISTIC)
     for metric in METRICS:
         assert best[metric].mean == statistics.fmean(run.optimistic[metric] for run in runs)
         assert worst[metric].mean == statistics.fmean(run.pessimistic[metric] for run in runs)
-    found = line.read(readings.STANDARD)
+    found = line.read(STANDARD)
     assert (found["mr"].low, found["mr"].high) == (best["mr"].mean, worst["mr"].mean)
     assert (found["mrr"].low, found["mrr"].high) == (worst["mrr"].mean, best["mrr"].mean)
     assert isinstance(line.entry.runs["metafam"][0], Run)
@@ -519,26 +518,26 @@ def test_strata_are_those_of_the_package(board):
     (line,) = [line for line in board.lines("isdea") if line.dataset == "metafam"]
     results = [run.headline for run in line.entry.runs["metafam"]]
     expected = [result.by("degree", found) for result in results]
-    rows = strata._rows("degree", [line], found, data)
+    rows = facts._rows("degree", [line], found, data)
     assert len(rows) == len(expected[0]) > 1
     for (label, targets, chance, figures), *each in zip(rows, *expected, strict=True):
         assert {(one.label, one.targets) for one in each} == {(label, targets)}
         assert chance == pytest.approx(each[0].chance["mrr"])
         assert figures["isdea"].mean == pytest.approx(np.mean([one.metrics["mrr"] for one in each]))
         assert figures["isdea"].deviation == pytest.approx(np.std([one.metrics["mrr"] for one in each], ddof=1))
-    assert strata._rows("relation_seen", [], found, data) == ()
+    assert facts._rows("relation_seen", [], found, data) == ()
 
 
 def test_strata_are_shown_where_there_are_several_of_so_many_entries(board, monkeypatch):
     lines = [line for line in board.datasets[0].lines if line.dataset == "metafam" and line.place is not None]
-    monkeypatch.setattr(strata, "MOST", 2)
-    picture, (table,), why = strata.strata("x", lines, Data())
+    monkeypatch.setattr(facts, "MOST", 2)
+    picture, (table,), why = facts.strata("x", lines, Data())
     assert (table.caption, why) == ("By the degree of the ends", "")
     names = [line.name for line in lines]
     assert len(names) == 3
     assert [column.label for column in table.columns] == ["Triples", *names[:2], "Chance"]
     assert Page(picture).all("svg")
-    assert strata.strata("x", lines, Data(), drawn=False)[0] == ""
+    assert facts.strata("x", lines, Data(), drawn=False)[0] == ""
 
 
 def test_a_run_on_another_version_of_the_dataset_has_no_strata(board):
@@ -565,7 +564,9 @@ def test_with_the_dataset_there_is_an_audit_and_no_name_of_a_target(folder, tmp_
     only = tmp_path / "results"
     shutil.copytree(folder / "isdea-homo", only / "isdea-homo")
     board = site_toys.board(only)
-    made = render.files(replace(board, datasets=tuple(part for part in board.datasets if part.name == "fbnell")), only)
+    made, _ = render.files(
+        replace(board, datasets=tuple(part for part in board.datasets if part.name == "fbnell")), only
+    )
     page = Page(made["datasets/fbnell.html"].decode())
     assert "No audit" not in page.text
     assert "By half-links in the inference graph" in page.text

@@ -1,18 +1,16 @@
-"""What is shared of the board: a table for a paper, the snippet of an entry, the feed, and pages on this machine."""
+"""What is shared of the board: a table for a paper, the snippet of an entry, and how far it is."""
 
 from __future__ import annotations
 
 import re
 import sys
 from dataclasses import replace
-from xml.etree import ElementTree
 
 import pytest
 from site_toys import HOSTILE, standing_board
 
-from leaderboard.board import citing, tables
+from leaderboard.board import tables
 from leaderboard.cli.entries import watching
-from leaderboard.site.feed import ATOM, feed
 
 ROW = re.compile(r"^(.*) \\\\$", re.MULTILINE)
 
@@ -50,7 +48,7 @@ def test_the_markdown_table_has_the_same_rows(board):
 
 def test_the_snippet_is_bibtex_and_the_row_of_the_table(board):
     (entry, *_) = board.entries
-    bibtex, told = citing.snippet(board, entry).split("\n\n")
+    bibtex, told = tables.snippet(board, entry).split("\n\n")
     comment, row = told.splitlines()
     assert bibtex.startswith("@misc{mtbench-good,\n")
     assert bibtex.count("{") == bibtex.count("}")
@@ -62,43 +60,18 @@ def test_the_snippet_is_bibtex_and_the_row_of_the_table(board):
 def test_names_are_text_in_bibtex(toy_board):
     (entry,) = (one for one in toy_board.entries if one.slug == "hostile")
     card = replace(entry.card, authors=("{x", "The A_B team"), name=r"50% {of} \input$", url="https://a.org/{x}")
-    text = citing.bibtex("hostile", card)
+    text = tables.bibtex("hostile", card)
     assert text.count("{") == text.count("}")
     assert r"{{50\% (of) /input\$}}" in text
     assert r"{(x and {The A\_B team}}" in text
-    assert HOSTILE not in citing.bibtex("hostile", entry.card)
-
-
-def test_the_feed_is_atom_with_ids_that_stay(board):
-    root = ElementTree.fromstring(feed(board))
-    name = f"{{{ATOM}}}"
-    assert root.tag == f"{name}feed"
-    entries = root.findall(f"{name}entry")
-    for element in (root, *entries):
-        assert element.find(f"{name}id").text.startswith("urn:uuid:")
-        assert element.find(f"{name}title").text
-        assert re.fullmatch(r"\d{4}-\d\d-\d\dT00:00:00Z", element.find(f"{name}updated").text)
-    assert all(entry.find(f"{name}author/{name}name").text for entry in entries)
-    ids = {entry.find(f"{name}title").text: entry.find(f"{name}id").text for entry in entries}
-    assert len(set(ids.values())) == len(ids) == 3
-    first, *others = board.standings
-    later = replace(first.entry, card=replace(first.entry.card, date="2030-01-01"))
-    again = ElementTree.fromstring(feed(replace(board, standings=(*others, replace(first, entry=later)))))
-    newest = again.find(f"{name}entry")
-    assert newest.find(f"{name}id").text == ids["good"]
-    assert again.find(f"{name}updated").text == newest.find(f"{name}updated").text == "2030-01-01T00:00:00Z"
-
-
-def test_without_dates_there_is_no_feed(board):
-    undated = [replace(one, entry=replace(one.entry, card=replace(one.entry.card, date=""))) for one in board.standings]
-    assert feed(replace(board, standings=tuple(undated))) == ""
+    assert HOSTILE not in tables.bibtex("hostile", entry.card)
 
 
 def test_cite_prints_the_snippet_of_an_entry(command, toy_board, toy_entries, monkeypatch):
     monkeypatch.setattr("leaderboard.cli.entries._board", lambda entries: toy_board)
     code, said, _ = command("leaderboard", "render", "--cite", "isdea", "--entries", toy_entries)
     (entry,) = (one for one in toy_board.entries if one.slug == "isdea")
-    assert (code, said) == (0, f"{citing.snippet(toy_board, entry)}\n")
+    assert (code, said) == (0, f"{tables.snippet(toy_board, entry)}\n")
     code, _, err = command("leaderboard", "render", "--cite", "isdae", "--entries", toy_entries)
     assert code == 2
     assert "isdea" in err

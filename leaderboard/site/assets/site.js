@@ -1,9 +1,9 @@
 "use strict";
 
-// Without this script all tables and the switch of readings work; with it rows sort, filter, and choices are kept.
+// Without this script all tables and the switch of views work; with it rows sort, filter, and choices are kept.
 
-// A theme is kept for good, a reading until the window is closed: a later visit begins with the standard.
-const stores = { theme: "localStorage", reading: "sessionStorage" };
+// A theme is kept for good, a view until the window is closed: a later visit begins with the standard.
+const stores = { theme: "localStorage", view: "sessionStorage" };
 const store = {
   get(key) {
     try { return window[stores[key]].getItem("mtbench-" + key); } catch (error) { return null; }
@@ -35,12 +35,12 @@ function setUpTheme() {
   show();
 }
 
-function setUpReadings() {
-  const kept = store.get("reading");
-  for (const radio of document.querySelectorAll("input[name=reading]")) {
+function setUpViews() {
+  const kept = store.get("view");
+  for (const radio of document.querySelectorAll("input[name=view]")) {
     if (radio.value === kept) radio.checked = true;
     radio.addEventListener("change", () => {
-      store.set("reading", radio.value);
+      store.set("view", radio.value);
       count();
     });
   }
@@ -137,7 +137,7 @@ function setUpFilter() {
 
 document.addEventListener("DOMContentLoaded", () => {
   setUpTheme();
-  setUpReadings();
+  setUpViews();
   setUpSorting();
   setUpFilter();
 });
