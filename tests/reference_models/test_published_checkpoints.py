@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from leaderboard.board.rescored import rescore, rescored
+from leaderboard.board.ranking import rescore, rescored
 from leaderboard.entries import entries
 from mtbench.runs.directory import RunDirectory
 
