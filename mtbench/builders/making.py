@@ -5,7 +5,7 @@ And is what was made anew the same kind of dataset: its structure beside the rel
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -213,24 +213,24 @@ def compare_structure(made: Dataset, release: Dataset, *, mixed: bool = False) -
     return rows
 
 
+STATISTICS: tuple[tuple[str, Callable[[Split], float], float | None], ...] = (
+    ("entities", lambda split: split.num_entities, COUNT_LIMIT),
+    ("relations", lambda split: split.num_relations, RELATION_LIMIT),
+    ("observable triples", lambda split: len(split.graph), COUNT_LIMIT),
+    ("targets", lambda split: len(split.targets), COUNT_LIMIT),
+    ("median degree", lambda split: float(np.percentile(_degrees(split), 50)), None),
+    ("90th percentile of degrees", lambda split: float(np.percentile(_degrees(split), 90)), None),
+    ("largest degree", lambda split: float(_degrees(split).max()), None),
+    ("self-loops", lambda split: float(np.count_nonzero(_all(split)[:, HEAD] == _all(split)[:, TAIL])), None),
+)
+"""What is counted in a graph, and by how much two may differ, relatively."""
+
+
 def _compare(part: str, ours: Split, theirs: Split) -> list[Likeness]:
-    rows, degrees = [], [_degrees(split) for split in (ours, theirs)]
-    counts: dict[str, list[float]] = {
-        "entities": [split.num_entities for split in (ours, theirs)],
-        "relations": [split.num_relations for split in (ours, theirs)],
-        "observable triples": [len(split.graph) for split in (ours, theirs)],
-        "targets": [len(split.targets) for split in (ours, theirs)],
-    }
-    for statistic, (here, there) in counts.items():
-        limit = RELATION_LIMIT if statistic == "relations" else COUNT_LIMIT
-        rows.append(Likeness(part, statistic, here, there, limit))
-    for statistic, percent in (("median degree", 50), ("90th percentile of degrees", 90), ("largest degree", 100)):
-        here, there = (float(np.percentile(degree, percent)) for degree in degrees)
-        rows.append(Likeness(part, statistic, here, there, None))
-    loops = [float(np.count_nonzero(_all(split)[:, HEAD] == _all(split)[:, TAIL])) for split in (ours, theirs)]
-    rows.append(Likeness(part, "self-loops", loops[0], loops[1], None))
-    rows.append(Likeness(part, "degree distance", degree_distance(*degrees), 0.0, DISTANCE_LIMIT))
-    rows.append(Likeness(part, "relation distance", relation_distance(ours, theirs), 0.0, DISTANCE_LIMIT))
+    rows = [Likeness(part, name, measure(ours), measure(theirs), limit) for name, measure, limit in STATISTICS]
+    degrees, relations = degree_distance(_degrees(ours), _degrees(theirs)), relation_distance(ours, theirs)
+    rows.append(Likeness(part, "degree distance", degrees, 0.0, DISTANCE_LIMIT))
+    rows.append(Likeness(part, "relation distance", relations, 0.0, DISTANCE_LIMIT))
     same = float(len(np.intersect1d(ours.entities, theirs.entities)))
     rows.append(Likeness(part, "entities shared with the release", same, float(theirs.num_entities), None))
     return rows

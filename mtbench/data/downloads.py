@@ -14,7 +14,6 @@ from urllib.parse import urlsplit
 
 import requests
 import urllib3
-from filelock import FileLock
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 from urllib3 import Retry
@@ -22,7 +21,7 @@ from urllib3 import Retry
 from mtbench.data import store
 from mtbench.data.catalog import Source
 from mtbench.errors import DownloadError, UsageError
-from mtbench.files.atomic import replace_file, storage_errors
+from mtbench.files.atomic import locked, replace_file
 from mtbench.files.hashing import file_hash
 
 RETRY = Retry(total=3, backoff_factor=2, status_forcelist=(408, 425, 429, 500, 502, 503, 504))
@@ -55,17 +54,21 @@ def fetch(sources: Sequence[Source]) -> list[Path]:
     Raises `DownloadError` naming every address and what came from it, or, where ``MTBENCH_OFFLINE``
     forbids the network, every missing file and the place to copy it to.
     """
-    distinct: dict[str, Source] = {}
-    for source in sources:
-        distinct.setdefault(source.sha256, source)
+    distinct = {source.sha256: source for source in reversed(sources)}
     problems = {key: list[str]() for key in distinct}
     found = {key: _at_hand(source, problems[key]) for key, source in distinct.items()}
-    missing = {key: source for key, source in distinct.items() if found[key] is None}
+    missing = [source for source in dict.fromkeys(sources) if found[source.sha256] is None]
     if missing and offline():
-        raise DownloadError(_what_to_copy(list(missing.values()), problems))
-    for key, source in missing.items():
-        found[key] = _download(source, problems[key])
-    return [path for source in sources if (path := found[source.sha256]) is not None]
+        folder, _ = _mirror()
+        wanted = (
+            f"{source.url} ({source.bytes} bytes, SHA-256 {source.sha256}) to {_destination(source, folder)}"
+            for source in missing
+        )
+        wrong = [f"; {text}" for source in missing for text in problems[source.sha256]]
+        raise DownloadError(
+            f"MTBENCH_OFFLINE forbids the network ({HINT}); copy {', and '.join(wanted)}{''.join(wrong)}"
+        )
+    return [found[key] or _download(distinct[key], problems[key]) for key in (source.sha256 for source in sources)]
 
 
 def kept(source: Source) -> Path:
@@ -89,9 +92,8 @@ def problem(path: Path, source: Source) -> str:
     size = path.stat().st_size
     if size != source.bytes:
         return f"{path} has {size} bytes instead of {source.bytes}"
-    if (found := file_hash(path)) != source.sha256:
-        return f"{path} {_other_bytes('has', found, source)}"
-    return ""
+    found = file_hash(path)
+    return "" if found == source.sha256 else f"{path} has {_other_bytes(found, source)}"
 
 
 def _mirror() -> tuple[Path | None, str]:
@@ -125,30 +127,27 @@ def _is_right(path: Path, source: Source, problems: list[str]) -> bool:
     return not wrong
 
 
-def _addresses(source: Source) -> Iterator[str]:
-    _, base = _mirror()
-    if base:
-        yield from (f"{base}/{place(url)}" for url in source.urls)
-    yield from source.urls
+def _destination(source: Source, folder: Path | None) -> Path:
+    return kept(source) if folder is None else folder / place(source.url)
 
 
 def _download(source: Source, problems: list[str]) -> Path:
     path = kept(source)
-    with storage_errors(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        # Another process may be downloading the same file: the second one finds it there.
-        with FileLock(path.with_name(f".{path.name}.lock")):
-            if _is_right(path, source, problems):
+    folder, base = _mirror()
+    mirrored = [f"{base}/{place(url)}" for url in source.urls] if base else []
+    # Another process may be downloading the same file: the second one finds it there.
+    with locked(path):
+        if _is_right(path, source, problems):
+            return path
+        for url in (*mirrored, *source.urls):
+            data, failure = _ask(url, source)
+            if not failure:
+                replace_file(path, data)
                 return path
-            for url in _addresses(source):
-                data, failure = _ask(url, source)
-                if not failure:
-                    replace_file(path, data)
-                    return path
-                problems.append(f"{url} {failure}")
+            problems.append(f"{url} {failure}")
     raise DownloadError(
         f"cannot get {source.part}: {'; '.join(problems)}. Try again later, or copy the file to "
-        f"{_destination(source)}. {HINT}; MTBENCH_OFFLINE=1 asks no server"
+        f"{_destination(source, folder)}. {HINT}; MTBENCH_OFFLINE=1 asks no server"
     )
 
 
@@ -213,7 +212,7 @@ def _wrong(data: bytes, source: Source, response: requests.Response) -> str:
             f"sent {'more than the published' if len(data) > source.bytes else f'{len(data)} of'} {source.bytes} bytes"
         )
     found = hashlib.sha256(data).hexdigest()
-    return "" if found == source.sha256 else _other_bytes("sent", found, source)
+    return "" if found == source.sha256 else f"sent {_other_bytes(found, source)}"
 
 
 def _answered(response: requests.Response) -> str:
@@ -231,30 +230,14 @@ def _tell(text: str) -> None:
         sys.stderr.write(f"{text}\n")
 
 
-def _other_bytes(verb: str, found: str, source: Source) -> str:
-    return f"{verb} other bytes than published (SHA-256 {found} instead of {source.sha256})"
-
-
-def _what_to_copy(missing: Sequence[Source], problems: dict[str, list[str]]) -> str:
-    files = [
-        f"{source.url} ({source.bytes} bytes, SHA-256 {source.sha256}) to {_destination(source)}" for source in missing
-    ]
-    wrong = [f"; {text}" for source in missing for text in problems[source.sha256]]
-    return f"MTBENCH_OFFLINE forbids the network ({HINT}); copy {', and '.join(files)}{''.join(wrong)}"
-
-
-def _destination(source: Source) -> Path:
-    folder, _ = _mirror()
-    return kept(source) if folder is None else folder / place(source.url)
+def _other_bytes(found: str, source: Source) -> str:
+    return f"other bytes than published (SHA-256 {found} instead of {source.sha256})"
 
 
 def _shown(chunks: Iterator[bytes], url: str, source: Source) -> Iterator[bytes]:
     """Yield the chunks of an answer, beside a bar on a terminal and nothing elsewhere."""
-    if not sys.stderr.isatty():
-        yield from chunks
-        return
-    name = TextColumn("{task.description}", markup=False)
-    with Progress(name, BarColumn(), DownloadColumn(), TransferSpeedColumn(), console=Console(stderr=True)) as bar:
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), DownloadColumn(), TransferSpeedColumn())
+    with Progress(*columns, console=Console(stderr=True), disable=not sys.stderr.isatty()) as bar:
         task = bar.add_task("/".join(url.split("/")[-2:]), total=source.bytes)
         for chunk in chunks:
             bar.advance(task, len(chunk))
