@@ -74,8 +74,7 @@ def test_several_tasks_have_a_line_each(data):
 
 
 @pytest.mark.parametrize(
-    ("scorer", "name"),
-    [(mine, "mine"), (Scorer(), "Scorer"), (lambda triples: mine(triples), "unnamed")],
+    ("scorer", "name"), [(mine, "mine"), (Scorer(), "Scorer"), (lambda triples: mine(triples), "unnamed")]
 )
 def test_a_model_is_called_what_its_scorer_is(data, scorer, name):
     assert mtbench.evaluate(scorer, data).run.model == name

@@ -102,8 +102,7 @@ def check(
         typer.Argument(metavar="[ENTRY...]", help="Entries, by name or folder.  [default: all]", show_default=False),
     ] = None,
     entries: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="The folder of the leaderboard.  [default: leaderboard/results]"),
+        Path | None, typer.Option(metavar="DIR", help="The folder of the leaderboard.  [default: leaderboard/results]")
     ] = None,
     from_weights: Annotated[
         bool, typer.Option("--from-weights", help="Score the runs that ship checkpoints again, too.")

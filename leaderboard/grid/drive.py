@@ -74,14 +74,19 @@ def drive(
     for outcome in engine(queue, deadline, watch):
         job, again = outcome.attempt.job, None
         if outcome.ending in _LOGGED:
-            state.append(directory, _line(outcome))
+            number, begun = outcome.attempt.number, outcome.started
+            state.append(directory, Line(*job.key, number, begun, outcome.seconds, outcome.ending, outcome.error))
             attempts[job.key] += 1
         if outcome.ending == "failed":
             failures[job.key] += 1
             if failures[job.key] < ATTEMPTS:
                 again = Attempt(job, attempts[job.key] + 1, retry=True)
             elif not job.directory.path.exists():
-                outcome = replace(outcome, error=_recorded(outcome))
+                # A table should show that the process died, not a gap.
+                try:
+                    record_death(outcome)
+                except MtbenchError as error:
+                    outcome = replace(outcome, error=f"{outcome.error}, and has no run: {error}")
         elif outcome.ending == "elsewhere" and job.key not in postponed:
             postponed.add(job.key)
             again = outcome.attempt
@@ -150,18 +155,3 @@ def _after(outcome: Outcome, *, again: bool) -> Ended:
     if outcome.ending == "found" and (found := kept(outcome.attempt.job)):
         state = _BECAME[status(found)]
     return Ended(outcome.attempt.job, state, outcome.error)
-
-
-def _recorded(outcome: Outcome) -> str:
-    """Record the death of a process as a failed run, and return its error, with what kept it from being recorded."""
-    try:
-        record_death(outcome)
-    except MtbenchError as error:
-        return f"{outcome.error}, and has no run: {error}"
-    return outcome.error
-
-
-def _line(outcome: Outcome) -> Line:
-    job, number = outcome.attempt.job, outcome.attempt.number
-    line = Line(*job.key, number, outcome.started, outcome.seconds, outcome.ending, outcome.error)
-    return replace(line, model=job.plan.model, settings=dict(job.plan.settings))

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import math
 import os
+import shlex
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
-from itertools import product
+from dataclasses import asdict, dataclass, fields
+from itertools import pairwise, product
 from pathlib import Path
 from statistics import fmean
 from typing import Literal, TypeAlias
@@ -19,7 +20,6 @@ from leaderboard.grid.jobs import Job, Place
 from mtbench.analysis.matrix import Matrix, scenario_file
 from mtbench.analysis.pictures import draw_matrix
 from mtbench.builders import wikitopics
-from mtbench.data.catalog import Parameter
 from mtbench.errors import DatasetError, ResultError, UsageError
 from mtbench.files import pictures, schema
 from mtbench.files.atomic import is_free, replace_file, storage_errors
@@ -29,7 +29,6 @@ from mtbench.runs.files import RESULT_FILE
 from mtbench.runs.origin import Status
 from mtbench.runs.result import Result, load
 from mtbench.settings.table import SAMPLED
-from mtbench.training import models
 
 
 def estimates(jobs: Sequence[Job], directory: Path) -> list[float | None]:
@@ -57,8 +56,7 @@ class Line:
     """One attempt: whose it was, when it began (UTC), how many seconds it took, and how it ended.
 
     ``dataset`` is the name of the dataset's folder, ``attempt`` counts from 1, ``status`` is that of the result,
-    or ``stopped`` where the budget ended it, or ``blocked`` where something other than the model stood in
-    the way. ``model`` and ``settings`` are what was asked for, which a result does not tell.
+    or ``stopped`` where the budget ended it, or ``blocked`` where something other than the model stood in the way.
     """
 
     label: str
@@ -69,8 +67,6 @@ class Line:
     seconds: float
     status: str
     error: str = ""
-    model: str = ""
-    settings: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def key(self) -> tuple[str, str, int]:
@@ -86,7 +82,7 @@ def append(directory: Path, line: Line) -> None:
     path = directory / LOG_FILE
     with storage_errors(path):
         directory.mkdir(parents=True, exist_ok=True)
-        torn = _is_torn(path)
+        torn = path.exists() and path.read_bytes()[-1:] not in (b"", b"\n")
         text = json.dumps(asdict(line), ensure_ascii=False)
         with path.open("ab", buffering=0) as stream:
             stream.write(("\n" * torn + text + "\n").encode())
@@ -111,14 +107,6 @@ def _parse(text: str) -> Line | None:
         return None
 
 
-def _is_torn(path: Path) -> bool:
-    if not path.exists() or not path.stat().st_size:
-        return False
-    with path.open("rb") as stream:
-        stream.seek(-1, os.SEEK_END)
-        return stream.read(1) != b"\n"
-
-
 State: TypeAlias = Literal["new", "resumes", "retries", "done", "oom", "failed"]
 PENDING: Sequence[State] = ("new", "resumes", "retries")
 ATTEMPTS = 2
@@ -127,19 +115,13 @@ ATTEMPTS = 2
 
 @dataclass(frozen=True)
 class Look:
-    """The state of a job, how often it was attempted and failed, and its headline result where there is one."""
+    """The state of a job, how often it was attempted and failed, and what a run that did not finish said."""
 
     job: Job
     state: State
     attempts: int
     failures: int
-    headline: Result | None = None
-
-    @property
-    def error(self) -> str:
-        """Return the sentence a run that did not finish left, empty for others."""
-        found = self.headline
-        return found.warnings[0] if found and found.run.status != "ok" and found.warnings else ""
+    error: str = ""
 
 
 def look(job: Job, lines: Sequence[Line], *, retry_failed: bool = False) -> Look:
@@ -157,7 +139,11 @@ def look(job: Job, lines: Sequence[Line], *, retry_failed: bool = False) -> Look
         failures = failures if failures < ATTEMPTS else 0
         state = "resumes" if job.directory.partial.path.exists() else "new"
         return Look(job, state, len(lines), failures)
-    _expect_same(job, found, lines)
+    if differing := list(_differences(job, found)):
+        raise UsageError(
+            f"{job.directory} is a run of other options ({'; '.join(differing)}): give the same options to go on, "
+            "name another --out DIR, or remove that run to do it again"
+        )
     match status(found):
         case "ok":
             state = "done"
@@ -166,7 +152,8 @@ def look(job: Job, lines: Sequence[Line], *, retry_failed: bool = False) -> Look
         case "failed":
             failures = max(failures, 1)  # a line of the log can be lost, the result cannot
             state = "retries" if failures < ATTEMPTS or retry_failed else "failed"
-    return Look(job, state, len(lines), failures, found[0])
+    error = found[0].warnings[0] if state != "done" and found[0].warnings else ""
+    return Look(job, state, len(lines), failures, error)
 
 
 def kept(job: Job) -> Sequence[Result] | None:
@@ -256,30 +243,23 @@ def _topics(places: Sequence[Place]) -> tuple[str, dict[Place, str]]:
     return families.pop(), {place: name.rpartition("/")[2] for place, name in names.items()}
 
 
-def _expect_same(job: Job, found: Sequence[Result], lines: Sequence[Line]) -> None:
-    if differing := list(_differences(job, found, lines)):
-        raise UsageError(
-            f"{job.directory} is a run of other options ({'; '.join(differing)}): give the same options to go on, "
-            "name another --out DIR, or remove that run to do it again"
-        )
-
-
-def _differences(job: Job, found: Sequence[Result], lines: Sequence[Line]) -> Iterator[str]:
-    """Give what a finished run was made with and the plan was not, from its results and the last line of the log."""
+def _differences(job: Job, found: Sequence[Result]) -> Iterator[str]:
+    """Give what a finished run was made with and the plan was not, from its results and the command they record."""
     plan, headline = job.plan, found[0]
     asked: dict[str, tuple[object, object]] = {"seed": (headline.run.seed, plan.seed)}
     asked |= {"dataset": (f"{headline.dataset} {headline.dataset_version}", f"{job.test.name} {job.test.version}")}
-    made = next((line for line in reversed(lines) if line.model), None)
-    if made is not None:
-        asked |= {"model": (made.model, plan.model)}
-        settings = {**dict.fromkeys({*made.settings, *plan.settings}, "the default")}
-        there, here = settings | dict(made.settings), settings | dict(plan.settings)
-        asked |= {key: (there[key], here[key]) for key in sorted(settings)}
+    if words := shlex.split(headline.run.environment.get("command", "")):
+        settings = [text.partition("=") for option, text in pairwise(words) if option == "--set"]
+        there = {key: value for key, _, value in settings}
+        asked["model"] = (words[2], plan.model)
+        for key in sorted({*there, *plan.settings}):
+            # What a model does not tell, such as a folder, its command leaves open.
+            if there.get(key) != "...":
+                asked[key] = (there.get(key, "the default"), plan.settings.get(key, "the default"))
     else:
-        if plan.model in models.names() and headline.run.model in models.names():
-            asked |= {"model": (headline.run.model, plan.model)}
         recorded = headline.run.hyperparameters
-        asked |= {key: _setting(recorded, key, text) for key, text in plan.settings.items()}
+        asked |= {key: (recorded[key], text) for key, text in plan.settings.items() if key in recorded}
+        asked = {key: pair for key, pair in asked.items() if key not in plan.settings or not _alike(*pair)}
     drawn = [result for result in found if result.protocol in SAMPLED]
     if drawn:
         asked["candidate seed"] = (drawn[0].candidate_seed, plan.candidate_seed)
@@ -296,12 +276,9 @@ def _differences(job: Job, found: Sequence[Result], lines: Sequence[Line]) -> It
             yield f"protocol {protocol} with vocabulary {vocabulary} was not asked for there"
 
 
-def _setting(recorded: Mapping[str, Parameter], key: str, text: str) -> tuple[object, object]:
-    """Return a recorded hyper-parameter and the text given for it in the same form; equal where none is recorded."""
-    value = recorded.get(key, text)
-    if isinstance(value, str):
-        return value, text
+def _alike(recorded: object, text: object) -> bool:
+    """Tell whether a recorded hyper-parameter is what a text says: 0.001 and 1e-3 are the same."""
     try:
-        return value, json.loads(text.lower())
+        return str(recorded) == text or recorded == json.loads(str(text).lower())
     except ValueError:
-        return value, text
+        return False

@@ -212,13 +212,7 @@ def _percent(count: int, part: TargetAudit) -> str:
 
 
 def _expose(
-    name: str | None,
-    against: str,
-    fail_above: float | None,
-    fingerprints: Path | None,
-    *,
-    force: bool,
-    as_json: bool,
+    name: str | None, against: str, fail_above: float | None, fingerprints: Path | None, *, force: bool, as_json: bool
 ) -> None:
     """Count what a graph holds of a dataset, and write the fingerprints of that graph."""
     if name is None and fingerprints is None:

@@ -42,8 +42,7 @@ def _beginning(incomplete: str, names: Iterable[str]) -> list[str]:
 
 
 Names: TypeAlias = Annotated[
-    list[str] | None,
-    typer.Argument(metavar="NAME...", autocompletion=datasets, help="Datasets of the catalogue."),
+    list[str] | None, typer.Argument(metavar="NAME...", autocompletion=datasets, help="Datasets of the catalogue.")
 ]
 All: TypeAlias = Annotated[bool, typer.Option("--all", help="Every dataset of the catalogue.")]
 

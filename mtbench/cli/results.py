@@ -217,9 +217,7 @@ def verify(
     name: Annotated[
         str | None,
         typer.Argument(
-            metavar="NAME|RUN",
-            autocompletion=options.datasets,
-            help="A dataset, its directory, or a run's directory.",
+            metavar="NAME|RUN", autocompletion=options.datasets, help="A dataset, its directory, or a run's directory."
         ),
     ] = None,
     every: All = False,

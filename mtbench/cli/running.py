@@ -61,8 +61,7 @@ def run(
         typer.Option("--paper", help="Also write conventions.json: the model in each evaluation setting of the paper."),
     ] = False,
     without_names: Annotated[
-        bool,
-        typer.Option("--without-names", help="Leave names out of the ranks: for data not to be passed on."),
+        bool, typer.Option("--without-names", help="Leave names out of the ranks: for data not to be passed on.")
     ] = False,
     start: Annotated[
         Path | None,

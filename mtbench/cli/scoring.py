@@ -52,8 +52,7 @@ def check(
         ),
     ] = None,
     seconds: Annotated[
-        float,
-        typer.Option(min=0, help="How long it may take: of a slow scorer fewer triples are ranked; 0: no limit."),
+        float, typer.Option(min=0, help="How long it may take: of a slow scorer fewer triples are ranked; 0: no limit.")
     ] = 120,
     as_json: AsJson = False,
 ) -> None:

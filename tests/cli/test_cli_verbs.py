@@ -202,8 +202,7 @@ def test_verify_a_run(run, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("format_", "file"),
-    [("npz", "dataset.npz"), ("huggingface", "README.md"), ("croissant", "croissant.json")],
+    ("format_", "file"), [("npz", "dataset.npz"), ("huggingface", "README.md"), ("croissant", "croissant.json")]
 )
 def test_export_in_the_other_formats(run, tmp_path, format_, file):
     code, out, err = run("export", "toy", "--format", format_, "--out", tmp_path / "out")

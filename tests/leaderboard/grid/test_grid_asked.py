@@ -132,10 +132,7 @@ MINIMAL = 'datasets = ["metafam"]\n[models.isdea]\nmodel = "isdea"\n'
         (MINIMAL + "st = { tasks = 4 }", r"models.isdea: unknown key 'st': did you mean set"),
         (MINIMAL + "set = { tasks = [4] }", r"models.isdea.set.tasks.* must be .*integer.*, not \[4\]"),
         ('datasets = ["metafam"]\n[models]\nisdea = "isdea"', "models.isdea must be an object, not 'isdea'"),
-        (
-            'datasets = ["metafam"]\n[models.a]\nset = { tasks = 4 }',
-            "grid.toml: missing models.a.model",
-        ),
+        ('datasets = ["metafam"]\n[models.a]\nset = { tasks = 4 }', "grid.toml: missing models.a.model"),
         (
             MINIMAL + "[models.isdea.datasets.metafm]\nset = { a = 1 }",
             "unknown dataset in .*: 'metafm': did you mean metafam",
@@ -175,7 +172,7 @@ def line(seed=0, **changes):
         "attempt": 1,
         "started": "2026-01-01T00:00:00+00:00",
     }
-    return Line(**{**fields, "seconds": 1.5, "status": "ok", "settings": {"tasks": "4"}, **changes})
+    return Line(**{**fields, "seconds": 1.5, "status": "ok", **changes})
 
 
 def test_a_log_is_read_as_it_was_written(tmp_path):

@@ -307,10 +307,13 @@ def test_a_run_of_another_dataset_or_seed_is_refused(small, out, tmp_path):
         survey(jobs(replace(grid, datasets=("metafam",)), out), out)
 
 
-def test_settings_are_compared_with_the_result_where_the_log_has_no_line(small, out):
+def test_settings_are_compared_with_the_result_where_it_has_no_command(small, out):
     four = gridtoys.grid(small, gridtoys.chosen(epochs=4))
     go(four, out)
-    (out / state.LOG_FILE).unlink()
+    path = out / "counting" / "small" / "seed0" / "result.json"
+    payload = json.loads(path.read_text(encoding="utf-8"))
+    del payload["environment"]["command"]
+    path.write_text(json.dumps(payload), encoding="utf-8")
     assert states(four, out) == ["done"]
     with pytest.raises(UsageError, match="epochs: 4 there, 5 here"):
         states(gridtoys.grid(small, gridtoys.chosen(epochs=5)), out)
