@@ -15,6 +15,7 @@ from mtbench.data import catalog
 from mtbench.data.catalog import Record
 from mtbench.runs.origin import Regime
 from mtbench.runs.result import Metrics
+from mtbench.settings.setting import Setting
 from mtbench.training import models
 
 
@@ -215,14 +216,14 @@ class Line:
 class DatasetBoard:
     """Everything shown of one dataset; ``lines`` are sorted: ranked ones first, by the headline, best first.
 
-    ``baselines`` are the heuristic baselines and chance, by task; ``baseline`` is the best of the
+    ``baselines`` are the heuristic baselines and chance, by setting; ``baseline`` is the best of the
     headline with its MRR.
     """
 
     record: Record
     baseline: tuple[str, float] | None
     lines: tuple[Line, ...]
-    baselines: Mapping[tuple[str, str], Mapping[str, Metrics]]
+    baselines: Mapping[Setting, Mapping[str, Metrics]]
     reported: Mapping[str, Mapping[tuple[str, str], Cell]]
     remarks: tuple[str, ...] = ()
 

@@ -37,11 +37,12 @@ from mtbench.analysis.comparison import compare
 from mtbench.data import catalog
 from mtbench.errors import DownloadError
 from mtbench.files.hashing import file_hash
-from mtbench.runs.directory import CONVENTIONS_FILE, HEADLINE, Run
+from mtbench.runs.directory import CONVENTIONS_FILE, Run
 from mtbench.runs.files import RANKS_FILE
 from mtbench.runs.origin import REGIMES
 from mtbench.runs.result import EVALUATOR_VERSION, Metrics, Result
-from mtbench.settings.table import codes_of
+from mtbench.settings.setting import Setting
+from mtbench.settings.table import HEADLINE, codes_of
 from mtbench.training.again import from_weights
 
 
@@ -82,8 +83,6 @@ UNMEASURED = (
     "nobody has counted the test triples in {}, from which it learned: mtbench audit {} --against FILE counts "
     "them in a file of the graph, and leaderboard/board/overlaps.toml holds the counts"
 )
-VOCABULARIES = {"present": STANDARD, "slots": SLOTS}
-"""The evaluation setting that shows the realistic ranks of a vocabulary."""
 
 
 def rank(
@@ -132,10 +131,10 @@ def _dataset(name: str, entries: Sequence[Entry], broken: Mapping[str, Sequence[
         baseline=_baseline(record),
         lines=tuple(found),
         baselines={
-            task: {**record.baselines_of("test", *task, 0), "chance": result.chance}
+            setting: {**record.baselines_of(setting.key("test", 0)), "chance": result.chance}
             for entry in sorted(entries, key=lambda entry: entry.slug not in broken)
             for run in entry.runs.get(name, ())
-            for task, result in run.results.items()
+            for setting, result in run.results.items()
             if result.run.status == "ok"
         },
         reported={model: reported.of(name, model) for model in reported.models() if reported.of(name, model)},
@@ -145,7 +144,7 @@ def _dataset(name: str, entries: Sequence[Entry], broken: Mapping[str, Sequence[
 
 def _baseline(record: catalog.Record) -> tuple[str, float] | None:
     """Return the best heuristic baseline of the headline and its MRR, by the catalogue: no entry can move it."""
-    found = [(name, values["mrr"]) for name, values in record.baselines_of("test", *HEADLINE, 0).items()]
+    found = [(name, values["mrr"]) for name, values in record.baselines_of(HEADLINE.key("test", 0)).items()]
     return max(found, key=lambda one: one[1], default=None)
 
 
@@ -184,21 +183,22 @@ def _line(entry: Entry, dataset: str, problems: Sequence[str]) -> Line:
 
 def _figures(runs: Sequence[Run]) -> dict[tuple[View, str], Figures]:
     """Return the means over the seeds of finished runs, by evaluation setting and protocol."""
-    seeds: dict[tuple[str, str], list[Result]] = defaultdict(list)
+    seeds: dict[Setting, list[Result]] = defaultdict(list)
     for run in runs:
-        for task, result in run.results.items():
-            if result.run.status == "ok" and task[1] in VOCABULARIES:
-                seeds[task].append(result)
+        for setting, result in run.results.items():
+            if result.run.status == "ok":
+                seeds[setting].append(result)
     found: dict[tuple[View, str], Figures] = {}
-    for (protocol, vocabulary), some in seeds.items():
+    for setting, some in seeds.items():
+        view, protocol = SLOTS if setting.empty_slots else STANDARD, setting.protocol
         best, worst = figures(one.optimistic for one in some), figures(one.pessimistic for one in some)
-        found[VOCABULARIES[vocabulary], protocol] = {
+        found[view, protocol] = {
             metric: replace(figure, low=min(means), high=max(means))
             if (means := [side[metric].mean for side in (worst, best) if metric in side])
             else figure
             for metric, figure in figures(one.metrics for one in some).items()
         }
-        if VOCABULARIES[vocabulary] == STANDARD:
+        if view == STANDARD:
             found |= {(PESSIMISTIC, protocol): worst, (OPTIMISTIC, protocol): best}
     return found
 
@@ -237,7 +237,7 @@ def _reasons(run: Run) -> Iterator[str]:
         yield "out of memory" if info.status == "oom" else info.status
         return
     if run.missing:
-        yield f"incomplete: lacks {', '.join('-'.join(task) for task in run.missing)}"
+        yield f"incomplete: lacks {', '.join(setting.name for setting in run.missing)}"
     version = catalog.record(result.dataset).version
     if result.dataset_version != version:
         yield f"outdated: dataset version {result.dataset_version}, now {version}"

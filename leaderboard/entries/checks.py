@@ -24,8 +24,10 @@ from leaderboard.entries.cards import (
 from leaderboard.entries.entries import Entry, Watch, account, folders, of_runs, unwatched
 from leaderboard.entries.runs import RunRead
 from mtbench.ranking.ranks import Ranks
-from mtbench.runs.directory import HEADLINE, Run, RunDirectory, Task
+from mtbench.runs.directory import Run, RunDirectory
 from mtbench.runs.result import FIGURES, of_saved
+from mtbench.settings.setting import Setting
+from mtbench.settings.table import HEADLINE
 
 
 @dataclass(frozen=True)
@@ -38,12 +40,12 @@ class Examined:
     card: Card | None = None
     runs: tuple[RunRead, ...] = ()
 
-    def prints(self) -> Iterator[tuple[tuple[str, Task, str], RunRead]]:
-        """Return the fingerprints of ranks that no other model has by chance, by dataset and task, with their runs."""
+    def prints(self) -> Iterator[tuple[tuple[str, Setting, str], RunRead]]:
+        """Return the fingerprints of ranks that no other model has by chance, by dataset and setting, with the runs."""
         for run in self.runs:
-            for task, scored in run.tasks.items():
+            for setting, scored in run.results.items():
                 if scored.ranks is not None and (print_ := run_checks.fingerprint(scored.ranks)):
-                    yield (run.headline.dataset, task, print_), run
+                    yield (run.headline.dataset, setting, print_), run
 
 
 def check(directory: Path, others: Iterable[Path] = ()) -> list[Problem]:
@@ -80,7 +82,7 @@ def gather(root: Path, watch: Watch = unwatched) -> tuple[list[Entry], dict[str,
 def _entry(directory: Path, card: Card, runs: Iterable[RunRead]) -> Entry:
     made = []
     for run in runs:
-        results = {task: of_saved(one.saved, one.ranks or Ranks.empty()) for task, one in run.tasks.items()}
+        results = {setting: of_saved(one.saved, one.ranks or Ranks.empty()) for setting, one in run.results.items()}
         made.append(Run(RunDirectory(directory.parent / run.where), results))
     return of_runs(directory, card, made)
 
@@ -114,7 +116,7 @@ def examine(directory: Path) -> Examined:
     for folder in sorted({"/".join(name.split("/")[:2]) for name in inside.files if name.count("/") >= 2}):
         run, found = run_checks.read(directory, folder, inside.files)
         problems += found
-        read += [run] if run.tasks else []
+        read += [run] if run.results else []
     if not read:
         problems.append(Problem("empty", slug, "holds no runs: mtbench leaderboard submit lays them out"))
     readable = not problems
@@ -216,20 +218,20 @@ def _compared(entries: Sequence[Examined]) -> dict[str, list[Problem]]:
     def owned(run: RunRead) -> tuple[tuple[bool, str, str], str]:
         return claims[run.where.partition("/")[0]], run.where
 
-    owners: dict[tuple[str, Task, str], list[RunRead]] = defaultdict(list)
+    owners: dict[tuple[str, Setting, str], list[RunRead]] = defaultdict(list)
     headlines: dict[str, list[RunRead]] = defaultdict(list)
     for entry in entries:
-        for (dataset, task, hashed), run in entry.prints():
-            owners[dataset, task, hashed].append(run)
-            if task == HEADLINE:
+        for (dataset, setting, hashed), run in entry.prints():
+            owners[dataset, setting, hashed].append(run)
+            if setting == HEADLINE:
                 headlines[dataset].append(run)
     copies: dict[tuple[str, str], list[str]] = defaultdict(list)
     runs: dict[str, RunRead] = {}
-    for (_, task, _), some in owners.items():
+    for (_, setting, _), some in owners.items():
         source, *others = sorted(some, key=owned)
         for run in others:
             runs[run.where] = run
-            copies[run.where, source.where].append("-".join(task))
+            copies[run.where, source.where].append(setting.name)
     for (where, of), tasks in sorted(copies.items()):
         slug, drawn = where.partition("/")[0], run_checks.drawn(runs[where].headline)
         if other := slug != of.partition("/")[0]:
@@ -249,13 +251,15 @@ def _compared(entries: Sequence[Examined]) -> dict[str, list[Problem]]:
 def _nearly(runs: Sequence[RunRead]) -> Iterator[Problem]:
     """Say of which earlier run a run has all but a few ranks of the headline."""
     counts = [
-        (run.where, Counter(run_checks.rows(ranks))) for run in runs if (ranks := run.tasks[HEADLINE].ranks) is not None
+        (run.where, Counter(run_checks.rows(ranks)))
+        for run in runs
+        if (ranks := run.results[HEADLINE].ranks) is not None
     ]
     told = set()
     for (source, theirs), (where, own) in combinations(counts, 2):
         apart = own.total() - (own & theirs).total()
         if where not in told and 0 < apart <= max(1, own.total() // run_checks.NEAR):
             told.add(where)
-            what = f"all but {apart} of {own.total()} ranks of {'-'.join(HEADLINE)} are those of {{other}}"
+            what = f"all but {apart} of {own.total()} ranks of {HEADLINE.name} are those of {{other}}"
             sentence = f"{what}: a copy, or two models that are very much alike"
             yield Problem("near_copy", where, sentence, source, remark=True)

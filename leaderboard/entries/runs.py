@@ -33,17 +33,17 @@ from mtbench.ranking.ranks import Ranks
 from mtbench.ranking.scorers import BETWEEN, INVERSES, METHODS, SCORE
 from mtbench.runs.directory import (
     CHECKPOINTS,
+    COMPLETE,
     CONVENTIONS_FILE,
     COST_FILE,
     HISTORY_FILE,
-    STANDARD_TASKS,
     TASKS_FILE,
-    Task,
 )
 from mtbench.runs.files import RANKS_FILE, RESULT_FILE, SCHEMA, read_json
 from mtbench.runs.result import TOLERANCE, contradictions
 from mtbench.runs.saved import Hash, Limits, Saved, Whole, expected, read_ranks
-from mtbench.settings.table import CODES, HEADLINE, PROTOCOLS, setting_of
+from mtbench.settings.setting import Setting
+from mtbench.settings.table import CODES, PROTOCOLS, SETTINGS, setting_in, setting_of
 
 Kind = TypeVar("Kind")
 EMPTY_SLOT = re.compile(r"<empty slot [0-9]+>( \(inverse\))?")
@@ -274,20 +274,20 @@ class Scored:
 
 @dataclass(frozen=True, eq=False)
 class RunRead:
-    """One run as it was read: its results by task, of which the first is the headline."""
+    """One run as it was read: its results by setting, of which the first is the headline."""
 
     where: str
-    tasks: dict[Task, Scored] = field(default_factory=dict)
+    results: dict[Setting, Scored] = field(default_factory=dict)
 
     @property
     def headline(self) -> Saved:
         """What ``result.json`` of the run itself holds."""
-        return next(iter(self.tasks.values())).saved
+        return next(iter(self.results.values())).saved
 
     @property
     def record(self) -> Record:
         """The record of its dataset."""
-        return next(iter(self.tasks.values())).record
+        return next(iter(self.results.values())).record
 
 
 def may_name_targets(dataset: str) -> bool:
@@ -311,13 +311,15 @@ def read(directory: Path, folder: str, files: Collection[str]) -> tuple[RunRead,
         except _UnreadableError as error:
             problems.append(Problem(error.name, f"{where}/{error.file}", error.sentence))
             continue
-        task = (one.saved.protocol, one.saved.vocabulary)
-        if str(place) not in (".", "-".join(task)):
-            problems.append(Problem("folder", where, f"holds {quote('-'.join(task))}: name the folder after it"))
-        if task in run.tasks:
-            problems.append(Problem("duplicate", where, f"{quote('-'.join(task))} is there twice: keep one"))
+        # Names that are of no setting of ours are told below, with the rest of what does not hold.
+        own = Setting(one.saved.protocol, one.saved.vocabulary)
+        setting = SETTINGS.get(own.name, own)
+        if str(place) not in (".", setting.name):
+            problems.append(Problem("folder", where, f"holds {quote(setting.name)}: name the folder after it"))
+        if setting in run.results:
+            problems.append(Problem("duplicate", where, f"{quote(setting.name)} is there twice: keep one"))
             continue
-        run.tasks[task] = one
+        run.results[setting] = one
     for path in sorted(paths):
         if str(path) in RUN_FILES[2:] or (path.parent.name == CHECKPOINTS and path.suffix == ".json"):
             problems += _beside(directory / folder / path, f"{run.where}/{path}", run)
@@ -379,17 +381,17 @@ def _beside(path: Path, where: str, run: RunRead) -> Iterator[Problem]:
         yield Problem("text", where, f"{wrong}; a page shows it: delete the file, or run again")
     try:
         found = shaped(payload, BESIDE.get(path.name, Stage))
-        for message in _unlike(found, run) if run.tasks and isinstance(found, Conventions) else ():
+        for message in _unlike(found, run) if run.results and isinstance(found, Conventions) else ():
             yield Problem("conventions", where, f"{message}: delete it, or run again with --paper")
     except ResultError as error:
         yield Problem("shape", where, f"{error}: delete it, or run again")
-    if path.name == TASKS_FILE and run.tasks and not run.record.generated:
+    if path.name == TASKS_FILE and run.results and not run.record.generated:
         yield Problem("names", where, "names relations of data that may not be passed on: delete it")
 
 
 def held(run: RunRead) -> Iterator[Problem]:
     """Check a run that could be read: figures from counts, hashes of the release, versions, completeness."""
-    for one in run.tasks.values():
+    for one in run.results.values():
         yield from _figures(one)
         yield from _released(one)
         if one.ranks is not None and one.ranks.named and not one.record.generated:
@@ -399,20 +401,20 @@ def held(run: RunRead) -> Iterator[Problem]:
         if one.saved.status == "ok" and seconds is not None and seconds <= LEAST * targets:
             sentence = f"wall_seconds is {seconds}, in which nothing scores {targets} triples: run it again"
             yield Problem("wall_seconds", one.where, sentence)
-    if given := ["-".join(task) for task, one in run.tasks.items() if one.saved.asked_again == GIVEN]:
+    if given := [setting.name for setting, one in run.results.items() if one.saved.asked_again == GIVEN]:
         sentence = f"{', '.join(given)}: scores were {GIVEN} in other batches: nobody knows whether they depend on them"
         yield Problem("given", run.where, sentence, remark=True)
     first = run.headline
-    for task, one in run.tasks.items():
+    for setting, one in run.results.items():
         for key in ("dataset", "dataset_version", "model", "seed", "regime", "pretraining_graphs", "hyperparameters"):
             value = getattr(one.saved, key)
             if one.saved.status == first.status and value != getattr(first, key):
-                sentence = f"{key} of {'-'.join(task)} is not that of the run: {quote(value)}"
+                sentence = f"{key} of {setting.name} is not that of the run: {quote(value)}"
                 yield Problem("run", run.where, f"{sentence}; put the results of one run together")
     if first.status != "ok":
         yield Problem("unfinished", run.where, f"{first.status}: shown, not ranked", remark=True)
-    elif missing := [task for task in STANDARD_TASKS if task not in run.tasks]:
-        sentence = f"lacks {', '.join(map('-'.join, missing))}: shown, not ranked; run --protocol all --vocabulary all"
+    elif missing := [setting.name for setting in COMPLETE if setting not in run.results]:
+        sentence = f"lacks {', '.join(missing)}: shown, not ranked; run --protocol all --vocabulary all"
         yield Problem("incomplete", run.where, sentence, remark=True)
 
 
@@ -456,11 +458,11 @@ def _released(one: Scored) -> Iterator[Problem]:
     if found.content_sha256 != record.content_sha256("test"):
         message = f"made on other data than {name} {record.version}: mtbench fetch {name}, and evaluate again"
         yield Problem("content_sha256", where, message)
-    published = record.baselines_of(found.split, found.protocol, found.vocabulary, found.candidate_seed)
+    key = Setting(found.protocol, found.vocabulary).key(found.split, found.candidate_seed)
+    published = record.baselines_of(key)
     for baseline, values in found.floors.items():
         for metric, value in published.get(baseline, {}).items():
             if abs(values[metric] - value) > BASELINE_TOLERANCE * max(1, value):
-                key = setting_of(found.protocol, found.vocabulary).key(found.split, found.candidate_seed)
                 message = (
                     f"heuristic baseline {quote(baseline)} of {key}: {metric} is {values[metric]}, published is {value}"
                 )
@@ -508,7 +510,7 @@ def _unlike(told: Conventions, run: RunRead) -> Iterator[str]:
         if (theirs := getattr(told, key)) != (ours := getattr(run.headline, key)):
             yield f"{key} is {quote(theirs)}, {RESULT_FILE} has {quote(ours)}"
     for protocol, read_ in told.protocols.items():
-        one = run.tasks.get((protocol, HEADLINE.vocabulary))
+        one = run.results.get(setting_in(CODES[0], protocol))
         if one is None or not one.saved.metrics:
             continue
         found = one.saved

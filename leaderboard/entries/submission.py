@@ -21,7 +21,7 @@ from mtbench.data import catalog
 from mtbench.errors import ResultError
 from mtbench.files import atomic
 from mtbench.runs import result
-from mtbench.runs.directory import CONVENTIONS_FILE, STANDARD_TASKS, TASK_FOLDERS, TASKS_FILE
+from mtbench.runs.directory import COMPLETE, CONVENTIONS_FILE, TASK_FOLDERS, TASKS_FILE
 from mtbench.runs.files import RANKS_FILE, RESULT_FILE
 from mtbench.runs.origin import RunInfo
 from mtbench.runs.result import Result
@@ -125,9 +125,9 @@ def submit(
 
 def _completing(run: _Run) -> str:
     """Return what is typed to score a run on the standard tasks that it lacks, or nothing."""
-    tasks = {(one.protocol, one.vocabulary) for one in run.results.values()}
+    tasks = {one.setting for one in run.results.values()}
     info = run.headline.run
-    if info.status != "ok" or tasks.issuperset(STANDARD_TASKS):
+    if info.status != "ok" or tasks.issuperset(COMPLETE):
         return ""
     # Runs of earlier versions do not say what they were begun with.
     begun = f"mtbench run {info.model} --dataset {run.headline.dataset} --seed {info.seed}"

@@ -24,7 +24,7 @@ from leaderboard.grid import state
 from leaderboard.grid.jobs import Job
 from mtbench.data.loading import load
 from mtbench.errors import AtWorkError, MissingExtraError, MtbenchError, UsageError
-from mtbench.evaluation.tasks import task
+from mtbench.evaluation.tasks import Task
 from mtbench.runs.origin import RunInfo
 from mtbench.runs.result import MtbenchWarning
 from mtbench.training.costs import LONGEST
@@ -167,8 +167,8 @@ def record_death(outcome: Outcome) -> None:
         if state.kept(job) is not None:
             return
         unscored = [
-            task(data.test, *pair, plan.candidate_seed, dataset_version=data.version).unfinished("failed")
-            for pair in plan.tasks()
+            Task.of(data.test, setting, plan.candidate_seed, data.version).unfinished("failed")
+            for setting in plan.tasks()
         ]
         results = [replace(one, warnings=(outcome.error,), run=info) for one in unscored]
         job.directory.keep(results, failure=outcome.error)

@@ -201,10 +201,10 @@ def matrices(jobs: Sequence[Job]) -> dict[str, Matrix]:
             else:
                 statuses[train, test] = cell[0].run.status if cell else "-"
         plan = next(job.plan for job in jobs if job.label == label)
-        protocol, vocabulary = plan.tasks()[0]
+        first = plan.tasks()[0]
         seeds = sorted({job.plan.seed for job in jobs})
         mean = f", mean of seeds {', '.join(map(str, seeds))}" if len(seeds) > 1 else ""
-        name = f"{family}, protocol {protocol}, {vocabulary} relations{mean}"
+        name = f"{family}, protocol {first.protocol}, {first.vocabulary} relations{mean}"
         model = next((result.run.model for cell in scored.values() for result in cell), plan.model)
         made[label] = Matrix(name, model, rows, values, statuses, [] if rows == columns else columns)
     return made
@@ -270,10 +270,10 @@ def _differences(job: Job, found: Sequence[Result]) -> Iterator[str]:
     for name, (there_value, here_value) in asked.items():
         if there_value != here_value:
             yield f"{name}: {there_value} there, {here_value} here"
-    scored = {(result.protocol, result.vocabulary) for result in found}
-    for protocol, vocabulary in plan.tasks():
-        if (protocol, vocabulary) not in scored:
-            yield f"protocol {protocol} with vocabulary {vocabulary} was not asked for there"
+    scored = {result.setting for result in found}
+    for setting in plan.tasks():
+        if setting not in scored:
+            yield f"protocol {setting.protocol} with vocabulary {setting.vocabulary} was not asked for there"
 
 
 def _alike(recorded: object, text: object) -> bool:

@@ -47,10 +47,11 @@ from leaderboard.site.cells import (
 )
 from mtbench.files import tables
 from mtbench.names import METRICS
-from mtbench.runs.directory import CONVENTIONS_FILE, HEADLINE, Run
+from mtbench.runs.directory import CONVENTIONS_FILE, Run
 from mtbench.runs.files import RANKS_FILE, RESULT_FILE
 from mtbench.runs.origin import REGIMES, Regime
 from mtbench.runs.result import FLAG_SPREAD
+from mtbench.settings.table import HEADLINE, VOCABULARIES, setting_of
 
 STANDING = {
     STANDARD: (
@@ -299,7 +300,7 @@ def _only_reported(part: DatasetBoard, protocol: str, view: str, names: Mapping[
 
 def _baselines(part: DatasetBoard, protocol: str, view: View) -> list[Table]:
     """Return the table of the heuristic baselines and chance, which depend on the candidates alone."""
-    found = part.baselines.get((protocol, "slots" if view == SLOTS else "present"), {})
+    found = part.baselines.get(setting_of(protocol, VOCABULARIES[view == SLOTS]), {})
     rows = [
         Row(
             name.replace("_", " "),

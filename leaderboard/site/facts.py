@@ -23,9 +23,10 @@ from mtbench.data.loading import load
 from mtbench.data.splits import Dataset
 from mtbench.errors import MtbenchError, ResultError, UsageError
 from mtbench.names import FloatArray
-from mtbench.runs.directory import HEADLINE, HISTORY_FILE, TASKS_FILE, Run
+from mtbench.runs.directory import HISTORY_FILE, TASKS_FILE, Run
 from mtbench.runs.origin import splits_of
 from mtbench.runs.strata import STRATA, Labels, by_target
+from mtbench.settings.table import HEADLINE
 
 PANELS = {
     "half_link": "By half-links in the inference graph",
@@ -95,7 +96,8 @@ def strata(name: str, lines: Sequence[Line], data: Data, *, drawn: bool = True) 
         return "", (), ABSENT
     lines = lines[:MOST]
     if not any(HEADLINE in run.results for line in lines for run in line.entry.runs[line.dataset]):
-        return "", (), f"no run was ranked under the protocol {HEADLINE[0]} among relation types that are present."
+        name = HEADLINE.protocol
+        return "", (), f"no run was ranked under the protocol {name} among relation types that are present."
     panels = [Panel(title, rows) for key, title in PANELS.items() if len(rows := _rows(key, lines, found, data)) > 1]
     if not panels:
         return "", (), "all test triples lie in one stratum."

@@ -104,20 +104,12 @@ class Record:
         graph, targets = (self.part(split, kind).content_sha256 for kind in ("graph", "targets"))
         return split_hash(graph, targets, self.graph(split).relation_slots)
 
-    def candidates_sha256(self, split: str, protocol: str, vocabulary: str, seed: int) -> str | None:
-        """Return the hash of the candidates published for a split under a setting, None where none are."""
-        return self.candidates.get(_key(split, protocol, vocabulary, seed))
-
-    def baselines_of(self, split: str, protocol: str, vocabulary: str, seed: int) -> dict[str, dict[str, float]]:
-        """Return the metrics by name of each heuristic baseline published for a split under a setting."""
+    def baselines_of(self, key: str) -> dict[str, dict[str, float]]:
+        """Return the metrics by name of each heuristic baseline published under a key, see `candidates`."""
         from mtbench.names import METRICS  # which brings NumPy, and the catalogue is read for every --help
 
-        rows = self.baselines.get(_key(split, protocol, vocabulary, seed), {})
+        rows = self.baselines.get(key, {})
         return {baseline: dict(zip(METRICS, values, strict=True)) for baseline, values in rows.items()}
-
-
-def _key(split: str, protocol: str, vocabulary: str, seed: int) -> str:
-    return f"{split}/{protocol}/{vocabulary}/{seed}"
 
 
 def names() -> list[str]:

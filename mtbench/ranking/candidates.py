@@ -346,10 +346,9 @@ def _distinct(stream: UIntArray, allowed: IntArray, width: int) -> IntArray:
 
 
 def _check_published(drawn: Candidates, split: Split) -> None:
-    asked = (split.name, drawn.setting.protocol, drawn.setting.vocabulary, drawn.seed)
-    published = split.release.candidates_sha256(*asked) if split.release else None
+    key = drawn.setting.key(split.name, drawn.seed)
+    published = split.release.candidates.get(key) if split.release else None
     if published is not None and published != drawn.sha256:
-        key = drawn.setting.key(split.name, drawn.seed)
         if changed := split.changed:
             raise DatasetError(
                 f"{split.dataset} {split.name}: something has written into {' and '.join(changed)} since the dataset "

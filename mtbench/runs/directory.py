@@ -18,41 +18,34 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeAlias
 
 from mtbench.errors import UsageError, nearest, shown
 from mtbench.files import atomic
 from mtbench.runs import result
 from mtbench.runs.files import RANKS_FILE, RESULT_FILE
 from mtbench.runs.result import Result
-from mtbench.settings import table
+from mtbench.settings.setting import Setting
+from mtbench.settings.table import ALL, HEADLINE, OURS, settings_of
 
 CONVENTIONS_FILE, HISTORY_FILE, TASKS_FILE = "conventions.json", "history.json", "tasks.json"
 FAILURE_FILE, TRAINING_PICTURE, ALPHA_PICTURE = "failure.txt", "training.png", "alpha.png"
 CHECKPOINTS, COST_FILE = "checkpoints", "cost.json"
 
-Task: TypeAlias = tuple[str, str]
-"""A protocol and a vocabulary."""
-
-TASK_FOLDERS = tuple(setting.name for setting in table.OURS)
-STANDARD_TASKS: tuple[Task, ...] = tuple(
-    (setting.protocol, setting.vocabulary) for setting in table.settings_of([table.ALL], [table.ALL])
-)
-"""What a complete run has been scored on."""
+TASK_FOLDERS = tuple(setting.name for setting in OURS)
+COMPLETE = settings_of([ALL], [ALL])
+"""The settings that a complete run has been scored in."""
 
 BESIDE = (CONVENTIONS_FILE, HISTORY_FILE, TASKS_FILE, FAILURE_FILE, TRAINING_PICTURE, ALPHA_PICTURE)
-OURS = {RESULT_FILE, RANKS_FILE, CHECKPOINTS, *BESIDE, *TASK_FOLDERS}
+OWN = {RESULT_FILE, RANKS_FILE, CHECKPOINTS, *BESIDE, *TASK_FOLDERS}
 """All that a run directory may hold."""
-
-HEADLINE: Task = (table.HEADLINE.protocol, table.HEADLINE.vocabulary)
 
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """A run as it was read: its results by task, the first task first."""
+    """A run as it was read: its results by their setting, the first one first."""
 
     directory: RunDirectory
-    results: Mapping[Task, Result]
+    results: Mapping[Setting, Result]
 
     @property
     def headline(self) -> Result:
@@ -60,9 +53,9 @@ class Run:
         return self.results.get(HEADLINE) or next(iter(self.results.values()))
 
     @property
-    def missing(self) -> tuple[Task, ...]:
-        """The tasks of a complete run that this one was not scored on."""
-        return tuple(task for task in STANDARD_TASKS if task not in self.results)
+    def missing(self) -> tuple[Setting, ...]:
+        """The settings of a complete run that this one was not scored in."""
+        return tuple(setting for setting in COMPLETE if setting not in self.results)
 
 
 @dataclass(frozen=True)
@@ -96,9 +89,9 @@ class RunDirectory:
             (place for folder in (self.path, self.path.parent) if (place := folder / CHECKPOINTS).is_dir()), None
         )
 
-    def place(self, task: Task, first: Task) -> Path:
-        """Return where a task's result lies: the first one's in the directory itself, all others' below it."""
-        return self.path if task == first else self.path / "-".join(task)
+    def place(self, setting: Setting, first: Setting) -> Path:
+        """Return where the result in a setting lies: the first one's in the directory itself, all others' below it."""
+        return self.path if setting == first else self.path / setting.name
 
     def places(self) -> list[Path]:
         """Return the folders of all results, the first task's first; none where there is no run."""
@@ -108,7 +101,7 @@ class RunDirectory:
     def read(self) -> Run:
         """Return the run with all its results; raises `ResultError` naming the file that cannot be read."""
         found = map(result.load, self.places() or [self.path])
-        return Run(self, {(one.protocol, one.vocabulary): one for one in found})
+        return Run(self, {one.setting: one for one in found})
 
     def verify(self) -> list[result.Problem]:
         """Return what does not hold of any result of the run; see `mtbench.runs.result.verify`."""
@@ -164,10 +157,10 @@ class RunDirectory:
         `expect_replaceable` does. An interrupted run keeps its checkpoints.
         """
         self.expect_replaceable(force=force)
-        new, first = self._beside("new"), (results[0].protocol, results[0].vocabulary)
+        new, first = self._beside("new"), results[0].setting
         try:
             for one in results:
-                one.save(new.place((one.protocol, one.vocabulary), first))
+                one.save(new.place(one.setting, first))
             if failure:
                 atomic.replace_file(new.path / FAILURE_FILE, f"{failure}\n".encode())
             atomic.put_in_place(new.path, self.path)
@@ -203,7 +196,7 @@ class RunDirectory:
             return
         if not force:
             raise UsageError(f"{self} exists already: name another with --out DIR, or replace it with --force")
-        others = sorted({path.name for path in self.path.iterdir()} - OURS) if self.path.is_dir() else [self.path.name]
+        others = sorted({path.name for path in self.path.iterdir()} - OWN) if self.path.is_dir() else [self.path.name]
         if others:
             raise UsageError(
                 f"{self} holds more than a run ({others[0]}), which --force would delete: name another with --out DIR"

@@ -325,10 +325,9 @@ def _declared(payload: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         if payload[name] not in values:
             yield name, f"{name} is {payload[name]!r}, expected {' or '.join(map(repr, values))}"
     published = _record_for(payload)
-    asked = (payload["split"], payload["protocol"], payload["vocabulary"], payload["candidate_seed"])
-    expected = published.candidates_sha256(*asked) if published else None
+    key = Setting(payload["protocol"], payload["vocabulary"]).key(payload["split"], payload["candidate_seed"])
+    expected = published.candidates.get(key) if published else None
     if expected is not None and payload["candidates_sha256"] != expected:
-        key = "/".join(map(str, asked))
         yield "candidates_sha256", f"candidates {key} are published with the hash {expected}"
 
 

@@ -25,7 +25,7 @@ RankedIn: TypeAlias = Literal["directions", "sides", "one list"]
 Ties: TypeAlias = Literal["expected", "pessimistic"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Setting:
     """What a figure is of: all that must be the same for two figures to be comparable, but the split and the seed.
 
@@ -76,6 +76,9 @@ class Setting:
             raise UsageError(f'setting {self.name}: last_excluded needs known="all" and relations without empty slots')
         if (self.sampled_hits or self.invented) and self.ties == "expected":
             raise UsageError(f'setting {self.name}: sampled hits and invented candidates need ties="pessimistic"')
+
+    def __repr__(self) -> str:
+        return f"Setting({self.name})"
 
     @property
     def name(self) -> str:

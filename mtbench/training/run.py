@@ -15,13 +15,13 @@ from mtbench.data.loading import load
 from mtbench.data.splits import Dataset
 from mtbench.errors import UsageError
 from mtbench.evaluation.paper import read_all
-from mtbench.evaluation.tasks import Task, task
+from mtbench.evaluation.tasks import Task
 from mtbench.files.atomic import replace_file
 from mtbench.names import Scorer
 from mtbench.runs.directory import CONVENTIONS_FILE, COST_FILE, FAILURE_FILE, RunDirectory
 from mtbench.runs.origin import RunInfo
 from mtbench.runs.result import Result
-from mtbench.settings.setting import seed_of
+from mtbench.settings.setting import Setting, seed_of
 from mtbench.settings.table import HEADLINE, MAIN, settings_of
 from mtbench.training import costs, learned, models
 from mtbench.training.costs import Cost
@@ -65,10 +65,9 @@ class Plan:
         for name in ("seed", "candidate_seed"):
             seed_of(getattr(self, name), name)
 
-    def tasks(self) -> list[tuple[str, str]]:
+    def tasks(self) -> tuple[Setting, ...]:
         """Return the protocols and vocabularies to score, the headline first."""
-        chosen = settings_of(self.protocols, self.vocabularies)
-        return [(setting.protocol, setting.vocabulary) for setting in chosen]
+        return settings_of(self.protocols, self.vocabularies)
 
     def directory(self) -> RunDirectory:
         """Return the run directory: ``out``, or one below ``runs`` named by model, dataset, settings and seed."""
@@ -156,7 +155,7 @@ def run(
     with directory.alone():
         # Another process may have finished there while the dataset was built.
         results = _kept(plan, directory)
-        pairs = list(dict.fromkeys([*((one.protocol, one.vocabulary) for one in results), *plan.tasks()]))
+        settings = list(dict.fromkeys([*(one.setting for one in results), *plan.tasks()]))
         start = None if plan.start is None else RunDirectory(plan.start)
         partial = directory.begin(restart=plan.restart, start=start, more=bool(results))
         _forget(partial.checkpoints)
@@ -164,13 +163,12 @@ def run(
         context = Context(trained_on, plan.seed, plan.device, cost.folder, plan.settings, cost.keeping(report))
         trainee = Trainee(plan.model, context, cost, data.name if plan.train else "")
 
-        def asked(pair: tuple[str, str]) -> Task:
-            return task(data.test, *pair, plan.candidate_seed, dataset_version=data.version)
+        def asked(setting: Setting) -> Task:
+            return Task.of(data.test, setting, plan.candidate_seed, data.version)
 
         def keep(result: Result) -> None:
             described = trainee.describe(result)
-            place = partial.place((result.protocol, result.vocabulary), pairs[0])
-            described.save(place, force=True, with_names=plan.with_names)
+            described.save(partial.place(result.setting, settings[0]), force=True, with_names=plan.with_names)
             results.append(described)
 
         def work() -> None:
@@ -179,22 +177,22 @@ def run(
                 _remember(partial.checkpoints)
             score = model.scorer(data.test.observable())
             if results:
-                _expect_same(results[0], trainee.describe(asked(pairs[0]).run(score)), directory)
-            for pair in pairs[len(results) :]:
-                keep(asked(pair).run(score))
+                _expect_same(results[0], trainee.describe(asked(settings[0]).run(score)), directory)
+            for setting in settings[len(results) :]:
+                keep(asked(setting).run(score))
             learned.write(model, data, partial.path, with_names=plan.with_names)
             if plan.paper:
-                read = _conventions(plan, _readable(pairs), model.info.name, score, data)
+                read = _conventions(plan, _readable(settings), model.info.name, score, data)
                 replace_file(partial.path / CONVENTIONS_FILE, f"{json.dumps(read, indent=2)}\n".encode())
 
         try:
             if (failure := costs.attempt(work, keep=keep_failures)) is not None:
-                for pair in pairs[len(results) :]:
-                    keep(replace(asked(pair).unfinished(failure.status), warnings=(failure.sentence,)))
+                for setting in settings[len(results) :]:
+                    keep(replace(asked(setting).unfinished(failure.status), warnings=(failure.sentence,)))
                 replace_file(partial.path / FAILURE_FILE, failure.trace.encode())
         finally:
             cost.keep()
-            if len(results) == len(pairs) and not isinstance(sys.exception(), KeyboardInterrupt):
+            if len(results) == len(settings) and not isinstance(sys.exception(), KeyboardInterrupt):
                 directory.finish()
     return directory.path, results
 
@@ -215,9 +213,9 @@ def _forget(folder: Path) -> None:
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
-def _readable(pairs: Sequence[tuple[str, str]]) -> list[str]:
-    """Return the protocols of some tasks that the paper has, too."""
-    return [name for name in dict.fromkeys(protocol for protocol, _ in pairs) if name in MAIN]
+def _readable(settings: Sequence[Setting]) -> list[str]:
+    """Return the protocols of some settings that the paper has, too."""
+    return [name for name in dict.fromkeys(setting.protocol for setting in settings) if name in MAIN]
 
 
 def _conventions(plan: Plan, protocols: Sequence[str], model: str, score: Scorer, data: Dataset) -> dict[str, object]:
@@ -240,11 +238,11 @@ def _kept(plan: Plan, directory: RunDirectory) -> list[Result]:
         directory.expect_replaceable(force=plan.force)
         return []
     kept = directory.read().results
-    lacks = set(plan.tasks()) - kept.keys()
+    lacks = {setting.protocol for setting in plan.tasks() if setting not in kept}
     if plan.paper:
         file = directory.path / CONVENTIONS_FILE
         read = json.loads(file.read_text("utf-8"))["protocols"] if file.exists() else ()
-        lacks |= {(name, "") for name in _readable(plan.tasks()) if name not in read}
+        lacks |= set(_readable(plan.tasks())) - set(read)
     seeds = {(one.run.seed, one.candidate_seed, one.run.status) for one in kept.values()}
     if not lacks or seeds != {(plan.seed, plan.candidate_seed, "ok")}:
         directory.expect_replaceable(force=False)

@@ -28,7 +28,7 @@ from mtbench.errors import ResultError
 from mtbench.evaluation.tasks import GIVEN, NOT_ASKED, evaluate
 from mtbench.ranking.ranks import Counts, Ranks
 from mtbench.runs import result as results
-from mtbench.runs.directory import STANDARD_TASKS
+from mtbench.runs.directory import COMPLETE
 from mtbench.runs.files import read_json
 from mtbench.runs.origin import RunInfo
 
@@ -951,10 +951,10 @@ class TestCommand:
         assert out.endswith("every file, figure, hash and claim holds\n")
         runs = [run for one in examined for run in one.runs]
         for run in runs:
-            named = {one.ranks.named for one in run.tasks.values()}
+            named = {one.ranks.named for one in run.results.values()}
             assert named <= {may_name_targets(run.headline.dataset)}, run.where
-        assert {frozenset(run.tasks) for run in runs} == {frozenset(STANDARD_TASKS)}
-        assert sum(len(run.tasks) for run in runs) == len(list(forging.PUBLISHED.rglob("result.json")))
+        assert {frozenset(run.results) for run in runs} == {frozenset(COMPLETE)}
+        assert sum(len(run.results) for run in runs) == len(list(forging.PUBLISHED.rglob("result.json")))
 
     def test_one_entry_by_name_and_by_folder(self, command, entry, monkeypatch):
         for arguments in (["isdea", "--entries", entry.parent], [entry], [f"{entry}/"]):

@@ -27,7 +27,8 @@ from mtbench.data.loading import load
 from mtbench.errors import MissingExtraError, MtbenchError, UsageError
 from mtbench.files import atomic
 from mtbench.names import HEAD, METRICS, TAIL
-from mtbench.runs.directory import HEADLINE, Run
+from mtbench.runs.directory import Run
+from mtbench.settings.table import HEADLINE
 
 pytestmark = pytest.mark.filterwarnings("ignore::mtbench.runs.result.MtbenchWarning")
 VOID = {"meta", "link", "input", "br", "img", "hr"}

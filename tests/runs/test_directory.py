@@ -104,7 +104,7 @@ def test_results_are_kept_all_or_none(run):
     with run.alone():
         run.keep([seed(0), slots], failure="why")
     found = run.read()
-    assert list(found.results) == [("dual", "present"), ("dual", "slots")]
+    assert [setting.name for setting in found.results] == ["dual-present", "dual-slots"]
     assert found.directory.places() == [run.path, run.path / "dual-slots"]
     assert (run.path / "failure.txt").read_text() == "why\n"
     assert (len(found.missing), found.headline.metrics) == (4, seed(0).metrics)
