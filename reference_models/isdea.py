@@ -15,7 +15,7 @@ from reference_models.equivariant.network import Architecture, TripleNetwork
 from reference_models.graphs.graph import TypedGraph
 from reference_models.graphs.reach import reach
 from reference_models.layers.basic import RowNorm
-from reference_models.training.recipe import load, refuse
+from reference_models.training.recipe import Recipe, read, refuse
 
 
 class ISDEA(TripleNetwork):
@@ -27,11 +27,11 @@ class ISDEA(TripleNetwork):
 
     uses_attention = False
 
-    def __init__(self, architecture: Architecture, *, learn_epsilon: bool) -> None:
+    def __init__(self, architecture: Architecture) -> None:
         super().__init__(architecture, norms=architecture.gin_layers + 2)
         width = architecture.width
         widths = [1] + [width] * (architecture.gin_layers - 1)
-        gins = [EquivariantGIN(width_in, width, learn_epsilon=learn_epsilon) for width_in in widths]
+        gins = [EquivariantGIN(width_in, width) for width_in in widths]
         self.layers = nn.ModuleList([*gins, EquivariantLinear(width), EquivariantLinear(width)])
 
     def represent(self, graph: TypedGraph, attention: Tensor | None, nodes: Tensor | None = None) -> Table | Late:
@@ -58,10 +58,8 @@ class ISDEA(TripleNetwork):
 
 def build(context: Context) -> DoubleEquivariantModel:
     """Return ISDEA for a run, with the recipe of the run's dataset."""
-    recipe = load("isdea", context.dataset, context.settings)
+    recipe = read(Recipe, "isdea", context.dataset, context.settings)
     if recipe.tasks != 1:
         raise UsageError(f"isdea has one task, not {recipe.tasks}: run mtdea with --set tasks={recipe.tasks}")
-    refuse("isdea", recipe, statistics="graph")
-    return DoubleEquivariantModel(
-        "isdea", context, recipe, lambda sizes: ISDEA(sizes, learn_epsilon=recipe.learn_epsilon)
-    )
+    refuse("isdea", recipe, statistics="graph", learn_epsilon=True)
+    return DoubleEquivariantModel("isdea", context, recipe, ISDEA)

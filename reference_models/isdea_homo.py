@@ -12,7 +12,7 @@ from reference_models.equivariant.network import Architecture, TripleNetwork
 from reference_models.equivariant.soft import Input
 from reference_models.graphs.graph import TypedGraph
 from reference_models.layers.basic import Perceptron
-from reference_models.training.recipe import load, refuse
+from reference_models.training.recipe import Recipe, read, refuse
 
 
 class ISDEAHomo(TripleNetwork):
@@ -21,11 +21,11 @@ class ISDEAHomo(TripleNetwork):
     uses_attention = False
     sees_relations = False
 
-    def __init__(self, architecture: Architecture, *, learn_epsilon: bool) -> None:
+    def __init__(self, architecture: Architecture) -> None:
         super().__init__(architecture, norms=0)
         width, count = architecture.width, architecture.gin_layers
         self.layers = nn.ModuleList(Perceptron(1 if index == 0 else width, width) for index in range(count))
-        self.epsilon = nn.Parameter(torch.zeros(count), requires_grad=learn_epsilon)
+        self.epsilon = nn.Parameter(torch.zeros(count))
 
     def represent(self, graph: TypedGraph, attention: Tensor | None, nodes: Tensor | None = None) -> Input:
         """Return the representations ``(N, 1, d)`` of every node; ReLU stands between layers, and no batch norm."""
@@ -38,10 +38,8 @@ class ISDEAHomo(TripleNetwork):
 
 def build(context: Context) -> DoubleEquivariantModel:
     """Return ISDEA-homo for a run, with the recipe of the run's dataset."""
-    recipe = load("isdea-homo", context.dataset, context.settings)
+    recipe = read(Recipe, "isdea-homo", context.dataset, context.settings)
     if recipe.tasks != 1:
         raise UsageError(f"isdea-homo has one task, not {recipe.tasks}: run mtdea with --set tasks={recipe.tasks}")
-    refuse("isdea-homo", recipe, statistics="graph")
-    return DoubleEquivariantModel(
-        "isdea-homo", context, recipe, lambda sizes: ISDEAHomo(sizes, learn_epsilon=recipe.learn_epsilon)
-    )
+    refuse("isdea-homo", recipe, statistics="graph", learn_epsilon=True)
+    return DoubleEquivariantModel("isdea-homo", context, recipe, ISDEAHomo)

@@ -15,7 +15,7 @@ from reference_models.graphs.graph import Receivers, TypedGraph
 from reference_models.graphs.kinds import kinds
 from reference_models.layers.basic import RowNorm
 from reference_models.layers.sums import expand
-from reference_models.training.recipe import Recipe, load, refuse
+from reference_models.training.recipe import Recipe, read, refuse
 
 
 class MTDEA(TripleNetwork):
@@ -68,7 +68,7 @@ class MTDEA(TripleNetwork):
 
 def build(context: Context) -> DoubleEquivariantModel:
     """Return MTDEA for a run, with the recipe of the run's dataset."""
-    return _model("mtdea", context, load("mtdea", context.dataset, context.settings))
+    return _model("mtdea", context, read(Recipe, "mtdea", context.dataset, context.settings))
 
 
 def build_search(context: Context) -> DoubleEquivariantModel:
@@ -76,7 +76,7 @@ def build_search(context: Context) -> DoubleEquivariantModel:
 
     All else is MTDEA's recipe. Raises `UsageError` for the setting that would take the search away.
     """
-    recipe = load("mtdea", context.dataset, {"reassign": "true", **context.settings})
+    recipe = read(Recipe, "mtdea", context.dataset, {"reassign": "true", **context.settings})
     refuse("mtdea-search", recipe, reassign=True)
     return _model("mtdea-search", context, recipe)
 

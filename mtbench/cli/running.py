@@ -24,7 +24,7 @@ from mtbench.runs.directory import CONVENTIONS_FILE, HISTORY_FILE
 from mtbench.runs.result import MtbenchWarning, Result
 from mtbench.training import costs, learned
 from mtbench.training.models import Progress, parse_settings, silent
-from mtbench.training.predictions import Question, Source, answers, graph_of
+from mtbench.training.predictions import Question, answers, graph_of
 from mtbench.training.run import Plan
 from mtbench.training.run import run as carry_out
 
@@ -215,7 +215,7 @@ def score_with(
     question = Question(head, relation, tail)
     observable = graph_of(graph)
     with at_work("nothing is kept"):
-        name, found = answers(Source(model, of, dataset), observable, question, top=top, known=known)
+        name, found = answers(model, observable, question, run=of, dataset=dataset, top=top, known=known)
     if as_json:
         say_json({"model": name, "graph": graph, "question": question.names, "predictions": list(map(asdict, found))})
         return

@@ -72,16 +72,6 @@ class Prediction:
     known: bool
 
 
-@dataclass(frozen=True, eq=False)
-class Source:
-    """Where weights come from: the model itself, or a ``run`` of it, made on ``dataset`` where that is not released."""
-
-    model: str
-    run: Path | None = None
-    dataset: str | None = None
-    device: str = "auto"
-
-
 def predict(
     model: str,
     graph: str | Path | Split,
@@ -102,14 +92,13 @@ def predict(
     Raises `UsageError` for names that the graph does not have, with the nearest it has.
     """
     split = graph if isinstance(graph, Split) else graph_of(graph)
-    return answers(Source(model), split, Question(head, relation, tail), top=top, known=known)[1]
+    return answers(model, split, Question(head, relation, tail), top=top, known=known)[1]
 
 
 def graph_of(source: str | Path) -> Split:
     """Return the observable graph of a file of triples by name (text, CSV or Parquet), or of a dataset.
 
-    Of a dataset, by name or directory, it is the test graph. A name of the catalogue
-    is no file.
+    Of a dataset, by name or directory, it is the test graph. A name of the catalogue is no file.
     """
     path = Path(source).expanduser()
     named = isinstance(source, str) and catalog.find(source) is not None
@@ -127,25 +116,33 @@ def graph_of(source: str | Path) -> Split:
 
 
 def answers(
-    source: Source, split: Split, question: Question, *, top: int = 10, known: bool = False
+    model: str,
+    split: Split,
+    question: Question,
+    *,
+    run: Path | None = None,
+    dataset: str | None = None,
+    top: int = 10,
+    known: bool = False,
 ) -> tuple[str, list[Prediction]]:
     """Return the name of the model that answered, and its ``top`` answers to a question; see `predict`.
 
-    A model of a run that adapts is trained for a graph other than the run's own. Raises `UsageError` for names that
-    the graph does not have, for a model that has to be trained first, and for a run that is unfinished or has no
-    checkpoints; `ResultError` for a run on other data than ``source`` names.
+    Its weights are its own or those of a ``run`` of it, made on ``dataset`` where that is not released; one that
+    adapts is trained for a graph other than the run's own. Raises `UsageError` for names that the graph does not
+    have, for a model that has to be trained first, and for a run that is unfinished or has no checkpoints;
+    `ResultError` for a run on another dataset.
     """
     triples = asked(split, question, top)
     with tempfile.TemporaryDirectory() as folder:
-        model = _ready(source, split) if source.run is None else _trained(source, source.run, Path(folder))
-        return model.info.name, best(model.scorer(split), split, question.side, triples, top=top, known=known)
+        made = _ready(model, split) if run is None else _trained(model, run, dataset, Path(folder))
+        return made.info.name, best(made.scorer(split), split, question.side, triples, top=top, known=known)
 
 
-def _ready(source: Source, split: Split) -> Model:
-    name, installed = source.model, models.names()
+def _ready(name: str, split: Split) -> Model:
+    installed = models.names()
     if f"{name}{FOUNDATION}" in installed:
         name += FOUNDATION
-    model = models.factory(name)(Context(split.dataset, device=source.device))
+    model = models.factory(name)(Context(split.dataset))
     if model.info.pretraining_graphs is None:
         ready = [other for other in installed if other.endswith(FOUNDATION)]
         raise UsageError(
@@ -155,21 +152,21 @@ def _ready(source: Source, split: Split) -> Model:
     return model
 
 
-def _trained(source: Source, run: Path, folder: Path) -> Model:
+def _trained(name: str, run: Path, dataset: str | None, folder: Path) -> Model:
     directory = find(run)
     result = results.load(directory)
     made = result.run.model
-    if made != source.model and made in models.names():
-        raise UsageError(f"{run} is a run of {made}, not of {source.model}: mtbench score-with {made} ... --run {run}")
+    if made != name and made in models.names():
+        raise UsageError(f"{run} is a run of {made}, not of {name}: mtbench score-with {made} ... --run {run}")
     if result.run.status != "ok":
         raise UsageError(f"{run} did not finish ({result.run.status}): run its command again, with --force")
-    given = load(source.dataset) if source.dataset is not None else None
+    given = load(dataset) if dataset is not None else None
     splits_of(result, given)
     data = given or load(result.dataset)
     RunDirectory(directory).copy_checkpoints(folder / CHECKPOINTS)
-    make = models.factory(source.model)
+    make = models.factory(name)
     with remaking(result.run, result.dataset, directory):
-        model = make(context_of(result.run, result.dataset, source.device, folder / CHECKPOINTS))
+        model = make(context_of(result.run, result.dataset, "auto", folder / CHECKPOINTS))
         model.fit(data.train, data.valid)
     return model
 

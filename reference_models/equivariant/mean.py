@@ -125,14 +125,14 @@ class EquivariantGIN(nn.Module):
     """Out_r = GIN1(X_r; A_r) + GIN2(S_r; A - A_r) with S_r the mean of the other slots' features.
 
     It is the soft layer of a single task without a position. Source: Gao et al. 2023, as in
-    `docs/models.md`, ISDEA layer. ``epsilon`` is learnable if asked for.
+    `docs/models.md`, ISDEA layer.
     """
 
-    def __init__(self, width_in: int, width: int, *, learn_epsilon: bool) -> None:
+    def __init__(self, width_in: int, width: int) -> None:
         super().__init__()
         self.own = Perceptron(width_in, width)
         self.others = Perceptron(width_in, width)
-        self.epsilon = nn.Parameter(torch.zeros(2), requires_grad=learn_epsilon)
+        self.epsilon = nn.Parameter(torch.zeros(2))
 
     def forward(self, table: Table, links: Links) -> Table:
         """Map a table of M rows to one of M'.

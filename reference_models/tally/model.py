@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 import torch
@@ -95,7 +96,7 @@ class TallyModel(ReferenceModel[Recipe]):
 
     def __init__(self, name: str, context: Context, recipe: Recipe) -> None:
         super().__init__(name, context, recipe, adapts=recipe.adaptation_epochs > 0)
-        self._lists: list[Lists] = []
+        self._graphs: list[Split] = []
         with seeded(context.seed, "network"):
             self.network = Ranker(recipe.width, recipe.dropout, recipe.outliers)
         self.network.to(self._device)
@@ -127,23 +128,24 @@ class TallyModel(ReferenceModel[Recipe]):
 
     def learn(self, stage: str, graphs: Sequence[Split], epochs: int) -> None:
         """Train on as many lists of each graph as of any other, and on those of earlier stages; the first names it."""
+        self._graphs += graphs
+        recipe, parameters = self.recipe, self.network.parameters()
+        state = State(
+            self.network, None, torch.optim.AdamW(parameters, recipe.learning_rate, weight_decay=recipe.weight_decay)
+        )
+        with one_thread(), seeded(self.context.seed, stage):
+            work = epoch_of(state, self.lists, recipe, epochs)
+            self._train(stage, state, graphs[0], work, epochs=epochs, patience=epochs, validate=None)
+
+    def lists(self) -> Lists:
+        """Return lists of all graphs that were learned from so far."""
         recipe = self.recipe
         shares = np.linspace(recipe.least, recipe.most, recipe.masks)
         number = math.ceil(recipe.lists / recipe.masks)
         seeds = [self.context.seed * recipe.masks + mask for mask in range(recipe.masks)]
         masks = list(zip(shares, seeds, strict=True))
-        self._lists += [
-            leave_out(graph, share, number, recipe.typed, seed) for graph in graphs for share, seed in masks
-        ]
-        lists = Lists.together(self._lists)
-        self.network.standardise(lists.features)
-        parameters = self.network.parameters()
-        state = State(
-            self.network, None, torch.optim.AdamW(parameters, recipe.learning_rate, weight_decay=recipe.weight_decay)
-        )
-        with one_thread(), seeded(self.context.seed, stage):
-            work = epoch_of(state, lists, recipe, epochs)
-            self._train(stage, state, graphs[0], work, epochs=epochs, patience=epochs, validate=None)
+        parts = [leave_out(graph, share, number, recipe.typed, seed) for graph in self._graphs for share, seed in masks]
+        return Lists.together(parts)
 
 
 class TallyScores:
@@ -176,13 +178,22 @@ def list_loss(logits: Tensor, lists: Lists, numbers: Tensor) -> Tensor:
     return -torch.log_softmax(logits + offsets, dim=2)[..., 0].mean(dim=1).sum()
 
 
-def epoch_of(state: State[Ranker], lists: Lists, recipe: Recipe, epochs: int) -> Work:
-    """Return the work of one epoch: a step on every batch of lists, the learning rate on one cycle over all epochs."""
-    steps = math.ceil(len(lists) / recipe.batch)
-    device = state.network.mean.device
-    features = lists.features.to(device)
+def epoch_of(state: State[Ranker], made: Callable[[], Lists], recipe: Recipe, epochs: int) -> Work:
+    """Return the work of one epoch: a step on every batch of lists, the learning rate on one cycle over all epochs.
+
+    The lists are ``made`` before the first epoch, as a stage that is finished needs none; their statistics are what the
+    network standardises by.
+    """
+
+    @cache
+    def prepared() -> tuple[Lists, Tensor]:
+        lists = made()
+        state.network.standardise(lists.features)
+        return lists, lists.features.to(state.network.mean.device)
 
     def work(epoch: int, rng: np.random.Generator, tell: Tell) -> dict[str, float]:
+        lists, features = prepared()
+        device, steps = features.device, math.ceil(len(lists) / recipe.batch)
         state.network.train()
         torch.manual_seed(int(rng.integers(2**63)))
         done = (epoch - 1) * steps

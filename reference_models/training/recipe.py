@@ -18,7 +18,7 @@ CHOICES = {
     "slots": ("all", "present"),
     "statistics": ("graph", "batch"),
     "positives": ("graph", "targets"),
-    "mask": ("none", "pair", "triple"),
+    "mask": ("none", "triple"),
     "loss": ("paper", "joint"),
     # How the paper is read where it is open (docs/models.md, What is open): results record it, and checkpoints.
     "adjacency": ("others",),
@@ -146,11 +146,6 @@ class Recipe(Hyperparameters):
     def architecture(self) -> Architecture:
         """Return the sizes of the network."""
         return Architecture(self.width, self.gin_layers, self.tasks, self.hops, self.checkpointing)
-
-
-def load(model: str, dataset: str, settings: Mapping[str, str]) -> Recipe:
-    """Return the recipe of a double-equivariant model, see `read`."""
-    return read(Recipe, model, dataset, settings)
 
 
 def refuse(model: str, recipe: Recipe, **only: Parameter) -> None:

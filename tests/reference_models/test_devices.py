@@ -26,13 +26,10 @@ CUDA, CPU = torch.device("cuda"), torch.device("cpu")
 DOUBLE = {"epochs": "2", "adaptation_epochs": "1", "width": "4", "batch": "1200", "reassign": "false"}
 RUNS = {
     "mtdea": DOUBLE | {"tasks": "3", "gin_layers": "2"},
-    "mtdea graph": DOUBLE | {"checkpointing": "true", "positives": "graph", "inverses": "true"},
     "isdea": DOUBLE | {"hops": "0"},
     "isdea-homo": DOUBLE,
     "nbfnet-homo": {"epochs": "2", "width": "4", "batch": "1200"},
     "ingram": {"steps": "2", "every": "1", "width": "8"},
-    "deq-ingram": {"steps": "2", "every": "1", "width": "8", "draws": "2"},
-    "tally": {"epochs": "2", "lists": "40", "masks": "2"},
     "tally-adapted": {"epochs": "2", "adaptation_epochs": "1", "lists": "40", "masks": "2"},
 }
 

@@ -16,13 +16,13 @@ from reference_models.equivariant.network import Architecture, attention_logits
 from reference_models.graphs.graph import typed_graph
 from reference_models.mtdea import MTDEA
 from reference_models.training import batches as training
-from reference_models.training import recipe
 from reference_models.training.batches import Negatives, graph_stage, prepare, step
 from reference_models.training.fitting import validation
 from reference_models.training.loop import State
+from reference_models.training.recipe import Recipe, read
 
 CPU = torch.device("cpu")
-CHOSEN = replace(recipe.load("mtdea", "metafam", {}), width=6, learning_rate=0.004)
+CHOSEN = replace(read(Recipe, "mtdea", "metafam", {}), width=6, learning_rate=0.004)
 
 
 @pytest.fixture

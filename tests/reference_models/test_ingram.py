@@ -13,7 +13,7 @@ import mtbench
 from mtbench.errors import DatasetError, UsageError
 from mtbench.training.models import Context
 from reference_models import ingram
-from reference_models.ingram import InGram, Splitter, always_shown, corrupted, features, margin_loss, mean_score, score
+from reference_models.ingram import InGram, Splitter, always_shown, corrupted, features, margin_loss, score
 from reference_models.layers import attention
 from reference_models.layers.attention import (
     Edges,
@@ -117,12 +117,11 @@ def gradients_agree(layer, call, *inputs):
         return torch.func.functional_call(layer, given, call(*tensors[len(names) :]))
 
     leaves = [tensor.detach().requires_grad_() for tensor in (*parameters, *inputs)]
-    return torch.autograd.gradcheck(out, leaves)
+    return torch.autograd.gradcheck(out, leaves, fast_mode=True)
 
 
-@pytest.mark.parametrize("block", [2, 4096])
-def test_gradients_are_those_of_the_definition(block, monkeypatch):
-    monkeypatch.setitem(attention.EDGES, "cpu", block)
+def test_gradients_are_those_of_the_definition_by_blocks(monkeypatch):
+    monkeypatch.setitem(attention.EDGES, "cpu", 2)
     messages = messages_of(graph(), 9, 4, 3, CPU)
     e, z, first = random(9, 6), random(8, 4, seed=1), scrambled(torch.nn.Linear(3, 6))
     entities, relations = scrambled(EntityAttention(6, 4, 2)), scrambled(RelationAttention(4, 2, 3))
@@ -339,24 +338,13 @@ def test_deq_ingram_has_the_weights_of_ingram_and_averages_its_scores(data):
     assert {model.info.regime for model in (plain, averaged)} == {"zero-shot"}
 
 
-def test_an_averaged_score_is_the_mean_over_the_draws():
-    embedded = [(random(4, 3, seed=seed), random(2, 3, seed=seed + 9)) for seed in range(3)]
-    triples = np.array([[0, 1, 2], [3, 0, 3]])
-    single = torch.stack([score(*draw, torch.from_numpy(triples)) for draw in embedded])
-    torch.testing.assert_close(mean_score(embedded, triples), single.sum(dim=0) / 3)
-
-
 @pytest.mark.parametrize(
     ("make", "settings", "message"),
     [
         (ingram.build, {"draws": "5"}, "^ingram has one draw, not 5: run deq-ingram with --set draws=5$"),
         (ingram.build_deq, {"draws": "0"}, "^draws must be at least 1, not 0$"),
         (ingram.build, {"heads": "7"}, r"^heads must divide relation_scale \* width = 128, which 7 does not$"),
-        (ingram.build, {"messages": "1"}, "^messages must be a number between 0 and 1, not 1.0$"),
-        (ingram.build, {"margin": "-1"}, "^margin must be a number, 0 or more, not -1.0$"),
         (ingram.build, {"selection": "relation"}, "^selection must be one of dual, entity, not 'relation'$"),
-        (ingram.build, {"steps": "0"}, "^steps must be at least 1, not 0$"),
-        (ingram.build, {"steps": "1e3"}, "^steps must be int, not '1e3'$"),
     ],
 )
 def test_a_bad_value_is_refused(make, settings, message):

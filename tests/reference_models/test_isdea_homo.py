@@ -4,9 +4,9 @@ import literal
 import numpy as np
 import pytest
 import torch
+from test_network import all_triples
 
 import mtbench
-from mtbench.errors import UsageError
 from mtbench.evaluation.tasks import task
 from mtbench.names import HEAD, TAIL
 from mtbench.training.models import Context
@@ -21,17 +21,12 @@ pytestmark = pytest.mark.filterwarnings("ignore::mtbench.runs.result.MtbenchWarn
 
 
 def network_of(gin_layers=2, hops=0, seed=0):
-    network = ISDEAHomo(Architecture(8, gin_layers, 1, hops), learn_epsilon=True).double()
+    network = ISDEAHomo(Architecture(8, gin_layers, 1, hops)).double()
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for parameter in network.parameters():
             parameter.copy_(torch.randn(parameter.shape, generator=generator, dtype=torch.float64))
     return network
-
-
-def all_triples(graph):
-    sizes = (graph.num_nodes, graph.num_slots, graph.num_nodes)
-    return np.stack(np.meshgrid(*map(np.arange, sizes), indexing="ij"), axis=-1).reshape(-1, 3)
 
 
 def scores_of(network, graph, triples):
@@ -91,11 +86,6 @@ def test_renaming_nodes_and_relations_only_renames_the_scores():
     torch.testing.assert_close(
         scores_of(network, renamed, moved), scores_of(network, graph, triples), rtol=1e-9, atol=1e-9
     )
-
-
-def test_tasks_are_refused():
-    with pytest.raises(UsageError, match=r"^isdea-homo has one task, not 2: run mtdea with --set tasks=2$"):
-        isdea_homo.build(Context("metafam", settings={"tasks": "2"}))
 
 
 @pytest.fixture(scope="module")

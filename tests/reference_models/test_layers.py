@@ -78,11 +78,10 @@ def linked(graph, layers, rows):
 
 
 @cases
-@given(graphs(), widths, seeds, st.booleans(), at_once)
-def test_the_equivariant_gin_is_its_formula(graph, width, seed, learn_epsilon, rows):
+@given(graphs(), widths, seeds, at_once)
+def test_the_equivariant_gin_is_its_formula(graph, width, seed, rows):
     links = linked(graph, 3, rows).links
-    layer = scrambled(EquivariantGIN(width, WIDTH, learn_epsilon=learn_epsilon), seed)
-    assert layer.epsilon.requires_grad is learn_epsilon
+    layer = scrambled(EquivariantGIN(width, WIDTH), seed)
     for link in links:
         table = tables(link.before, width, seed)
         found = layer(Table(table, link.before), link).whole()
@@ -121,13 +120,13 @@ def test_a_layer_taken_late_is_its_formula_and_the_norm_of_all_its_rows(graph, s
 @given(graphs(), seeds, st.booleans())
 def test_a_layer_of_a_row_per_kind_is_that_of_its_rows(graph, seed, rectified):
     found = reach(graph, 2)
-    constant = scrambled(EquivariantGIN(1, WIDTH, learn_epsilon=True), seed).of_constant(found)
+    constant = scrambled(EquivariantGIN(1, WIDTH), seed).of_constant(found)
     _, *affine = RowNorm(WIDTH).double().as_affine(constant.values, constant.counts)
     kinds = replace(constant, affine=affine, rectified=rectified)
     rows = kinds.by_row()
     assert constant.counts.sum() == rows.counts.sum() == graph.num_nodes * graph.num_slots
     assert len(constant.values) == len(torch.unique(constant.kinds))
-    layers = EquivariantGIN(WIDTH, 2, learn_epsilon=False), EquivariantLinear(WIDTH)
+    layers = EquivariantGIN(WIDTH, 2), EquivariantLinear(WIDTH)
     gin, last = (scrambled(layer, seed) for layer in layers)
     torch.testing.assert_close(kinds.whole(), rows.whole())
     torch.testing.assert_close(gin(kinds, *found.links).whole(), gin(rows, *found.links).whole())
@@ -165,7 +164,7 @@ def test_of_a_constant_the_first_layer_needs_one_row_per_kind(graph, tasks, seed
     expected = literal.soft_gin(soft, ones, graph, attention)
     found = expand(soft.of_constant(graph, attention), kinds(graph))
     assert_equal_with_gradients(found, expected, [logits, *soft.parameters()])
-    hard = scrambled(EquivariantGIN(1, WIDTH, learn_epsilon=True), seed)
+    hard = scrambled(EquivariantGIN(1, WIDTH), seed)
     expected, reached = literal.equivariant_gin(hard, ones, graph), reach(graph, 1)
     assert_equal_with_gradients(hard.of_constant(reached).whole(), expected, trainable(hard))
 
@@ -269,19 +268,6 @@ def test_sums_are_dense_products(graph, tasks, seed):
         assert_equal_with_gradients(left, right, [features, logits])
 
 
-@cases
-@given(graphs(), st.integers(1, 3), seeds, st.data())
-def test_a_layer_onto_some_nodes_is_that_part_of_the_layer(graph, tasks, seed, data):
-    chosen = data.draw(st.sets(st.integers(0, graph.num_nodes - 1), min_size=1))
-    nodes = torch.tensor(sorted(chosen))
-    layer = scrambled(SoftGIN(WIDTH, WIDTH, tasks), seed)
-    features, logits = inputs(graph, WIDTH, tasks, seed)
-    attention = torch.softmax(logits, dim=1)
-    whole = layer(features, graph.everyone, attention)
-    part = layer(features, graph.onto(nodes), attention)
-    assert_equal_with_gradients(part, whole[nodes], [features, logits, *layer.parameters()])
-
-
 def test_equal_shares_go_to_the_lowest_task():
     graph = literal.random_graph(1)
     features, _ = inputs(graph, 2, 3, 1)
@@ -292,32 +278,6 @@ def test_equal_shares_go_to_the_lowest_task():
     )
     wide = torch.randn(6, 4, WIDTH, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
     torch.testing.assert_close(linear(Input(wide), attention), literal.soft_nodewise(linear, wide, attention))
-
-
-def test_the_first_soft_layer_sees_typed_degrees_alone():
-    """On the constant input each map is fed one number per node: a degree times what the task weighs."""
-    graph = literal.random_graph(5, nodes=7, slots=4, edges=30)
-    layer = scrambled(SoftGIN(1, WIDTH, 2), 5)
-    ones, logits = inputs(graph, 1, 2, 5)
-    ones = torch.ones_like(ones)
-    attention = torch.softmax(logits, dim=1)
-    degrees = [[0.0] * graph.num_slots for _ in range(graph.num_nodes)]
-    for r, v in zip(graph.slots.tolist(), graph.tails.tolist(), strict=True):
-        degrees[v][r] += 1
-
-    def mapped(perceptron, number):
-        return literal.gin(perceptron, number.view(1), torch.zeros(1, 1, dtype=torch.float64))
-
-    out = layer(ones, graph.everyone, attention)
-    for v in range(graph.num_nodes):
-        for r in range(graph.num_slots):
-            expected = mapped(layer.own, torch.tensor(1 + degrees[v][r], dtype=torch.float64))
-            reach = 1 + sum(degrees[v]) - degrees[v][r]
-            for k in range(2):
-                weight = layer.positions[k, 0] + (attention[:, k].sum() - attention[r, k]) / (graph.num_slots - 1)
-                best = k == literal.assigned(attention, r)
-                expected = expected + mapped(layer.same_task if best else layer.other_tasks, weight * reach)
-            torch.testing.assert_close(out[v, r], expected, rtol=1e-10, atol=1e-10)
 
 
 @pytest.mark.parametrize("tasks", [2, 3])

@@ -10,9 +10,8 @@ import torch
 from mtbench.names import HEAD, RELATION, TAIL
 from reference_models.graphs.graph import TypedGraph
 from reference_models.layers import propagation
-from reference_models.layers.propagation import Neighbours, Step, aggregate, degree_scales, plan
-from reference_models.nbfnet import NBFNetHomo, Recipe, logits_of, pair_scores, queries_of, query_loss
-from reference_models.training import recipe
+from reference_models.layers.propagation import Neighbours, plan
+from reference_models.nbfnet import NBFNetHomo, logits_of, pair_scores, queries_of, query_loss
 
 
 def doubled(graph):
@@ -141,34 +140,6 @@ def test_messages_of_one_row_into_another_are_computed_once_and_counted():
     assert second.copies[~into_hub].tolist() == [1] * 20
 
 
-def test_on_an_isolated_node_the_aggregate_is_the_boundary_alone():
-    query = torch.tensor([2.0, -3.0], dtype=torch.float64)
-    step = Step(
-        torch.tensor([0, 1]), torch.tensor([True, False]), torch.tensor([0, 1]),
-        *(torch.empty(0, dtype=torch.int64) for _ in range(3)),
-    )  # fmt: skip
-    messages = torch.empty(0, 2, dtype=torch.float64)
-    found = aggregate(messages, step, query, torch.zeros(2, dtype=torch.float64))
-    assert found[0].tolist() == [2, -3, 2, -3, 2, -3, 0.001, 0.001]
-    assert found[1].tolist() == [0, 0, 0, 0, 0, 0, 0.001, 0.001]
-
-
-def test_the_zero_boundary_of_other_nodes_counts_as_a_message():
-    step = Step(
-        torch.tensor([0]), torch.tensor([False]), torch.tensor([0]), torch.tensor([0, 1]), torch.tensor([0, 0]),
-        torch.tensor([1, 1]),
-    )  # fmt: skip
-    messages = torch.tensor([[3.0, -1.0], [6.0, -2.0]], dtype=torch.float64)
-    found = aggregate(messages, step, torch.ones(2, dtype=torch.float64), torch.tensor([2.0], dtype=torch.float64))
-    assert found[0, :6].tolist() == [3, -1, 6, 0, 0, -2]
-    assert found[0, 6:].tolist() == pytest.approx([6**0.5, (5 / 3 - 1) ** 0.5])
-
-
-def test_scales_are_logarithms_of_degrees_over_their_mean():
-    found = degree_scales(torch.tensor([0.0, 1.0, 3.0], dtype=torch.float64))
-    assert found.tolist() == pytest.approx([0, 1, 2])
-
-
 def test_every_relation_has_the_same_score_to_the_last_bit_however_it_is_asked_for():
     graph = doubled(literal.random_graph(1, nodes=9, slots=5, edges=16, dtype=torch.float32))
     score = pair_scores(network_of(width=8).float(), Neighbours.of(graph))
@@ -245,11 +216,3 @@ def test_the_loss_weighs_negatives_by_their_own_scores_without_gradient(temperat
     assert loss.item() == pytest.approx(total)
     (found,) = torch.autograd.grad(loss, logits)
     torch.testing.assert_close(found, torch.tensor(gradient, dtype=torch.float64))
-
-
-@pytest.mark.parametrize(
-    ("key", "text"), [("layers", "0"), ("negatives", "0"), ("temperature", "0"), ("selection", "tail"), ("batch", "x")]
-)
-def test_a_bad_value_is_refused_by_name(key, text):
-    with pytest.raises(recipe.UsageError, match=rf"^{key} must"):
-        recipe.read(Recipe, "nbfnet-homo", "metafam", {key: text})

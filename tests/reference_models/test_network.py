@@ -52,7 +52,7 @@ def scores_of(network, graph, logits, triples):
 @pytest.mark.parametrize("gin_layers", [1, 2])
 def test_one_task_at_position_zero_is_isdea(gin_layers, hops):
     sizes = Architecture(width=4, gin_layers=gin_layers, tasks=1, hops=hops)
-    isdea, mtdea = scrambled(ISDEA(sizes, learn_epsilon=False)), scrambled(MTDEA(sizes), 1)
+    isdea, mtdea = scrambled(ISDEA(sizes)), scrambled(MTDEA(sizes), 1)
     with torch.no_grad():
         for layer in isdea.layers[:gin_layers]:
             layer.epsilon.zero_()
@@ -80,7 +80,7 @@ def test_one_task_at_position_zero_is_isdea(gin_layers, hops):
 
 
 @pytest.mark.parametrize("training", [True, False])
-@pytest.mark.parametrize("make", [lambda: ISDEA(SIZES, learn_epsilon=True), lambda: MTDEA(SIZES)])
+@pytest.mark.parametrize("make", [lambda: ISDEA(SIZES), lambda: MTDEA(SIZES)])
 def test_renaming_nodes_and_relations_only_renames_the_scores(make, training):
     network = scrambled(make()).train(training)
     graph = literal.random_graph(9, nodes=7, slots=5, edges=25)
@@ -124,7 +124,7 @@ def test_a_network_is_its_layers_with_an_activation_between_but_never_after_the_
     soft, gin_layers, training
 ):
     sizes = Architecture(width=3, gin_layers=gin_layers, tasks=2, hops=0)
-    network = scrambled(MTDEA(sizes) if soft else ISDEA(sizes, learn_epsilon=True))
+    network = scrambled(MTDEA(sizes) if soft else ISDEA(sizes))
     graph = literal.random_graph(6, nodes=6, slots=4, edges=18)
     attention = torch.softmax(logits_for(graph, 2), dim=1)
     X = torch.ones(graph.num_nodes, graph.num_slots, 1, dtype=torch.float64)
@@ -173,32 +173,9 @@ def test_outside_training_some_nodes_can_be_had_without_the_others(gin_layers):
     torch.testing.assert_close(network.score(part, triples, None), network.score(whole, triples, None))
 
 
-def test_without_distances_a_pair_without_its_types_is_scored_by_its_relation_alone():
-    """On a graph without edges all nodes are alike, so only the relation's task can tell two triples apart."""
-    sizes = Architecture(width=4, gin_layers=2, tasks=2, hops=0)
-    network = scrambled(MTDEA(sizes)).eval()
-    graph = literal.random_graph(0, nodes=4, slots=3, edges=0)
-    triples = all_triples(graph)
-    found = scores_of(network, graph, logits_for(graph, 2), triples).detach().numpy()
-    for slot in range(3):
-        np.testing.assert_allclose(found[triples[:, 1] == slot], found[triples[:, 1] == slot][0], rtol=1e-10)
-    alike = torch.zeros(3, 2, dtype=torch.float64)
-    found = scores_of(network, graph, alike, triples).detach().numpy()
-    np.testing.assert_allclose(found, found[0], rtol=1e-10)
-
-
-def test_through_two_layers_a_relation_does_feel_its_own_task():
-    graph = literal.random_graph(4, nodes=7, slots=4, edges=25)
-    network = scrambled(MTDEA(SIZES)).eval()
-    logits, triples = logits_for(graph, SIZES.tasks), all_triples(graph)
-    own = triples[triples[:, 1] == 1]
-    (gradient,) = torch.autograd.grad(scores_of(network, graph, logits, own).sum(), logits)
-    assert gradient[1].abs().max() > 1e-6 * gradient.abs().max() > 0
-
-
 @pytest.mark.parametrize("hops", [0, 2])
 def test_the_head_reads_both_nodes_under_the_relation_and_both_distances(hops):
-    network = scrambled(ISDEA(Architecture(width=3, gin_layers=1, tasks=1, hops=hops), learn_epsilon=False))
+    network = scrambled(ISDEA(Architecture(width=3, gin_layers=1, tasks=1, hops=hops)))
     features = torch.randn(5, 4, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     triple, distances = torch.tensor([[1, 2, 4]]), torch.tensor([[2, 3]])
     parts = [features[1, 2], features[4, 2]]
@@ -245,7 +222,7 @@ def test_a_score_has_the_same_bits_whatever_it_is_scored_with(hops):
     graph = typed_graph(
         random_split(0, entities=40, relations=4, slots=4, graph=300, targets=10), inverses=False, device=CPU
     )
-    network = ISDEA(sizes, learn_epsilon=False).eval()
+    network = ISDEA(sizes).eval()
     features = representations(network, graph, None)
     triples = rng.integers([40, 4, 40], size=(5000, 3))
     distances = pair_features(graph, triples, hops)

@@ -22,7 +22,7 @@ def test_the_first_command_of_the_readme_leaves_a_run_that_verifies(tmp_path, mo
         cli.main([*command.split(), "--set", "epochs=2"])
     printed = capsys.readouterr()
     assert stopped.value.code == 0, printed.err
-    (found,) = (tmp_path / "runs").iterdir()
+    (found,) = (tmp_path / "runs").glob("[!.]*")
     assert f"mtbench verify {found.relative_to(tmp_path)}" in printed.out
     assert verify(found).ok
     assert load(found).metrics["mrr"] > load(found).baselines["inverse_visible"]["mrr"]

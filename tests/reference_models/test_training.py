@@ -9,7 +9,7 @@ import torch
 from safetensors.torch import load_file
 
 import mtbench
-from mtbench.errors import DatasetError, MtbenchError
+from mtbench.errors import DatasetError
 from mtbench.evaluation.tasks import task
 from mtbench.names import HEAD, TAIL
 from mtbench.training.models import Context
@@ -17,10 +17,10 @@ from reference_models import double_equivariant, isdea, mtdea
 from reference_models.equivariant.network import Architecture, TripleNetwork, attention_logits
 from reference_models.graphs.graph import typed_graph
 from reference_models.mtdea import MTDEA
-from reference_models.training import recipe
 from reference_models.training.batches import Negatives, graph_stage, prepare, reassign, step, task_loss
 from reference_models.training.fitting import hold_out, validation
 from reference_models.training.loop import State
+from reference_models.training.recipe import Recipe, read
 
 BUILDERS = {"isdea": isdea.build, "mtdea": mtdea.build}
 # Without MetaFam's search for an assignment, which takes longer than the rest of a small training.
@@ -50,14 +50,6 @@ def test_adaptation_leaves_every_weight_and_running_statistic_alone(data):
     first = model.scorer(data.test.observable())(triples)
     assert all(torch.equal(value, before[name]) for name, value in copied(model).items())
     assert torch.equal(model.scorer(data.test.observable())(triples), first)
-
-
-def test_adaptation_changes_the_scores_and_none_of_it_is_a_choice(data):
-    triples = data.test.targets
-    adapted, fresh = (
-        trained(data, adaptation_epochs=epochs).scorer(data.test.observable())(triples) for epochs in ("2", "0")
-    )
-    assert not torch.equal(adapted, fresh)
 
 
 def test_another_seed_draws_other_tasks_for_a_graph(data):
@@ -155,24 +147,23 @@ def test_the_loss_falls(data, tmp_path):
     assert history[-1]["loss"] < 0.8 * history[0]["loss"]
 
 
-@pytest.mark.parametrize("mask", ["none", "pair", "triple"])
+@pytest.mark.parametrize("mask", ["none", "triple"])
 @pytest.mark.parametrize("positives", ["graph", "targets"])
 def test_every_mask_and_choice_of_positives_trains(data, positives, mask):
     model = trained(data, positives=positives, mask=mask, epochs="1", batch="2000")
     assert bool(torch.isfinite(model.scorer(data.test.observable())(data.test.targets)).all())
 
 
-def test_a_relation_that_the_test_graph_alone_has_is_scored(data):
-    score = trained(data, epochs="1").scorer(data.test.observable())
-    triples = np.array([[0, slot, 1] for slot in range(data.test.relation_slots)])
-    assert len(set(score(triples).tolist())) > 1
-
-
 @pytest.mark.parametrize("clip", [0.05, 1e6])
 @pytest.mark.parametrize("epoch", [1, 4])
 def test_a_step_follows_the_clipped_gradient_of_the_loss_and_its_grown_regularisers(data, epoch, clip):
     chosen = replace(
-        recipe.load("mtdea", "metafam", {}), width=6, one_hot=0.3, concentration=0.7, anneal=2.0, clip=clip
+        read(Recipe, "mtdea", "metafam", {}),
+        width=6,
+        one_hot=0.3,
+        concentration=0.7,
+        anneal=2.0,
+        clip=clip,
     )
     graph = typed_graph(data.test, inverses=True, device=torch.device("cpu"))
     torch.manual_seed(1)
@@ -205,7 +196,7 @@ def test_a_step_follows_the_clipped_gradient_of_the_loss_and_its_grown_regularis
 
 @pytest.mark.parametrize("tasks", [1, 2, 3])
 def test_searching_the_assignment_never_raises_the_loss_and_only_swaps_shares(data, tasks):
-    chosen = replace(recipe.load("mtdea", "metafam", {}), width=6, tasks=tasks)
+    chosen = replace(read(Recipe, "mtdea", "metafam", {}), width=6, tasks=tasks)
     graph = typed_graph(data.test, inverses=True, device=torch.device("cpu"))
     torch.manual_seed(1)
     network = MTDEA(Architecture(width=6, gin_layers=1, tasks=tasks, hops=3))
@@ -225,7 +216,7 @@ def test_searching_the_assignment_never_raises_the_loss_and_only_swaps_shares(da
         assert after < before
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(2))
 def test_whole_families_are_held_out(data, seed):
     held_out = hold_out(data.valid, 0.3, seed)
     assert held_out.dtype == bool
@@ -286,27 +277,18 @@ def test_an_epoch_is_judged_by_the_held_out_targets_alone(data):
     assert found != pytest.approx(reciprocal.mean(), rel=1e-3)
 
 
-def test_other_seeds_hold_out_other_families(data):
-    assert len({hold_out(data.valid, 0.3, seed).tobytes() for seed in range(8)}) > 1
-
-
 def test_targets_that_cannot_be_held_out_name_the_way_out(data):
     with pytest.raises(DatasetError, match=r"47 targets in 4 components .*--set positives=graph"):
         hold_out(data.valid, 0.05, 0)
 
 
-def test_training_that_diverges_stops_and_says_what_to_try(data, tmp_path):
-    with pytest.raises(MtbenchError, match=r"training diverged.*--set learning_rate=1e\+29"):
-        trained(data, workdir=tmp_path, learning_rate="1e30")
-
-
 def test_with_two_threads_the_same_seed_gives_the_same_run():
     """On graphs of real size some operations split their work; their sums must not depend on who is first."""
     data, threads = mtbench.load("metafam"), torch.get_num_threads()
-    context = Context("metafam", 0, "cpu", None, {"epochs": "2"})
+    context = Context("metafam", 0, "cpu", None, {"epochs": "1"})
     torch.set_num_threads(2)
     try:
-        models = [isdea.build(context) for _ in range(3)]
+        models = [isdea.build(context) for _ in range(2)]
         for model in models:
             model.fit(data.train, data.valid)
     finally:

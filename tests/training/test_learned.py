@@ -157,14 +157,6 @@ def test_the_curves_are_the_history_and_the_best_epoch_is_marked(figures, tmp_pa
 
 
 @drawn
-@pytest.mark.parametrize(("epochs", "marker"), [(30, "o"), (31, "None")])
-def test_epochs_are_marked_while_there_are_few(figures, tmp_path, epochs, marker):
-    draw_training({"train": [{"epoch": 1 + number, "loss": 1.0} for number in range(epochs)]}, "", tmp_path / "t.png")
-    assert [line.get_marker() for line in figures[0].axes[0].get_lines()] == [marker]
-    assert figures[0].axes[0].get_legend() is None
-
-
-@drawn
 @pytest.mark.parametrize("number", [3, 130])
 def test_relations_stand_in_the_order_of_their_pattern_and_are_named_while_that_can_be_read(
     figures, tmp_path, split, number

@@ -179,18 +179,6 @@ def test_ranks_that_are_no_longer_those_of_the_run_are_told(run, data, monkeypat
     assert f"warning: {found.changed} test triples rank otherwise than the run recorded" in str(found)
 
 
-def test_moves_are_listed_unless_they_round_to_nothing(run, data):
-    found = explain(run()[0], named(data.test)[:1], data)
-    question = found.questions[0]
-
-    def ahead(**moves):
-        text = str(replace(found, questions=[replace(question, moves=moves)]))
-        return next(line.partition(": ")[2] for line in text.splitlines() if line.startswith("  ahead by"))
-
-    assert ahead(rel=0.004, half=10.0, type=-20.0, pair=-0.005) == "type -20.00, half +10.00, pair -0.01"
-    assert ahead(rel=0.004, half=0.0) == "no family"
-
-
 def test_a_protocol_of_one_direction_has_one_question_a_target(run, data):
     directory, _ = run("dual-head")
     found = explain(directory, named(data.test)[:2], data)
@@ -199,24 +187,14 @@ def test_a_protocol_of_one_direction_has_one_question_a_target(run, data):
 
 
 @pytest.mark.parametrize("form", ["{} {} {}", "({}, {}, {})", "  {}   {} {} "])
-def test_a_target_may_be_written_as_it_is_printed(run, data, form):
-    directory, _ = run()
-    (name,) = data.test.named(data.test.targets[[4]])
-    assert {question.target for question in explain(directory, [form.format(*name)], data).questions} == {name}
-
-
-@pytest.mark.parametrize("tail", ["Paris (Texas)", "Rome, Italy", "(a)", "two  blanks"])
-@pytest.mark.parametrize("form", ["{} {} {}", "({}, {}, {})"])
-def test_so_may_one_whose_name_has_brackets_commas_or_blanks(run, data, form, tail):
-    place = data.test.targets[4, 2]
+@pytest.mark.parametrize("tail", [None, "Paris (Texas)", "Rome, Italy", "(a)"])
+def test_a_target_may_be_written_as_it_is_printed_whatever_its_name_has(data, form, tail):
     names = data.test.entities.astype("U20")
-    names[place] = tail
+    if tail is not None:
+        names[data.test.targets[4, 2]] = tail
     split = replace(data.test, entities=names)
     (name,) = split.named(split.targets[[4]])
     assert rows_of(split, [form.format(*name)]) == [4]
-    observable = form.format(*split.named(split.graph[[0]])[0])
-    with pytest.raises(UsageError, match="is an observable triple of random test"):
-        rows_of(split, [observable])
 
 
 def test_what_is_no_target_is_refused_with_one_that_is(run, data):
@@ -261,13 +239,6 @@ def test_a_run_that_failed_has_nothing_to_explain(data, tmp_path):
     task(data.test).unfinished("oom").save(tmp_path / "run", RunInfo(model=NAME, status="oom"))
     with pytest.raises(UsageError, match="the run is oom and has no ranks to explain"):
         explain(tmp_path / "run", [], data)
-
-
-def test_a_bar_is_drawn_for_every_family(run, data, tmp_path, drawn):
-    pytest.importorskip("matplotlib")
-    directory, _ = run()
-    explain(directory, [], data).draw(tmp_path / "a.svg")
-    assert (tmp_path / "a.svg").stat().st_size > 1000
 
 
 def counted_auc(split, value, against, side, column):

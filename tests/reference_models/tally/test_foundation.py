@@ -30,7 +30,7 @@ from reference_models.training import fitting
 from reference_models.training.recipe import read
 
 TOY = {"epochs": "2", "width": "4", "masks": "2", "lists": "40", "batch": "16"}
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 pytestmark = pytest.mark.filterwarnings("ignore::mtbench.runs.result.MtbenchWarning")
 
 

@@ -9,14 +9,12 @@ from math import ceil, floor, log, log1p, sqrt
 
 import numpy as np
 import pytest
-import released
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from ranking_toys import random_split, splits
 
 from mtbench.data.doubled import Doubled
 from mtbench.data.ragged import counted_rows
-from mtbench.evaluation.tasks import task
 from reference_models.tally import rules as counted_rules
 from reference_models.tally.statistics import FAMILIES, WIDTH, Statistics, Walks
 
@@ -261,17 +259,6 @@ def test_large_graphs_are_counted_piece_by_piece(limit, to, monkeypatch):
     whole = Statistics(split).of(triples)
     monkeypatch.setattr(f"reference_models.tally.{limit}", to)
     np.testing.assert_allclose(Statistics(split).of(triples), whole, rtol=1e-5, atol=1 / 256 + 1e-5)
-
-
-def test_statistics_of_a_release_keep_their_values_under_other_names(mirror):
-    split = released.dataset("metafam", mirror).valid
-    rng = np.random.default_rng(0)
-    nodes, slots = rng.permutation(split.num_entities), rng.permutation(split.num_relations)
-    triples = task(split).triples[::500]
-    other = np.stack((nodes[split.graph[:, 0]], slots[split.graph[:, 1]], nodes[split.graph[:, 2]]), axis=1)
-    asked = np.stack((nodes[triples[:, 0]], slots[triples[:, 1]], nodes[triples[:, 2]]), axis=1)
-    renamed = Statistics(replace(split, graph=other, targets=other[:0]))
-    np.testing.assert_allclose(renamed.of(asked), Statistics(split).of(triples), rtol=1e-5, atol=1 / 256 + 1e-5)
 
 
 LARGEST = {

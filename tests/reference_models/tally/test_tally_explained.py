@@ -10,8 +10,6 @@ import pytest
 
 import mtbench
 from mtbench.runs.result import load
-from mtbench.training.models import Context
-from reference_models.tally import model as tally
 from reference_models.tally.statistics import FAMILIES, Statistics
 
 TOY = ("epochs=2", "width=8", "masks=2", "lists=80")
@@ -124,14 +122,6 @@ def test_without_its_checkpoints_a_run_has_to_be_made_again(typed, run, tmp_path
     assert (
         "error: kept: the model cannot be remade (tally has no checkpoint of the stage train): train again with" in err
     )
-
-
-def test_without_a_checkpoint_nothing_is_restored(small, tmp_path):
-    data = mtbench.load(small)
-    for workdir in (None, tmp_path):
-        model = tally.build(Context(data.name, device="cpu", workdir=workdir))
-        with pytest.raises(mtbench.errors.UsageError, match="tally has no checkpoint of the stage train"):
-            model.restored(data.train, data.test.observable())
 
 
 @pytest.mark.parametrize(
