@@ -46,7 +46,10 @@ def rebuild(raw: Sequence[Path], record: Record) -> Dataset:
     Source: Teru, Denis and Hamilton (2020) for the splits; Zhou, Bevilacqua and Ribeiro (2023).
     """
     files = grail_files(raw)
-    rows = {name: _read(path, name) for name, path in files.items()}
+    rows = {name: named_triples([path]) for name, path in files.items()}
+    for name, path in files.items():
+        if content_hash(rows[name]) != _files()[name]:
+            raise DatasetError(f"{path} is not GraIL's {name}: its {len(rows[name])} triples are others")
     kept = _facts()["relations"]
 
     def cut(suffix: str, file: str, part: str) -> list[NamedTriple]:
@@ -164,13 +167,6 @@ def grail_files(raw: Sequence[Path]) -> dict[str, Path]:
             "that holds these folders (data of https://github.com/kkteru/grail), or the files"
         )
     return found
-
-
-def _read(path: Path, name: str) -> list[NamedTriple]:
-    rows = named_triples([path])
-    if content_hash(rows) != _files()[name]:
-        raise DatasetError(f"{path} is not GraIL's {name}: its {len(rows)} triples are others")
-    return rows
 
 
 def _known(targets: Sequence[NamedTriple], graph: Sequence[NamedTriple]) -> list[NamedTriple]:

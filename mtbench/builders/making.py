@@ -100,7 +100,10 @@ def target(name: str, scenario: Path | None = None) -> Target:
     """
     if scenario is not None and name != wikitopics.BUILDER:
         raise UsageError(f"a scenario file says itself what to make: mtbench build {wikitopics.BUILDER}, not {name}")
-    recipes = _catalogued() if scenario is None else [wikitopics.from_scenarios(scenario)]
+    recipes = [wikitopics.from_scenarios(scenario)] if scenario is not None else []
+    if scenario is None:  # those that records name, each once
+        by_place = {record.raw: record for record in catalog.records()}
+        recipes = list(filter(None, map(raw_recipe, by_place.values())))
     for recipe in recipes:
         if name in recipe.groups:
             return Target(name, recipe.groups[name], recipe)
@@ -115,12 +118,6 @@ def target(name: str, scenario: Path | None = None) -> Target:
     if found is None:
         raise UsageError(f"{record.id} is built without raw files: mtbench build {record.id}")
     return Target(record.id, (record.id,), found)
-
-
-def _catalogued() -> list[RawRecipe]:
-    """Return the raw recipes that records name, each once."""
-    by_place = {record.raw: record for record in catalog.records()}
-    return [recipe for record in by_place.values() if (recipe := raw_recipe(record)) is not None]
 
 
 def places(wanted: Target, out: str | Path | None, values: Parameters, *, force: bool) -> dict[str, Path]:

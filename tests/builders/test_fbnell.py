@@ -1,4 +1,4 @@
-"""FBNELL: row by row the release from the GraIL files, and the paper's recipe on any two dumps."""
+"""FBNELL: row by row the release from the GraIL files, the paper's recipe on any two dumps, and the strict variant."""
 
 from __future__ import annotations
 
@@ -6,11 +6,15 @@ import random
 from collections import Counter
 from dataclasses import replace
 
+import numpy as np
 import pytest
+import released
 
+import mtbench
 from mtbench.builders import fbnell
 from mtbench.data import catalog
 from mtbench.data.catalog import Graph
+from mtbench.data.splits import Dataset, differences
 from mtbench.errors import DatasetError, UsageError
 from mtbench.files.hashing import content_hash
 
@@ -129,3 +133,38 @@ def test_what_the_papers_recipe_cannot_do(dumps, record):
     for options in ({"seed": -1}, {"train_relations": 100}, {"share": 1.0}):
         with pytest.raises(UsageError, match="no such recipe"):
             paper(dumps, record, **options)
+
+
+@pytest.fixture(scope="module")
+def published(mirror) -> Dataset:
+    return released.dataset("fbnell", mirror)
+
+
+def test_the_397_targets_on_new_relations_are_kept(published):
+    data = fbnell.keep_new_relations(published, "fbnell-strict")
+    assert len(data.test.targets) == 397
+    assert mtbench.audit(data).overlap.targets_on_training_relations == 0
+    known = {
+        relation
+        for _, relation, _ in published.valid.named(np.concatenate((published.train.graph, published.valid.targets)))
+    }
+    expected = [row for row in published.test.named(published.test.targets) if row[1] not in known]
+    assert data.test.named(data.test.targets) == expected
+    assert {split.dataset for split in (data.train, data.valid, data.test)} == {data.name} == {"fbnell-strict"}
+    for name in ("train", "valid", "test"):
+        assert np.array_equal(data.split(name).graph, published.split(name).graph)
+    assert np.array_equal(data.valid.targets, published.valid.targets)
+
+
+def test_the_builder_takes_what_fbnell_builds(published, monkeypatch):
+    monkeypatch.setattr(fbnell, "derive", lambda record: {"fbnell": published}[record.id])
+    data = fbnell.build_strict(catalog.record("fbnell-strict"), {})
+    assert (data.name, data.info.id, len(data.test.targets)) == ("fbnell-strict", "fbnell-strict", 397)
+    assert not differences(data, catalog.record("fbnell-strict"))
+
+
+def test_a_dataset_without_new_relations_is_refused():
+    rows = [("a", "knows", "b")]
+    data = released.named("old", rows, rows, rows, rows, slots=(1, 1))
+    with pytest.raises(DatasetError, match="old: every test target is on a relation type of training; none is left"):
+        fbnell.keep_new_relations(data, "new")

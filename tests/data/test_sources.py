@@ -144,12 +144,6 @@ def test_an_error_names_every_address_that_was_asked(source, server):
         downloads.fetch([elsewhere])
 
 
-def test_a_server_that_is_gone_cannot_be_reached(source):
-    gone = replace(source, url="http://127.0.0.1:9/data/train.txt")
-    with pytest.raises(DownloadError, match=r"127\.0\.0\.1:9/data/train\.txt cannot be reached \(ConnectionError\)"):
-        downloads.fetch([gone])
-
-
 def test_a_host_that_is_gone_is_not_asked_again_for_the_next_file(monkeypatch, source):
     gone = [replace(source, url=f"http://127.0.0.1:9/{name}.txt", sha256=name * 64) for name in "ab"]
     with pytest.raises(DownloadError, match=r"9/a\.txt cannot be reached .*MTBENCH_MIRROR=DIR .* metafam needs none"):

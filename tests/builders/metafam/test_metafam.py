@@ -117,19 +117,6 @@ def test_rows_do_not_depend_on_hash_order() -> None:
     assert python(program, "1") == python(program, "2") == f"{expected}\n"
 
 
-def test_import_loads_neither_the_solver_nor_tables() -> None:
-    program = (
-        "import sys, mtbench.builders.making\n"
-        "before = set(sys.modules)\n"
-        "import mtbench.builders.metafam.dataset\n"
-        "print(sorted({'clingo', 'networkx', 'pandas', 'pyarrow', 'scipy', 'torch'} & (set(sys.modules) - before)))\n"
-        "from mtbench.builders.metafam.ontology import read_ontology\n"
-        "read_ontology()\n"
-        "print('clingo' in set(sys.modules) - before)"
-    )
-    assert python(program, "0") == "[]\nTrue\n"
-
-
 @pytest.mark.parametrize("train_trees", [1, 2, 5])
 def test_first_half_of_the_training_trees_has_the_mother_father_rule(train_trees: int) -> None:
     data = build(seed=1, train_trees=train_trees, test_trees=2)

@@ -15,7 +15,7 @@ import mtbench
 from mtbench.builders.metafam import hard
 from mtbench.data import catalog
 from mtbench.data.splits import Dataset, Split, differences, from_named
-from mtbench.errors import UnknownNameError, UsageError
+from mtbench.errors import UsageError
 from mtbench.heuristics import oracles
 from reference_models.tally.explanation import giveaways
 
@@ -141,11 +141,6 @@ def test_the_same_seed_gives_the_same_bytes_and_the_record_is_of_its_own() -> No
 def test_an_option_that_cannot_be_is_refused(options, message) -> None:
     with pytest.raises(UsageError, match=message):
         build(**{**SMALL, **options})
-
-
-def test_an_option_of_metafam_is_answered_with_the_options_there_are() -> None:
-    with pytest.raises(UnknownNameError, match="train_persons"):
-        build(train_trees=3)
 
 
 def test_the_rules_want_the_graph_they_are_about() -> None:

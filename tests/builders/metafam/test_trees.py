@@ -110,12 +110,6 @@ def test_largest_size_is_exact() -> None:
     assert largest_size(first_names(), 5) == 59
 
 
-def test_names_are_fifty_and_fifty_and_distinct() -> None:
-    names = first_names()
-    assert len(names.female) == len(names.male) == 50
-    assert len({*names.female, *names.male}) == 100
-
-
 # Canonical forms, against a search for an actual isomorphism.
 
 
