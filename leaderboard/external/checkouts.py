@@ -1,4 +1,4 @@
-"""A checkout of somebody's repository: what is imported from it, its weights, and which commit of it that is."""
+"""A checkout of somebody's repository: what is imported from it, its weights, its commit, and a model of those."""
 
 from __future__ import annotations
 
@@ -6,14 +6,41 @@ import importlib
 import pickle
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import torch
 
+from mtbench.data.splits import Split
 from mtbench.errors import UsageError
+from mtbench.training.models import Context, Model
+
+
+class Published(Model):
+    """A model whose weights are published: it learns nothing here.
+
+    ``settings`` has one of the ``choices`` of each key, the first unless another is asked for. Raises `UsageError` for
+    another setting or value, and without ``checkout``, the folder with the authors' repository.
+    """
+
+    def __init__(self, context: Context, name: str, choices: Mapping[str, Sequence[str]]) -> None:
+        asked = dict(context.settings)
+        checkout = asked.pop("checkout", "")
+        self.settings = {key: asked.pop(key, values[0]) for key, values in choices.items()}
+        if asked or not checkout or any(self.settings[key] not in values for key, values in choices.items()):
+            known = (f"{key}={'|'.join(values)}" for key, values in choices.items())
+            raise UsageError(f"{name} takes --set {', '.join(['checkout=DIR', *known])}")
+        self.checkout, self.seed, self.workdir = Path(checkout), context.seed, context.workdir
+
+    def fit(self, train: Split, valid: Split) -> None:
+        """Learn nothing: the weights are there."""
+
+    @property
+    def made_of(self) -> str:
+        """What tells the answers of one such model from those of another."""
+        return " ".join((self.info.commit, *map(str, self.info.hyperparameters.values())))
 
 
 def imported(checkout: Path, address: str, module: str, stand_ins: Mapping[str, Mapping[str, object]]) -> Any:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Protocol
 
@@ -19,15 +18,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import embedding_bag, leaky_relu, relu
 
-from leaderboard.external.checkouts import commit, imported, weights
-from leaderboard.external.prompts import HOPS, SHOTS, Encoder, Prompts
+from leaderboard.external.checkouts import Published, commit, imported, weights
 from leaderboard.external.propagation import Start, scatter_add, twins
 from leaderboard.external.queries import Answers, Kinds, Queries
-from mtbench.data.splits import Split
-from mtbench.errors import UsageError
+from mtbench.data.ragged import spread
+from mtbench.data.splits import Split, unique
 from mtbench.files.hashing import file_hash
-from mtbench.names import IntArray
-from mtbench.training.models import Context, Model, ModelInfo
+from mtbench.names import HEAD, RELATION, TAIL, IntArray
+from mtbench.training.models import Context, ModelInfo
 
 ADDRESS = "https://github.com/nju-websoft/KG-ICL"
 CHECKPOINTS = ("KG-ICL-6L", "KG-ICL-5L", "KG-ICL-4L")
@@ -35,8 +33,105 @@ WIDTH, ATTENTION = 32, 5
 SLOPE = (1 / 8 + 1 / 3) / 2
 """The mean of the bounds that a slope of their activations is drawn between."""
 
+SHOTS = 5
+"""Examples of a relation."""
+
+HOPS = 3
+"""Steps from both ends of an example: nodes that are further from one of them are no part of it."""
+
+OPEN = 50
+"""Nodes of an example that no path of `HOPS` steps between its ends has, at most: more are drawn from."""
+
 AT_ONCE = 16
 """Queries of a start that are computed together."""
+
+
+@dataclass(frozen=True, eq=False)
+class Prompt:
+    """An example: its head is node 0 and its tail node 1 of a graph of triples ``(e, 3)`` and their inverses.
+
+    ``labels`` ``(n, 2)`` are how many steps a node is from the head and from the tail.
+    """
+
+    triples: IntArray
+    labels: IntArray
+
+
+class Prompts:
+    """The prompts of every relation type of a graph, drawn once by a seed.
+
+    An example is a triple of the type, no loop, with the nodes from which it is at most `HOPS` steps to both its ends:
+    all that are on a path of so many steps between them, and `OPEN` of the others. Where a type has fewer than `SHOTS`
+    triples they are repeated; one without any has the bare triple.
+    """
+
+    def __init__(self, kinds: Kinds, nodes: int, seed: int) -> None:
+        self.kinds, self.triples, self.nodes = kinds, kinds.triples, nodes
+        ends = np.concatenate((self.triples[:, [HEAD, TAIL]], self.triples[:, [TAIL, HEAD]]))
+        self.near = ends[np.argsort(ends[:, 0], kind="stable"), 1]
+        self.begin = np.searchsorted(np.sort(ends[:, 0]), np.arange(nodes + 1))
+        random, loop = np.random.default_rng(seed), self.triples[:, HEAD] == self.triples[:, TAIL]
+        self.drawn: list[list[Prompt]] = []
+        for kind in range(kinds.half):
+            rows = random.permutation(np.flatnonzero((self.triples[:, RELATION] == kind) & ~loop))[:SHOTS]
+            self.drawn.append([self._around(head, tail, random) for head, _, tail in self.triples[rows].tolist()])
+
+    def __getitem__(self, asked: int) -> list[Prompt]:
+        """Return the examples of a type, which are those of its inverse too."""
+        bare = Prompt(np.array([[0, asked, 1]]), np.array([[0, 1], [1, 0]]))
+        drawn = self.drawn[asked % self.kinds.half] or [bare]
+        return [drawn[number % len(drawn)] for number in range(SHOTS)]
+
+    def encoded(self, encoder: Callable[..., tuple[Tensor, object, object]], asked: int) -> Tensor:
+        """Return the states ``(kinds + 1, d)`` of all types and of staying at a node, by the prompts of one type."""
+        half, offset = self.kinds.half, 0
+        edges, types, labels, places = [], [], [], []
+        for number, prompt in enumerate(self[asked]):
+            edges.append(prompt.triples[:, [HEAD, TAIL]] + offset)
+            types.append(prompt.triples[:, RELATION] + number * 2 * half)
+            labels.append(prompt.labels)
+            places.append((offset, offset + 1) if asked < half else (offset + 1, offset))
+            offset += len(prompt.labels)
+        by_edge = np.concatenate([np.full(len(one), asked + number * 2 * half) for number, one in enumerate(types)])
+        begun, ended = torch.tensor(places).T
+        states, _, _ = encoder(
+            torch.from_numpy(np.concatenate(edges)).T,
+            torch.from_numpy(np.concatenate(types)),
+            begun,
+            ended,
+            torch.full((SHOTS,), asked),
+            torch.from_numpy(by_edge),
+            torch.from_numpy(np.concatenate(labels)),
+            offset,
+            SimpleNamespace(kg=SimpleNamespace(relation_num=2 * half)),
+            SHOTS,
+        )
+        return states[0]
+
+    def _around(self, head: int, tail: int, random: np.random.Generator) -> Prompt:
+        steps = np.stack((self._steps(head), self._steps(tail)), axis=1)
+        between, within = steps.sum(axis=1) <= HOPS, steps.max(axis=1) <= HOPS
+        others = np.flatnonzero(within & ~between)
+        some = random.choice(others, OPEN, replace=False) if len(others) > OPEN else others
+        between[[head, tail]] = False
+        nodes = np.concatenate(([head, tail], np.flatnonzero(between), some))
+        place = np.full(self.nodes, -1)
+        place[nodes] = np.arange(len(nodes))
+        inside = (place[self.triples[:, HEAD]] >= 0) & (place[self.triples[:, TAIL]] >= 0)
+        (heads, tails), kind = place[self.triples[inside]][:, [HEAD, TAIL]].T, self.triples[inside, RELATION]
+        there, back = (heads, kind, tails), (tails, kind + self.kinds.half, heads)
+        return Prompt(np.concatenate((there, back), axis=1).T, steps[nodes])
+
+    def _steps(self, node: int) -> IntArray:
+        """Return how many steps it is from a node to each, at most one more than `HOPS`."""
+        steps, rows = np.full(self.nodes, HOPS + 1), np.array([node])
+        steps[node] = 0
+        for number in range(1, HOPS + 1):
+            found, _ = spread(self.begin[rows], self.begin[rows + 1])
+            rows = unique(self.near[found])
+            rows = rows[steps[rows] > HOPS]
+            steps[rows] = number
+        return steps
 
 
 class Layer(Protocol):
@@ -53,7 +148,7 @@ class Layer(Protocol):
 class OfPrompts(Protocol):
     """The authors' network."""
 
-    relation_encoder: Encoder
+    relation_encoder: Callable[..., tuple[Tensor, object, object]]
     gnn_layers: Sequence[Layer]
     rel_transfer: Sequence[nn.Linear]
     layer_norms: Sequence[nn.LayerNorm]
@@ -176,14 +271,12 @@ def network(module: Any, layers: int) -> Any:
     return module.EntityEncoder(SimpleNamespace(**options, **sizes, **use, **rest))
 
 
-class KgIcl(Model):
-    """A checkpoint of KG-ICL, which learns nothing here."""
+class KgIcl(Published):
+    """A checkpoint of KG-ICL."""
 
     def __init__(self, context: Context) -> None:
-        settings = {"checkpoint": CHECKPOINTS[0], **context.settings}
-        checkout, chosen = Path(settings.pop("checkout", "")), settings.pop("checkpoint")
-        if settings or checkout == Path() or chosen not in CHECKPOINTS:
-            raise UsageError(f"KG-ICL takes --set checkout=DIR and checkpoint={'|'.join(CHECKPOINTS)}")
+        super().__init__(context, "KG-ICL", {"checkpoint": CHECKPOINTS})
+        checkout, chosen = self.checkout, self.settings["checkpoint"]
         scatter = {"scatter_add": scatter_add, "scatter_max": scatter_max, "scatter_mean": None}
         module = imported(checkout / "src", ADDRESS, "encoder.EntityEncoder", {"torch_scatter": scatter})
         file = checkout / "checkpoint" / chosen / "model_best.tar"
@@ -192,7 +285,6 @@ class KgIcl(Model):
         # Their other way to add up messages, by a compiled kernel, has maps that it does not use.
         self.model.load_state_dict({name: values for name, values in found.items() if ".conv." not in name})
         self.model.eval()
-        self.seed, self.workdir = context.seed, context.workdir
         self.info = ModelInfo(
             chosen.lower(),
             hyperparameters={"checkpoint": chosen, "checkpoint_sha256": file_hash(file)},
@@ -201,17 +293,11 @@ class KgIcl(Model):
             commit=commit(checkout),
         )
 
-    def fit(self, train: Split, valid: Split) -> None:
-        """Learn nothing: the weights are there."""
-
     def scorer(self, observable: Split) -> Answers:
         """Return what asks KG-ICL for each answer on a graph once."""
         kinds, nodes = Kinds(observable), observable.num_entities
         passing = Passing(self.model, Prompts(kinds, nodes, self.seed), kinds, nodes)
-        made_of = " ".join((self.info.commit, *map(str, self.info.hyperparameters.values()), str(self.seed)))
-        return Answers(Queries(passing, AT_ONCE), observable, self.workdir, made_of)
+        return Answers(Queries(passing, AT_ONCE), observable, self.workdir, f"{self.made_of} {self.seed}")
 
 
-def build(context: Context) -> KgIcl:
-    """Return KG-ICL."""
-    return KgIcl(context)
+build = KgIcl

@@ -14,15 +14,14 @@ from types import SimpleNamespace
 import numpy as np
 import torch
 
-from leaderboard.external.checkouts import commit, imported, weights
+from leaderboard.external.checkouts import Published, commit, imported, weights
 from leaderboard.external.crossing import AT_ONCE, Entities, Graph, Relations
 from leaderboard.external.propagation import rspmm, scatter_add, twins
 from leaderboard.external.queries import END, Answering, Answers, Kept, Kinds, Queries, Scores, together
 from mtbench.data.splits import Split
-from mtbench.errors import UsageError
 from mtbench.files.hashing import file_hash
 from mtbench.names import HEAD, RELATION, TAIL, IntArray
-from mtbench.training.models import Context, Model, ModelInfo
+from mtbench.training.models import Context, ModelInfo
 
 ADDRESS = "https://github.com/yuchengz99/TRIX"
 OF_ENTITIES, OF_RELATIONS = "entity_prediction.pth", "relation_prediction.pth"
@@ -65,14 +64,12 @@ class WithRelations(Answers):
         return self.between(*ends.T, self.kinds.of_slot[triples[:, RELATION]])
 
 
-class Trix(Model):
-    """The checkpoints of TRIX, which learn nothing here."""
+class Trix(Published):
+    """The checkpoints of TRIX."""
 
     def __init__(self, context: Context) -> None:
-        settings = {"relations": OF_RELATIONS, **context.settings}
-        checkout, self.relations = Path(settings.pop("checkout", "")), settings.pop("relations")
-        if settings or checkout == Path() or self.relations not in (OF_ENTITIES, OF_RELATIONS):
-            raise UsageError(f"TRIX takes --set checkout=DIR and relations={OF_RELATIONS}|{OF_ENTITIES}")
+        super().__init__(context, "TRIX", {"relations": (OF_RELATIONS, OF_ENTITIES)})
+        self.relations, checkout = self.settings["relations"], self.checkout
         stand_ins: dict[str, dict[str, object]] = {
             "torch_scatter": {"scatter": scatter_add, "scatter_add": scatter_add},
             "torch_geometric.utils.degree": {},
@@ -88,8 +85,7 @@ class Trix(Model):
         }
         used = dict.fromkeys((OF_ENTITIES, self.relations))
         for name in used:
-            self.load(checkout, name)
-        self.workdir = context.workdir
+            self.load(name)
         self.info = ModelInfo(
             "trix" if len(used) > 1 else "trix-entities",
             hyperparameters={
@@ -101,29 +97,24 @@ class Trix(Model):
             commit=commit(checkout),
         )
 
-    def load(self, checkout: Path, name: str) -> None:
+    def load(self, name: str) -> None:
         """Give a network the weights of its checkpoint."""
-        found = weights(checkout / name, ADDRESS)["model"]
+        found = weights(self.checkout / name, ADDRESS)["model"]
         parts = [(*key.partition("."), values) for key, values in found.items()]
         called = {f"{SINCE[name].get(model, model)}.{rest}": values for model, _, rest, values in parts}
         self.models[name].load_state_dict(called)
         self.models[name].eval()
 
-    def fit(self, train: Split, valid: Split) -> None:
-        """Learn nothing: the weights are there."""
-
     def scorer(self, observable: Split) -> Answers:
         """Return what asks TRIX for each answer on a graph once."""
-        kinds, made_of = Kinds(observable), " ".join((self.info.commit, *map(str, self.info.hyperparameters.values())))
+        kinds = Kinds(observable)
         graph = Graph(twins(kinds.triples, observable.num_entities, 2 * kinds.half), 2 * kinds.half)
         with torch.inference_mode():
             entities = Queries(Entities(self.models[OF_ENTITIES], graph), AT_ONCE)
         if self.relations == OF_ENTITIES:
-            return Answers(entities, observable, self.workdir, made_of)
+            return Answers(entities, observable, self.workdir, self.made_of)
         relations = RelationQueries(Relations(self.models[OF_RELATIONS], graph))
-        return WithRelations(entities, relations, observable, self.workdir, made_of)
+        return WithRelations(entities, relations, observable, self.workdir, self.made_of)
 
 
-def build(context: Context) -> Trix:
-    """Return TRIX."""
-    return Trix(context)
+build = Trix

@@ -8,21 +8,19 @@ relations are represented as seen from r. ``tail`` is the tail query of the inve
 from __future__ import annotations
 
 import itertools
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import torch
 
-from leaderboard.external.checkouts import commit, imported, weights
+from leaderboard.external.checkouts import Published, commit, imported, weights
 from leaderboard.external.propagation import Network, Relations, rspmm, scatter_add, twins
 from leaderboard.external.queries import END, QUERY, START, Answers, Kinds, Scores, together
 from mtbench.data.splits import Split
-from mtbench.errors import UsageError
 from mtbench.files.hashing import file_hash
 from mtbench.names import IntArray
-from mtbench.training.models import Context, Model, ModelInfo
+from mtbench.training.models import Context, ModelInfo
 
 ADDRESS = "https://github.com/DeepGraphLearning/ULTRA"
 HEADS = ("inverse", "tail")
@@ -94,44 +92,35 @@ class OnGraph:
         return made
 
 
-class Ultra(Model):
-    """A checkpoint of ULTRA, which learns nothing here."""
+class Ultra(Published):
+    """A checkpoint of ULTRA."""
 
     def __init__(self, context: Context) -> None:
-        settings = {"checkpoint": "ultra_3g.pth", "heads": "inverse", **context.settings}
-        checkout, name, self.heads = settings.pop("checkout", ""), settings.pop("checkpoint"), settings.pop("heads")
-        if settings or not checkout or name not in LEARNED or self.heads not in HEADS:
-            known = f"--set checkout=DIR, checkpoint={'|'.join(LEARNED)} and heads={'|'.join(HEADS)}"
-            raise UsageError(f"ULTRA takes {known}")
+        super().__init__(context, "ULTRA", {"checkpoint": tuple(LEARNED), "heads": HEADS})
+        name, self.heads = self.settings["checkpoint"], self.settings["heads"]
         stand_ins: dict[str, dict[str, object]] = {
             "torch_scatter": {"scatter": scatter_add, "scatter_add": scatter_add},
             "ultra.rspmm": {"generalized_rspmm": rspmm},
         }
-        models = imported(Path(checkout), ADDRESS, "ultra.models", stand_ins)
-        file = Path(checkout) / "ckpts" / name
+        models = imported(self.checkout, ADDRESS, "ultra.models", stand_ins)
+        file = self.checkout / "ckpts" / name
         kind = {**KIND, "short_cut": True, "layer_norm": True}
         self.tasks = models.tasks
         self.model = models.Ultra({"class": "RelNBFNet", **kind}, {"class": "EntityNBFNet", **kind})
         self.model.load_state_dict(weights(file, ADDRESS)["model"])
         self.model.eval()
-        self.workdir = context.workdir
         self.info = ModelInfo(
             name.removesuffix(".pth").replace("_", "-") + ("" if self.heads == "inverse" else "-tail"),
             hyperparameters={"checkpoint": name, "checkpoint_sha256": file_hash(file), "heads": self.heads},
             pretraining_graphs=LEARNED[name],
             url=ADDRESS,
-            commit=commit(Path(checkout)),
+            commit=commit(self.checkout),
         )
-
-    def fit(self, train: Split, valid: Split) -> None:
-        """Learn nothing: the weights are there."""
 
     def scorer(self, observable: Split) -> Answers:
         """Return what asks ULTRA for each answer on a graph once."""
-        made_of = f"{self.info.commit} {self.info.hyperparameters['checkpoint_sha256']} {self.heads}"
-        return Answers(OnGraph(self.model, self.tasks, observable, self.heads), observable, self.workdir, made_of)
+        network = OnGraph(self.model, self.tasks, observable, self.heads)
+        return Answers(network, observable, self.workdir, self.made_of)
 
 
-def build(context: Context) -> Ultra:
-    """Return the checkpoint of ULTRA that the settings name."""
-    return Ultra(context)
+build = Ultra

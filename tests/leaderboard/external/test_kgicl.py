@@ -17,7 +17,7 @@ from torch import nn
 
 from leaderboard.external import kgicl
 from leaderboard.external.checkouts import imported
-from leaderboard.external.prompts import HOPS, OPEN, SHOTS, Prompts
+from leaderboard.external.kgicl import HOPS, OPEN, SHOTS, Prompts
 from leaderboard.external.queries import Kinds, Queries
 from mtbench.errors import UsageError
 from mtbench.evaluation.tasks import evaluate
@@ -280,17 +280,6 @@ def test_a_run_tells_what_was_run(checkout, ran):
     assert info.hyperparameters == {"checkpoint": "KG-ICL-4L", "checkpoint_sha256": sha256}
     assert info.pretraining_graphs == ("FB15k-237-inductive-v1", "NELL-995-inductive-v1", "CoDEx-Small")
     assert (info.model, info.url, info.commit) == ("kg-icl-4l", kgicl.ADDRESS, kgicl.commit(checkout))
-
-
-@pytest.mark.parametrize("settings", [{}, {"checkout": "x", "checkpoint": "7L"}, {"checkout": "x", "batch": "1"}])
-def test_settings_it_does_not_know_are_refused(settings):
-    with pytest.raises(UsageError, match=r"KG-ICL takes --set checkout=DIR and checkpoint=KG-ICL-6L\|"):
-        kgicl.build(Context("toy", settings=settings))
-
-
-def test_a_folder_that_is_no_checkout_is_refused_with_what_to_type(tmp_path):
-    with pytest.raises(UsageError, match=r"has no encoder\.EntityEncoder: git clone https://github\.com/nju-websoft"):
-        made(tmp_path)
 
 
 @pytest.mark.parametrize("held", [None, b"", b"version https://git-lfs.example", b"PK\x03\x04 cut off"])

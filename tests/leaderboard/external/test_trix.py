@@ -153,17 +153,6 @@ def test_a_run_tells_what_was_run(checkout, ran):
     assert (info.model, info.url, info.commit) == ("trix", trix.ADDRESS, trix.commit(checkout))
 
 
-@pytest.mark.parametrize("settings", [{}, {"checkout": "x", "relations": "both"}, {"checkout": "x", "batch": "1"}])
-def test_settings_it_does_not_know_are_refused(settings):
-    with pytest.raises(UsageError, match=r"TRIX takes --set checkout=DIR and relations=relation_prediction\.pth\|"):
-        trix.build(Context("toy", settings=settings))
-
-
-def test_a_folder_that_is_no_checkout_is_refused_with_what_to_type(tmp_path):
-    with pytest.raises(UsageError, match=r"has no trix\.models_entity: git clone https://github\.com/yuchengz99/TRIX"):
-        made(tmp_path)
-
-
 @pytest.mark.skipif("MTBENCH_TEST_TRIX" not in os.environ, reason="of a checkout of TRIX (MTBENCH_TEST_TRIX)")
 def test_the_scores_are_those_of_the_authors_code(monkeypatch):
     data, inspector = pytest.importorskip("torch_geometric.data"), pytest.importorskip("torch_geometric.inspector")

@@ -172,21 +172,8 @@ def test_a_run_tells_what_was_run(checkout, ran, tmp_path):
 
 def test_what_differs_from_the_commit_is_marked(checkout):
     (checkout / "ultra" / "tasks.py").write_text(f"{TASKS}\n# changed\n", encoding="utf-8")
-    assert made(checkout).commit.endswith("-dirty")
+    assert made(checkout).info.commit.endswith("-dirty")
     assert ultra.commit(checkout.parent) == ""
-
-
-@pytest.mark.parametrize("settings", [{}, {"checkout": "x", "heads": "both"}, {"checkout": "x", "batch": "1"}])
-def test_settings_it_does_not_know_are_refused(settings):
-    with pytest.raises(UsageError, match=r"ULTRA takes --set checkout=DIR, checkpoint=ultra_3g\.pth\|"):
-        ultra.build(Context("toy", settings=settings))
-
-
-def test_a_folder_that_is_no_checkout_is_refused_with_what_to_type(tmp_path):
-    with pytest.raises(
-        UsageError, match=r"has no ultra\.models: git clone https://github\.com/DeepGraphLearning/ULTRA"
-    ):
-        made(tmp_path)
 
 
 def test_there_are_fifty_graphs_less_those_that_pairs_share():

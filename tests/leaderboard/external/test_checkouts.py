@@ -1,0 +1,31 @@
+"""What the recipes of published models refuse: settings they do not know, and folders that are no checkout."""
+
+from __future__ import annotations
+
+import pytest
+
+from leaderboard.external import kgicl, trix, ultra
+from mtbench.errors import UsageError
+from mtbench.training.models import Context
+
+RECIPES = {
+    "ULTRA": (ultra, {"heads": "both"}, "checkpoint=ultra_3g.pth|", "ultra.models"),
+    "TRIX": (trix, {"relations": "both"}, "relations=relation_prediction.pth|", "trix.models_entity"),
+    "KG-ICL": (kgicl, {"checkpoint": "7L"}, "checkpoint=KG-ICL-6L|", "encoder.EntityEncoder"),
+}
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_settings_it_does_not_know_are_refused(name):
+    recipe, wrong, known, _ = RECIPES[name]
+    for settings in ({}, {"checkout": "x", **wrong}, {"checkout": "x", "batch": "1"}):
+        with pytest.raises(UsageError) as refused:
+            recipe.build(Context("toy", settings=settings))
+        assert str(refused.value).startswith(f"{name} takes --set checkout=DIR, {known}")
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_a_folder_that_is_no_checkout_is_refused_with_what_to_type(name, tmp_path):
+    recipe, *_, module = RECIPES[name]
+    with pytest.raises(UsageError, match=f"has no {module}: git clone {recipe.ADDRESS}, and name its folder"):
+        recipe.build(Context("toy", settings={"checkout": str(tmp_path)}))
