@@ -314,7 +314,8 @@ def task(
 
         source = load(source)
     if isinstance(source, Dataset):
-        source, dataset_version = source.split(split), dataset_version or source.version
+        dataset_version = dataset_version or source.version
+        source = source.split(split)
     if not isinstance(source, Split):
         raise UsageError(f"{type(source).__name__} is nothing to evaluate on: pass a dataset, its name, or data.test")
     return Task.of(source, setting, seed, dataset_version)

@@ -10,7 +10,7 @@ import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Protocol, TypeAlias, runtime_checkable
+from typing import Protocol, TypeAlias, cast, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -221,7 +221,7 @@ class Asker:
         if self.method.rows == side:
             return self._whole(side, pairs, needed)
         values = self.score(joined(side, pairs, *np.nonzero(needed)))
-        scores = np.zeros_like(values, shape=needed.shape)
+        scores = cast("ScoreArray", np.zeros_like(values, shape=needed.shape))
         scores[needed] = values
         return scores
 
