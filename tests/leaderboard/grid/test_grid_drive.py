@@ -22,7 +22,7 @@ from leaderboard.grid.engines import in_this_process
 from leaderboard.grid.jobs import Grid, check, jobs
 from leaderboard.grid.state import estimates
 from mtbench.cli import app
-from mtbench.errors import ResultError, UnknownNameError, UsageError
+from mtbench.errors import ResultError, UsageError
 from mtbench.runs.result import load, verify
 from mtbench.training import models
 from mtbench.training.run import run
@@ -149,14 +149,6 @@ def test_a_run_that_fails_is_repeated_once_after_all_others(small, out):
     assert len(state.read(out)) == 4
 
 
-def test_what_failed_twice_is_tried_twice_more_on_request(small, out):
-    grid = gridtoys.grid(small, "Fails", seeds=(1,))
-    go(grid, out)
-    assert states(grid, out, retry_failed=True) == ["retries"]
-    assert go(grid, out, retry_failed=True) == ["failed"]
-    assert attempts(out) == [(1, number, "failed") for number in (1, 2, 3, 4)]
-
-
 def test_the_second_attempt_goes_on_from_the_checkpoints_of_the_first(small, out):
     assert go(gridtoys.grid(small, "FailsOnce", seeds=(1,)), out) == ["done"]
     assert attempts(out) == [(1, 1, "failed"), (1, 2, "ok")]
@@ -239,14 +231,6 @@ def test_no_run_begins_after_the_deadline(small, out):
     watch = gridtoys.Watcher()
     assert go(gridtoys.grid(small, "Counting"), out, watch, deadline=1.0) == ["left"]
     assert (watch.begun, state.read(out), gridtoys.diary()) == ([], [], [])
-
-
-def test_an_interruption_is_not_a_failure(small, out):
-    grid = gridtoys.grid(small, "Interrupted", seeds=(0, 1))
-    with pytest.raises(KeyboardInterrupt):
-        go(grid, out)
-    assert states(grid, out) == ["done", "resumes"]
-    assert go(grid, out) == ["done", "done"]
 
 
 def test_a_run_another_process_is_at_work_on_is_left_to_it(small, out):
@@ -398,14 +382,6 @@ def test_labels_and_datasets_that_would_share_a_folder_are_refused(small, out, t
         jobs(Grid([gridtoys.chosen()], [str(small), str(tmp_path / "other" / "small")]), out)
     with pytest.raises(UsageError, match="'Mine' cannot name a folder of runs"):
         jobs(gridtoys.grid(small, gridtoys.chosen(label="Mine")), out)
-
-
-def test_a_wrong_setting_is_told_before_anything_runs(small, out):
-    with pytest.raises(UnknownNameError, match="unknown hyper-parameter 'epchs': did you mean epochs"):
-        check(jobs(gridtoys.grid(small, "Counting", gridtoys.chosen(label="typo", epchs=2)), out))
-    check(jobs(gridtoys.grid(small, gridtoys.chosen(epochs=2)), out))
-    assert gridtoys.diary() == []
-    assert not out.exists()
 
 
 def test_a_device_of_other_machines_is_not_looked_for_here(small, out, monkeypatch):
