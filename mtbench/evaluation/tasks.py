@@ -21,13 +21,13 @@ from mtbench.data.splits import SPLIT_NAMES, Dataset, Split
 from mtbench.errors import ScoreError, UnknownNameError, UsageError
 from mtbench.evaluation.cautions import Caution, cautions, depth
 from mtbench.heuristics.figures import Baselines
-from mtbench.metrics import closed, summary
+from mtbench.metrics import closed
 from mtbench.names import PARTS, Direction, IntArray, Part, ScoreArray, Scorer, Side
 from mtbench.ranking.again import ask_again as repeated
 from mtbench.ranking.candidates import Candidates, Filtered, draw, filter_side
 from mtbench.ranking.lists import Layout, RankedPart, given, rank_all, rank_listed
 from mtbench.ranking.ranks import Counts, Ranks
-from mtbench.ranking.scorers import Progress, Ways, accept, batch_limit, name_of, ways
+from mtbench.ranking.scorers import Progress, Ways, accept, batch_limit, ways
 from mtbench.runs.origin import RunInfo, Status
 from mtbench.runs.result import MtbenchWarning, Result
 from mtbench.settings.setting import Setting, seed_of
@@ -205,12 +205,13 @@ class Task:
         ask_again: bool = True,
     ) -> Result:
         """Score the triples of the task in batches and rank them; see `evaluate` for the arguments."""
-        ranked = self._ranked(ways(score), batch_size, progress)
+        found = ways(score)
+        ranked = self._ranked(found, batch_size, progress)
         again = NOT_ASKED
         if ask_again:
-            again = repeated({part: found.asked for part, found in ranked.items() if found.asked}, self.split)
+            again = repeated({part: one.asked for part, one in ranked.items() if one.asked}, self.split)
         result = self._result(ranked, again)
-        return replace(result, run=replace(result.run, model=name_of(score)))
+        return replace(result, run=replace(result.run, model=found.name))
 
     def unfinished(self, status: Status) -> Result:
         """Return the result of a run that could not be scored, to be saved with the status ``oom`` or ``failed``."""
@@ -248,7 +249,7 @@ class Task:
         """Return what should be known of a scorer's ranks before they are believed."""
         ranked = self._ranked(ways(score))
         ranks = self._named(ranked)
-        return list(cautions(ranked, ranks, summary.figures(ranks)))
+        return list(cautions(ranked, ranks, closed.figures(ranks.greater, ranks.equal, ranks.count)))
 
     def expected(self, score: Scorer) -> Mapping[str, float]:
         """Return the realistic metrics of a scorer, without the bounds, warnings and baselines of a result."""
@@ -263,7 +264,7 @@ class Task:
     def _result(self, ranked: Mapping[Part, RankedPart], again: str = "", notes: Iterable[Caution] = ()) -> Result:
         """Return the result of ranked targets, or of none where a run could not be scored."""
         ranks = self._named(ranked) if ranked else Ranks.empty()
-        figures = summary.figures(ranks) if ranked else {}
+        figures = closed.figures(ranks.greater, ranks.equal, ranks.count) if ranked else {}
         told = [*notes, *(cautions(ranked, ranks, figures) if ranked else ())]
         for caution in told:
             warnings.warn(f"{self.name}: {caution.sentence}", MtbenchWarning, stacklevel=depth())

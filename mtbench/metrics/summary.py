@@ -47,11 +47,6 @@ def kinds(ranks: Ranks) -> dict[str, Ranks]:
     }
 
 
-def figures(ranks: Ranks) -> dict[str, dict[str, float]]:
-    """Return all that follows from rank counts: ``metrics``, ``optimistic``, ``pessimistic`` and ``chance``."""
-    return closed.figures(ranks.greater, ranks.equal, ranks.count)
-
-
 @dataclass(frozen=True)
 class Adjusted:
     """One metric beside its null: ``index`` is 0 at chance and 1 at best, ``z`` counts standard deviations.

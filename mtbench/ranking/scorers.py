@@ -71,13 +71,15 @@ class Ways:
     """What a scorer offers: a function of triples, functions that return a whole row of one side, or both.
 
     ``inverses`` is the function of triples for the direction ``head``, None where both directions have one, and
-    ``between`` that for relations, None where they have that of their direction.
+    ``between`` that for relations, None where they have that of their direction. ``name`` is what the scorer is called
+    where nobody says: its ``name``, that of the function, or its class's.
     """
 
     triples: ScoreFunction | None
     rows: Mapping[Side, RowFunction]
     inverses: ScoreFunction | None = None
     between: ScoreFunction | None = None
+    name: str = UNNAMED
 
     def of_triples(self, part: Part) -> Method | None:
         """Return the method that scores triples of a part, None where there is none."""
@@ -110,27 +112,23 @@ def ways(score: Scorer | Ways) -> Ways:
         rows["relation"] = score.score_relations
     if isinstance(score, TailScorer):
         rows["tail"] = score.score_tails
+    triples: ScoreFunction | None = None
+    if isinstance(score, TripleScorer):
+        triples = score.score
+    elif callable(score) and not rows:
+        triples = score
     inverses = score.score_inverses if isinstance(score, InverseScorer) else None
     between = score.score_between if isinstance(score, BetweenScorer) else None
-    if isinstance(score, TripleScorer):
-        return Ways(score.score, rows, inverses, between)
-    if rows:
-        return Ways(None, rows, inverses, between)
-    if callable(score):
-        return Ways(score, {}, inverses, between)
+    name = getattr(score, "name", None)
+    if not isinstance(name, str) or not name:
+        called = str(getattr(score, "__name__", type(score).__name__))
+        name = UNNAMED if called == "<lambda>" else called
+    if triples or rows:
+        return Ways(triples, rows, inverses, between, name)
     raise UsageError(
         f"{type(score).__name__} cannot score: pass a function of triples or an object with a score method "
         f"(score, score_tails, score_heads or score_relations)"
     )
-
-
-def name_of(score: Scorer | Ways) -> str:
-    """Return what a scorer is called where nobody says: its ``name``, that of the function, or its class's."""
-    found = getattr(score.triples if isinstance(score, Ways) else score, "name", None)
-    if isinstance(found, str) and found:
-        return found
-    called = getattr(score, "__name__", type(score).__name__)
-    return UNNAMED if called == "<lambda>" or isinstance(score, Ways) else str(called)
 
 
 def batch_limit(batch_size: int) -> int:

@@ -397,7 +397,7 @@ def _full_counts(
 
 
 def _figures(ranks: Ranks, payload: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    for name, values in summary.figures(ranks).items():
+    for name, values in closed.figures(ranks.greater, ranks.equal, ranks.count).items():
         found = payload[name]
         if not isinstance(found, dict) or set(found) != set(values):
             yield name, f"{name} must hold exactly {', '.join(values)}"

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from ranking_toys import by_direction, hashed, random_split, small, splits, turned
 
 import mtbench
-from mtbench.errors import DatasetError, ScoreError, UnknownNameError, UsageError
+from mtbench.errors import DatasetError, ScoreError, UsageError
 from mtbench.evaluation.tasks import Task, evaluate, task
 from mtbench.names import DIRECTIONS
 from mtbench.ranking.candidates import draw
@@ -90,28 +90,6 @@ def test_the_batch_size_changes_nothing(split, size, protocol):
     whole, parts = chosen.run(hashed), chosen.run(hashed, batch_size=size)
     assert figures(whole) == figures(parts) == figures(chosen.evaluate(hashed(chosen.triples)))
     assert counted(whole.ranks) == counted(parts.ranks)
-
-
-@ties_expected
-@settings(max_examples=20)
-@given(split=splits(), constant=st.integers(-(10**6), 10**6))
-def test_adding_a_constant_changes_nothing(split, constant):
-    chosen = task(split)
-    assert figures(chosen.run(hashed)) == figures(chosen.run(lambda triples: hashed(triples) + constant))
-
-
-@ties_expected
-@settings(max_examples=20)
-@given(split=splits(), order=st.randoms(use_true_random=False))
-def test_the_order_of_the_targets_changes_nothing(split, order):
-    permutation = list(range(len(split.targets)))
-    order.shuffle(permutation)
-    ours = evaluate(hashed, split)
-    theirs = evaluate(hashed, replace(split, targets=split.targets[permutation]))
-    assert figures(ours) == figures(theirs)
-    assert ours.candidates_sha256 == theirs.candidates_sha256
-    rows = [row + start for start in (0, len(permutation)) for row in permutation]
-    assert [counted(ours.ranks)[row] for row in rows] == counted(theirs.ranks)
 
 
 @ties_expected
@@ -273,15 +251,6 @@ def test_batches_of_different_types_are_refused():
 def test_batch_sizes_that_cannot_be(size, message):
     with pytest.raises(UsageError, match=message):
         evaluate(hashed, small(), batch_size=size)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [(("duall",), "unknown protocol 'duall': did you mean dual"), (("dual", "all"), "unknown vocabulary 'all'")],
-)
-def test_unknown_names(arguments, message):
-    with pytest.raises(UnknownNameError, match=message):
-        evaluate(hashed, small(), *arguments)
 
 
 def test_a_split_without_targets():

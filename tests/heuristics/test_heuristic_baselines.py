@@ -16,12 +16,10 @@ from ranking_toys import hashed, random_split, small, splits
 from mtbench.data.splits import Split
 from mtbench.errors import UnknownNameError
 from mtbench.evaluation.tasks import evaluate, task
-from mtbench.files import tables
 from mtbench.heuristics import figures
 from mtbench.heuristics.baselines import DAMPING, STEPS, Together
 from mtbench.heuristics.figures import BASELINES, Baselines, baseline, measure
 from mtbench.metrics.closed import chance
-from mtbench.names import METRICS
 from mtbench.settings.table import PROTOCOLS, SAMPLED, VOCABULARIES
 
 NAMES = tuple(BASELINES)
@@ -290,25 +288,6 @@ def test_figures_of_a_release(name, mirror):
     assert [round(found["mrr"], 4) for found in (dual, entity, relation)] == FIGURES[name]
 
 
-TAILS = {
-    "random": [0.0866, 0.0849],
-    "relation_frequency": [0.1029, 0.0886],
-    "entity_degree": [0.0935, 0.3987],
-    "common_neighbours": [0.1068, 0.4069],
-    "personalised_pagerank": [0.1363, 0.8347],
-    "half_link_memory": [0.6652, 0.635],
-    "inverse_visible": [0.1135, 0.4912],
-}
-"""Of the lists of tails alone, which were all of both protocols before evaluator version 2."""
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_figures_of_the_lists_of_tails_stay(name, mirror):
-    split = released.dataset("fbnell", mirror).test
-    found = measure(name, [task(split, protocol) for protocol in ("dual-tail", "entity-tail")])
-    assert [round(one["mrr"], 4) for one in found] == TAILS[name]
-
-
 DOCS = (Path(__file__).parents[2] / "docs" / "baselines.md").read_text(encoding="utf-8")
 
 
@@ -318,22 +297,3 @@ def test_the_page_names_every_baseline_and_has_the_figures_of_the_release():
     rows = [[float(cell) for cell in line] for line in lines]
     for number, row in enumerate(rows):
         assert row == pytest.approx([FIGURES[name][number] for name in NAMES], abs=0.00051)
-
-
-@pytest.mark.filterwarnings("ignore::mtbench.runs.result.MtbenchWarning")
-def test_the_example_of_the_page_runs(capsys):
-    (example,) = re.findall(r"```python\n(.*?)```", DOCS, re.DOTALL)
-    exec(compile(example, "baselines.md", "exec"), {})
-    assert [round(float(line), 3) for line in capsys.readouterr().out.split()] == [0.143, 0.105]
-
-
-def test_tables_in_every_format():
-    rows = [("model", dict.fromkeys(METRICS, 0.25)), ("random", {"mr": 26.0, "mrr": 0.08864})]
-    text, markdown, latex = (tables.render(rows, form).splitlines() for form in ("text", "markdown", "latex"))
-    assert text[0].split() == ["MR", "MRR", "Hits@1", "Hits@3", "Hits@5", "Hits@10"]
-    assert text[-1].split() == ["random", "26.00", "0.0886"]
-    assert markdown[0].count("|") == 8
-    assert latex[0] == r"\begin{tabular}{lrrrrrr}"
-    assert tables.render([("failed", {})]).split() == ["------", "failed"]
-    with pytest.raises(UnknownNameError, match="unknown table format 'markdwon': did you mean markdown"):
-        tables.render(rows, "markdwon")

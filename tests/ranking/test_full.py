@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -378,20 +377,6 @@ def test_repeated_targets_are_ranked_each():
         result = evaluate(scorer(split, *methods), twice, "full-tail")
         rows = counted(result.ranks)["tail"]
         assert rows[:3] == rows[3:]
-
-
-def test_half_precision_and_saturated_rows_are_flagged():
-    split = random_split(17)
-
-    def sentences(function):
-        with warnings.catch_warnings(record=True):
-            warnings.simplefilter("always")
-            return " ".join(evaluate(scorer(split, "score_tails", function=function), split, "full-tail").warnings)
-
-    assert "in float16 scores" in sentences(lambda triples: hashed(triples).astype(np.float16))
-    sigmoid = sentences(lambda triples: 1 / (1 + np.exp(-500 * (hashed(triples, 1000003) / 1000003 - 0.5))))
-    assert "return logits" in sigmoid
-    assert "return logits" not in sentences(lambda triples: hashed(triples) / 2)
 
 
 @pytest.mark.parametrize("protocol", FULL)
