@@ -15,16 +15,15 @@ from pathlib import Path
 
 from leaderboard.entries import cards, checks, entries
 from leaderboard.entries.cards import CARD_FILE, SLUG, Card, Problem, SubmissionError, plain
-from leaderboard.entries.entries import RUN_FILES, account
+from leaderboard.entries.entries import RUN_FILES, TASK_FILES, account
 from leaderboard.entries.runs import may_name_targets
 from mtbench.data import catalog
 from mtbench.errors import ResultError
 from mtbench.files import atomic
 from mtbench.runs import result
-from mtbench.runs.directory import COMPLETE, CONVENTIONS_FILE, TASK_FOLDERS, TASKS_FILE
+from mtbench.runs.directory import CONVENTIONS_FILE, TASK_FOLDERS, TASKS_FILE, Run, RunDirectory
 from mtbench.runs.files import RANKS_FILE, RESULT_FILE
 from mtbench.runs.origin import RunInfo
-from mtbench.runs.result import Result
 
 SHOWN = 3
 """Of the problems of one submission: the first ones usually explain the others."""
@@ -52,22 +51,6 @@ class Submitted:
     unnamed: tuple[str, ...]
     remarks: tuple[Problem, ...]
     lacking: tuple[str, ...]
-
-
-@dataclass(frozen=True, eq=False)
-class _Run:
-    """A run that was found: its results by the folder they lie in, "" for the run's own."""
-
-    directory: Path
-    results: Mapping[str, Result]
-
-    @property
-    def headline(self) -> Result:
-        return self.results[""]
-
-    @property
-    def folder(self) -> str:
-        return f"{self.headline.dataset.replace('/', '-')}/seed{self.headline.run.seed}"
 
 
 def submit(
@@ -104,7 +87,7 @@ def submit(
     with tempfile.TemporaryDirectory(prefix="mtbench-") as temporary, atomic.storage_errors(to):
         entry = Path(temporary) / slug
         for run in runs:
-            _copy(run, entry / run.folder)
+            _copy(run, RunDirectory(entry / _folder(run)))
         (entry / CARD_FILE).write_text(as_toml(filled), encoding="utf-8")
         found = checks.check(entry, entries.siblings(target, to))
         # What is outdated is shown and not ranked, which nobody submits a run for.
@@ -123,15 +106,14 @@ def submit(
     return Submitted(target, filled, seeds, tuple(sorted(hidden)), remarks, tuple(filter(None, map(_completing, runs))))
 
 
-def _completing(run: _Run) -> str:
+def _completing(run: Run) -> str:
     """Return what is typed to score a run on the standard tasks that it lacks, or nothing."""
-    tasks = {one.setting for one in run.results.values()}
     info = run.headline.run
-    if info.status != "ok" or tasks.issuperset(COMPLETE):
+    if info.status != "ok" or not run.missing:
         return ""
     # Runs of earlier versions do not say what they were begun with.
     begun = f"mtbench run {info.model} --dataset {run.headline.dataset} --seed {info.seed}"
-    paper = " --paper" * (not (run.directory / CONVENTIONS_FILE).exists())
+    paper = " --paper" * (not (run.directory.path / CONVENTIONS_FILE).exists())
     command = info.environment.get("command", begun)
     return f"{command} --protocol all --vocabulary all{paper} --out {shlex.quote(str(run.directory))}"
 
@@ -155,7 +137,7 @@ def find(given: Iterable[Path]) -> list[Path]:
     return list(found.values())
 
 
-def fill(given: Mapping[str, object], runs: Sequence[_Run]) -> Card:
+def fill(given: Mapping[str, object], runs: Sequence[Run]) -> Card:
     """Return the card of some runs: the fields given, and what the runs tell for the others.
 
     Raises `SubmissionError` once for all fields that nobody tells, with the options that give them.
@@ -209,39 +191,42 @@ def _runs_below(start: Path) -> Iterable[Path]:
         inside[:] = sorted(name for name in inside if not name.startswith("."))
 
 
-def _read(directory: Path) -> _Run:
+def _read(directory: Path) -> Run:
     """Read a run with all its results; raises `SubmissionError` for one that cannot be read, or be compared at all."""
-    places = ["", *sorted(name for name in TASK_FOLDERS if (directory / name / RESULT_FILE).exists())]
     try:
-        read = {place: result.load(directory / place) for place in places}
+        run = RunDirectory(directory).read()
     except ResultError as error:
         raise SubmissionError(str(error)) from error
-    for place, one in read.items():
-        if catalog.by_id(one.dataset) is None:
+    for one in run.results.values():
+        if one.dataset not in catalog.names():
             raise SubmissionError(
-                f"{directory / place}: {one.dataset!r} is no released dataset, and only these can be compared: "
-                "mtbench list"
+                f"{directory}: {one.dataset!r} is no released dataset, and only these can be compared: mtbench list"
             )
-    return _Run(directory, read)
+    return run
 
 
-def _expect_apart(runs: Sequence[_Run]) -> None:
+def _folder(run: Run) -> str:
+    """Return where a run lies in an entry."""
+    return f"{run.headline.dataset.replace('/', '-')}/seed{run.headline.run.seed}"
+
+
+def _expect_apart(runs: Sequence[Run]) -> None:
     """Raise `SubmissionError` for two runs of a dataset and seed, which would lie in one folder."""
-    taken: dict[str, _Run] = {}
+    taken: dict[str, Run] = {}
     for run in runs:
-        before = taken.setdefault(run.folder, run)
+        before = taken.setdefault(_folder(run), run)
         if before is not run:
             what = f"{run.headline.dataset}, seed {run.headline.run.seed}"
             raise SubmissionError(f"{before.directory} and {run.directory} are both {what}: give one of them")
 
 
-def _moved(problem: Problem, slug: str, runs: Iterable[_Run]) -> Problem:
+def _moved(problem: Problem, slug: str, runs: Iterable[Run]) -> Problem:
     """Return a problem of an entry in terms of the runs it was made of."""
 
     def moved(place: str) -> str:
         for run in runs:
-            if (path := Path(place)).is_relative_to(folder := Path(slug) / run.folder):
-                return str(run.directory / path.relative_to(folder))
+            if (path := Path(place)).is_relative_to(folder := Path(slug) / _folder(run)):
+                return str(run.directory.path / path.relative_to(folder))
         return place
 
     return replace(problem, where=moved(problem.where), other=moved(problem.other))
@@ -266,32 +251,33 @@ def _hardware(info: RunInfo) -> str:
     return ", ".join(part for part in parts if part)
 
 
-def _withholds(run: _Run) -> bool:
+def _withholds(run: Run) -> bool:
     """Tell whether something of a run is left out because its data may not be passed on."""
     named = any(len(one.ranks) and one.ranks.named for one in run.results.values())
-    return not may_name_targets(run.headline.dataset) and (named or (run.directory / TASKS_FILE).exists())
+    return not may_name_targets(run.headline.dataset) and (named or (run.directory.path / TASKS_FILE).exists())
 
 
-def _copy(run: _Run, folder: Path) -> None:
+def _copy(run: Run, folder: RunDirectory) -> None:
     """Write what an entry keeps of a run, and nothing else of it."""
     open_ = may_name_targets(run.headline.dataset)
-    for place, one in run.results.items():
-        into = folder / place
+    first = next(iter(run.results))
+    for setting, one in run.results.items():
+        source, into = run.directory.place(setting, first), folder.place(setting, first)
         if one.run.status != "ok":
             # The message of an error: it may quote triples, and has the markup of Python's representations.
             kept = tuple(plain(text if open_ else text.partition(":")[0]) for text in one.warnings)
             replace(one, warnings=kept).save(into, with_names=open_)
         elif open_ or not one.ranks.named:
             into.mkdir(parents=True, exist_ok=True)
-            for source in (run.directory / place / name for name in (RESULT_FILE, RANKS_FILE)):
-                if source.is_file():
-                    shutil.copyfile(source, into / source.name)
+            for path in (source / name for name in TASK_FILES):
+                if path.is_file():
+                    shutil.copyfile(path, into / path.name)
         else:
             # With the names goes what tells whose targets these are.
-            if wrong := result.verify(run.directory / place).problems:
+            if wrong := result.verify(source).problems:
                 raise SubmissionError(f"{wrong[0].message}; run it again")
             one.save(into, with_names=False)
     for name in RUN_FILES[2:]:
-        source = run.directory / name
-        if source.is_file() and not source.is_symlink() and (open_ or name != TASKS_FILE):
-            shutil.copyfile(source, folder / name)
+        path = run.directory.path / name
+        if path.is_file() and not path.is_symlink() and (open_ or name != TASKS_FILE):
+            shutil.copyfile(path, folder.path / name)

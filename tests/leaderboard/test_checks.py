@@ -20,7 +20,7 @@ from pyarrow import parquet
 from ranking_toys import hashed, random_split
 
 from leaderboard.entries import cards, checks, entries
-from leaderboard.entries.cards import LONGEST, Problem, SubmissionError, plain, skeleton, unplain
+from leaderboard.entries.cards import Problem, plain, skeleton, unplain
 from leaderboard.entries.checks import check, gather
 from leaderboard.entries.runs import Shown, fingerprint, may_name_targets, shaped
 from mtbench.data import catalog
@@ -81,15 +81,61 @@ def test_a_forged_metric(entry, run, name):
     assert f"{name} mrr is {values['mrr'] + 1e-4}, the counts give {values['mrr']}" in found[name].message
 
 
-def test_a_forged_metric_of_a_further_task(entry, run):
-    path = run / "relation-slots" / "result.json"
-    edit(path, metrics=read(path)["metrics"] | {"hits@1": 0.9})
-    assert problems(entry)["metrics"].where == "isdea/metafam/seed0/relation-slots"
+OTHER = {"mr": 3.0, "mrr": 1.1, "hits@1": 0.5, "hits@3": 0.5, "hits@5": 0.5, "hits@10": 0.5}
 
 
-def test_a_forged_tie_rate(entry, run):
-    edit(run / "result.json", tie_rate=0.0)
-    assert "tie_rate is 0.0, the counts give 0.6684782608695652" in problems(entry)["tie_rate"].message
+@pytest.mark.parametrize(
+    ("place", "changes", "name", "message"),
+    [
+        ("", {"tie_rate": 0.0}, "tie_rate", "tie_rate is 0.0, the counts give 0.6684782608695652"),
+        ("relation-slots", {"tie_rate": 0.5}, "tie_rate", "tie_rate is 0.5, the counts give"),
+        ("", {"content_sha256": "0" * 64}, "content_sha256", "made on other data than metafam 1.0.0"),
+        ("", {"candidates_sha256": "0" * 64}, "candidates_sha256", "candidates test/dual/present/0 are published with"),
+        ("", {"candidate_seed": 1}, "candidates_sha256", "candidates test/dual/present/1 are published with the hash"),
+        ("", {"candidate_seed": 17}, "candidate_seed", "candidates 17: run with --candidate-seed 0"),
+        ("", {"split": "valid"}, "split", "scored on 'valid'"),
+        ("", {"dataset": "metafam[seed=1]"}, "dataset", "'metafam[seed=1]' is no released dataset"),
+        ("", {"dataset": "../../etc/passwd"}, "dataset", "'../../etc/passwd' is no released dataset"),
+        ("", {"schema": 1}, "schema", "written with another schema than 2, alone read here: evaluate again"),
+        ("", {"evaluator_version": "1"}, "evaluator_version", "evaluator_version is '1', expected '2'"),
+        ("", {"evaluator_version": "\u0660"}, "evaluator_version", "expected '2'"),
+        ("", {"asked": {"both": "score(triples)"}}, "shape", "asked"),
+        ("", {"asked": {"tail": "score(triples)", "head": "a trick"}}, "shape", "asked"),
+        ("", {"asked_again": "the same, believe me"}, "shape", "asked_again must be"),
+        ("", {"asked_again": "the same within rounding: 1e-7 apart or so"}, "shape", "asked_again must be"),
+        ("dual-slots", {"asked_again": NOT_ASKED}, "asked_again", "in other batches: leave out ask_again=False"),
+        ("entity-slots", {"model": "ingram"}, "run", "model of entity-slots is not that of the run: 'ingram'"),
+        ("", {"metrics": OTHER}, "shape", "metrics must be "),
+        ("", {"optimistic": OTHER | {"mrr": -0.1}}, "shape", "optimistic must be "),
+        ("", {"floors": {"random": OTHER | {"mrr": 0.5, "mr": 0.5}}}, "shape", "floors must be "),
+        ("", {"wall_seconds": 0}, "wall_seconds", "wall_seconds is 0.0, in which nothing scores 184 triples"),
+        ("", {"wall_seconds": 0.001}, "wall_seconds", "in which nothing scores 184 triples: run it again"),
+        ("", {"wall_seconds": -1}, "shape", "wall_seconds must be"),
+        ("", {"wall_seconds": float("inf")}, "json", "Infinity is not a number"),
+    ],
+)
+def test_a_result_that_says_what_is_not_so(entry, run, place, changes, name, message):
+    edit(run / place / "result.json", **changes)
+    found = problems(entry)[name]
+    assert message in found.message
+    assert found.where.startswith(
+        "isdea/metafam/seed0" if name == "run" else f"isdea/metafam/seed0/{place}".rstrip("/")
+    )
+
+
+def test_what_is_missing_is_named_and_all_problems_are_told_at_once(entry, run):
+    edit_all(entry, regime="supervised")
+    (entry / "readme.html").touch()
+    (run / "ranks.parquet").unlink()
+    (run / "dual-slots" / "result.json").unlink()
+    found = problems(entry)
+    assert "is supervised, the card says zero-shot" in found["regime"].message
+    assert found["missing"].where == "isdea/metafam/seed0/ranks.parquet"
+    assert "unexpected" in found
+    (run / "result.json").unlink()
+    assert problems(entry)["missing"].where == "isdea/metafam/seed0"
+    shutil.rmtree(entry / "metafam")
+    assert "mtbench leaderboard submit lays them out" in problems(entry)["empty"].message
 
 
 def test_edited_ranks_are_not_those_the_result_was_written_with(entry, run):
@@ -124,38 +170,10 @@ def test_settings_of_another_run(entry, run, key):
     assert f"{key} is {value!r}" in problems(entry)["conventions"].message
 
 
-def test_a_wrong_dataset_hash(entry, run):
-    edit(run / "result.json", content_sha256="0" * 64)
-    assert "made on other data than metafam 1.0.0" in problems(entry)["content_sha256"].message
-
-
 def test_the_dataset_hash_of_the_catalogue_is_that_of_published_runs():
     for name in ("metafam", "fbnell"):
         payload = read(forging.published("isdea", name) / "result.json")
         assert catalog.record(name).content_sha256("test") == payload["content_sha256"]
-
-
-def test_a_wrong_candidates_hash(entry, run):
-    edit(run / "result.json", candidates_sha256="0" * 64)
-    assert "candidates test/dual/present/0 are published with the hash" in problems(entry)["candidates_sha256"].message
-
-
-def test_other_candidates(entry, run):
-    edit(run / "result.json", candidate_seed=1)
-    assert {"candidate_seed", "candidates_sha256"} <= set(problems(entry))
-    edit(run / "result.json", candidate_seed=17)  # of which the catalogue publishes no hash
-    assert "run with --candidate-seed 0" in problems(entry)["candidate_seed"].message
-
-
-def test_another_split(entry, run):
-    edit(run / "result.json", split="valid")
-    assert "scored on 'valid'" in problems(entry)["split"].message
-
-
-@pytest.mark.parametrize("name", ["metafam[seed=1]", "../../etc/passwd", "/etc/passwd", "unreleased"])
-def test_a_dataset_that_is_not_released(entry, run, name):
-    edit(run / "result.json", dataset=name)
-    assert f"'{name}' is no released dataset" in problems(entry)["dataset"].message
 
 
 def test_a_copy_of_another_entry(tmp_path, entry):
@@ -226,15 +244,6 @@ def test_one_run_as_several_seeds_is_a_remark_only_of_a_model_without_randomness
         assert "a model without randomness, or a copy" in remarks(entry)["copy"].message
 
 
-@pytest.mark.parametrize("seconds", [0, 1e-9, 0.001, -1, float("inf"), float("nan")])
-def test_a_time_in_which_no_run_scores(entry, run, seconds):
-    edit(run / "result.json", wall_seconds=seconds)
-    (name,) = problems(entry)
-    assert name == ("wall_seconds" if 0 <= seconds < 1 else "shape" if seconds == -1 else "json")
-    edit(run / "result.json", wall_seconds=0.01)
-    assert problems(entry) == {}
-
-
 def test_ranks_that_every_model_of_a_kind_has_are_no_copy():
     """Both homogeneous models tie on all relations, and one of them ranks 183 of 184 alike: that tells nothing."""
 
@@ -281,11 +290,9 @@ def test_a_link_out_of_the_entry(tmp_path, entry, place, absolute):
     found = problems(entry)
     assert found["symlink"].where == f"isdea/{place}"
     assert gather(entry.parent)[0] == []
-
-
-def test_an_entry_that_is_a_link(tmp_path, entry):
-    (tmp_path / "entries" / "linked").symlink_to(entry)
-    assert problems(tmp_path / "entries" / "linked")["symlink"].where == "linked"
+    linked = entry.with_name("linked")
+    linked.symlink_to(entry)
+    assert problems(linked)["symlink"].where == "linked"
 
 
 def test_a_huge_file_is_not_read(entry, run):
@@ -324,11 +331,6 @@ def test_as_many_files_and_bytes_as_may_be_are_read(entry, monkeypatch):
     assert set(problems(entry)) >= {"size"}
     monkeypatch.setattr(entries, "MOST_FILES", len(found) - 1)
     assert problems(entry)["number"].message.startswith(f"more than {len(found) - 1} files and folders")
-
-
-def test_a_text_has_an_end():
-    assert unplain(["x" * LONGEST]) is None
-    assert unplain(["x" * (LONGEST + 1)]).endswith("at most 2000 are shown")
 
 
 @pytest.mark.parametrize(
@@ -594,11 +596,11 @@ def test_every_key_of_a_result_may_be_anything_without_a_traceback(entry, run):
         shutil.rmtree(task)
     payload = read(run / "result.json")
     for key in payload:
-        for value in (None, [], {}, -1, 0.5, True, "x", [[]], {"mrr": 2}, {"a": {"b": []}}, 10**17):
+        for value in (None, [], {}, -1, 0.5, "x", [[]], {"a": {"b": []}}, 10**17):
             write(run / "result.json", payload | {key: value})
             found = problems(entry)
             fine = value == {} and key == "environment"
-            fine |= value in ({}, {"mrr": 2}) and key == "hyperparameters"
+            fine |= value == {} and key == "hyperparameters"
             fine |= key in ("wall_seconds", "peak_memory_bytes") and value in (None, 0.5)
             fine |= key in ("warnings", "pretraining_graphs") and value == []
             fine |= key in ("device", "commit") and value == "x"
@@ -631,18 +633,6 @@ def test_broken_bytes_are_problems_and_nothing_else(entry, run):
     broken()
 
 
-@pytest.mark.parametrize("key", ["metrics", "optimistic", "floors"])
-@pytest.mark.parametrize(("metric", "value"), [("mrr", 1.1), ("mrr", -0.1), ("hits@10", 2), ("mr", 0.5)])
-def test_figures_out_of_bounds(entry, run, key, metric, value):
-    found = read(run / "result.json")[key]
-    if key == "floors":
-        found["random"][metric] = value
-    else:
-        found[metric] = value
-    edit(run / "result.json", **{key: found})
-    assert problems(entry)["shape"].message.startswith(f"{key} must be ")
-
-
 def test_metrics_outside_of_their_own_bounds(entry, run):
     payload = read(run / "result.json")
     edit(run / "result.json", metrics=payload["optimistic"], optimistic=payload["metrics"])
@@ -664,20 +654,6 @@ def test_how_the_model_was_asked_is_told(entry, run, key, value):
     assert set(problems(entry)) == {key}
 
 
-@pytest.mark.parametrize(
-    ("key", "value"),
-    [
-        ("asked", {"both": "score(triples)"}),
-        ("asked", {"tail": "score(triples)", "head": "a trick"}),
-        ("asked_again", "the same, believe me"),
-        ("asked_again", "the same within rounding: 1e-7 apart or so"),
-    ],
-)
-def test_how_the_model_was_asked_is_told_in_the_words_of_the_evaluator(entry, run, key, value):
-    edit(run / "result.json", **{key: value})
-    assert problems(entry)["shape"].message.startswith(key)
-
-
 @pytest.mark.filterwarnings("ignore::mtbench.runs.result.MtbenchWarning")
 @pytest.mark.parametrize(("rounding", "told"), [(0, "the same"), (1e-9, "the same within rounding: ")])
 @pytest.mark.parametrize("protocol", ["dual", "relation", "full"])
@@ -689,25 +665,12 @@ def test_what_an_evaluation_writes_has_the_shape_of_an_entry(tmp_path, rounding,
     assert shaped(read(tmp_path / "result.json"), Shown).asked_again.startswith(told)
 
 
-def test_scores_that_were_not_asked_for_again_are_refused(entry, run):
-    edit(run / "dual-slots" / "result.json", asked_again=NOT_ASKED)
-    found = problems(entry)
-    assert found["asked_again"].where == "isdea/metafam/seed0/dual-slots"
-    assert "not asked for again in other batches: leave out ask_again=False" in found["asked_again"].message
-
-
 def test_scores_that_were_given_are_a_remark(entry):
     edit_all(entry, asked_again=GIVEN)
     assert problems(entry) == {}
     (told,) = (one for one in check(entry) if one.remark)
     assert (told.name, told.where) == ("given", "isdea/metafam/seed0")
     assert "dual-present, dual-slots, " in told.message
-
-
-@pytest.mark.parametrize("version", ["3", "one", "", "\u0660"])
-def test_an_evaluator_nobody_knows(entry, run, version):
-    edit(run / "result.json", evaluator_version=version)
-    assert "evaluator_version" in problems(entry)
 
 
 def test_an_earlier_dataset_is_shown_but_not_ranked(entry, run):
@@ -729,36 +692,10 @@ def test_an_unfinished_run_is_shown(entry, run, second, status):
     assert {"metrics", "bounds"} <= set(problems(entry))
 
 
-def test_a_run_without_its_ranks(entry, run):
-    (run / "ranks.parquet").unlink()
-    assert problems(entry)["missing"].where == "isdea/metafam/seed0/ranks.parquet"
-
-
-def test_a_run_without_its_result(entry, run):
-    (run / "result.json").unlink()
-    assert problems(entry)["missing"].where == "isdea/metafam/seed0"
-
-
-def test_an_entry_without_runs(entry):
-    shutil.rmtree(entry / "metafam")
-    assert "mtbench leaderboard submit" in problems(entry)["empty"].message
-
-
 def test_two_models_in_one_entry(entry, run):
     shutil.rmtree(run)
     shutil.copytree(forging.published("ingram"), run)
     assert "is of 'ingram', the card says 'isdea'" in problems(entry)["model"].message
-
-
-def test_two_models_in_one_run(entry, run):
-    shutil.rmtree(run / "entity-slots")
-    shutil.copytree(forging.published("ingram") / "entity-slots", run / "entity-slots")
-    assert "model of entity-slots is not that of the run: 'ingram'" in problems(entry)["run"].message
-
-
-def test_another_regime_than_the_card_says(entry):
-    edit_all(entry, regime="supervised")
-    assert "is supervised, the card says zero-shot" in problems(entry)["regime"].message
 
 
 def test_graphs_the_card_keeps_quiet_about_and_such_that_no_run_knows(entry):
@@ -886,13 +823,6 @@ def varint(value, length=1):
     return bytes([*(part | 128 for part in parts[:-1]), parts[-1]])
 
 
-def test_all_problems_of_an_entry_are_told_at_once(entry, run):
-    (entry / "readme.html").touch()
-    edit(run / "result.json", tie_rate=0.0)
-    edit_card(entry, 'regime = "zero-shot"', 'regime = "supervised"')
-    assert {"unexpected", "tie_rate", "regime"} <= set(problems(entry))
-
-
 def test_a_board_shows_what_can_be_read_and_ranks_what_holds(tmp_path, entry, run):
     bad = copy_entry(tmp_path / "entries", "ingram")
     copy_entry(tmp_path / "entries", "mtdea-k2")
@@ -914,6 +844,12 @@ def test_a_problem_never_shows_what_it_quotes(shown):
     assert len(problem.message) < 700
 
 
+def test_json_beyond_its_size_is_not_parsed(tmp_path):
+    (tmp_path / "x.json").write_text("[1, 2, 3]", encoding="utf-8")
+    with pytest.raises(ResultError, match="more than 5 bytes"):
+        read_json(tmp_path / "x.json", 5)
+
+
 def test_strict_json_reads_what_python_wrote(tmp_path):
     path = tmp_path / "x.json"
 
@@ -923,17 +859,6 @@ def test_strict_json_reads_what_python_wrote(tmp_path):
         assert read_json(path, 10_000) == {"a": value}
 
     reads()
-
-
-def test_json_beyond_its_size_is_not_parsed(tmp_path):
-    (tmp_path / "x.json").write_text("[1, 2, 3]", encoding="utf-8")
-    with pytest.raises(ResultError, match="more than 5 bytes"):
-        read_json(tmp_path / "x.json", 5)
-
-
-def test_no_entries(tmp_path):
-    with pytest.raises(SubmissionError, match=r"holds no entries .*--entries DIR.*submit RUN\.\.\. --to DIR"):
-        checks.check_all(tmp_path / "nowhere")
 
 
 class TestCommand:
@@ -973,10 +898,8 @@ class TestCommand:
         assert "holds" not in out
 
     def test_a_copy_is_found_beside_it(self, command, entry):
-        copy = copy_entry(entry.parent, name="mine")
-        code, _, err = command("leaderboard", "check", copy)
-        assert code == 1
-        assert "are those of isdea/metafam/seed0" in err
+        code, _, err = command("leaderboard", "check", copy_entry(entry.parent, name="mine", seeds=(0,)))
+        assert (code, "are those of isdea/metafam/seed0" in err) == (1, True)
 
     def test_a_remark_is_said_and_is_no_problem(self, command, entry, run):
         shutil.rmtree(run / "dual-slots")
@@ -1035,8 +958,3 @@ class TestCommand:
         assert code == 1
         assert "holds no entries" in err
         assert err.count("\n") == 1
-
-    def test_help_has_an_example(self, command):
-        code, out, _ = command("leaderboard", "check", "--help")
-        assert code == 0
-        assert "Example: mtbench leaderboard check" in " ".join(out.split())

@@ -237,54 +237,51 @@ class TestRefused:
             submit(given, to, **{"card": CARD, **options})
         assert not any(path.name[0] != "." for path in to.glob("*"))
 
-    def test_a_forged_metric(self, runs, to):
-        path = runs / "isdea-metafam-1" / "result.json"
-        edit(path, metrics=read(path)["metrics"] | {"mrr": 0.9})
-        self.refused([runs], to, r"isdea-metafam-1: metrics mrr is 0\.9, the counts give .*; evaluate again")
-
-    def test_a_forged_metric_of_a_further_task(self, runs, to):
-        edit(runs / "isdea-metafam-1" / "entity-slots" / "result.json", tie_rate=0.5)
-        self.refused([runs], to, r"isdea-metafam-1/entity-slots: tie_rate is 0\.5, the counts give 0\.0")
+    @pytest.mark.parametrize(
+        ("changes", "message"),
+        [
+            ({"tie_rate": 0.5}, r"isdea-metafam-1: tie_rate is 0\.5, the counts give .*; evaluate again"),
+            ({"evaluator_version": "0"}, "isdea-metafam-1: evaluator_version is '0', expected '2'"),
+            (
+                {"schema": 1},
+                "-1/result.json: written with schema '1', this version reads 2: evaluate again",
+            ),
+            (
+                {"asked_again": NOT_ASKED},
+                "-1: scores were not asked for again .*: leave out ask_again=False",
+            ),
+            ({"regime": "fine-tuned"}, "isdea-metafam-1: is fine-tuned, the card says zero-shot"),
+            (
+                {"hyperparameters": {"width": 64}},
+                "-1: width is 64, in .*-metafam-0 32: submit them as two entries",
+            ),
+            ({"hyperparameters": ["a"]}, "isdea-metafam-1/result.json: .*hyperparameters must be an object, not"),
+            ({"dataset": "metafam[seed=3]"}, r"'metafam\[seed=3\]' is no released dataset.*mtbench list"),
+            ({"dataset_version": "0.9.0"}, r"isdea-metafam-1: dataset version '0\.9\.0', now 1\.0\.0"),
+            ({"content_sha256": "0" * 64}, r"-1: made on other data than metafam 1\.0\.0: mtbench fetch metafam, and"),
+            ({"commit": "<b>"}, "nothing was submitted: .*isdea-metafam-1/result.json: commit must be plain text"),
+        ],
+        ids=lambda value: None if isinstance(value, str) else next(iter(value)),
+    )
+    def test_what_a_run_says(self, runs, to, changes, message):
+        edit_all(runs / "isdea-metafam-1", **changes)
+        self.refused([runs], to, message)
 
     @pytest.mark.parametrize(
         ("text", "message"),
         [
             ("[" * 100_000, "nested too deeply"),
-            ('{"seed": NaN}', "NaN is not a number"),
-            ("[]", "holds a list, expected an object; evaluate again"),
-            ("{}", "the keys schema, .* are missing; evaluate again"),
-            (None, "hyperparameters must be an object, not .'a', 'b'.; .* evaluate again"),
+            ("[]", "holds a list, expected"),
+            ("{}", "the keys schema, .* are missing"),
         ],
-        ids=lambda text: str(text)[:10],
     )
     def test_a_result_that_is_none(self, runs, to, text, message):
-        path = runs / "isdea-metafam-1" / "result.json"
-        if text is None:
-            edit(path, hyperparameters=["a", "b"])
-        else:
-            path.write_text(text, encoding="utf-8")
+        (runs / "isdea-metafam-1" / "result.json").write_text(text, encoding="utf-8")
         self.refused([runs], to, f"isdea-metafam-1/result.json: .*{message}")
-
-    def test_an_earlier_evaluator(self, runs, to):
-        edit(runs / "isdea-metafam-1" / "result.json", evaluator_version="0")
-        self.refused([runs], to, "isdea-metafam-1: evaluator_version is '0', expected '2'")
-
-    def test_scores_that_were_not_asked_for_again(self, runs, to):
-        edit(runs / "isdea-metafam-1" / "result.json", asked_again=NOT_ASKED)
-        self.refused([runs], to, "isdea-metafam-1: scores were not asked for again .*: leave out ask_again=False")
 
     def test_two_models(self, runs, to):
         given = [runs / "isdea-metafam-0", forging.published("ingram", seed=1)]
         self.refused(given, to, "submitted: .*ingram/metafam/seed1: is of 'ingram', the card says 'isdea'")
-
-    def test_two_regimes(self, runs, to):
-        edit_all(runs / "isdea-metafam-1", regime="fine-tuned")
-        self.refused([runs], to, "isdea-metafam-1: is fine-tuned, the card says zero-shot")
-
-    def test_two_settings(self, runs, to):
-        settings = read(runs / "isdea-metafam-1" / "result.json")["hyperparameters"]
-        edit_all(runs / "isdea-metafam-1", hyperparameters=settings | {"width": 64})
-        self.refused([runs], to, "-1: width is 64, in .*isdea-metafam-0 32: submit them as two entries")
 
     def test_settings_may_differ_between_datasets(self, to):
         made = submit([ISDEA], to, card=CARD)
@@ -294,24 +291,6 @@ class TestRefused:
     def test_a_seed_twice(self, runs, to):
         given = [runs, ISDEA / "metafam" / "seed1"]
         self.refused(given, to, "isdea-metafam-1 and .*seed1 are both metafam, seed 1: give one of them")
-
-    def test_a_dataset_that_is_not_released(self, runs, to):
-        edit_all(runs / "isdea-metafam-1", dataset="metafam[seed=3]")
-        self.refused([runs], to, r"'metafam\[seed=3\]' is no released dataset.*mtbench list")
-
-    def test_another_version(self, runs, to):
-        edit_all(runs / "isdea-metafam-1", dataset_version="0.9.0")
-        self.refused([runs], to, r"isdea-metafam-1: dataset version '0\.9\.0', now 1\.0\.0")
-
-    def test_other_data_under_the_name_of_a_release(self, runs, to):
-        edit_all(runs / "isdea-metafam-1", content_sha256="0" * 64)
-        self.refused(
-            [runs], to, r"-1: made on other data than metafam 1\.0\.0: mtbench fetch metafam, and evaluate again"
-        )
-
-    def test_markup(self, runs, to):
-        edit_all(runs / "isdea-metafam-1", commit="<b>")
-        self.refused([runs], to, "nothing was submitted: .*isdea-metafam-1/result.json: commit must be plain text")
 
     def test_a_file_that_is_too_large(self, runs, to):
         with (runs / "isdea-metafam-1" / "history.json").open("r+b") as stream:
