@@ -8,19 +8,17 @@ slope that the authors' code draws at random in every call is its mean here, as 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from types import SimpleNamespace
-from typing import Any, Protocol
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn.functional import embedding_bag, leaky_relu, relu
 
-from leaderboard.external.checkouts import Published, commit, imported, weights
-from leaderboard.external.propagation import Start, scatter_add, twins
-from leaderboard.external.queries import Answers, Kinds, Queries
+from leaderboard.external.propagation import Start, Theirs, scatter_add, twins
+from leaderboard.external.queries import Answers, Kinds, Published, Queries, commit, imported, weights
 from mtbench.data.ragged import spread
 from mtbench.data.splits import Split, unique
 from mtbench.files.hashing import file_hash
@@ -82,7 +80,7 @@ class Prompts:
         drawn = self.drawn[asked % self.kinds.half] or [bare]
         return [drawn[number % len(drawn)] for number in range(SHOTS)]
 
-    def encoded(self, encoder: Callable[..., tuple[Tensor, object, object]], asked: int) -> Tensor:
+    def encoded(self, encoder: Theirs, asked: int) -> Tensor:
         """Return the states ``(kinds + 1, d)`` of all types and of staying at a node, by the prompts of one type."""
         half, offset = self.kinds.half, 0
         edges, types, labels, places = [], [], [], []
@@ -94,7 +92,7 @@ class Prompts:
             offset += len(prompt.labels)
         by_edge = np.concatenate([np.full(len(one), asked + number * 2 * half) for number, one in enumerate(types)])
         begun, ended = torch.tensor(places).T
-        states, _, _ = encoder(
+        states: Tensor = encoder(
             torch.from_numpy(np.concatenate(edges)).T,
             torch.from_numpy(np.concatenate(types)),
             begun,
@@ -105,7 +103,7 @@ class Prompts:
             offset,
             SimpleNamespace(kg=SimpleNamespace(relation_num=2 * half)),
             SHOTS,
-        )
+        )[0]
         return states[0]
 
     def _around(self, head: int, tail: int, random: np.random.Generator) -> Prompt:
@@ -132,29 +130,6 @@ class Prompts:
             rows = rows[steps[rows] > HOPS]
             steps[rows] = number
         return steps
-
-
-class Layer(Protocol):
-    """A layer of entities: how much an edge counts, by its start, its type and the query's, and what follows."""
-
-    Ws_attn: nn.Linear
-    Wr_attn: nn.Linear
-    Wqr_attn: nn.Linear
-    w_alpha: nn.Linear
-    W_h: nn.Linear
-    act: Callable[[Tensor], Tensor]
-
-
-class OfPrompts(Protocol):
-    """The authors' network."""
-
-    relation_encoder: Callable[..., tuple[Tensor, object, object]]
-    gnn_layers: Sequence[Layer]
-    rel_transfer: Sequence[nn.Linear]
-    layer_norms: Sequence[nn.LayerNorm]
-    layer_norms_rel: Sequence[nn.LayerNorm]
-    gate: nn.GRU
-    W_final: nn.Linear
 
 
 @dataclass(frozen=True, eq=False)
@@ -197,7 +172,7 @@ class Step:
 class Passing:
     """The network on a graph: what is passed on from a start, where it can reach one of the ends that are asked for."""
 
-    def __init__(self, model: OfPrompts, prompts: Prompts, kinds: Kinds, nodes: int) -> None:
+    def __init__(self, model: Theirs, prompts: Prompts, kinds: Kinds, nodes: int) -> None:
         self.model, self.prompts, self.half = model, prompts, kinds.half
         self.twins = twins(kinds.triples, nodes, 2 * kinds.half)
         self.known: dict[int, Query] = {}
@@ -262,7 +237,7 @@ def scatter_max(values: Tensor, index: Tensor, dim: int, dim_size: int) -> tuple
     return none.scatter_reduce_(dim, index[:, None].expand_as(values), values, "amax", include_self=False), None
 
 
-def network(module: Any, layers: int) -> Any:
+def network(module: Theirs, layers: int) -> Theirs:
     """Return the authors' network with so many layers, and the options that their checkpoints have."""
     options = {"attn_type": "Sigmoid", "AGG": "max", "AGG_rel": "max", "MSG": "concat", "act": "idd"}
     sizes = {"hidden_dim": WIDTH, "attn_dim": ATTENTION, "n_layer": layers, "n_relation_encoder_layer": 3}

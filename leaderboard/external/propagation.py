@@ -12,11 +12,11 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn.functional import embedding, embedding_bag, linear
 
 from mtbench.data.ragged import spread
@@ -27,13 +27,8 @@ Edges: TypeAlias = tuple[IntArray, IntArray, IntArray, IntArray]
 """Edges ``(e,)``: where they lead, their types, the rows they come from, and how often each is there."""
 
 
-class Layer(Protocol):
-    """One layer: maps of the state beside the sum and of the relations to its own weights, a norm and what follows."""
-
-    linear: nn.Linear
-    relation_projection: Callable[[Tensor], Tensor]
-    layer_norm: nn.LayerNorm
-    activation: Callable[[Tensor], Tensor]
+Theirs: TypeAlias = Any
+"""A network of the authors or a layer of it, whose parts have the names of their code."""
 
 
 class RelationalSum:
@@ -149,7 +144,7 @@ def twins(triples: IntArray, nodes: int, kinds: int) -> Twins:
 class Network:
     """Layers with residual connections on a graph, and what scores the last state of an end beside the relation's."""
 
-    layers: Sequence[Layer]
+    layers: Sequence[Theirs]
     mlp: Callable[[Tensor], Tensor]
     graph: Twins
 

@@ -14,9 +14,20 @@ from typing import Any
 import numpy as np
 import torch
 
-from leaderboard.external.checkouts import Published, commit, imported, weights
 from leaderboard.external.propagation import Network, Relations, rspmm, scatter_add, twins
-from leaderboard.external.queries import END, QUERY, START, Answers, Kinds, Scores, together
+from leaderboard.external.queries import (
+    END,
+    QUERY,
+    START,
+    Answers,
+    Kinds,
+    Published,
+    Scores,
+    commit,
+    imported,
+    together,
+    weights,
+)
 from mtbench.data.splits import Split
 from mtbench.files.hashing import file_hash
 from mtbench.names import IntArray

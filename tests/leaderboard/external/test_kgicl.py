@@ -16,9 +16,8 @@ from ranking_toys import random_split
 from torch import nn
 
 from leaderboard.external import kgicl
-from leaderboard.external.checkouts import imported
 from leaderboard.external.kgicl import HOPS, OPEN, SHOTS, Prompts
-from leaderboard.external.queries import Kinds, Queries
+from leaderboard.external.queries import Kinds, Queries, imported
 from mtbench.errors import UsageError
 from mtbench.evaluation.tasks import evaluate
 from mtbench.names import HEAD, RELATION, TAIL
