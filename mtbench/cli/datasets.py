@@ -129,7 +129,7 @@ def _describe(name: str) -> None:
     say(f"{record.title} ({record.id}, version {record.version})\n{record.summary}\n")
     say(f"Licence: {record.licence}")
     say(f"Aliases: {', '.join(record.aliases) or 'none'}")
-    say(f"Stored:  {f'{directory}{data.whose}' if data else f'not yet (mtbench {verb} {record.id})'}\n")
+    say(f"Stored:  {f'{directory}{data.caveat}' if data else f'not yet (mtbench {verb} {record.id})'}\n")
     say_table(COUNTS, _counts(record))
     say("\nvalid shares the graph of train.\n")
     say_table(HASHES, _hashes(record))

@@ -266,8 +266,8 @@ def _verify_dataset(name: str, *, as_json: bool) -> None:
     if not valid:
         raise typer.Exit(1)
     if not as_json:
-        whose = "" if release else load(name).whose
-        say(f"\n{directory}: every file and every content hash is as recorded{whose}")
+        caveat = "" if release else load(name).caveat
+        say(f"\n{directory}: every file and every content hash is as recorded{caveat}")
 
 
 def _stored(directory: Path, release: Record | None) -> tuple[list[tuple[Cell, ...]], bool]:

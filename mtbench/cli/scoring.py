@@ -240,7 +240,7 @@ def _measure(name: str, asked: Sequence[Setting]) -> Iterator[tuple[Task, Figure
     by_baseline = {baseline: measure(baseline, tasks) for baseline in BASELINES}
     for number, chosen in enumerate(tasks):
         figures, drawn = {baseline: values[number] for baseline, values in by_baseline.items()}, chosen.candidates
-        yield chosen, figures | {"chance": chance(drawn.lengths.ravel())}, data.whose
+        yield chosen, figures | {"chance": chance(drawn.lengths.ravel())}, data.caveat
 
 
 def _described(task: Task, figures: Figures) -> dict[str, object]:

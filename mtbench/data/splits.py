@@ -225,14 +225,14 @@ class Dataset:
         )
 
     @property
-    def whose(self) -> str:
-        """What is said behind its name: nothing of a release, else that it is nobody's."""
-        return "" if self.is_release else ", nobody's release"
+    def caveat(self) -> str:
+        """What is said behind its name: nothing of a release, else that it is none."""
+        return "" if self.is_release else ", not a release"
 
     @property
     def label(self) -> str:
-        """Its name and version, and that it is nobody's release where it is none."""
-        return f"{self.name} {self.version}{self.whose}"
+        """Its name and version, and that it is not a release where it is none."""
+        return f"{self.name} {self.version}{self.caveat}"
 
     @property
     def _next(self) -> str:

@@ -104,7 +104,7 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 def is_free(directory: Path) -> bool:
-    """Tell whether nothing would be lost by making this directory: it is absent or empty, as far as one may look."""
+    """Tell whether nothing would be lost by making this directory: it is absent, or empty and may be read."""
     try:
         return not directory.exists() or (directory.is_dir() and not any(directory.iterdir()))
     except PermissionError:

@@ -236,13 +236,13 @@ def test_another_dataset_in_the_place_of_the_release_is_refused(cache, command, 
     assert command("verify", "--all")[0] == 1
 
 
-def test_a_directory_says_that_it_is_nobodys_release(tmp_path, command):
+def test_a_directory_says_that_it_is_not_a_release(tmp_path, command):
     mtbench.build("toy", seed=3, out=tmp_path / "mine")
     mtbench.build("toy", out=tmp_path / "same")
-    assert repr(mtbench.load(tmp_path / "mine")).startswith("toy[seed=3] 2.0.0, nobody's release: A few people.")
+    assert repr(mtbench.load(tmp_path / "mine")).startswith("toy[seed=3] 2.0.0, not a release: A few people.")
     for verb in ("info", "audit", "baselines", "verify"):
-        assert "nobody's release" in command(verb, tmp_path / "mine")[1]
-        assert "nobody's release" not in command(verb, tmp_path / "same")[1]
+        assert "not a release" in command(verb, tmp_path / "mine")[1]
+        assert "not a release" not in command(verb, tmp_path / "same")[1]
     assert not json.loads(command("info", tmp_path / "mine", "--json")[1])["release"]
 
 
