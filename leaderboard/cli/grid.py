@@ -62,26 +62,12 @@ def command(
     seeds: Annotated[
         str | None, typer.Option(metavar="SEEDS", help="0-2, or 0,3,7.  [default: 0, or those of the file]")
     ] = None,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="A hyper-parameter of every model; may be repeated."),
-    ] = None,
-    protocol: Annotated[
-        list[str] | None,
-        typer.Option(autocompletion=options.protocols, help="As of mtbench run; may be repeated.  [default: dual]"),
-    ] = None,
-    vocabulary: Annotated[
-        list[str] | None,
-        typer.Option(
-            autocompletion=options.vocabularies,
-            help="present, slots (relation ids incl. unused) or all; may be repeated.  [default: present]",
-        ),
-    ] = None,
-    paper: Annotated[
-        bool, typer.Option("--paper", help="Also score every model in the evaluation settings of the paper.")
-    ] = False,
-    without_names: Annotated[bool, typer.Option("--without-names", help="Leave names out of the ranks.")] = False,
-    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    settings: options.Settings = None,
+    protocol: options.Protocols = None,
+    vocabulary: options.Vocabularies = None,
+    paper: options.Paper = False,
+    without_names: options.WithoutNames = False,
+    device: options.Device = "auto",
     out: Annotated[Path, typer.Option(metavar="DIR", help="Where the runs are kept.")] = Path("runs/grid"),
     engine: Annotated[str, typer.Option(help="local: one run after the other here; ray: as many as fit.")] = "local",
     cpus: Annotated[float | None, typer.Option(help="CPUs of a run on Ray.  [default: 1]")] = None,

@@ -48,12 +48,7 @@ PARAMETERS = ("Parameter", "Value")
 
 
 def info(
-    names: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="NAME...", autocompletion=options.datasets, help=f"Each is a dataset, {options.FOLDERS}."
-        ),
-    ] = None,
+    names: options.NamesOrFolders = None,
     every: All = False,
     cite: Annotated[bool, typer.Option("--cite", help="Print the BibTeX entries alone, each once.")] = False,
     files: Annotated[

@@ -13,7 +13,7 @@ from mtbench.data import catalog
 from mtbench.data.catalog import Record
 from mtbench.errors import UnknownNameError, UsageError
 from mtbench.files import pictures, tables
-from mtbench.settings.table import ALL, PROTOCOLS, VOCABULARIES
+from mtbench.settings.table import ALL, HEADLINE, MAIN, PROTOCOLS, VOCABULARIES
 from mtbench.training import models as models_installed
 
 
@@ -52,13 +52,31 @@ _DATASET = typer.Argument(metavar="NAME", autocompletion=datasets, help=f"A data
 Dataset: TypeAlias = Annotated[str, _DATASET]
 DatasetIfAny: TypeAlias = Annotated[str | None, _DATASET]
 
+NamesOrFolders: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="NAME...", autocompletion=datasets, help=f"Each is a dataset, {FOLDERS}."),
+]
+Protocols: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        autocompletion=protocols,
+        help=f"{', '.join(PROTOCOLS)}, or all for {', '.join(MAIN)}; may be repeated.  [default: {HEADLINE.protocol}]",
+    ),
+]
 Vocabularies: TypeAlias = Annotated[
     list[str] | None,
     typer.Option(
         autocompletion=vocabularies,
         help="present: relation types of the graph; slots: relation ids incl. unused, as in the paper; all: both. "
-        "May be repeated.  [default: present]",
+        f"May be repeated.  [default: {HEADLINE.vocabulary}]",
     ),
+]
+Paper: TypeAlias = Annotated[
+    bool,
+    typer.Option("--paper", help="Also write conventions.json: the model in each evaluation setting of the paper."),
+]
+WithoutNames: TypeAlias = Annotated[
+    bool, typer.Option("--without-names", help="Leave names out of the ranks: for data not to be passed on.")
 ]
 Seed: TypeAlias = Annotated[int, typer.Option(min=0, help="Seed of the model's own randomness.")]
 CandidateSeed: TypeAlias = Annotated[int, typer.Option(min=0, help="Which frozen candidates to rank against.")]

@@ -133,7 +133,6 @@ def _draw(results: Sequence[Result], strata: Sequence[Strata], path: Path, metri
 
 
 def _text(results: Sequence[Result], strata: Sequence[Strata], format: str, metric: str) -> str:  # noqa: A002
-
     if len(strata) > 1:
         return side_by_side(strata, metric, format)
     if strata:

@@ -42,27 +42,15 @@ def run(
             metavar="NAME", autocompletion=options.datasets, help=f"A dataset of the catalogue, {options.FOLDERS}."
         ),
     ],
-    protocol: Annotated[
-        list[str] | None,
-        typer.Option(
-            autocompletion=options.protocols,
-            help="dual, entity, relation, or all for these three; one list of them: dual-tail, dual-head, entity-tail, "
-            "entity-head; full, full-tail, full-head, full-relation. May be repeated.  [default: dual]",
-        ),
-    ] = None,
+    protocol: options.Protocols = None,
     vocabulary: options.Vocabularies = None,
     seed: options.Seed = 0,
     candidate_seed: options.CandidateSeed = 0,
     device: options.Device = "auto",
     settings: options.Settings = None,
     out: Annotated[Path | None, typer.Option(metavar="DIR", help="The run directory.  [default: below runs/]")] = None,
-    paper: Annotated[
-        bool,
-        typer.Option("--paper", help="Also write conventions.json: the model in each evaluation setting of the paper."),
-    ] = False,
-    without_names: Annotated[
-        bool, typer.Option("--without-names", help="Leave names out of the ranks: for data not to be passed on.")
-    ] = False,
+    paper: options.Paper = False,
+    without_names: options.WithoutNames = False,
     start: Annotated[
         Path | None,
         typer.Option(

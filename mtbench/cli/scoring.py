@@ -190,12 +190,7 @@ def _show(name: str, result: Result, directory: Path | None, as_json: bool) -> N
 
 
 def baselines(
-    names: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="NAME...", autocompletion=options.datasets, help=f"Each is a dataset, {options.FOLDERS}."
-        ),
-    ] = None,
+    names: options.NamesOrFolders = None,
     every: All = False,
     protocol: Annotated[
         list[str] | None,
