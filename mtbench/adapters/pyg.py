@@ -6,7 +6,7 @@ import copy
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Literal, TypeAlias, overload
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
@@ -69,28 +69,6 @@ class BothWays:
     score_inverses: ScoreFunction
 
 
-@overload
-def scorer(
-    function: GraphFunction,
-    split: Split,
-    *,
-    data: Data | None = ...,
-    batch_size: int = ...,
-    device: str | torch.device | None = ...,
-    empty_slot: float | None = ...,
-    inverses: Literal[False] = ...,
-) -> ScoreFunction: ...
-@overload
-def scorer(
-    function: GraphFunction,
-    split: Split,
-    *,
-    data: Data | None = ...,
-    batch_size: int = ...,
-    device: str | torch.device | None = ...,
-    empty_slot: float | None = ...,
-    inverses: Literal[True],
-) -> BothWays: ...
 def scorer(
     function: GraphFunction,
     split: Split,

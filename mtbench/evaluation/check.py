@@ -34,12 +34,11 @@ from mtbench.names import (
     ScoreArray,
     ScoreFunction,
     Scorer,
-    Side,
     TailScorer,
     TripleScorer,
 )
 from mtbench.ranking import again
-from mtbench.ranking.scorers import RowFunction, accept, ways
+from mtbench.ranking.scorers import accept, ways
 
 Verdict: TypeAlias = Literal["pass", "fail", "not applicable"]
 Factory: TypeAlias = Callable[[Split, int], ScoreFunction]
@@ -122,9 +121,6 @@ class _Subject:
         return closed.per_target(ranks.greater, ranks.equal)["mrr"]
 
 
-_Other: TypeAlias = Callable[[_Subject, Factory, int], ScoreArray]
-
-
 def check(
     scorer: object,
     split: Split | None = None,
@@ -170,7 +166,6 @@ def _findings(subject: _Subject, seconds: float, report: Callable[[str], None]) 
     yield shape
     yield finite
     rest: dict[str, Callable[[], Finding]] = {
-        "determinism": partial(_repeated, "determinism", _again, subject),
         **{name: partial(_repeated, name, ask, subject) for name, ask in REPEATED.items()},
         **{name: partial(_rebuilt, name, other, subject) for name, other in REBUILT.items()},
         "ties": partial(_ties, subject),
@@ -189,7 +184,7 @@ def _findings(subject: _Subject, seconds: float, report: Callable[[str], None]) 
         except _TimeIsUpError:
             finding = Finding(name, "not applicable", f"left out: the {seconds:g} seconds are over, {MORE}")
         if (name, finding.verdict) == ("determinism", "fail"):
-            pointless |= dict.fromkeys(REPEATED, "the same question twice has two answers already")
+            pointless |= dict.fromkeys(("batch size", "order"), "the same question twice has two answers already")
         yield finding
 
 
@@ -232,11 +227,8 @@ def _permuted(subject: _Subject) -> ScoreArray:
     return found
 
 
-def _again(subject: _Subject) -> ScoreArray:
-    return subject.read(subject.score, subject.triples)
-
-
 REPEATED: Mapping[str, Callable[[_Subject], ScoreArray]] = {
+    "determinism": lambda subject: subject.read(subject.score, subject.triples),
     "batch size": _alone,
     "order": _permuted,
 }
@@ -273,7 +265,7 @@ def _compared(subject: _Subject, found: ScoreArray) -> tuple[bool, str]:
     return False, f"scores differ by up to {largest:.2g}, {ranks}"
 
 
-def _rebuilt(name: str, other: _Other, subject: _Subject) -> Finding:
+def _rebuilt(name: str, other: Callable[[_Subject, Factory, int], ScoreArray], subject: _Subject) -> Finding:
     """Compare scorers built on another split exactly or, where builds differ by chance, in distribution."""
     build, observable = subject.build, subject.task.split.observable()
     if build is None:
@@ -333,7 +325,7 @@ def _with_targets(subject: _Subject, build: Factory, seed: int) -> ScoreArray:
     return subject.read(build(subject.task.split, seed), subject.triples)
 
 
-REBUILT: Mapping[str, _Other] = {
+REBUILT: Mapping[str, Callable[[_Subject, Factory, int], ScoreArray]] = {
     "entity names": partial(_renamed, columns=(HEAD, TAIL)),
     "relation names": partial(_renamed, columns=(RELATION,)),
     "targets": _with_targets,
@@ -395,17 +387,16 @@ def function(scorer: object, what: str = "") -> ScoreFunction:
             f"them; a function of triples calls its parameter 'triples'"
         )
     found = ways(cast("Scorer", scorer))
-    return found.triples or _picked(*next(iter(found.rows.items())))
-
-
-def _picked(side: Side, rows: RowFunction) -> ScoreFunction:
+    if found.triples is not None:
+        return found.triples
+    side, rows = next(iter(found.rows.items()))
     first, second = (COLUMN[kept] for kept in KEPT[side])
 
-    def score(triples: IntArray) -> ArrayLike:
-        found: NDArray[np.floating] = cast("Any", rows(triples[:, first], triples[:, second]))
-        return found[np.arange(len(triples)), triples[:, COLUMN[side]]]
+    def picked(triples: IntArray) -> ArrayLike:
+        whole: NDArray[np.floating] = cast("Any", rows(triples[:, first], triples[:, second]))
+        return whole[np.arange(len(triples)), triples[:, COLUMN[side]]]
 
-    return score
+    return picked
 
 
 def synthetic(seed: int = 0) -> Split:

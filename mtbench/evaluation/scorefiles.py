@@ -106,12 +106,12 @@ def _hashes(asked: Questions) -> dict[str, str]:
 
 def _check_hashes(metadata: Mapping[str, str], asked: Questions) -> None:
     for key, expected in _hashes(asked).items():
-        found = metadata.get(key)
-        if found is not None and found != expected:
+        written = metadata.get(key)
+        if written is not None and written != expected:
             what = "for another version of the dataset" if key == CONTENT else "with other candidates"
             raise ScoreError(
                 f"was written {what}, task {metadata.get(TASK, 'of an unknown name')} "
-                f"({key} {found[:12]}), not for {asked.name} ({expected[:12]}): score the triples of this task "
+                f"({key} {written[:12]}), not for {asked.name} ({expected[:12]}): score the triples of this task "
                 f"(mtbench score --template FILE --task {asked.name})"
             )
 

@@ -205,13 +205,13 @@ class Task:
         ask_again: bool = True,
     ) -> Result:
         """Score the triples of the task in batches and rank them; see `evaluate` for the arguments."""
-        found = ways(score)
-        ranked = self._ranked(found, batch_size, progress)
+        scorer = ways(score)
+        ranked = self._ranked(scorer, batch_size, progress)
         again = NOT_ASKED
         if ask_again:
             again = repeated({part: one.asked for part, one in ranked.items() if one.asked}, self.split)
         result = self._result(ranked, again)
-        return replace(result, run=replace(result.run, model=found.name))
+        return replace(result, run=replace(result.run, model=scorer.name))
 
     def unfinished(self, status: Status) -> Result:
         """Return the result of a run that could not be scored, to be saved with the status ``oom`` or ``failed``."""
@@ -228,7 +228,7 @@ class Task:
 
     def _ranked(
         self,
-        found: Ways,
+        scorer: Ways,
         batch_size: int = BATCH_SIZE,
         progress: Progress | None = None,
         parts: Sequence[Part] = (),
@@ -237,13 +237,13 @@ class Task:
         size, wanted = batch_limit(batch_size), parts or self.setting.parts
         if self.setting.full:
             filtered = self._filtered()
-            return rank_all(found, self.split, {part: filtered[PARTS[part][1]] for part in wanted}, size, progress)
-        return rank_listed(found, self._layout, wanted, size, progress)
+            return rank_all(scorer, self.split, {part: filtered[PARTS[part][1]] for part in wanted}, size, progress)
+        return rank_listed(scorer, self._layout, wanted, size, progress)
 
     def counts(self, score: Scorer, parts: Sequence[Part] = ()) -> Mapping[Part, Counts]:
         """Count the candidates above and tied with every target, part by part or in some of them, by a scorer."""
-        found = self._ranked(ways(score), COUNTED_AT_ONCE, parts=parts)
-        return {part: one.counts for part, one in found.items()}
+        ranked = self._ranked(ways(score), COUNTED_AT_ONCE, parts=parts)
+        return {part: one.counts for part, one in ranked.items()}
 
     def cautions(self, score: Scorer) -> list[Caution]:
         """Return what should be known of a scorer's ranks before they are believed."""
@@ -331,23 +331,23 @@ def named(name: str, **chosen: str | None) -> Task:
     one that is given twice or out of order.
     """
     dataset, parts = _dataset_of(name)
-    found: dict[str, str] = {}
+    parts_by_kind: dict[str, str] = {}
     kinds = [*KINDS, "candidate seed"]
     for part in parts:
         kind = _kind_of(part)
         if kind not in kinds:
             raise UsageError(f"task {name!r}: {part!r} is out of order; write DATASET/SPLIT/PROTOCOL/VOCABULARY/SEED")
         kinds = kinds[kinds.index(kind) + 1 :]
-        found[kind] = part
+        parts_by_kind[kind] = part
     for key, value in chosen.items():
         kind = key.replace("_", " ")
-        if value is not None and found.setdefault(kind, value) != value:
+        if value is not None and parts_by_kind.setdefault(kind, value) != value:
             raise UsageError(
-                f"the {kind} is {found[kind]} in the task {name!r} and {value} apart from it: give it once"
+                f"the {kind} is {parts_by_kind[kind]} in the task {name!r} and {value} apart from it: give it once"
             )
-    number = found.pop("candidate seed", "0")
+    number = parts_by_kind.pop("candidate seed", "0")
     seed = seed_of(int(number) if number.isdecimal() and len(number) <= LONGEST else number, "the candidate seed")
-    return task(dataset, seed=seed, **found)
+    return task(dataset, seed=seed, **parts_by_kind)
 
 
 def _kind_of(part: str) -> str:

@@ -109,13 +109,13 @@ def mean(values: Mapping[str, FloatArray]) -> dict[str, float]:
     """Return the mean of every metric over targets ``(m,)``; raises `UsageError` without targets."""
     if not all(map(len, values.values())):
         raise UsageError(NO_TARGETS)
-    return {name: math.fsum(found.tolist()) / len(found) for name, found in values.items()}
+    return {name: math.fsum(target_values.tolist()) / len(target_values) for name, target_values in values.items()}
 
 
 def chance(counts: IntArray) -> dict[str, float]:
     """Return the mean metrics of a scorer that knows nothing: all ``counts`` ``(m,)`` candidates tied."""
-    found, numbers = _tabulated(counts)
-    return _averages((np.zeros_like(found), found, numbers))
+    candidates, numbers = _tabulated(counts)
+    return _averages((np.zeros_like(candidates), candidates, numbers))
 
 
 def figures(greater: IntArray, equal: IntArray, counts: IntArray) -> dict[str, dict[str, float]]:
@@ -124,11 +124,11 @@ def figures(greater: IntArray, equal: IntArray, counts: IntArray) -> dict[str, d
     One pass over the targets: ``greater`` and ``equal`` as in `per_target`, ``counts`` ``(m,)`` the candidates of each.
     Optimistic is every target above its ties, what no order of them can exceed; pessimistic every target below.
     """
-    found = _distinct(greater, equal)
-    above, tied, weights = found
+    pairs = _distinct(greater, equal)
+    above, tied, weights = pairs
     none = np.zeros_like(tied)
     return {
-        "metrics": _averages(found),
+        "metrics": _averages(pairs),
         "optimistic": _averages(_distinct(above, none, weights)),
         "pessimistic": _averages(_distinct(above + tied, none, weights)),
         "chance": chance(counts),
@@ -160,8 +160,8 @@ def _distinct(
     width = int(np.max(equal, initial=0)) + 1
     codes = greater * width
     codes += equal
-    found, numbers = _tabulated(codes, weights)
-    above, tied = np.divmod(found, width)
+    distinct, numbers = _tabulated(codes, weights)
+    above, tied = np.divmod(distinct, width)
     return above, tied, numbers
 
 
@@ -172,10 +172,10 @@ def _tabulated(codes: IntArray, weights: IntArray | None = None) -> tuple[IntArr
     size = int(codes.max()) + 1
     if size <= max(DENSE_CODES, len(codes)):
         numbers = np.bincount(codes, weights, size).astype(np.int64, copy=False)
-        found = np.flatnonzero(numbers)
-        return found, numbers[found]
-    found, inverse = np.unique(codes, return_inverse=True)
-    return found, np.bincount(inverse, weights).astype(np.int64, copy=False)
+        distinct = np.flatnonzero(numbers)
+        return distinct, numbers[distinct]
+    distinct, inverse = np.unique(codes, return_inverse=True)
+    return distinct, np.bincount(inverse, weights).astype(np.int64, copy=False)
 
 
 def _averages(pairs: tuple[IntArray, IntArray, IntArray]) -> dict[str, float]:

@@ -73,18 +73,18 @@ def adjust(observed: Mapping[str, float], counts: IntArray) -> dict[str, Adjuste
     z-scores are then closer to 0 than they need be. They count ranks as independent, which those of one
     target or cluster are not: a large one is no test.
     """
-    found, chance = {}, closed.chance(counts)
+    adjusted, chance = {}, closed.chance(counts)
     for name, metric in closed.TABLE.items():
         _, variance = metric.null(counts + 1)
         deviation = math.sqrt(math.fsum(variance.tolist())) / len(counts)
         gain = observed[name] - chance[name]
         better = gain if metric.higher_is_better else -gain
         reach = abs(BEST - chance[name])
-        found[name] = Adjusted(
+        adjusted[name] = Adjusted(
             observed=observed[name],
             chance=chance[name],
             deviation=deviation,
             index=better / reach if reach > NOTHING else None,
             z=better / deviation if deviation else None,
         )
-    return found
+    return adjusted

@@ -54,12 +54,12 @@ class Filtered:
 
     def allowed(self, start: int, stop: int) -> BoolArray:
         """Return which ids are candidates in the rows from ``start`` to ``stop``, ``(stop - start, width)``."""
-        found = np.zeros((stop - start, self.width), dtype=np.bool_)
-        found[:, self.universe] = True
+        allowed = np.zeros((stop - start, self.width), dtype=np.bool_)
+        allowed[:, self.universe] = True
         known = self.members[self.starts[start] : self.starts[stop]]
         owner = np.repeat(np.arange(stop - start), np.diff(self.starts[start : stop + 1]))
-        found[owner, self.universe[known]] = False
-        return found
+        allowed[owner, self.universe[known]] = False
+        return allowed
 
     def listed(self) -> tuple[IntArray, BoolArray]:
         """Return the ids of all candidates of every target ``(m, k)``, and which of them are not padding."""
@@ -202,8 +202,8 @@ def full_hash(content_sha256: str, setting: Setting, counts: Mapping[Side, IntAr
 
 
 def _count_side(split: Split, side: Side, setting: Setting) -> tuple[IntArray, IntArray]:
-    found = filter_side(split, side, empty_slots=setting.empty_slots)
-    counts = found.numbers[found.row]
+    filtered = filter_side(split, side, empty_slots=setting.empty_slots)
+    counts = filtered.numbers[filtered.row]
     counts.flags.writeable = False
     return _none(len(counts))[0], counts
 
@@ -245,18 +245,18 @@ def _draw_side(split: Split, side: Side, setting: Setting, header: str) -> tuple
 def _draw_filtered(split: Split, side: Side, setting: Setting, header: str) -> tuple[IntArray, IntArray]:
     """Draw candidates that are no known triples."""
     width, again = setting.number(side), side in setting.repeated
-    found = filter_side(split, side, empty_slots=setting.empty_slots)
-    universe, row, starts = found.universe, found.row, found.starts
+    filtered = filter_side(split, side, empty_slots=setting.empty_slots)
+    universe, row, starts = filtered.universe, filtered.row, filtered.starts
     size = len(universe)
-    allowed = found.numbers[row]
+    allowed = filtered.numbers[row]
     stream = _streams(f"{header}side {side}\n", split.targets)
     picks = _repeated(stream, allowed, width) if again else _distinct(stream, allowed, width)
     counts = np.where(allowed, width, 0).astype(np.int64) if again else np.minimum(allowed, width)
     valid = np.arange(width) < counts[:, None]
     picks = np.sort(np.where(valid, picks, size), axis=1)
     # The u-th allowed id is u plus the number of known ids with at most u allowed ids below them.
-    owner = np.repeat(np.arange(len(found.pairs)), np.diff(starts))
-    below = found.members - (np.arange(len(owner)) - starts[owner])
+    owner = np.repeat(np.arange(len(filtered.pairs)), np.diff(starts))
+    below = filtered.members - (np.arange(len(owner)) - starts[owner])
     passed = np.searchsorted(owner * (size + 1) + below, row[:, None] * (size + 1) + picks, side="right")
     passed -= starts[row][:, None]
     ids = np.full(picks.shape, -1, dtype=np.int64)
@@ -271,8 +271,8 @@ def _draw_against_graph(split: Split, side: Side, setting: Setting, header: str)
     steps = np.array([max(split.num_entities, split.relation_slots), 1])
     pairs, group, sizes = np.unique(split.targets[:, fixed] @ steps, return_inverse=True, return_counts=True)
     asked = split.graph[:, fixed] @ steps
-    found = np.minimum(np.searchsorted(pairs, asked), len(pairs) - 1)
-    turns_of_row = np.where(pairs[found] == asked, sizes[found], 0)
+    place = np.minimum(np.searchsorted(pairs, asked), len(pairs) - 1)
+    turns_of_row = np.where(pairs[place] == asked, sizes[place], 0)
     order = np.argsort(group, kind="stable")
     turn = np.empty_like(group)
     turn[order] = np.arange(len(group)) - np.searchsorted(group[order], group[order])

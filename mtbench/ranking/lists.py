@@ -96,8 +96,8 @@ class Layout:
         for part, one in scored.items():
             side, _ = key = keys[part]
             if key not in ranked:
-                counts = count(one.scores, self.targets, self.rows[side], self.candidates[side][1])
                 own, asked = one.scores[self.targets], self._sample(side, one)
+                counts = count(one.scores, self.targets, self.rows[side], self.candidates[side][1])
                 ranked[key] = RankedPart(counts, own, one.seen, one.method, asked)
         return {part: ranked[key] for part, key in keys.items()}
 
@@ -117,11 +117,11 @@ class Layout:
 
 
 def rank_listed(
-    found: Ways, layout: Layout, parts: Sequence[Part], size: int, progress: Progress | None
+    scorer: Ways, layout: Layout, parts: Sequence[Part], size: int, progress: Progress | None
 ) -> dict[Part, RankedPart]:
     """Ask a scorer for some parts of a layout, with at most ``size`` scores at a time, and rank the targets in them."""
     needed = {part: np.append(layout.rows[PARTS[part][1]], layout.targets) for part in parts}
-    return layout.rank(score_listed(found, layout.split, layout.triples, needed, size, progress))
+    return layout.rank(score_listed(scorer, layout.split, layout.triples, needed, size, progress))
 
 
 def given(scores: Mapping[Direction, tuple[ScoreArray, str]], layout: Layout) -> dict[Part, RankedPart]:
@@ -136,7 +136,7 @@ def given(scores: Mapping[Direction, tuple[ScoreArray, str]], layout: Layout) ->
 
 
 def rank_all(
-    found: Ways, split: Split, parts: Mapping[Part, Filtered], size: int, progress: Progress | None
+    scorer: Ways, split: Split, parts: Mapping[Part, Filtered], size: int, progress: Progress | None
 ) -> dict[Part, RankedPart]:
     """Rank every target among all candidates of each part, with at most ``size`` scores at a time.
 
@@ -144,7 +144,7 @@ def rank_all(
     are the cheapest; without them their triples are asked for, and relations are also read from rows of tails or
     heads. Raises `UsageError` for a scorer that can serve a part in no such way.
     """
-    methods = {part: _cheapest(found, part) for part in parts}
+    methods = {part: _cheapest(scorer, part) for part in parts}
     distinct = len(np.unique(split.targets, axis=0))
     meter = Meter(sum(int(candidates.numbers.sum()) + distinct for candidates in parts.values()), progress)
     return {
@@ -153,15 +153,15 @@ def rank_all(
     }
 
 
-def _cheapest(found: Ways, part: Part) -> Method:
+def _cheapest(scorer: Ways, part: Part) -> Method:
     direction, side = PARTS[part]
-    if side in found.rows:
-        return Method(METHODS[side], found.rows[side], side)
-    if (method := found.of_triples(part)) is not None:
+    if side in scorer.rows:
+        return Method(METHODS[side], scorer.rows[side], side)
+    if (method := scorer.of_triples(part)) is not None:
         return method
     if side == "relation":
-        return found.of_rows(direction)[0]
-    given_rows = ", ".join(METHODS[other] for other in found.rows)
+        return scorer.of_rows(direction)[0]
+    given_rows = ", ".join(METHODS[other] for other in scorer.rows)
     raise UsageError(
         f"ranking against every {side} needs {METHODS[side]} or score(triples), and the scorer has only {given_rows}"
     )
@@ -196,5 +196,6 @@ def _rank_among_all(split: Split, candidates: Filtered, asker: Asker) -> RankedP
             triples[:, COLUMN[side]] = picked
             kept.append((triples, scores[place, picked]))
     triples, scores = (np.concatenate(parts) for parts in zip(*kept, strict=True))
-    asked = Asked(asker.method.name, asker.seen.kind, triples, scores, asker.silent().score)
+    asker.meter = Meter(asker.meter.total)  # what is asked for again is no progress
+    asked = Asked(asker.method.name, asker.seen.kind, triples, scores, asker.score)
     return RankedPart(Counts(greater, equal, candidates.numbers[rows]), own, asker.seen, asker.method.name, asked)

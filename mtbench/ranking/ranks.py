@@ -109,12 +109,12 @@ class Ranks:
     @cached_property
     def lists(self) -> Mapping[Direction, Counts]:
         """The counts of the list of each direction: those of its parts add up."""
-        found: dict[Direction, Counts] = {}
+        lists: dict[Direction, Counts] = {}
         for part, counts in self.parts.items():
             direction = PARTS[part][0]
-            before = found.get(direction)
-            found[direction] = counts if before is None else before + counts
-        return found
+            before = lists.get(direction)
+            lists[direction] = counts if before is None else before + counts
+        return lists
 
     @property
     def greater(self) -> IntArray:
@@ -160,8 +160,8 @@ def count(scores: ScoreArray, target: IntArray, candidates: IntArray, valid: Boo
     ``(m, c)`` index it, and ``valid`` ``(m, c)`` marks candidates that are not padding. Scores are
     compared in the type they came in, because converting them could create or break ties.
     """
-    found = _in_blocks(scores[target], candidates.shape[1], lambda block: (scores[candidates[block]], valid[block]))
-    return Counts(*found, valid.sum(axis=1, dtype=np.int64))
+    counts = _in_blocks(scores[target], candidates.shape[1], lambda block: (scores[candidates[block]], valid[block]))
+    return Counts(*counts, valid.sum(axis=1, dtype=np.int64))
 
 
 def count_rows(own: ScoreArray, row: IntArray, scores: ScoreArray, allowed: BoolArray) -> tuple[IntArray, IntArray]:
@@ -230,11 +230,11 @@ def _count(own: ScoreArray, others: ScoreArray, valid: BoolArray | None, above: 
             finite &= _finite(part)
             # A narrower last chunk must not see what the one before left behind.
             answers[:, part.shape[1] :] = False
-            found = answers[: len(part), : part.shape[1]]
+            here = answers[: len(part), : part.shape[1]]
             for operation, total in ((np.greater, above), (np.equal, equal)):
-                operation(part, target, out=found)
+                operation(part, target, out=here)
                 if marked is not None:
-                    np.logical_and(found, marked, out=found)
+                    np.logical_and(here, marked, out=here)
                 # Most models tie nowhere, and looking is cheaper than counting.
                 if not answers.any():
                     continue

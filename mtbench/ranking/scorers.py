@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Protocol, TypeAlias, cast, runtime_checkable
 
@@ -192,10 +192,6 @@ class Asker:
     meter: Meter
     seen: Seen
 
-    def silent(self) -> Asker:
-        """Return one that asks the same and tells no progress."""
-        return replace(self, meter=Meter(self.meter.total))
-
     def score(self, triples: IntArray) -> ScoreArray:
         """Return the score of each triple ``(k, 3)``; each triple, or the row it is in, is asked for once."""
         if self.method.rows is not None:
@@ -272,7 +268,7 @@ class Scored:
 
 
 def score_listed(
-    found: Ways, split: Split, triples: IntArray, needed: Mapping[Part, IntArray], size: int, progress: Progress | None
+    scorer: Ways, split: Split, triples: IntArray, needed: Mapping[Part, IntArray], size: int, progress: Progress | None
 ) -> Mapping[Part, Scored]:
     """Return per part scores ``(k,)`` aligned with ``triples`` ``(k, 3)``, filled in the rows ``needed`` of it,
     which may repeat.
@@ -283,9 +279,9 @@ def score_listed(
     """
     chosen: dict[Part, Method] = {}
     for part, rows in needed.items():
-        method = found.of_triples(part)
+        method = scorer.of_triples(part)
         if method is None:
-            method = min(found.of_rows(PARTS[part][0]), key=partial(_cells, split, triples[rows]))
+            method = min(scorer.of_rows(PARTS[part][0]), key=partial(_cells, split, triples[rows]))
         chosen[part] = method
     methods = {method.name: method for method in chosen.values()}
     wanted = {
@@ -299,7 +295,8 @@ def score_listed(
         answer = asker.score(triples[rows])
         scores = np.empty_like(answer, shape=len(triples))
         scores[rows] = answer
-        answers[name] = Scored(name, scores, asker.seen, asker.silent().score)
+        asker.meter = Meter(meter.total)  # what is asked for again is no progress
+        answers[name] = Scored(name, scores, asker.seen, asker.score)
     return {part: answers[chosen[part].name] for part in needed}
 
 
@@ -437,16 +434,16 @@ def _as_array(scores: object) -> tuple[ScoreArray, str]:
 
 
 def _shape_problem(array: ScoreArray, expected: int) -> str:
-    found = f"scores have the shape {array.shape}, expected ({expected},), one per triple"
+    problem = f"scores have the shape {array.shape}, expected ({expected},), one per triple"
     if array.ndim == 0:
-        return f"{found}: a single value is not broadcast; return an array"
+        return f"{problem}: a single value is not broadcast; return an array"
     if array.ndim > 1 and array.size == expected:
-        return f"{found}: return scores.reshape(-1) if that is the order of the triples"
+        return f"{problem}: return scores.reshape(-1) if that is the order of the triples"
     if array.ndim > 1:
-        return f"{found}: return one number per triple"
+        return f"{problem}: return one number per triple"
     if len(array) < expected:
-        return f"{found}: {expected - len(array)} of {expected} scores are missing; score every row of the triples"
-    return f"{found}: {len(array) - expected} more scores than triples; score each row once, in the order given"
+        return f"{problem}: {expected - len(array)} of {expected} scores are missing; score every row of the triples"
+    return f"{problem}: {len(array) - expected} more scores than triples; score each row once, in the order given"
 
 
 def _named(few: IntArray, split: Split) -> list[str]:

@@ -212,5 +212,5 @@ def codes_of(model: str) -> tuple[str, ...]:
     setting that draws from the dictionary alone.
     """
     row = MODELS.get(model, model)
-    found = {setting.code: setting.inverses for setting in SETTINGS.values() if row in setting.rows}
-    return tuple(sorted(found, key=lambda code: not found[code]))
+    inverses = {setting.code: setting.inverses for setting in SETTINGS.values() if row in setting.rows}
+    return tuple(sorted(inverses, key=lambda code: not inverses[code]))
