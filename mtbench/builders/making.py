@@ -127,7 +127,7 @@ def places(wanted: Target, out: str | Path | None, values: Parameters, *, force:
     place, the cache. Raises `UsageError` where there is none, or where something is in the way.
     """
     if out is None:
-        if wanted.recipe.gives_release:
+        if wanted.recipe.gives_release(values):
             return {wanted.name: store.cached(catalog.record(wanted.name))}
         raise UsageError(f"a rebuilt {wanted.name} is not the release, so the cache is not its place: add --out DIR")
     root = Path(out).expanduser().absolute()
@@ -143,7 +143,7 @@ def _rebuild(
     wanted: Target, raw: str | Path | Sequence[str | Path], given: Parameters, *, out: str | Path | None, force: bool
 ) -> tuple[Dataset, ...]:
     values = resolve(wanted.name, wanted.recipe.options, given)
-    stored = out is not None or wanted.recipe.gives_release
+    stored = out is not None or wanted.recipe.gives_release(values)
     directories = places(wanted, out, values, force=force) if stored else {}
     paths = [Path(path) for path in ([raw] if isinstance(raw, str | Path) else raw)]
     made = wanted.recipe.rebuild(wanted.datasets, paths, values).datasets

@@ -47,7 +47,7 @@ def rebuild(
     target = making.target(name, scenario)
     recipe = target.recipe
     values = resolve(target.name, recipe.options, _given(target.name, recipe.options, seed, settings))
-    store_them = out is not None or not check or recipe.gives_release
+    store_them = out is not None or not check or recipe.gives_release(values)
     places = making.places(target, out, values, force=force) if store_them else {}
     made = recipe.rebuild(target.datasets, raw, values)
     headings, rows = _compared(made.datasets, recipe.mixed) if check else (BITS, [])

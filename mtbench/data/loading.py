@@ -162,15 +162,15 @@ class RawRecipe:
 
     ``options`` are its parameters with their defaults. ``rebuild`` makes the datasets of some names in one pass
     over files; it raises `DatasetError` that says which files are expected, or what is wrong with those given.
-    ``groups`` are names that stand for several datasets. ``gives_release`` tells whether it gives the release bit by
-    bit, not another sample like it. ``mixed`` are datasets whose training graph varies between samples too much to be
-    compared.
+    ``groups`` are names that stand for several datasets. ``gives_release`` tells whether options give the release
+    bit by bit, not another sample like it, and raises `UsageError` for options that have no use. ``mixed`` are
+    datasets whose training graph varies between samples too much to be compared.
     """
 
     options: Parameters
     rebuild: Callable[[Sequence[str], Sequence[Path], Parameters], Rebuilt]
     groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    gives_release: bool = False
+    gives_release: Callable[[Parameters], bool] = lambda options: False
     mixed: Collection[str] = ()
 
 

@@ -1,7 +1,9 @@
-"""FBNELL: row by row the release from the GraIL files, and the strict variant."""
+"""FBNELL: row by row the release from the GraIL files, the paper's recipe on any two dumps, and the strict variant."""
 
 from __future__ import annotations
 
+import random
+from collections import Counter
 from dataclasses import replace
 
 import numpy as np
@@ -13,7 +15,7 @@ from mtbench.builders import fbnell
 from mtbench.data import catalog
 from mtbench.data.catalog import Graph
 from mtbench.data.splits import Dataset, differences
-from mtbench.errors import DatasetError
+from mtbench.errors import DatasetError, UsageError
 from mtbench.files.hashing import content_hash
 
 GRAIL = "raw.githubusercontent.com/kkteru/grail/2a3dffa719518e7e6250e355a2fb37cd932de91e/data"
@@ -74,6 +76,63 @@ def test_missing_and_foreign_files_are_named(grail, record, tmp_path):
         copy.write_bytes(path.read_bytes().partition(b"\n")[2] if name == "nell_v3/valid.txt" else path.read_bytes())
     with pytest.raises(DatasetError, match=r"is not GraIL's nell_v3/valid\.txt: its 1850 triples"):
         fbnell.rebuild([tmp_path], record)
+
+
+@pytest.fixture
+def dumps(tmp_path):
+    rng = random.Random(0)
+    folder = tmp_path / "FB15k-237"
+    folder.mkdir()
+    for prefix, path in (("/", folder / "train.txt"), ("concept:", tmp_path / "nell.tsv")):
+        rows = {
+            (
+                f"{prefix}e{rng.randrange(60)}",
+                f"{prefix}r{int(12 * rng.random() ** 2)}",
+                f"{prefix}e{rng.randrange(60)}",
+            )
+            for _ in range(900)
+        }
+        path.write_text("".join("\t".join(row) + "\n" for row in sorted(rows)), encoding="utf-8")
+    return [folder, tmp_path / "nell.tsv"]
+
+
+def paper(dumps, record, **options):
+    return fbnell.rebuild_paper(dumps, record, {**fbnell.DEFAULTS, "recipe": "paper", **options})
+
+
+def test_the_papers_recipe(dumps, record):
+    data = paper(dumps, record, seed=3, train_relations=4, test_relations=9, share=0.2)
+    rows = fbnell.named_triples(dumps)
+    counts = Counter(row[1] for row in rows)
+    ranked = [
+        [name for name, _ in sorted(counts.items(), key=lambda item: (-item[1], item[0])) if name.startswith(prefix)]
+        for prefix in ("/", "concept:")
+    ]
+    trained = {name for names in ranked for name in names[:4]}
+    tested = {name for names in ranked for name in names[:9]}
+    for split, kept, hidden in ((data.valid, trained, trained), (data.test, tested, tested - trained)):
+        graph, targets = split.named(split.graph), split.named(split.targets)
+        assert set(graph) | set(targets) == {row for row in rows if row[1] in kept}
+        assert {row[1] for row in targets} <= hidden
+        assert len(targets) == int(0.2 * sum(row[1] in hidden for row in rows))
+        assert {name for row in targets for name in (row[0], row[2])} <= {
+            name for row in graph for name in (row[0], row[2])
+        }
+        assert split.relation_slots == len(kept)
+    assert data.name == "fbnell[recipe=paper,seed=3,train_relations=4,test_relations=9,share=0.2]"
+    again = paper(dumps[::-1], record, seed=3, train_relations=4, test_relations=9, share=0.2)
+    other = paper(dumps, record, seed=4, train_relations=4, test_relations=9, share=0.2)
+    assert again.test.content_sha256 == data.test.content_sha256 != other.test.content_sha256
+
+
+def test_what_the_papers_recipe_cannot_do(dumps, record):
+    with pytest.raises(DatasetError, match="needs two dumps"):
+        paper(dumps[:1], record)
+    with pytest.raises(DatasetError, match="no relation type beyond"):
+        paper(dumps, record, train_relations=50, test_relations=60)
+    for options in ({"seed": -1}, {"train_relations": 100}, {"share": 1.0}):
+        with pytest.raises(UsageError, match="no such recipe"):
+            paper(dumps, record, **options)
 
 
 @pytest.fixture(scope="module")

@@ -130,6 +130,14 @@ def test_hidden_triples_are_those_of_the_plain_hold_out(pairs, share, seed):
         assert np.flatnonzero(hidden).tolist() == expected
 
 
+def test_only_eligible_triples_are_hidden():
+    head, tail = columns([(a, b) for a in range(10) for b in range(10)])
+    eligible = np.arange(100) % 2 == 0
+    hidden = hold_out(head, tail, 0.2, Stream(0, "x"), eligible)
+    assert hidden.sum() == 10
+    assert not (hidden & ~eligible).any()
+
+
 def test_a_star_has_nothing_to_hide():
     with pytest.raises(DatasetError, match="only 0 of 5 triples"):
         hold_out(*columns([(0, number) for number in range(1, 6)]), 0.2, Stream(0, "x"))

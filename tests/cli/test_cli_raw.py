@@ -146,8 +146,9 @@ def test_python_makes_single_datasets(dump, tmp_path):
         (("wikitopics-mt", "--raw", "DUMP", "--out", "OUT", "--set", "entities=many"), 2, "must be a whole number"),
         (("wikitopics-mt", "--raw", "DUMP", "--out", "OUT", "--set", "seed=1", "--seed", "2"), 2, "given twice"),
         (("wikitopics-mt", "--raw", "DUMP", "--out", "OUT"), 1, "a sample of 10000 is too large"),
-        (("fbnell", "--raw", "DUMP", "--seed", "3"), 2, "unknown fbnell parameter 'seed': known: none"),
-        (("fbnell", "--raw", "DUMP"), 1, "FBNELL is cut from GraIL's files"),
+        (("fbnell", "--raw", "DUMP", "--seed", "3"), 2, "--set recipe=paper"),
+        (("fbnell", "--raw", "DUMP", "--set", "recipe=poem", "--out", "OUT"), 2, "must be release or paper"),
+        (("fbnell", "--raw", "DUMP", "--set", "recipe=paper", "--out", "OUT"), 1, "needs two dumps"),
     ],
 )
 def test_what_is_typed_wrong_is_told(run, dump, tmp_path, arguments, code, message):

@@ -174,18 +174,19 @@ def forest_fire(graph: Neighbours, members: Ids, count: int, stream: Stream, bur
     return np.array(sorted(sampled), dtype=np.int32)
 
 
-def hold_out(head: Ids, tail: Ids, share: float, stream: Stream) -> Mask:
+def hold_out(head: Ids, tail: Ids, share: float, stream: Stream, eligible: Mask | None = None) -> Mask:
     """Return which triples ``(n,)`` to hide: ``share`` of them, every entity of a hidden one staying in the graph.
 
     Triples are drawn in random order; one that would leave an entity without any triple is passed over
-    and another drawn in its place. The number is that share rounded down, as in the release,
-    but at least one.
+    and another drawn in its place. The number is that share of the ``eligible`` triples (by default all)
+    rounded down, as in the release, but at least one.
 
     Raises `DatasetError` where so many cannot be hidden.
     """
-    wanted = max(1, int(share * len(head)))
+    candidates = np.arange(len(head)) if eligible is None else np.flatnonzero(eligible)
+    wanted = max(1, int(share * len(candidates)))
     counts = np.bincount(np.concatenate((head, tail)))
-    rows = stream.order(len(head))
+    rows = candidates[stream.order(len(candidates))]
     # Uses only ever fall, so most triples that cannot be hidden are known before the first is.
     rows = rows[(counts[head[rows]] > 1) & (counts[tail[rows]] > 1)]
     uses = counts.data
@@ -202,7 +203,7 @@ def hold_out(head: Ids, tail: Ids, share: float, stream: Stream) -> Mask:
             uses[other] += 1
     if len(hidden) < wanted:
         raise DatasetError(
-            f"only {len(hidden)} of {len(head)} triples can be hidden without losing an entity, "
+            f"only {len(hidden)} of {len(candidates)} triples can be hidden without losing an entity, "
             f"not {wanted}: ask for a smaller share"
         )
     mask = np.zeros(len(head), dtype=np.bool_)
