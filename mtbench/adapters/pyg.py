@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from mtbench.adapters.requirements import batches, expect, in_empty_slots, refuse_empty_slots, scoring
+from mtbench.adapters.requirements import batches, expect, refuse_empty_slots, scoring
 from mtbench.data.splits import Split
 from mtbench.errors import ScoreError, UsageError
 from mtbench.names import HEAD, RELATION, TAIL, IntArray, ScoreFunction
@@ -108,7 +108,7 @@ def scorer(
     graph = graph.to(device)
 
     def ask(triples: IntArray, /, *, inverse: bool) -> Tensor:
-        empty = in_empty_slots(triples, split.num_relations)
+        empty = triples[:, RELATION] >= split.num_relations
         if empty_slot is None:
             refuse_empty_slots(
                 triples, split.num_relations, split, 'use vocabulary="present", or give empty_slot=SCORE'

@@ -11,7 +11,7 @@ import numpy as np
 
 from mtbench.data.splits import Split
 from mtbench.errors import MissingExtraError, UsageError
-from mtbench.names import RELATION, BoolArray, IntArray
+from mtbench.names import RELATION, IntArray
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -49,15 +49,9 @@ def batches(ids: IntArray, size: int) -> Iterator[Tensor]:
         yield torch.from_numpy(np.array(ids[start : start + size], dtype=np.int64))
 
 
-def in_empty_slots(triples: IntArray, known: int) -> BoolArray:
-    """Tell which triples ``(n, 3)`` have a relation id that a model of ``known`` relations has no place for."""
-    beyond: BoolArray = triples[:, RELATION] >= known
-    return beyond
-
-
 def refuse_empty_slots(triples: IntArray, known: int, split: Split, remedy: str) -> None:
     """Raise `UsageError` for triples of empty slots, whose ids would mean something else to a model, or nothing."""
-    beyond = in_empty_slots(triples, known)
+    beyond = triples[:, RELATION] >= known
     if beyond.any():
         raise UsageError(
             f"{split.dataset} {split.name}: {int(beyond.sum())} of {len(triples)} triples have a relation from an "
