@@ -95,11 +95,8 @@ def test_relation_frequencies_and_groups():
     assert found.groups == {"a": 98, "b": 2}
 
 
-def test_equal_frequencies_are_as_diverse_as_they_are_many():
+def test_equal_frequencies_are_as_diverse_as_they_are_many_and_an_empty_graph_has_nothing():
     assert audit_graph(split_of([(0, number, 1) for number in range(3)], [])).effective_relations == pytest.approx(3)
-
-
-def test_an_empty_graph_has_nothing():
     found = audit_graph(split_of([], []))
     assert (found.relations, found.effective_relations, found.relations_of_most) == ({}, 0.0, 0)
     assert two_hop_patterns(split_of([], [])) == ()

@@ -122,13 +122,9 @@ def test_the_curve_is_the_expected_share_of_targets_of_a_rank_or_better(counts):
 
 
 @pytest.mark.parametrize("name", DRAWINGS)
-def test_another_suffix_is_refused(tmp_path, name):
+def test_another_suffix_is_refused_and_without_matplotlib_the_message_is_the_remedy(tmp_path, monkeypatch, name):
     with pytest.raises(UsageError, match=r"must end in \.png or \.svg"):
         DRAWINGS[name](tmp_path / "a.pdf")
-
-
-@pytest.mark.parametrize("name", DRAWINGS)
-def test_without_matplotlib_the_message_is_the_remedy(tmp_path, monkeypatch, name):
     monkeypatch.setattr("mtbench.files.pictures.find_spec", lambda name: None)
     with pytest.raises(MissingExtraError, match=r"mtbench-kg\[plots\]"):
         DRAWINGS[name](tmp_path / "a.png")
