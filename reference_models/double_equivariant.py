@@ -103,12 +103,8 @@ class DoubleEquivariantModel(ReferenceModel[Recipe]):
             return attention_logits(graph.num_slots, self.recipe.tasks, self._device)
 
     def _state(self, attention: nn.Parameter | None, trained: list[nn.Parameter]) -> State[TripleNetwork]:
-        rate, decay = self.recipe.learning_rate, self.recipe.weight_decay
-        free = [parameter for parameter in trained if parameter is attention and not self.recipe.decay_attention]
-        rest = [parameter for parameter in trained if not (free and parameter is attention)]
-        decays = [(rest, decay), (free, 0.0)]
-        groups = [{"params": some, "weight_decay": weight} for some, weight in decays if some]
-        return State(self.network, attention, torch.optim.Adam(groups, lr=rate))
+        optimizer = torch.optim.Adam(trained, lr=self.recipe.learning_rate, weight_decay=self.recipe.weight_decay)
+        return State(self.network, attention, optimizer)
 
     def _run(
         self, stage: Stage, state: State[TripleNetwork], split: Split, validate: Callable[[], float] | None

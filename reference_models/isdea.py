@@ -7,7 +7,6 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from mtbench.errors import UsageError
 from mtbench.training.models import Context
 from reference_models.double_equivariant import DoubleEquivariantModel
 from reference_models.equivariant.mean import EquivariantGIN, EquivariantLinear, Late, Table
@@ -59,7 +58,5 @@ class ISDEA(TripleNetwork):
 def build(context: Context) -> DoubleEquivariantModel:
     """Return ISDEA for a run, with the recipe of the run's dataset."""
     recipe = read(Recipe, "isdea", context.dataset, context.settings)
-    if recipe.tasks != 1:
-        raise UsageError(f"isdea has one task, not {recipe.tasks}: run mtdea with --set tasks={recipe.tasks}")
-    refuse("isdea", recipe, statistics="graph", learn_epsilon=True)
+    refuse("isdea", recipe, tasks=1, statistics="graph", learn_epsilon=True)
     return DoubleEquivariantModel("isdea", context, recipe, ISDEA)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from mtbench.errors import UsageError
 from mtbench.training.models import Context
 from reference_models.double_equivariant import DoubleEquivariantModel
 from reference_models.equivariant.network import Architecture, TripleNetwork
@@ -39,7 +38,5 @@ class ISDEAHomo(TripleNetwork):
 def build(context: Context) -> DoubleEquivariantModel:
     """Return ISDEA-homo for a run, with the recipe of the run's dataset."""
     recipe = read(Recipe, "isdea-homo", context.dataset, context.settings)
-    if recipe.tasks != 1:
-        raise UsageError(f"isdea-homo has one task, not {recipe.tasks}: run mtdea with --set tasks={recipe.tasks}")
-    refuse("isdea-homo", recipe, statistics="graph", learn_epsilon=True)
+    refuse("isdea-homo", recipe, tasks=1, statistics="graph", learn_epsilon=True)
     return DoubleEquivariantModel("isdea-homo", context, recipe, ISDEAHomo)

@@ -82,5 +82,5 @@ def build_search(context: Context) -> DoubleEquivariantModel:
 
 
 def _model(name: str, context: Context, recipe: Recipe) -> DoubleEquivariantModel:
-    refuse(name, recipe, learn_epsilon=False)
+    refuse(name, recipe, learn_epsilon=False, decay_attention=True)
     return DoubleEquivariantModel(f"{name}-k{recipe.tasks}", context, recipe, MTDEA)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import tempfile
 import warnings
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +18,7 @@ from mtbench.runs.directory import CHECKPOINTS, RunDirectory
 from mtbench.runs.origin import RunInfo
 from mtbench.runs.result import MtbenchWarning, Result
 from mtbench.training import models
-from mtbench.training.models import Progress, context_of, remaking
+from mtbench.training.models import remade, remaking
 
 MOST_APART = 0.001
 """The most that an MRR may differ from the recorded one: where scores are near, another machine's rounding decides."""
@@ -71,9 +71,7 @@ def from_weights(run: Path, model: str | None = None, device: str = "cpu") -> li
         RunDirectory(run).copy_checkpoints(place)
         with remaking(first.run, first.dataset, run), warnings.catch_warnings():
             warnings.simplefilter("ignore", MtbenchWarning)  # of ties, which the run has told of
-            made = make(replace(context_of(first.run, data.name, device, place), report=_refuse))
-            made.fit(data.train, data.valid)
-            score = made.scorer(data.test.observable())
+            score = remade(make, first.run, data, device, place).scorer(data.test.observable())
             return [
                 _compared(one, task(data.test, one.protocol, one.vocabulary, one.candidate_seed).run(score))
                 for one in recorded
@@ -84,10 +82,6 @@ def _begun_as(run: RunInfo) -> str:
     """Return what a run's model is installed as; a command that somebody else recorded is looked up, never followed."""
     words = shlex.split(run.environment.get("command", ""))[:3]
     return words[2] if run.model not in models.names() and words[2:] and words[2] in models.names() else run.model
-
-
-def _refuse(progress: Progress) -> None:
-    raise UsageError(f"its checkpoints are not of a finished training, which stands at {progress.stage}")
 
 
 def _compared(recorded: Result, found: Result) -> Again:

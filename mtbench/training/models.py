@@ -7,14 +7,14 @@ import shlex
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Protocol, TypeAlias
 
 from mtbench.data import catalog
 from mtbench.data.catalog import Parameter
-from mtbench.data.splits import Split
+from mtbench.data.splits import Dataset, Split
 from mtbench.errors import MissingExtraError, UnknownNameError, UsageError, raised
 from mtbench.names import FloatArray, Scorer
 from mtbench.runs.origin import REGIMES, Regime, RunInfo
@@ -144,13 +144,12 @@ class Model(ABC):
         """Return the most bytes it held at once on a device of its own, None where the process's memory counts."""
         return None
 
-    def explain(self, train: Split, test: Split, result: Result, rows: Sequence[int]) -> Explanation | None:
-        """Say why it ranked some targets of ``test`` (their rows) as in a finished run, None if it cannot say.
+    def explain(self, scorer: Scorer, test: Split, result: Result, rows: Sequence[int]) -> Explanation:
+        """Say why its ``scorer`` ranked some targets of ``test`` (their rows) as in a finished run.
 
-        The checkpoints of the run are in the workdir: nothing is trained, and nothing is written there. Its name must
-        be that of its entry point, or MODULE:CLASS. Raises `UsageError` for checkpoints that are not of this model.
+        Its name must be that of its entry point, or MODULE:CLASS, for the run is remade by it (`remade`).
         """
-        return None
+        raise NotImplementedError
 
 
 Factory: TypeAlias = Callable[[Context], Model]
@@ -160,6 +159,17 @@ def context_of(run: RunInfo, dataset: str, device: str, workdir: Path | None) ->
     """Return what a model is told so that it becomes that of a recorded run, with its checkpoints in ``workdir``."""
     settings = {key: str(value) for key, value in run.hyperparameters.items()}
     return Context(dataset, run.seed, device, workdir, settings)
+
+
+def remade(make: Factory, run: RunInfo, data: Dataset, device: str, checkpoints: Path | None) -> Model:
+    """Return the model of a recorded run as it was trained; raises `UsageError` where it would have to be trained."""
+    model = make(replace(context_of(run, data.name, device, checkpoints), report=_refuse))
+    model.fit(data.train, data.valid)
+    return model
+
+
+def _refuse(progress: Progress) -> None:
+    raise UsageError(f"its checkpoints are not of a finished training, which stands at {progress.stage}")
 
 
 def command(name: str, context: Context, model: Model | None, test: str = "") -> str:

@@ -231,16 +231,14 @@ def explain(directory: Path, targets: Sequence[str] = (), data: Dataset | None =
     name, instead = result.run.model, f"--explain is for runs of tally: mtbench run tally --dataset {result.dataset}"
     if ":" not in name and name not in models.names():
         raise UsageError(f"{directory} is a run of {name}, which no installed model is called; {instead}")
-    split, train = splits_of(result, data)
-    assert train is not None  # a dataset has one
+    split, _ = splits_of(result, data)
     rows = rows_of(split, targets) if targets else _over_all_ranks(result.ranks.mean)
-    make = models.factory(name)
+    make, checkpoints = models.factory(name), RunDirectory(directory).kept_checkpoints
     with remaking(result.run, result.dataset, directory):
-        model = make(context_of(result.run, result.dataset, "cpu", RunDirectory(directory).kept_checkpoints))
-        explanation = model.explain(train, split, result, rows)
-    if explanation is None:
-        raise UsageError(f"{directory} is a run of {name}, which does not explain its scores; {instead}")
-    return explanation
+        if type(make(context_of(result.run, result.dataset, "cpu", checkpoints))).explain is Model.explain:
+            raise UsageError(f"{directory} is a run of {name}, which does not explain its scores; {instead}")
+        model = models.remade(make, result.run, data or load(result.dataset), "cpu", checkpoints)
+        return model.explain(model.scorer(split.observable()), split, result, rows)
 
 
 def rows_of(split: Split, targets: Sequence[str]) -> list[int]:

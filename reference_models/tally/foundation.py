@@ -24,7 +24,7 @@ from mtbench.files.atomic import replace_file
 from mtbench.files.hashing import file_hash
 from mtbench.training.models import Context
 from mtbench.version import __version__
-from reference_models.tally.model import Recipe, TallyModel, TallyScores
+from reference_models.tally.model import Recipe, TallyModel
 from reference_models.tally.statistics import NAMES
 from reference_models.training.recipe import read
 
@@ -94,10 +94,6 @@ class Foundation(TallyModel):
 
     def fit(self, train: Split, valid: Split) -> None:
         """Learn nothing: the weights are there."""
-
-    def restored(self, train: Split, observable: Split) -> TallyScores:
-        """Return the scorer of a finished run, which needs no checkpoints."""
-        return self.scorer(observable)
 
 
 def build(context: Context) -> Foundation:

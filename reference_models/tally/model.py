@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from mtbench.data.splits import Split
-from mtbench.errors import UsageError
-from mtbench.names import RELATION, IntArray
+from mtbench.names import RELATION, IntArray, Scorer
 from mtbench.runs.result import Result
 from mtbench.training.models import Context
 from reference_models.layers.threads import one_thread
@@ -111,20 +110,12 @@ class TallyModel(ReferenceModel[Recipe]):
             self.learn(ADAPTATION, [observable], self.recipe.adaptation_epochs)
         return TallyScores(self.network, observable, self._device)
 
-    def restored(self, train: Split, observable: Split) -> TallyScores:
-        """Return the scorer of a finished run from its checkpoints; raises `UsageError` where there are none."""
-        stage, graph = (ADAPTATION, observable) if self.recipe.adaptation_epochs else ("train", train)
-        checkpoints = self._checkpoints(graph)
-        state = State(self.network, None, torch.optim.AdamW(self.network.parameters()))
-        if checkpoints is None or not checkpoints.restore(stage, state):
-            raise UsageError(f"{self.info.name} has no checkpoint of the stage {stage}")
-        return TallyScores(self.network, observable, self._device)
-
     def explain(
-        self, train: Split, test: Split, result: Result, rows: Sequence[int]
+        self, scorer: Scorer, test: Split, result: Result, rows: Sequence[int]
     ) -> explanation.StatisticsExplanation:
-        """Say which counts and rules ranked some targets so; raises `UsageError` where there are no checkpoints."""
-        return explanation.explain(self.restored(train, test.observable()), test, result, rows)
+        """Say which counts and rules ranked some targets so."""
+        assert isinstance(scorer, TallyScores)
+        return explanation.explain(scorer, test, result, rows)
 
     def learn(self, stage: str, graphs: Sequence[Split], epochs: int) -> None:
         """Train on as many lists of each graph as of any other, and on those of earlier stages; the first names it."""

@@ -100,7 +100,7 @@ class Recipe(Hyperparameters):
     early stopping. ``mask`` says which edges a batch hides (same page, Mask). ``one_hot`` and ``concentration``
     weigh the two regularisers and grow by ``anneal`` after each epoch, ``anneal_epochs`` times at most.
     ``adjacency``, ``mean``, ``assignment`` and ``linear_layers`` say how the formula is read and have one value
-    each; ``decay_attention`` says whether ``weight_decay`` holds for the task logits, too (same page, What is open).
+    each (same page, What is open).
     ``checkpointing`` saves memory and costs time (`network.Architecture`).
     ``reassign`` searches the hard assignment of relations to tasks after each epoch, see
     `training.reassign`; the paper has no such step.
@@ -153,7 +153,8 @@ def refuse(model: str, recipe: Recipe, **only: Parameter) -> None:
     for key, value in only.items():
         if getattr(recipe, key) != value:
             shown = str(value).lower() if isinstance(value, bool) else value
-            raise UsageError(f"{model} has {key}={shown} only: for other values run mtdea")
+            hint = "" if model == "mtdea" else ": for other values run mtdea"
+            raise UsageError(f"{model} has {key}={shown} only{hint}")
 
 
 def read(kind: type[Kind], model: str, dataset: str, settings: Mapping[str, str]) -> Kind:

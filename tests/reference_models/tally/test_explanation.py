@@ -38,14 +38,14 @@ class Weigher(Model):
         assert context is None or context.workdir.name == "checkpoints"
 
     def fit(self, train, valid):
-        raise AssertionError("it trained")
+        assert train.name == "train"
 
     def scorer(self, observable):
         self.statistics = Statistics(observable)
         return self
 
-    def explain(self, train, test, result, rows):
-        return explanation.explain(self.scorer(test.observable()), test, result, rows)
+    def explain(self, scorer, test, result, rows):
+        return explanation.explain(scorer, test, result, rows)
 
     def score(self, triples):
         return self.score_statistics(self.statistics.of(triples), triples)
@@ -211,8 +211,7 @@ def test_what_is_no_target_is_refused_with_one_that_is(run, data):
 
 
 class Silent(Weigher):
-    def explain(self, train, test, result, rows):
-        return None
+    explain = Model.explain
 
 
 INSTEAD = "--explain is for runs of tally: mtbench run tally --dataset random"

@@ -46,7 +46,7 @@ MODELS = [("tally", TOY), ("tally-adapted", ADAPTED), ("tally-foundation", ())]
 def test_a_run_is_explained_without_training_or_writing(typed, run, small, tmp_path, monkeypatch, model, settings):
     words = run(model, settings)
     before = state(tmp_path / "kept")
-    monkeypatch.setattr("reference_models.training.fitting.train", lambda *_, **__: pytest.fail("it trained"))
+    monkeypatch.setattr("reference_models.training.loop.State.descend", lambda *_: pytest.fail("it trained"))
     split = mtbench.load(small).test
     target = " ".join(split.named(split.targets[[3]])[0])
     code, out, err = typed(*words, "--target", target, "--json")
@@ -119,9 +119,7 @@ def test_without_its_checkpoints_a_run_has_to_be_made_again(typed, run, tmp_path
     shutil.rmtree(tmp_path / "kept" / "checkpoints")
     code, out, err = typed(*words)
     assert (code, out) == (2, "")
-    assert (
-        "error: kept: the model cannot be remade (tally has no checkpoint of the stage train): train again with" in err
-    )
+    assert "error: kept: the model cannot be remade (its checkpoints are not of a finished training, which" in err
 
 
 @pytest.mark.parametrize(
