@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import copyreg
 import gc
 import os
 import pickle
@@ -13,6 +14,7 @@ from functools import cache
 from importlib.metadata import entry_points
 from importlib.util import find_spec
 from pathlib import Path
+from types import MappingProxyType
 
 import pytest
 from filelock import FileLock
@@ -143,6 +145,7 @@ def once(shared) -> Callable[[str, Callable[[Path], object]], Path]:
 def examined(once, monkeypatch) -> list[Examined]:
     """Have each entry of the repository examined once for all tests; returns what was found, as it is asked for."""
     examine, asked = checks.examine, []
+    copyreg.pickle(MappingProxyType, lambda proxy: (dict, (dict(proxy),)))  # a record has some
 
     def write(folder: Path, directory: Path) -> None:
         folder.mkdir()
