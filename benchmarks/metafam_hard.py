@@ -28,12 +28,13 @@ from mtbench.heuristics import oracles
 from mtbench.names import IntArray, Scorer
 from mtbench.ranking.candidates import draw
 from mtbench.runs.result import MtbenchWarning
+from mtbench.settings.table import HEADLINE
 from mtbench.training.models import Context
 from reference_models.tally.explanation import AGAINST, giveaways
 from reference_models.tally.model import Ranker, TallyScores, build
 from reference_models.tally.statistics import Statistics
 
-PROTOCOLS = ("dual", "full", "full-relation")
+PROTOCOLS = (HEADLINE.protocol, "full", "full-relation")
 DRAWS, STEPS, BATCH = 4, 300, 32
 """How often the candidates of a target are drawn, and in how many steps of so many lists a network is trained."""
 

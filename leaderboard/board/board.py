@@ -16,6 +16,7 @@ from mtbench.data.catalog import Record
 from mtbench.runs.origin import Regime
 from mtbench.runs.result import Metrics
 from mtbench.settings.setting import Setting
+from mtbench.settings.table import HEADLINE
 from mtbench.training import models
 
 
@@ -173,11 +174,11 @@ class Line:
         """The status of the runs that did not finish, as a table shows it; empty for none."""
         return ", ".join(sorted(set(self.unfinished.values()))).upper()
 
-    def read(self, view: View, protocol: str = "dual") -> Figures:
+    def read(self, view: View, protocol: str = HEADLINE.protocol) -> Figures:
         """Return the figures of a setting and a protocol by metric, empty where the entry was not scored so."""
         return self.figures.get((view, protocol), {})
 
-    def figure(self, view: View = STANDARD, protocol: str = "dual") -> Figure | None:
+    def figure(self, view: View = STANDARD, protocol: str = HEADLINE.protocol) -> Figure | None:
         """Return the MRR of an evaluation setting and a protocol: the headline unless said otherwise."""
         return self.read(view, protocol).get("mrr")
 
@@ -258,7 +259,7 @@ class DatasetBoard:
         }
         return line.entry.slug in means and means[line.entry.slug] == max(means.values())
 
-    def paper(self, model: str, protocol: str = "dual") -> Cell | None:
+    def paper(self, model: str, protocol: str = HEADLINE.protocol) -> Cell | None:
         """Return the MRR the paper reports of a model."""
         return self.reported.get(model, {}).get((protocol, "mrr"))
 

@@ -21,6 +21,7 @@ from mtbench.data.loading import load, locate
 from mtbench.errors import MtbenchError, UnknownNameError, UsageError
 from mtbench.files import schema
 from mtbench.runs.directory import RunDirectory
+from mtbench.settings.table import HEADLINE
 from mtbench.training import models
 from mtbench.training.models import Context
 from mtbench.training.run import Plan
@@ -48,8 +49,8 @@ class Grid:
     datasets: Sequence[str]
     train: Sequence[str] = ()
     seeds: Sequence[int] = (0,)
-    protocols: Sequence[str] = ("dual",)
-    vocabularies: Sequence[str] = ("present",)
+    protocols: Sequence[str] = (HEADLINE.protocol,)
+    vocabularies: Sequence[str] = (HEADLINE.vocabulary,)
     candidate_seed: int = 0
     paper: bool = False
     with_names: bool = True
@@ -119,8 +120,8 @@ class Declared:
     models: Mapping[str, DeclaredModel]
     train: tuple[str, ...] = ()
     seeds: tuple[NonNegativeInt, ...] = (0,)
-    protocols: tuple[str, ...] = ("dual",)
-    vocabularies: tuple[str, ...] = ("present",)
+    protocols: tuple[str, ...] = (HEADLINE.protocol,)
+    vocabularies: tuple[str, ...] = (HEADLINE.vocabulary,)
     candidate_seed: NonNegativeInt = 0
     paper: bool = False
     without_names: bool = False

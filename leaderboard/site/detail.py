@@ -136,7 +136,7 @@ def _standing(line: Line, view: View, notes: Notes, *, best: bool) -> list[Cell]
     if view == PESSIMISTIC:
         tied = MISSING if line.tie_rate is None else Cell(percent(line.tie_rate), value=line.tie_rate)
         return [main, figure_cell(headline), figure_cell(line.figure(OPTIMISTIC)), _spread(line), tied]
-    printed = line.reported.get(("dual", "mrr"))
+    printed = line.reported.get((HEADLINE.protocol, "mrr"))
     reported = None if printed is None or printed.mean is None else Figure(printed.mean)
     convention = Cell(line.own) if line.own else Cell("no row in the paper", kind="muted")
     return [convention, paper_cell(printed, notes), main, signed(_less(figure, reported)), figure_cell(headline)]
@@ -261,7 +261,7 @@ def _metric_row(line: Line, view: View, protocol: str, notes: Notes, label: str,
     found = line.read(view, protocol)
     printed = {metric: line.reported.get((protocol, metric)) for metric in METRICS} if view == PAPER else {}
     if not found and not any(printed.values()):
-        if view == STANDARD and line.failed and protocol == "dual":
+        if view == STANDARD and line.failed and protocol == HEADLINE.protocol:
             return Row(label, [Cell(line.failed, kind="oom")] * len(METRICS), f"../{page}", words=label)
         return None
     cells = [_cell(found.get(metric), printed.get(metric), metric, notes) for metric in METRICS]

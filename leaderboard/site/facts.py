@@ -26,7 +26,7 @@ from mtbench.names import FloatArray
 from mtbench.runs.directory import HISTORY_FILE, TASKS_FILE, Run
 from mtbench.runs.origin import splits_of
 from mtbench.runs.strata import STRATA, Labels, by_target
-from mtbench.settings.table import HEADLINE
+from mtbench.settings.table import HEADLINE, MAIN
 
 PANELS = {
     "half_link": "By half-links in the inference graph",
@@ -165,7 +165,7 @@ def paper_against_ours(part: DatasetBoard, names: Mapping[str, str]) -> str:
     """
     panels: dict[str, list[Pair]] = {}
     said = []
-    for protocol in ("dual", "entity", "relation"):
+    for protocol in MAIN:
         for model in part.reported:
             cell = part.paper(model, protocol)
             if cell is None:

@@ -24,6 +24,7 @@ from mtbench.errors import UnknownNameError, UsageError
 from mtbench.evaluation.tasks import task as task_of
 from mtbench.names import HEAD, METRICS, RELATION, TAIL, IntArray
 from mtbench.ranking.ranks import Ranks
+from mtbench.settings.table import HEADLINE
 
 CLUSTERS: Mapping[str, str] = MappingProxyType(
     {
@@ -119,8 +120,8 @@ def minimum_detectable(
     source: str | Path | Split,
     metric: str = "mrr",
     *,
-    protocol: str = "dual",
-    vocabulary: str = "present",
+    protocol: str = HEADLINE.protocol,
+    vocabulary: str = HEADLINE.vocabulary,
     cluster: str | None = None,
     level: float = 0.95,
 ) -> Resolution:

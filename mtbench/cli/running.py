@@ -22,6 +22,7 @@ from mtbench.errors import MtbenchError, RunInterrupted, UsageError
 from mtbench.files import pictures, tables
 from mtbench.runs.directory import CONVENTIONS_FILE, HISTORY_FILE
 from mtbench.runs.result import MtbenchWarning, Result
+from mtbench.settings.table import HEADLINE
 from mtbench.training import costs, learned
 from mtbench.training.models import Progress, parse_settings, silent
 from mtbench.training.predictions import Question, answers, graph_of
@@ -71,8 +72,8 @@ def run(
     plan = Plan(
         model=model,
         dataset=dataset,
-        protocols=protocol or ["dual"],
-        vocabularies=vocabulary or ["present"],
+        protocols=protocol or [HEADLINE.protocol],
+        vocabularies=vocabulary or [HEADLINE.vocabulary],
         seed=seed,
         candidate_seed=candidate_seed,
         device=device,
