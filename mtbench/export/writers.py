@@ -1,10 +1,14 @@
-"""Export: a dataset as the files of a format, in a directory that is complete or absent; here as text and as arrays."""
+"""Export: a dataset as the files of a format, in a directory that is complete or absent.
+
+Here as text, as arrays, and as the record that a new dataset declares itself by.
+"""
 
 from __future__ import annotations
 
 import importlib
 import io
 from collections.abc import Callable, Mapping
+from itertools import product
 from pathlib import Path
 from typing import Any, cast
 
@@ -13,8 +17,12 @@ from numpy.typing import NDArray
 
 from mtbench.data.splits import Dataset, Split
 from mtbench.errors import DatasetError, UnknownNameError, UsageError
+from mtbench.evaluation.tasks import Task
 from mtbench.files import atomic
-from mtbench.names import NameArray
+from mtbench.heuristics.figures import BASELINES, measure
+from mtbench.names import METRICS, NameArray
+from mtbench.ranking.candidates import draw
+from mtbench.settings.table import PROTOCOLS, VOCABULARIES, setting_of
 
 FORMATS = {
     "tsv": "mtbench.export.writers:tsv",
@@ -22,7 +30,7 @@ FORMATS = {
     "pyg": "mtbench.export.pyg:files",
     "huggingface": "mtbench.export.hubs:huggingface",
     "croissant": "mtbench.export.hubs:croissant",
-    "record": "mtbench.export.record:files",
+    "record": "mtbench.export.writers:record",
 }
 """The format's name on the command line, and the function from a dataset to its files, path to bytes."""
 
@@ -107,3 +115,41 @@ def arrays(dataset: Dataset) -> dict[str, NDArray[np.int64] | NameArray]:
         tasks = [split.tasks.get(name, "") for name in split.relations.tolist()]
         found[f"{split.name}_tasks"] = np.array(tasks, dtype=np.str_)
     return found
+
+
+PUBLISHED_SEEDS = (0, 1, 2)
+"""The seeds of which a record publishes the candidates."""
+
+
+def record(dataset: Dataset) -> dict[str, bytes]:
+    """Return the tables ``[graphs]``, ``[parts]``, ``[candidates]`` and ``[baselines]`` of a dataset's record as TOML.
+
+    They are the counts, the content hash of every part, the hash of every published list of candidates, and what
+    the heuristic baselines reach on those of the test targets with seed 0: all that a record says of a dataset
+    beyond what somebody has to write. A dataset whose record has empty tables is made by
+    `mtbench.data.loading.derive`.
+    """
+    made = dataset.measured()
+    lines = ["[graphs]"]
+    for name, graph in made.graphs.items():
+        counts = f"entities = {graph.entities}, relations = {graph.relations}"
+        lines.append(f"{name} = {{ {counts}, relation_slots = {graph.relation_slots} }}")
+    lines += ["", "[parts]"]
+    for name, part in made.parts.items():
+        lines.append(f'"{name}" = {{ triples = {part.triples}, content_sha256 = "{part.content_sha256}" }}')
+    lines += ["", "[candidates]"]
+    for split in (dataset.valid, dataset.test):
+        for protocol, vocabulary in product(PROTOCOLS, sorted(VOCABULARIES, reverse=True)):
+            setting = setting_of(protocol, vocabulary)
+            for seed in (0,) if setting.full else PUBLISHED_SEEDS:
+                lines.append(f'"{setting.key(split.name, seed)}" = "{draw(split, setting, seed).sha256}"')
+    tasks = [Task.of(dataset.test, setting_of(*names)) for names in product(PROTOCOLS, sorted(VOCABULARIES))]
+    figures = {name: measure(name, tasks) for name in BASELINES}
+    lines += ["", "[baselines]"]
+    for number, task in enumerate(tasks):
+        reached = (
+            f"{name} = [{', '.join(f'{of_task[number][key]:.6g}' for key in METRICS)}]"
+            for name, of_task in figures.items()
+        )
+        lines.append(f'"{task.setting.key("test", 0)}" = {{ {", ".join(reached)} }}')
+    return {"record.toml": "\n".join([*lines, ""]).encode()}

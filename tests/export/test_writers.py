@@ -15,8 +15,7 @@ import toys
 
 from mtbench.data import catalog, loading
 from mtbench.errors import DatasetError, UnknownNameError, UsageError
-from mtbench.export import record
-from mtbench.export.writers import write
+from mtbench.export.writers import record, write
 
 CONTENT = {
     "train.txt": "ann\tknows\tbob\nbob\tknows\tçelik öz\nçelik öz\tlikes\tann\nann\tlikes\tann\n",
@@ -140,7 +139,7 @@ def test_the_tables_are_those_of_the_catalogue(name, tmp_path):
 def test_a_record_with_empty_tables_is_enough_to_measure_them():
     empty = replace(catalog.record("metafam"), id="fresh", graphs={}, parts={}, candidates={}, baselines={})
     made = loading.derive(empty, {**empty.parameters, "seed": 5, "train_trees": 4, "test_trees": 2})
-    found = catalog.parse(HEAD + record.tables(made), "fresh.toml")
+    found = catalog.parse(HEAD + record(made)["record.toml"].decode(), "fresh.toml")
     assert found.parts["train/graph"].triples == len(made.train.graph)
     known = catalog.record("metafam")
     assert found.candidates.keys() == known.candidates.keys()
