@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -262,16 +261,6 @@ def test_a_run_of_another_model_is_not_completed(plan):
     assert tree(directory) == before
 
 
-def test_what_a_killed_replacement_left_is_no_obstacle(plan):
-    run(plan)
-    leftover = plan.out.with_name(".one.old")
-    leftover.mkdir()
-    (leftover / "result.json").write_text("{}", encoding="utf-8")
-    directory, _ = run(replace(plan, force=True, seed=1))
-    assert load(directory).run.seed == 1
-    assert not leftover.exists()
-
-
 def test_an_empty_directory_may_become_a_run(plan):
     plan.out.mkdir(parents=True)
     directory, _ = run(plan)
@@ -309,33 +298,6 @@ def test_a_run_directory_is_named_after_what_was_chosen(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path / "made")
     assert Plan("isdea", ".").directory().path == Path("runs/isdea-made-seed0")
     assert Plan("isdea", "metafam", out=Path("here")).directory().path == Path("here")
-
-
-SECOND = """
-import sys, toys; toys.install()
-from pathlib import Path
-from mtbench.errors import UsageError
-from mtbench.training.run import Plan, run
-try:
-    run(Plan(sys.argv[1], "toy", out=Path(sys.argv[2])))
-except UsageError as error:
-    print(error)
-"""
-
-
-def test_two_processes_do_not_work_on_one_run(monkeypatch, module, plan):
-    answers = []
-
-    def fit(self, train, valid):
-        where = {"PYTHONPATH": os.pathsep.join([str(Path(module.__file__).parent), str(Path(toys.__file__).parent)])}
-        answers.append(toys.python("-c", SECOND, plan.model, str(plan.out), env=where).communicate())
-
-    monkeypatch.setattr(module.Hashing, "fit", fit)
-    directory, _ = run(plan)
-    ((printed, errors),) = answers
-    assert printed.startswith(f"another process is at work on {plan.out}")
-    assert not errors
-    assert verify(directory).ok
 
 
 def test_a_run_that_another_process_finished_meanwhile_is_not_replaced(monkeypatch, module, plan):
