@@ -25,17 +25,6 @@ REGIME_NAMES = {
 
 
 @dataclass(frozen=True)
-class Bar:
-    """A small picture of an interval on the scale from 0 to 1: the mean, and a mark to compare it with."""
-
-    mean: float
-    low: float
-    high: float
-    mark: float | None = None
-    label: str = ""
-
-
-@dataclass(frozen=True)
 class Tip:
     """What a tap on a text shows: sentences, and below them what can be typed."""
 
@@ -61,7 +50,6 @@ class Cell:
     value: float | None = None
     kind: str = ""
     best: bool = False
-    bar: Bar | None = None
     note: int | None = None
     href: str = ""
     shade: int | None = None

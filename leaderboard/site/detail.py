@@ -24,7 +24,6 @@ from leaderboard.site.cells import (
     DASH,
     MISSING,
     REGIME_NAMES,
-    Bar,
     Cell,
     Column,
     Group,
@@ -57,7 +56,7 @@ STANDING = {
     STANDARD: (
         Column("Rank", "The ranks that remain possible at 95 %"),
         Column("MRR", "Mean over seeds, with the sample standard deviation"),
-        Column("95 % interval", "From 0 to 1; the upright mark is the best heuristic baseline"),
+        Column("95 % interval", "Of the mean, and over what"),
         Column("Tied", "Entries that share a letter are statistically tied", "text"),
         Column("Lift", "Above the best heuristic baseline"),
         Column("Ties decide", "How far the optimistic and the pessimistic MRR lie apart"),
@@ -143,15 +142,12 @@ def _standing(line: Line, view: View, notes: Notes, *, best: bool) -> list[Cell]
 
 
 def _standard(line: Line, main: Cell) -> list[Cell]:
-    place, figure, baseline = line.place, line.figure(), line.baseline
+    place, figure = line.place, line.figure()
     assert place is not None
     rank = f"{place.best}" if place.best == place.worst else f"{place.best}{DASH}{place.worst}"
     interval = Cell("not computed", kind="muted")
     if figure is not None and place.low is not None and place.high is not None:
-        label = f"{place.low:.3f} to {place.high:.3f}, over {place.covers}"
-        label += f"; best heuristic baseline {baseline[1]:.3f}" if baseline else ""
-        bar = Bar(figure.mean, place.low, place.high, baseline[1] if baseline else None, label)
-        interval = Cell(bar=bar, value=figure.mean)
+        interval = Cell(f"{place.low:.3f} to {place.high:.3f}", f"over {place.covers}", figure.mean)
     unfinished = ", ".join(f"seed {seed} {status}" for seed, status in sorted(line.unfinished.items()))
     return [
         Cell(rank, value=place.best + place.worst / 1000),
@@ -175,8 +171,7 @@ def _spread(line: Line) -> Cell:
         return MISSING
     if spread <= FLAG_SPREAD:
         return Cell(f"{spread:.3f}", value=spread)
-    label = f"{figure.low:.3f} to {figure.high:.3f} as ties are broken"
-    return Cell(f"{spread:.3f}", value=spread, kind="warn", bar=Bar(figure.mean, figure.low, figure.high, label=label))
+    return Cell(f"{spread:.3f}", f"{figure.low:.3f} to {figure.high:.3f}", spread, "warn")
 
 
 def _less(first: Figure | None, second: Figure | None) -> float | None:

@@ -16,8 +16,8 @@ from leaderboard.board.board import PAPER, DatasetBoard, Figure, Line, over_seed
 from leaderboard.entries.entries import Entry
 from leaderboard.entries.runs import may_name_targets
 from leaderboard.site import pictures
-from leaderboard.site.cells import Cell, Column, Group, Row, Table, count, figure_cell, slug
-from leaderboard.site.pictures import MOST, Pair, Panel, Rows
+from leaderboard.site.cells import Cell, Column, Group, Row, Table, figure_cell, slug
+from leaderboard.site.pictures import MOST
 from mtbench.analysis.auditing import audit
 from mtbench.data.loading import load
 from mtbench.data.splits import Dataset
@@ -98,58 +98,44 @@ def strata(name: str, lines: Sequence[Line], data: Data, *, drawn: bool = True) 
     if not any(HEADLINE in run.results for line in lines for run in line.entry.runs[line.dataset]):
         name = HEADLINE.protocol
         return "", (), f"no run was ranked under the protocol {name} among relation types that are present."
-    panels = [Panel(title, rows) for key, title in PANELS.items() if len(rows := _rows(key, lines, found, data)) > 1]
+    panels = {title: rows for key, title in PANELS.items() if len(rows := stratum_rows(key, lines, found, data)) > 1}
     if not panels:
         return "", (), "all test triples lie in one stratum."
-    names = {line.entry.slug: line.name for line in lines}
-    tables = [_panel_table(f"{name}-{number}", panel, names) for number, panel in enumerate(panels)]
-    title = (
-        f"MRR of {', '.join(names.values())} on {lines[0].dataset} by stratum; the figures are in the tables below it."
-    )
-    return pictures.inline(pictures.draw_panels(panels, names), f"{name}-picture", title) if drawn else "", tables, ""
+    names = [line.name for line in lines]
+    columns = [*map(Column, names), Column("Chance")]
+    tables = []
+    for number, (title, rows) in enumerate(panels.items()):
+        cells = [[*map(figure_cell, row.means), figure_cell(Figure(row.chance or 0.0))] for row in rows]
+        shown = [Row(row.label, some, words=row.label) for row, some in zip(rows, cells, strict=True)]
+        tables.append(Table(f"{name}-{number}", title, "Stratum (triples)", columns, [Group(shown)]))
+    if not drawn:
+        return "", tables, ""
+    said = f"MRR of {', '.join(names)} on {lines[0].dataset} by stratum; the figures are in the tables below it."
+    return pictures.inline(pictures.draw_panels(panels, names, left=190), f"{name}-picture", said), tables, ""
 
 
-def _rows(key: str, lines: Sequence[Line], found: Dataset, data: Data) -> Rows:
-    """Return the strata that have targets, each with the MRR of the entries."""
-    told = {
-        line.entry.slug: seeds
-        for line in lines
-        if (seeds := [one for run in line.entry.runs[line.dataset] if (one := data.by_target(run, found))])
-    }
+def stratum_rows(key: str, lines: Sequence[Line], found: Dataset, data: Data) -> list[pictures.Row]:
+    """Return the strata that have targets, each with the MRR of the entries and of chance."""
+    ranked = [[one for run in line.entry.runs[line.dataset] if (one := data.by_target(run, found))] for line in lines]
     labels = data.labels(key, found)
-    if not told or labels is None:
-        return ()
-    chance = next(iter(told.values()))[0]["chance"]
+    if not any(ranked) or labels is None:
+        return []
     sizes = np.bincount(labels.case, minlength=len(labels.names))
 
     def means(values: FloatArray) -> FloatArray:
         return np.bincount(labels.case, values, len(labels.names)) / np.maximum(sizes, 1)
 
-    of_chance = means(chance)
-    of_entries = {slug: [means(one["metrics"]) for one in seeds] for slug, seeds in told.items()}
-    return tuple(
-        (
-            label,
-            int(sizes[place]),
-            float(of_chance[place]),
-            {slug: over_seeds(float(one[place]) for one in seeds) for slug, seeds in of_entries.items()},
+    chance = means(next(seeds for seeds in ranked if seeds)[0]["chance"])
+    by_line = [[means(one["metrics"]) for one in seeds] for seeds in ranked]
+    return [
+        pictures.Row(
+            f"{label} ({sizes[place]:,})",
+            [over_seeds(float(one[place]) for one in seeds) if seeds else None for seeds in by_line],
+            chance=float(chance[place]),
         )
         for place, label in enumerate(labels.names)
         if sizes[place]
-    )
-
-
-def _panel_table(name: str, panel: Panel, entries: Mapping[str, str]) -> Table:
-    rows = [
-        Row(
-            label,
-            [count(targets), *(figure_cell(found.get(entry)) for entry in entries), figure_cell(Figure(chance))],
-            words=label,
-        )
-        for label, targets, chance, found in panel.rows
     ]
-    columns = [Column("Triples"), *(Column(entry) for entry in entries.values()), Column("Chance")]
-    return Table(name, panel.name, "Stratum", columns, [Group(rows)])
 
 
 def findings(part: DatasetBoard, data: Data) -> tuple[Sequence[str], str]:
@@ -163,7 +149,7 @@ def paper_against_ours(part: DatasetBoard, names: Mapping[str, str]) -> str:
 
     ``names`` are those of the entries, by slug.
     """
-    panels: dict[str, list[Pair]] = {}
+    panels: dict[str, list[pictures.Row]] = {}
     said = []
     for protocol in MAIN:
         for model in part.reported:
@@ -174,12 +160,14 @@ def paper_against_ours(part: DatasetBoard, names: Mapping[str, str]) -> str:
             found = [line for line in part.lines if line.entry.card.model == model]
             pairs = [(line.name, line.figure(PAPER, protocol)) for line in found] or [(names.get(model, model), None)]
             for label, ours in pairs:
-                panels.setdefault(protocol, []).append(Pair(label, printed, ours, "" if printed else "out of memory"))
+                row = pictures.Row(label, (printed, ours), remark="" if printed else "out of memory")
+                panels.setdefault(protocol.capitalize(), []).append(row)
                 said.append(f"{protocol} {label}: reported {cell}, here {ours or 'not run'}")
     if not panels:
         return ""
     title = f"Reported and re-evaluated MRR on {part.name}, each row in its own evaluation setting. {'; '.join(said)}."
-    return pictures.inline(pictures.draw_pairs(panels), f"{slug(part.name)}-paper", title)
+    drawn = pictures.draw_panels(panels, ("reported, MRR", "re-evaluated, MRR"), hollow=0)
+    return pictures.inline(drawn, f"{slug(part.name)}-paper", title)
 
 
 def curves(entry: Entry, dataset: str) -> str:

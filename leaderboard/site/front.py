@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from typing import TYPE_CHECKING
@@ -65,37 +65,36 @@ def best(board: Board) -> str:
 
 def time_line(board: Board) -> str:
     """Return the mean lift of the entries by date, with the best so far; empty where no entry has both."""
-    found = [
-        (one, date.fromisoformat(one.entry.card.date).toordinal())
+    days = {
+        one.entry.slug: date.fromisoformat(one.entry.card.date).toordinal()
         for one in board.standings
-        if one.lift is not None and one.entry.card.date
-    ]
-    if not found:
-        return ""
-    points = [Point(one.entry.card.name, day, one.lift or 0.0, one.rank is None) for one, day in found]
-    days = sorted({day for _, day in found})
-    ticks = {day: date.fromordinal(day).isoformat() for day in {days[0], days[-1]}}
-    drawn = pictures.draw_points(points, ticks, "Date of the entry", _names(board), best=True)
-    said = "; ".join(f"{one.entry.card.name} {one.lift:+.3f} on {one.entry.card.date}" for one, _ in found)
-    return pictures.inline(drawn, "time-line", f"Mean lift over the best heuristic baseline by date: {said}.")
+        if one.entry.card.date
+    }
+    ends = {day: date.fromordinal(day).isoformat() for day in (min(days.values()), max(days.values()))} if days else {}
+    return _lifts(board, "time-line", "by date", days, ends, "Date of the entry", best=True)
 
 
 def scatter(board: Board) -> str:
     """Return the mean lift of the entries against their time per run; empty where no entry has both."""
-    found = [(one, time) for one in board.standings if one.lift is not None and (time := seconds(board, one))]
-    if not found:
-        return ""
-    points = [Point(one.entry.card.name, time, one.lift or 0.0, one.rank is None) for one, time in found]
-    low, high = min(time for _, time in found), max(time for _, time in found)
+    times = {one.entry.slug: time for one in board.standings if (time := seconds(board, one))}
+    low, high = min(times.values(), default=1), max(times.values(), default=1)
     ticks = {time: label for time, label in TIMES.items() if low / 8 <= time <= high * 8}
-    drawn = pictures.draw_points(points, ticks, "Training and scoring, mean time of a run", _names(board), log=True)
-    said = "; ".join(f"{one.entry.card.name} {one.lift:+.3f} in {duration(time).text}" for one, time in found)
-    title = f"Mean lift over the best heuristic baseline against the time of a run: {said}."
-    return pictures.inline(drawn, "scatter", title)
+    against = "against the time of a run"
+    return _lifts(board, "scatter", against, times, ticks, "Training and scoring, mean time of a run", log=True)
 
 
-def _names(board: Board) -> tuple[str, str]:
-    return f"on all {len(board.suite)} datasets", "on some of them"
+def _lifts(
+    board: Board, name: str, how: str, at: Mapping[str, float], ticks: Mapping[int, str], x: str, **more: bool
+) -> str:
+    """Return a picture of the mean lifts of the entries that have a place ``at`` the axis ``x``; empty for none."""
+    shown = [one for one in board.standings if one.lift is not None and one.entry.slug in at]
+    if not shown:
+        return ""
+    points = [Point(one.entry.card.name, at[one.entry.slug], one.lift or 0.0, one.rank is None) for one in shown]
+    names = f"on all {len(board.suite)} datasets", "on some of them"
+    said = "; ".join(f"{one.entry.card.name} {one.lift:+.3f}" for one in shown)
+    title = f"Mean lift over the best heuristic baseline {how}: {said}."
+    return pictures.inline(pictures.draw_points(points, ticks, x, names, **more), name, title)
 
 
 def seconds(board: Board, one: Standing) -> float | None:

@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
 from leaderboard.board.board import Figure as Mean
@@ -40,8 +40,8 @@ DARK = {
 MARKERS = "osD^"
 MOST = len(MARKERS)
 """Entries drawn in one picture: more are not told apart."""
-WIDTH, LEFT, RIGHT, ROW = 600, 150, 585, 24
-"""Of a picture with rows in points: its width, its axis from left to right, the height of a row."""
+WIDTH, RIGHT, ROW = 600, 585, 24
+"""Of a picture with rows in points: its width, where its axis ends, the height of a row."""
 LETTER = 6.8
 """The mean width of a letter."""
 SIZE = 12
@@ -140,6 +140,17 @@ def _rows(axes: Axes, labels: Sequence[str]) -> None:
     axes.grid(visible=False, axis="y")
 
 
+def _write(axes: Axes, words: str, at: tuple[float, float], beside: tuple[float, float], **style: Any) -> None:
+    """Write words so many points beside a place."""
+    style = {"va": "center", "fontsize": SIZE, "color": INK, "textcoords": "offset points", **style}
+    axes.annotate(literal(words), at, beside, **style)
+
+
+def _title(axes: Axes, title: str, left: float) -> None:
+    """Write the title of a panel over its rows' labels."""
+    _write(axes, title, (0, 1), (-left, 8), xycoords="axes fraction", va="bottom", fontweight="bold")
+
+
 def _mark(axes: Axes, x: float, y: float, number: int, wide: float = 0.0, *, hollow: bool = False) -> None:
     """Draw the mark of the entry of a number at a mean, with its deviation as a line."""
     colour = SERIES[number % len(SERIES)]
@@ -208,15 +219,7 @@ def draw_best(rows: Sequence[Best]) -> Figure:
             axes.plot([row.baseline], [number], color=SERIES[1], **UPRIGHT)
         if row.figure is not None:
             _mark(axes, row.figure, number, 0)
-        axes.annotate(
-            literal(row.model or "not run"),
-            (1, number),
-            (16, 0),
-            textcoords="offset points",
-            va="center",
-            fontsize=SIZE,
-            color=INK if row.model else MUTED,
-        )
+        _write(axes, row.model or "not run", (1, number), (16, 0), color=INK if row.model else MUTED)
     baseline = ("best heuristic baseline", {"color": SERIES[1], **UPRIGHT})
     _legend(figure, [baseline, ("best trained model, named beside", _marker(0))])
     return figure
@@ -271,17 +274,9 @@ def draw_points(
         _mark(axes, point.x, point.y, 0, hollow=point.hollow)
         start, height = _place(across, up, LETTER * len(point.label), taken)
         right = start > across
-        axes.annotate(
-            literal(point.label),
-            (point.x, point.y),
-            (9 if right else -9, height - up),
-            textcoords="offset points",
-            ha="left" if right else "right",
-            va="center",
-            fontsize=SIZE,
-            color=INK,
-            arrowprops={"arrowstyle": "-", "color": MUTED, "linewidth": 0.8} if abs(height - up) > 9 else None,
-        )
+        line = {"arrowstyle": "-", "color": MUTED, "linewidth": 0.8} if abs(height - up) > 9 else None
+        beside, side = (9 if right else -9, height - up), "left" if right else "right"
+        _write(axes, point.label, (point.x, point.y), beside, ha=side, arrowprops=line)
     _legend(figure, [(name, _marker(0, hollow=hollow)) for name, hollow in zip(names, (False, True), strict=True)])
     return figure
 
@@ -300,81 +295,40 @@ def _place(x: float, y: float, wide: float, taken: list[tuple[float, float, floa
 
 
 @dataclass(frozen=True)
-class Pair:
-    """A figure as it was reported and as it is re-evaluated in the same evaluation setting; None where it is not."""
+class Row:
+    """A labelled row: its means, a place for each series, a mark for chance, and a remark where nothing is drawn."""
 
     label: str
-    reported: Mean | None
-    ours: Mean | None
+    means: Sequence[Mean | None]
+    chance: float | None = None
     remark: str = ""
 
 
-def draw_pairs(panels: Mapping[str, Sequence[Pair]]) -> Figure:
-    """Draw reported figures beside ours, a panel per protocol and a row per entry, with a deviation as error bar."""
-    figure = _figure(WIDTH, sum(48 + ROW * len(pairs) for pairs in panels.values()) + 30)
-    top = 24.0
-    for name, pairs in panels.items():
-        axes = _axes(figure, LEFT, top, RIGHT, top + ROW * len(pairs))
-        _rows(axes, [pair.label for pair in pairs])
-        _title(axes, name.capitalize())
-        for number, pair in enumerate(pairs):
-            axes.text(0.02, number, pair.remark, fontsize=SIZE, color=MUTED, va="center")
-            for mean, mark, at in ((pair.reported, 1, number - 0.2), (pair.ours, 0, number + 0.2)):
-                if mean is not None:
-                    _mark(axes, mean.mean, at, mark, mean.deviation or 0.0, hollow=mark == 1)
-        top += 48 + ROW * len(pairs)
-    _legend(figure, [("reported, MRR", _marker(1, hollow=True)), ("re-evaluated, MRR", _marker(0))])
-    return figure
+def draw_panels(
+    panels: Mapping[str, Sequence[Row]], series: Sequence[str], *, left: int = 150, hollow: int | None = None
+) -> Figure:
+    """Draw the means of some series, a panel of rows under each title, with a deviation as error bar.
 
-
-def _title(axes: Axes, title: str, left: float = 138) -> None:
-    """Write the title of a panel over its rows' labels."""
-    axes.annotate(
-        title,
-        (0, 1),
-        (-left, 8),
-        xycoords="axes fraction",
-        textcoords="offset points",
-        fontsize=SIZE,
-        fontweight="bold",
-        color=INK,
-    )
-
-
-Rows: TypeAlias = Sequence[tuple[str, int, float, Mapping[str, Mean]]]
-"""Of each stratum its label, the number of targets, chance, and the MRR per entry, by slug."""
-
-
-@dataclass(frozen=True)
-class Panel:
-    """The MRR of some entries by stratum."""
-
-    name: str
-    rows: Rows
-
-
-def draw_panels(panels: Sequence[Panel], entries: Mapping[str, str]) -> Figure:
-    """Draw the MRR by stratum, a panel per way to divide the targets, a mark per entry and one for chance.
-
-    ``entries`` are the names that are shown, by slug.
+    The axis begins so far to the ``left``; the marks of the series of number ``hollow`` are.
     """
-    figure = _figure(WIDTH, sum(32 + ROW * len(panel.rows) for panel in panels) + 62)
-    top = 26.0
-    for panel in panels:
-        axes = _axes(figure, LEFT + 40, top, RIGHT, top + ROW * len(panel.rows))
-        _rows(axes, [f"{label} ({targets:,})" for label, targets, _, _ in panel.rows])
-        _title(axes, panel.name, 178)
-        if panel is not panels[-1]:
-            axes.tick_params(labelbottom=False)
-        for number, (_, _, chance, found) in enumerate(panel.rows):
-            axes.plot([chance], [number], color=MUTED, **UPRIGHT)
-            for place, entry in enumerate(entries):
-                if entry in found:
-                    at = number + (place - (len(entries) - 1) / 2) * 5 / ROW
-                    _mark(axes, found[entry].mean, at, place, found[entry].deviation or 0.0)
-        top += 32 + ROW * len(panel.rows)
-    named = [(name, _marker(place)) for place, name in enumerate(entries.values())]
-    _legend(figure, [*named, ("chance", {"color": MUTED, **UPRIGHT})])
+    figure = _figure(WIDTH, sum(48 + ROW * len(rows) for rows in panels.values()) + 30)
+    top = 24.0
+    for title, rows in panels.items():
+        axes = _axes(figure, left, top, RIGHT, top + ROW * len(rows))
+        _rows(axes, [row.label for row in rows])
+        _title(axes, title, left - 12)
+        for number, row in enumerate(rows):
+            _write(axes, row.remark, (0, number), (8, 0), color=MUTED)
+            if row.chance is not None:
+                axes.plot([row.chance], [number], color=MUTED, **UPRIGHT)
+            for place, mean in enumerate(row.means):
+                if mean is not None:
+                    at = number + (place - (len(series) - 1) / 2) * 6 / ROW
+                    _mark(axes, mean.mean, at, place, mean.deviation or 0.0, hollow=place == hollow)
+        top += 48 + ROW * len(rows)
+    named = [(name, _marker(place, hollow=place == hollow)) for place, name in enumerate(series)]
+    by_chance = any(row.chance is not None for rows in panels.values() for row in rows)
+    _legend(figure, [*named, *([("chance", {"color": MUTED, **UPRIGHT})] if by_chance else [])])
     return figure
 
 

@@ -375,12 +375,12 @@ def test_a_matrix_of_transfer_has_a_page(board, folder, tmp_path):
 
 
 def test_a_mark_stands_at_its_mean_between_its_deviations():
-    (axes,) = pictures.draw_pairs({"dual": [pictures.Pair("a", Figure(0.25), Figure(0.5, 0.1))]}).axes
-    reported, deviation, ours = axes.lines
-    assert [(*one.get_xdata(),) for one in axes.lines] == [(0.25,), (0.4, 0.6), (0.5,)]
-    assert reported.get_markerfacecolor() == pictures.SURFACE
-    assert ours.get_color() == deviation.get_color() == pictures.SERIES[0]
-    assert deviation.get_ydata()[0] == ours.get_ydata()[0] > reported.get_ydata()[0]
+    drawn = pictures.draw_panels({"dual": [pictures.Row("a", (Figure(0.25), Figure(0.5, 0.1)))]}, ("x", "y"), hollow=0)
+    first, deviation, second = drawn.axes[0].lines
+    assert [(*one.get_xdata(),) for one in (first, deviation, second)] == [(0.25,), (0.4, 0.6), (0.5,)]
+    assert first.get_markerfacecolor() == pictures.SURFACE
+    assert second.get_color() == deviation.get_color() == pictures.SERIES[1]
+    assert deviation.get_ydata()[0] == second.get_ydata()[0] > first.get_ydata()[0]
 
 
 def test_a_picture_names_what_it_shows_as_text():
@@ -519,14 +519,15 @@ def test_strata_are_those_of_the_package(board):
     (line,) = [line for line in board.lines("isdea") if line.dataset == "metafam"]
     results = [run.headline for run in line.entry.runs["metafam"]]
     expected = [result.by("degree", found) for result in results]
-    rows = facts._rows("degree", [line], found, data)
+    rows = facts.stratum_rows("degree", [line], found, data)
     assert len(rows) == len(expected[0]) > 1
-    for (label, targets, chance, figures), *each in zip(rows, *expected, strict=True):
-        assert {(one.label, one.targets) for one in each} == {(label, targets)}
-        assert chance == pytest.approx(each[0].chance["mrr"])
-        assert figures["isdea"].mean == pytest.approx(np.mean([one.metrics["mrr"] for one in each]))
-        assert figures["isdea"].deviation == pytest.approx(np.std([one.metrics["mrr"] for one in each], ddof=1))
-    assert facts._rows("relation_seen", [], found, data) == ()
+    for row, *each in zip(rows, *expected, strict=True):
+        assert {f"{one.label} ({one.targets:,})" for one in each} == {row.label}
+        assert row.chance == pytest.approx(each[0].chance["mrr"])
+        (figure,) = row.means
+        assert figure.mean == pytest.approx(np.mean([one.metrics["mrr"] for one in each]))
+        assert figure.deviation == pytest.approx(np.std([one.metrics["mrr"] for one in each], ddof=1))
+    assert facts.stratum_rows("relation_seen", [], found, data) == []
 
 
 def test_strata_are_shown_where_there_are_several_of_so_many_entries(board, monkeypatch):
@@ -536,7 +537,7 @@ def test_strata_are_shown_where_there_are_several_of_so_many_entries(board, monk
     assert (table.caption, why) == ("By the degree of the ends", "")
     names = [line.name for line in lines]
     assert len(names) == 3
-    assert [column.label for column in table.columns] == ["Triples", *names[:2], "Chance"]
+    assert [column.label for column in table.columns] == [*names[:2], "Chance"]
     assert Page(picture).all("svg")
     assert facts.strata("x", lines, Data(), drawn=False)[0] == ""
 
