@@ -86,21 +86,12 @@ def of_names(names: Iterable[str]) -> UIntArray:
     return np.frombuffer(b"".join(digests), dtype="<u8").astype(np.uint64)
 
 
-def of_pairs(heads: UIntArray, tails: UIntArray) -> UIntArray:
-    """Return the fingerprints of pairs, from those of their names ``(n,)``."""
-    return splitmix64(splitmix64(heads) ^ tails)
-
-
-def of_triples(heads: UIntArray, relations: UIntArray, tails: UIntArray) -> UIntArray:
-    """Return the fingerprints of triples, from those of their names ``(n,)``."""
-    return splitmix64(splitmix64(splitmix64(heads) ^ relations) ^ tails)
-
-
 def of_columns(heads: UIntArray, relations: UIntArray, tails: UIntArray) -> Fingerprints:
     """Return the fingerprints of a part of a graph, from those of the names in its three columns ``(n,)``."""
+    begun = splitmix64(heads)
     return Fingerprints(
-        triple=of_triples(heads, relations, tails),
-        pair=of_pairs(heads, tails),
+        triple=splitmix64(splitmix64(begun ^ relations) ^ tails),
+        pair=splitmix64(begun ^ tails),
         entity=unique(np.concatenate((heads, tails))),
         relation=unique(relations),
         lines=len(heads),
@@ -141,10 +132,17 @@ def read(path: Path) -> Iterator[Fingerprints]:
     A file of triples is what `mtbench.builders.dumps.files.read_tables` reads. A Parquet file may hold fingerprints
     instead, written by `write`. Raises `DatasetError` for a file that is missing, damaged, or holds neither.
     """
-    if path.name.lower().endswith(".parquet") and holds_fingerprints(path):
-        yield from _stored(path)
-    else:
-        yield from map(_of_table, read_tables(path))
+    if not path.name.lower().endswith(".parquet") or not _holds_fingerprints(path):
+        for table in read_tables(path):
+            yield of_columns(*(_of_column(table.column(name)) for name in COLUMNS))
+        return
+    with pq.ParquetFile(path) as file:
+        lines = int(file.schema_arrow.metadata[_LINES_KEY])
+        for batch in file.iter_batches(ROWS):
+            kinds = batch.column(FIELDS[0]).cast(pa.string()).to_numpy(zero_copy_only=False)
+            values = batch.column(FIELDS[1]).to_numpy()
+            yield Fingerprints(**{kind: values[kinds == kind] for kind in KINDS}, lines=lines)
+            lines = 0  # are those of the whole file, and are counted once
 
 
 def write(found: Fingerprints, path: Path, *, force: bool = False) -> None:
@@ -168,7 +166,7 @@ def write(found: Fingerprints, path: Path, *, force: bool = False) -> None:
             file.write_table(pa.table([column, pa.array(values)], schema=schema))
 
 
-def holds_fingerprints(path: Path) -> bool:
+def _holds_fingerprints(path: Path) -> bool:
     """Tell whether a Parquet file holds fingerprints; another version's raise `DatasetError`."""
     try:
         schema = pq.read_schema(path)
@@ -178,20 +176,6 @@ def holds_fingerprints(path: Path) -> bool:
     if version not in (None, str(VERSION).encode()):
         raise DatasetError(f"{path} holds fingerprints of version {version!r}, this is {VERSION}: write them again")
     return version is not None and tuple(schema.names) == FIELDS
-
-
-def _stored(path: Path) -> Iterator[Fingerprints]:
-    with pq.ParquetFile(path) as file:
-        lines = int(file.schema_arrow.metadata[_LINES_KEY])
-        for batch in file.iter_batches(ROWS):
-            kinds = batch.column(FIELDS[0]).cast(pa.string()).to_numpy(zero_copy_only=False)
-            values = batch.column(FIELDS[1]).to_numpy()
-            yield Fingerprints(**{kind: values[kinds == kind] for kind in KINDS}, lines=lines)
-            lines = 0
-
-
-def _of_table(table: pa.Table) -> Fingerprints:
-    return of_columns(*(_of_column(table.column(name)) for name in COLUMNS))
 
 
 def _of_column(column: pa.ChunkedArray) -> UIntArray:

@@ -190,9 +190,6 @@ def letters(number: int, different: Iterable[tuple[int, int]]) -> list[str]:
         distinct = list(dict.fromkeys(split))
         groups = [group for group in distinct if not any(group < other for other in distinct)]
     groups.sort(key=sorted)
-    return ["".join(_letter(index) for index, group in enumerate(groups) if model in group) for model in range(number)]
-
-
-def _letter(index: int) -> str:
-    rounds, rest = divmod(index, len(ascii_lowercase))
-    return ascii_lowercase[rest] + (str(rounds) if rounds else "")
+    names = [f"{letter}{turn or ''}" for turn in range(1 + len(groups) // 26) for letter in ascii_lowercase]
+    marked = list(zip(names, groups, strict=False))
+    return ["".join(name for name, group in marked if model in group) for model in range(number)]

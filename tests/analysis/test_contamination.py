@@ -106,10 +106,7 @@ def write(folder, rows, form):
         quoted = [tuple(f'"{name}"' if "," in name else name for name in row) for row in rows]
         lines = quoted if "csv" in form else rows
         if form.startswith("csv"):
-            lines = [
-                ("id", "tail", "head", "relation"),
-                *(("7", tail, head, relation) for head, relation, tail in quoted),
-            ]
+            lines = [("id", "tail", "head", "relation"), *(("7", t, h, r) for h, r, t in quoted)]
         text = "".join(("," if "csv" in form else "\t").join(row) + "\n" for row in lines)
         path.write_bytes(gzip.compress(text.encode()) if form.endswith("gz") else text.encode())
     return path
