@@ -64,17 +64,14 @@ def read(path: Path, texts: Sequence[str], number: str, maybe: str) -> Stored:
     if not path.is_file():
         raise UsageError(f"{path} is {'a directory, not a file' if path.is_dir() else 'no file: check the path'}")
     kind, compressed = format_of(path)
-    wanted = (*texts, number)
     try:
         with pa.input_stream(str(path), compression="gzip" if compressed else None) as stream:
             data = pa.py_buffer(stream.read())
-        if kind == "Parquet":
-            stored = _read_parquet(data, wanted, maybe)
-        elif kind == "Arrow":
-            stored = _read_arrow(data, wanted, maybe)
-        else:
-            stored = _read_text(data, kind, texts, number, maybe)
-        stored.table.validate(full=True)
+        table = _decode(data, kind, {**dict.fromkeys((*texts, maybe), pa.string()), number: pa.float64()})
+        wanted = [*texts, number, *([maybe] if maybe in table.column_names else [])]
+        expect_columns(table.column_names, wanted)
+        metadata, table = table.schema.metadata, table.select(wanted)
+        table.validate(full=True)
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         reason = str(error).strip().rstrip(".") or type(error).__name__
         packed = "gzipped " if compressed else ""
@@ -82,7 +79,8 @@ def read(path: Path, texts: Sequence[str], number: str, maybe: str) -> Stored:
             f"cannot be read as {packed}{kind} ({reason}): it is truncated, damaged or of another format than its "
             f"suffix says; write it again"
         ) from error
-    return stored
+    about = {key.decode(errors="replace"): value.decode(errors="replace") for key, value in (metadata or {}).items()}
+    return Stored(table, about, text=kind in DELIMITERS)
 
 
 def write(path: Path, table: pa.Table, *, force: bool) -> None:
@@ -132,44 +130,25 @@ def encode_table(table: pa.Table) -> bytes:
     return buffer.getvalue()
 
 
-def _there(found: Sequence[str], wanted: Sequence[str], maybe: str) -> list[str]:
-    """Return the columns to read of those that a file has."""
-    expect_columns(found, (*wanted, maybe) if maybe in found else wanted)
-    return [*wanted, *([maybe] if maybe in found else [])]
+def _decode(data: pa.Buffer, kind: Format, types: Mapping[str, pa.DataType]) -> pa.Table:
+    """Return the table of a file; ``types`` are those of text columns, of which files without types tell nothing."""
+    if kind == "Parquet":
+        from pyarrow.parquet import ParquetFile
 
-
-def _read_parquet(data: pa.Buffer, wanted: Sequence[str], maybe: str) -> Stored:
-    from pyarrow.parquet import ParquetFile
-
-    file = ParquetFile(pa.BufferReader(data))
-    names = _there(file.schema_arrow.names, wanted, maybe)
-    return Stored(file.read(columns=names), _decoded(file.metadata.metadata), text=False)
-
-
-def _read_arrow(data: pa.Buffer, wanted: Sequence[str], maybe: str) -> Stored:
-    try:
-        reader = ipc.open_file(data)
-    except pa.ArrowInvalid:
-        reader = ipc.open_stream(data)
-    table = reader.read_all()
-    return Stored(table.select(_there(table.column_names, wanted, maybe)), _decoded(table.schema.metadata), text=False)
-
-
-def _read_text(data: pa.Buffer, kind: Format, texts: Sequence[str], number: str, maybe: str) -> Stored:
+        return ParquetFile(pa.BufferReader(data)).read()
+    if kind == "Arrow":
+        try:
+            reader = ipc.open_file(data)
+        except pa.ArrowInvalid:
+            reader = ipc.open_stream(data)
+        return reader.read_all()
+    quoted = kind == "CSV"
     layout = csv.ParseOptions(
-        delimiter=DELIMITERS[kind], quote_char='"' if kind == "CSV" else False, newlines_in_values=kind == "CSV"
+        delimiter=DELIMITERS[kind], quote_char='"' if quoted else False, newlines_in_values=quoted
     )
-    wanted = (*texts, number)
-    with csv.open_csv(pa.BufferReader(data), parse_options=layout) as reader:
-        names = _there(reader.schema.names, wanted, maybe)
-    types = csv.ConvertOptions(
-        include_columns=names, column_types={**dict.fromkeys((*texts, maybe), pa.string()), number: pa.float64()}
+    return csv.read_csv(
+        pa.BufferReader(data), parse_options=layout, convert_options=csv.ConvertOptions(column_types=types)
     )
-    return Stored(csv.read_csv(pa.BufferReader(data), parse_options=layout, convert_options=types), {}, text=True)
-
-
-def _decoded(metadata: Mapping[bytes, bytes] | None) -> dict[str, str]:
-    return {key.decode(errors="replace"): value.decode(errors="replace") for key, value in (metadata or {}).items()}
 
 
 def _encode(table: pa.Table, kind: Format) -> bytes:
