@@ -50,39 +50,31 @@ def known(split, triples):
     return np.array([float(tuple(row) in targets) for row in triples.tolist()])
 
 
+def bent(change):
+    """Return a factory of the sound scorer, whose scores of some triples are changed."""
+
+    def build(split):
+        base = sound(split)
+        return lambda triples: change(base(triples), triples)
+
+    return build
+
+
+normalising = bent(lambda scores, triples: scores - scores.mean())
+squeezing = bent(lambda scores, triples: np.squeeze(scores[:, None]))
+growing_wider = bent(lambda scores, triples: scores.astype(np.float64 if len(triples) > 1 else np.float32))
+ordered = bent(lambda scores, triples: scores - 1e-3 * np.arange(len(triples)))
+by_entity = bent(lambda scores, triples: scores - triples[:, 2])
+by_relation = bent(lambda scores, triples: scores - triples[:, 1])
+half = bent(lambda scores, triples: scores.astype(np.float16))
+brain_floating = bent(lambda scores, triples: FakeTensor(np.round(scores, 1).astype(np.float32), "bfloat16"))
+slow_start = bent(lambda scores, triples: scores + 0.1 * (1 < len(triples) < 1000))
+saturated = bent(lambda scores, triples: 1 / (1 + np.exp(-50 * (scores - 4))))
+
+
 def peeking(split):
     base = sound(split)
     return lambda triples: base(triples) + known(split, triples)
-
-
-def normalising(split):
-    base = sound(split)
-    return lambda triples: base(triples) - base(triples).mean()
-
-
-def squeezing(split):
-    base = sound(split)
-    return lambda triples: np.squeeze(base(triples)[:, None])
-
-
-def growing_wider(split):
-    base = sound(split)
-    return lambda triples: base(triples).astype(np.float64 if len(triples) > 1 else np.float32)
-
-
-def ordered(split):
-    base = sound(split)
-    return lambda triples: base(triples) - 1e-3 * np.arange(len(triples))
-
-
-def by_entity(split):
-    base = sound(split)
-    return lambda triples: base(triples) - triples[:, 2]
-
-
-def by_relation(split):
-    base = sound(split)
-    return lambda triples: base(triples) - triples[:, 1]
 
 
 def sorting(split):
@@ -94,26 +86,6 @@ def sorting(split):
 def noisy(split):
     base, rng = sound(split), np.random.default_rng(0)
     return lambda triples: base(triples) + rng.normal(size=len(triples))
-
-
-def half(split):
-    base = sound(split)
-    return lambda triples: base(triples).astype(np.float16)
-
-
-def brain_floating(split):
-    base = sound(split)
-    return lambda triples: FakeTensor(np.round(base(triples), 1).astype(np.float32), "bfloat16")
-
-
-def slow_start(split):
-    base = sound(split)
-    return lambda triples: base(triples) + 0.1 * (1 < len(triples) < 1000)
-
-
-def saturated(split):
-    base = sound(split)
-    return lambda triples: 1 / (1 + np.exp(-50 * (base(triples) - 4)))
 
 
 def featured(split, seed):

@@ -62,26 +62,6 @@ def test_scores_that_are_no_numbers_have_no_rank(protocol, vocabulary, spoil, sh
         chosen.run(lambda triples: spoil(hashed(triples) * 1.0), batch_size=100)
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (lambda scores: scores[:-1], "1 of {total} scores are missing"),
-        (lambda scores: np.append(scores, scores[0]), "1 more scores than triples; score each row once"),
-        (lambda scores: scores[:1], r"{missing} of {total} scores are missing"),
-        (lambda scores: scores[:, None], r"shape \({total}, 1\), expected \({total},\)"),
-        (lambda scores: np.broadcast_to(scores, (2, len(scores))), "return one number per triple"),
-        (lambda scores: float(scores[0]), "a single value is not broadcast"),
-        (lambda scores: scores.astype(str), "expected integers or floats"),
-    ],
-    ids=["one missing", "one twice", "one row", "column", "two rows", "one value", "text"],
-)
-def test_scores_of_another_shape_are_never_made_to_fit(change, message):
-    chosen = task(random_split(1))
-    total = len(chosen.triples)
-    with pytest.raises(ScoreError, match=message.format(total=total, missing=total - 1)):
-        chosen.evaluate(change(hashed(chosen.triples) * 1.0))
-
-
 def random_scores(triples):
     return np.random.default_rng(len(triples)).random(len(triples))
 

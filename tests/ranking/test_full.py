@@ -69,7 +69,7 @@ def by_parts(split, protocol, vocabulary, tail, head):
 
 
 @ties_expected
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(split=splits(), protocol=st.sampled_from(FULL), vocabulary=vocabularies)
 def test_full_rankings_are_those_of_a_plain_loop(split, protocol, vocabulary):
     result = evaluate(hashed, split, protocol, vocabulary)
@@ -89,7 +89,7 @@ def test_full_rankings_are_those_of_a_plain_loop(split, protocol, vocabulary):
 
 
 @ties_expected
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(
     split=splits(),
     protocol=protocols,
@@ -114,7 +114,7 @@ def test_every_kind_of_scorer_and_every_batch_size_gives_the_same_figures(
 
 
 @ties_expected
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(split=splits(), protocol=protocols, methods=st.sampled_from(KINDS[:3]), constant=st.integers(-(10**6), 10**6))
 def test_adding_a_constant_changes_nothing(split, protocol, methods, constant):
     chosen = task(split, protocol)
@@ -123,7 +123,7 @@ def test_adding_a_constant_changes_nothing(split, protocol, methods, constant):
 
 
 @ties_expected
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(split=splits(), protocol=protocols, methods=st.sampled_from(KINDS[:2]), order=st.randoms(use_true_random=False))
 def test_the_order_of_the_targets_changes_nothing(split, protocol, methods, order):
     permutation = list(range(len(split.targets)))
@@ -138,7 +138,7 @@ def test_the_order_of_the_targets_changes_nothing(split, protocol, methods, orde
 
 
 @ties_expected
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(
     split=splits(),
     protocol=st.sampled_from(FULL),
