@@ -75,7 +75,7 @@ def contamination(split: Split, triples: Against) -> Contamination:
     the form of `mtbench.analysis.leakage.fingerprints.canonical`. ``triples`` are named triples, a `Dataset` (its
     training and test graph with all targets) or its name, a `Split` (its graph and targets) or ``DATASET/SPLIT``, as
     runs name what a model learned from, fingerprints, or the path of a file of triples or fingerprints, which is read
-    a block at a time (`mtbench.analysis.leakage.files.read`).
+    a block at a time (`mtbench.analysis.fingerprints.read`).
     Raises `UnknownNameError` for a name that is no file and no dataset, and `DatasetError` for a file that
     cannot be read.
     """
