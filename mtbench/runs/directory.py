@@ -5,7 +5,7 @@
     DIR/result.json, ranks.parquet      the first task
     DIR/PROTOCOL-VOCABULARY/            the same two files of every further task
     DIR/conventions.json, history.json, tasks.json, training.png, alpha.png, failure.txt
-    DIR/checkpoints/                    what the model keeps, and cost.json
+    DIR/checkpoints/                    what the model keeps, cost.json, and trained.json for more than one test graph
     .DIR.partial                        an unfinished run: its checkpoints outlive its process
     .DIR.ready                          a finished one that is about to be put in place
     .DIR.lock, .DIR.old                 see `mtbench.files.atomic`
@@ -13,6 +13,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -29,7 +30,7 @@ from mtbench.settings.table import ALL, HEADLINE, OURS, settings_of
 
 CONVENTIONS_FILE, HISTORY_FILE, TASKS_FILE = "conventions.json", "history.json", "tasks.json"
 FAILURE_FILE, TRAINING_PICTURE, ALPHA_PICTURE = "failure.txt", "training.png", "alpha.png"
-CHECKPOINTS, COST_FILE = "checkpoints", "cost.json"
+CHECKPOINTS, COST_FILE, TRAINED_FILE = "checkpoints", "cost.json", "trained.json"
 
 TASK_FOLDERS = tuple(setting.name for setting in OURS)
 COMPLETE = settings_of([ALL], [ALL])
@@ -137,10 +138,24 @@ class RunDirectory:
                     shutil.rmtree(path)
             if start is not None:
                 start.copy_checkpoints(partial.checkpoints)
+            trained = partial.checkpoints / TRAINED_FILE
+            if trained.exists():
+                # What a model kept while it adapted to one test graph is none of the next one's.
+                names = {*json.loads(trained.read_text(encoding="utf-8")), TRAINED_FILE, COST_FILE}
+                for path in partial.checkpoints.iterdir():
+                    if path.name not in names:
+                        shutil.rmtree(path) if path.is_dir() else path.unlink()
             if more:
                 begun = [CHECKPOINTS] if partial.checkpoints.exists() else []
                 shutil.copytree(self.path, partial.path, ignore=shutil.ignore_patterns(*begun), dirs_exist_ok=True)
         return partial
+
+    def remember_training(self) -> None:
+        """Write down which checkpoints are those of the training, once it has ended: `begin` keeps no others."""
+        trained = self.checkpoints / TRAINED_FILE
+        if self.checkpoints.is_dir() and not trained.exists():
+            names = sorted(path.name for path in self.checkpoints.iterdir())
+            atomic.replace_file(trained, json.dumps(names).encode())
 
     def finish(self) -> None:
         """Put the unfinished run in place of what is there; a process killed meanwhile loses neither."""

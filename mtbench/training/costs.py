@@ -10,7 +10,6 @@ import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeVar
 
 from mtbench.data.catalog import Parameter
 from mtbench.errors import CorruptedFileError, UsageError
@@ -18,8 +17,6 @@ from mtbench.files.atomic import replace_file
 from mtbench.runs.directory import COST_FILE, FAILURE_FILE
 from mtbench.runs.origin import RunInfo, Status, environment
 from mtbench.training.models import Progress
-
-Done = TypeVar("Done")
 
 
 @dataclass(frozen=True)
@@ -137,34 +134,24 @@ class Failure:
     trace: str
 
 
-def of(error: Exception, *, keep: bool) -> Failure | None:
-    """Return the failure an error of a model is to be recorded as, or None where it is to be raised.
+def attempt(work: Callable[[], None], *, keep: bool) -> Failure | None:
+    """Let a model work; return the failure it ends in if that is to be recorded, and raise any other error.
 
     Running out of memory, on the processor or another device, is a finding about a model and always
     recorded: a grid of runs goes on and its table says so. Any other error is only recorded with
     ``keep``, and never when the options or the files of the run are to blame, so that another command
     mends it.
     """
-    if is_out_of_memory(error):
-        status: Status = "oom"
-    elif keep and not isinstance(error, UsageError | CorruptedFileError):
-        status = "failed"
-    else:
-        return None
-    text = " ".join(f"{type(error).__name__}: {error}".split())
-    if len(text) > LONGEST:
-        text = f"{text[:LONGEST]}..."
-    return Failure(status, text, "".join(traceback.format_exception(error)))
-
-
-def attempt(work: Callable[[], Done], *, keep: bool) -> Done | Failure:
-    """Return what the work of a model returns, or the failure it ends in if `of` says that it is to be recorded."""
     try:
-        return work()
+        work()
+        return None
     except Exception as error:
-        failure = of(error, keep=keep)
-        if failure is None:
+        oom = is_out_of_memory(error)
+        if not oom and (not keep or isinstance(error, UsageError | CorruptedFileError)):
             raise
+        text = " ".join(f"{type(error).__name__}: {error}".split())
+        sentence = f"{text[:LONGEST]}..." if len(text) > LONGEST else text
+        failure = Failure("oom" if oom else "failed", sentence, "".join(traceback.format_exception(error)))
     # The frames of the error held the model's tensors: what is written next must not want for memory.
     gc.collect()
     return failure

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -18,7 +17,7 @@ from mtbench.evaluation.paper import read_all
 from mtbench.evaluation.tasks import Task
 from mtbench.files.atomic import replace_file
 from mtbench.names import Scorer
-from mtbench.runs.directory import CONVENTIONS_FILE, COST_FILE, FAILURE_FILE, RunDirectory
+from mtbench.runs.directory import CONVENTIONS_FILE, FAILURE_FILE, RunDirectory
 from mtbench.runs.origin import RunInfo
 from mtbench.runs.result import Result
 from mtbench.settings.setting import Setting, seed_of
@@ -26,8 +25,6 @@ from mtbench.settings.table import HEADLINE, MAIN, settings_of
 from mtbench.training import costs, learned, models
 from mtbench.training.costs import Cost
 from mtbench.training.models import Context, Model, ModelInfo, Progress
-
-TRAINED_FILE = "trained.json"
 
 
 @dataclass(frozen=True)
@@ -95,12 +92,6 @@ class Trainee:
     test: str = ""
     model: Model | None = None
 
-    def train(self, make: models.Factory, data: Dataset) -> Model:
-        """Make the model and train it."""
-        self.model = make(self.context)
-        self.model.fit(data.train, data.valid)
-        return self.model
-
     def describe(self, result: Result) -> Result:
         """Return a result that says how it came about; a model that was never made is described by what was asked."""
         context, model = self.context, self.model
@@ -134,7 +125,7 @@ def run(
     memory gives results of the status ``oom``, without ranks, for every task it did not reach.
     Any other error of a model is raised and leaves the checkpoints; with ``keep_failures`` it becomes
     results of the status ``failed`` and a ``failure.txt`` in the run directory, which is what a grid of
-    runs needs (`mtbench.training.costs.of`). An error after everything is scored is raised, too, but the run is
+    runs needs (`mtbench.training.costs.attempt`). An error after everything is scored is raised, too, but the run is
     kept: it lacks what was to be written beside its results.
 
     A run directory of the same options is completed: tasks it lacks are scored, from its checkpoints if its model
@@ -158,7 +149,6 @@ def run(
         settings = list(dict.fromkeys([*(one.setting for one in results), *plan.tasks()]))
         start = None if plan.start is None else RunDirectory(plan.start)
         partial = directory.begin(restart=plan.restart, start=start, more=bool(results))
-        _forget(partial.checkpoints)
         cost = costs.resumed(partial.checkpoints, started)
         context = Context(trained_on, plan.seed, plan.device, cost.folder, plan.settings, cost.keeping(report))
         trainee = Trainee(plan.model, context, cost, data.name if plan.train else "")
@@ -172,9 +162,10 @@ def run(
             results.append(described)
 
         def work() -> None:
-            model = trainee.train(make, data)
+            trainee.model = model = make(context)
+            model.fit(data.train, data.valid)
             if plan.train:
-                _remember(partial.checkpoints)
+                partial.remember_training()
             score = model.scorer(data.test.observable())
             if results:
                 _expect_same(results[0], trainee.describe(asked(settings[0]).run(score)), directory)
@@ -195,22 +186,6 @@ def run(
             if len(results) == len(settings) and not isinstance(sys.exception(), KeyboardInterrupt):
                 directory.finish()
     return directory.path, results
-
-
-def _remember(folder: Path) -> None:
-    """Write down which checkpoints are those of the training, once it has ended."""
-    if folder.is_dir() and not (folder / TRAINED_FILE).exists():
-        names = sorted(path.name for path in folder.iterdir())
-        replace_file(folder / TRAINED_FILE, json.dumps(names).encode())
-
-
-def _forget(folder: Path) -> None:
-    """Remove what a model kept while it adapted to one test graph: the next must not take it for its own."""
-    if (folder / TRAINED_FILE).exists():
-        trained = {*json.loads((folder / TRAINED_FILE).read_text(encoding="utf-8")), TRAINED_FILE, COST_FILE}
-        for path in folder.iterdir():
-            if path.name not in trained:
-                shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
 def _readable(settings: Sequence[Setting]) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -117,6 +118,13 @@ def test_wrong_options_are_never_recorded_as_a_failure_of_the_model(tmp_path):
     assert not plan.out.exists()
 
 
+def attempted(error, *, keep):
+    def work():
+        raise error
+
+    return costs.attempt(work, keep=keep)
+
+
 @pytest.mark.parametrize(
     ("error", "status"),
     [
@@ -132,14 +140,14 @@ def test_wrong_options_are_never_recorded_as_a_failure_of_the_model(tmp_path):
     ],
 )
 def test_what_counts_as_which_failure(error, status):
-    found = costs.of(error, keep=True)
-    assert (found and found.status) == status
-    found = costs.of(error, keep=False)
-    assert (found and found.status) == ("oom" if status == "oom" else None)
+    for keep in (True, False):
+        recorded = status == "oom" or (keep and status is not None)
+        with contextlib.nullcontext() if recorded else pytest.raises(type(error)):
+            assert attempted(error, keep=keep).status == status
 
 
 def test_a_message_without_end_is_cut():
-    found = costs.of(RuntimeError("word " * 1000), keep=True)
+    found = attempted(RuntimeError("word " * 1000), keep=True)
     assert len(found.sentence) == costs.LONGEST + 3
     assert found.trace.count("word") == 1000
 
