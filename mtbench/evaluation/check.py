@@ -16,6 +16,7 @@ from typing import Any, Literal, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.stats import permutation_test
 
 from mtbench.data.splits import Split, unique
 from mtbench.errors import NotFiniteError, ScoreError, UsageError
@@ -287,8 +288,6 @@ def _rebuilt(name: str, other: Callable[[_Subject, Factory, int], ScoreArray], s
 
 def _distributed(name: str, ours: FloatArray, theirs: FloatArray) -> Finding:
     """Compare reciprocal ranks ``(builds, m)`` by a permutation test on how far the mean ranks of targets are apart."""
-    from scipy.stats import permutation_test
-
     table = np.concatenate((ours, theirs))
 
     def apart(one: IntArray, other: IntArray) -> float:

@@ -530,6 +530,9 @@ def test_a_variant_of_the_standard_changes_one_thing_at_a_time():
     split = random_split(9)
     worst = paper.read(hashed, split, replace(HEADLINE, ties="pessimistic"))
     wide = paper.read(hashed, split, setting_of(vocabulary="slots"))
+    theirs = paper.read(hashed, split, replace(setting_of("full"), code="somebody", ties="pessimistic"))
+    with pytest.warns(UserWarning, match="tie"):
+        assert theirs.metrics == evaluate(hashed, split, "full").pessimistic
     with pytest.warns(UserWarning, match="tie"):
         assert worst.metrics == evaluate(hashed, split).pessimistic
     with pytest.warns(UserWarning, match="tie"):
