@@ -253,11 +253,6 @@ def test_batch_sizes_that_cannot_be(size, message):
         evaluate(hashed, small(), batch_size=size)
 
 
-def test_a_split_without_targets():
-    with pytest.raises(UsageError, match=r"toy test: there are no triples.*data\.valid"):
-        evaluate(hashed, small().observable())
-
-
 def test_candidates_of_another_split_are_refused():
     split = random_split(12)
     for other in (random_split(13), replace(split, relation_slots=30), replace(split, targets=split.targets[::-1])):

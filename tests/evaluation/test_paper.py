@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from ranking_toys import hashed, random_split, scorer, small, splits
+from ranking_toys import hashed, plainly_drawn, random_split, scorer, small, splits
 from scipy.stats import binom
 
 from mtbench.data.splits import inverted
@@ -24,7 +24,6 @@ from mtbench.names import HITS
 from mtbench.ranking.candidates import CONVENTIONS_VERSION, draw
 from mtbench.settings.table import CODES, HEADLINE, MAIN, codes_of, setting_in, setting_of
 
-WORD = 2**64
 COLUMN = {"head": 0, "relation": 1, "tail": 2}
 # Per setting and protocol: the lists, each the sides in it with their numbers, and the largest integer added.
 DECLARED = {
@@ -55,13 +54,6 @@ def candidates(split, name, protocol="dual", seed=0):
     return draw(split, setting_in(name, protocol), seed)
 
 
-def splitmix(state, number):
-    word = (state + (number + 1) * 0x9E3779B97F4A7C15) % WORD
-    word = (word ^ (word >> 30)) * 0xBF58476D1CE4E5B9 % WORD
-    word = (word ^ (word >> 27)) * 0x94D049BB133111EB % WORD
-    return word ^ (word >> 31)
-
-
 def header(split, name, seed):
     return f"mtbench convention {CONVENTIONS_VERSION}\ncontent {split.content_sha256}\nconvention {name}\nseed {seed}\n"
 
@@ -88,20 +80,9 @@ def allowed(split, target, side, name):
 def plain_draw(split, target, side, name, width, seed):
     """Draw one side of one target; the result has repeated candidates where they count repeatedly."""
     pool = allowed(split, target, side, name)
-    state = int.from_bytes(hashlib.sha256(f"{header(split, name, seed)}side {side}\n".encode()).digest()[:8], "little")
-    for number in target:
-        state = splitmix(state ^ number, 0)
-    if name == "nbfnet" and side != "relation":
-        if len(pool) <= width:
-            return pool
-        chosen = set()
-        for number in range(width):
-            last = len(pool) - width + number
-            pick = splitmix(state, number) % (last + 1)
-            chosen.add(last if pick in chosen else pick)
-        return sorted(pool[pick] for pick in chosen)
-    drawn = [pool[splitmix(state, number) % len(pool)] for number in range(width)] if pool else []
-    return sorted(set(drawn)) if name == "ingram" else sorted(drawn)
+    repeated = name != "nbfnet" or side == "relation"
+    drawn = plainly_drawn(f"{header(split, name, seed)}side {side}\n", target, pool, width, repeated=repeated)
+    return sorted(set(drawn)) if name == "ingram" else drawn
 
 
 def plain_integer(split, target, side, name, last, seed):

@@ -85,27 +85,6 @@ def test_counting_equal_pairs_first_does_not_change_a_bit(dense, pairs, times):
     }
 
 
-def test_a_model_blind_to_relations_alone():
-    greater, equal = np.zeros(7, dtype=np.int64), np.full(7, 50)
-    worst, mean = pessimistic(greater, equal), metrics.expected(greater, equal)
-    assert worst["mr"] == 51
-    assert worst["mrr"] == pytest.approx(0.0196, abs=5e-5)
-    assert mean["mr"] == 26
-    assert mean["mrr"] == pytest.approx(0.0886, abs=5e-5)
-    assert mean["hits@1"] == pytest.approx(0.0196, abs=5e-5)
-    assert mean["hits@10"] == pytest.approx(0.196, abs=5e-4)
-    assert metrics.chance(np.full(7, 50)) == mean
-
-
-def test_a_model_perfect_on_tails_and_blind_to_relations():
-    greater, equal = np.zeros(3, dtype=np.int64), np.full(3, 26)
-    best, worst, mean = (function(greater, equal) for function in (optimistic, pessimistic, metrics.expected))
-    assert (best["mrr"], best["hits@10"]) == (1, 1)
-    assert (round(worst["mrr"], 3), worst["hits@10"]) == (0.037, 0)
-    assert (round(mean["mrr"], 3), round(mean["hits@10"], 3)) == (0.144, 0.370)
-    assert metrics.spread(best, worst) == pytest.approx(1 - 1 / 27)
-
-
 def test_the_pessimistic_dual_rank_follows_from_the_two_sides():
     tails_above = np.arange(25)
     dual = pessimistic(tails_above, np.full(25, 26))

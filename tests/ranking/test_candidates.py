@@ -1,13 +1,12 @@
 from __future__ import annotations
 
-import hashlib
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from ranking_toys import random_split, small, splits
+from ranking_toys import plainly_drawn, random_split, small, splits
 
 from mtbench.data import catalog
 from mtbench.data.catalog import Graph, Part
@@ -28,17 +27,9 @@ SIZES = {
 }
 COLUMN = {"head": 0, "relation": 1, "tail": 2}
 FULL = [name for name in PROTOCOLS if name not in SAMPLED]
-WORD = 2**64
 combinations = pytest.mark.parametrize(
     ("protocol", "vocabulary"), [(protocol, vocabulary) for protocol in SAMPLED for vocabulary in VOCABULARIES]
 )
-
-
-def splitmix(state, number):
-    word = (state + (number + 1) * 0x9E3779B97F4A7C15) % WORD
-    word = (word ^ (word >> 30)) * 0xBF58476D1CE4E5B9 % WORD
-    word = (word ^ (word >> 27)) * 0x94D049BB133111EB % WORD
-    return word ^ (word >> 31)
 
 
 def moved(target, side, other):
@@ -58,19 +49,7 @@ def plain_draw(split, target, side, protocol, vocabulary, seed):
         f"mtbench candidates {CANDIDATES_VERSION}\ncontent {split.content_sha256}\nprotocol {name}\n"
         f"vocabulary {vocabulary}\nseed {seed}\nside {side}\n"
     )
-    state = int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "little")
-    for number in target:
-        state = splitmix(state ^ number, 0)
-    if vocabulary == "slots":
-        return sorted(allowed[splitmix(state, draw) % len(allowed)] for draw in range(width)) if allowed else []
-    if len(allowed) <= width:
-        return allowed
-    chosen = set()
-    for number in range(width):
-        last = len(allowed) - width + number
-        pick = splitmix(state, number) % (last + 1)
-        chosen.add(last if pick in chosen else pick)
-    return sorted(allowed[pick] for pick in chosen)
+    return plainly_drawn(text, target, allowed, width, repeated=vocabulary == "slots")
 
 
 def rows(drawn, side):
@@ -126,16 +105,6 @@ def test_present_gives_distinct_relations_of_the_graph_and_all_of_them_where_the
         "head": [2, 3, 3],
     }
     assert drawn.lengths.tolist() == [[3, 5, 3], [3, 5, 3]]
-
-
-def test_slots_gives_empty_slots_too_and_repeats_candidates():
-    split = small()
-    drawn = draw(split, setting_of("dual", "slots"))
-    assert (drawn.drawn["tail"][1] == 24).all()
-    assert (drawn.drawn["relation"][1] == 26).all()
-    relations = {relation for row in rows(drawn, "relation") for relation in row}
-    assert relations == set(range(split.relation_slots))
-    assert set(rows(drawn, "tail")[0]) == {0, 3}
 
 
 def test_slots_without_a_single_candidate_counts_none():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from types import SimpleNamespace
 
 import numpy as np
@@ -19,6 +20,31 @@ def small():
     entities, relations = vocabulary(GRAPH, TARGETS)
     graph, targets = (encode(rows, entities, relations, "toy") for rows in (GRAPH, TARGETS))
     return Split("toy", "test", graph, targets, entities, relations, relation_slots=6)
+
+
+def splitmix(state, number):
+    """Return one output of the generator as Python's whole numbers have it."""
+    word = (state + (number + 1) * 0x9E3779B97F4A7C15) % 2**64
+    word = (word ^ (word >> 30)) * 0xBF58476D1CE4E5B9 % 2**64
+    word = (word ^ (word >> 27)) * 0x94D049BB133111EB % 2**64
+    return word ^ (word >> 31)
+
+
+def plainly_drawn(text, target, pool, width, *, repeated):
+    """Draw from a pool for one target, one number after the other: nothing in common with the package."""
+    state = int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "little")
+    for number in target:
+        state = splitmix(state ^ number, 0)
+    if repeated:
+        return sorted(pool[splitmix(state, number) % len(pool)] for number in range(width)) if pool else []
+    if len(pool) <= width:
+        return list(pool)
+    chosen = set()
+    for number in range(width):
+        last = len(pool) - width + number
+        pick = splitmix(state, number) % (last + 1)
+        chosen.add(last if pick in chosen else pick)
+    return sorted(pool[pick] for pick in chosen)
 
 
 def random_split(seed, entities=60, relations=8, slots=20, graph=300, targets=40):
