@@ -180,7 +180,7 @@ def as_toml(card: Card) -> str:
 def _runs_below(start: Path) -> Iterable[Path]:
     if start.parent.joinpath(RESULT_FILE).exists() and start.name in TASK_FOLDERS:
         raise SubmissionError(f"{start} is a part of the run {start.parent}: name that")
-    if start.name.startswith(".") and start.name.endswith(".partial"):
+    if RunDirectory(start).is_partial:
         raise SubmissionError(f"{start} is a run that has not finished: the command that began it goes on with it")
     for folder, inside, files in os.walk(start):
         if RESULT_FILE in files:

@@ -22,7 +22,7 @@ from mtbench.errors import MtbenchError, UnknownNameError, UsageError
 from mtbench.files import atomic
 from mtbench.names import METRICS
 from mtbench.runs import result as results
-from mtbench.runs.directory import find
+from mtbench.runs.directory import find, holds_run
 from mtbench.runs.result import Result
 from mtbench.runs.result import load as load_run
 from mtbench.runs.strata import Strata, side_by_side
@@ -242,7 +242,7 @@ def verify(
     """
     if (name is None) is not every:
         raise UsageError("give either 'NAME|RUN' or --all")
-    is_run = name is not None and any((Path(name) / file).exists() for file in ("result.json", "ranks.parquet"))
+    is_run = name is not None and holds_run(Path(name))
     if model is not None and not from_weights:
         raise UsageError("--model is for --from-weights")
     if from_weights and not is_run:

@@ -79,6 +79,11 @@ class RunDirectory:
         return self._beside("partial")
 
     @property
+    def is_partial(self) -> bool:
+        """Whether it is the `partial` one of another."""
+        return self.path.name.startswith(".") and self.path.name.endswith(".partial")
+
+    @property
     def checkpoints(self) -> Path:
         """Where a model keeps what an interrupted run goes on from."""
         return self.path / CHECKPOINTS
@@ -221,13 +226,18 @@ class RunDirectory:
         return RunDirectory(self.path.parent / f".{self.path.name}.{state}")
 
 
+def holds_run(directory: Path) -> bool:
+    """Tell whether a directory has one of a result's files: it is meant as a run, if not a whole one."""
+    return any((directory / name).exists() for name in (RESULT_FILE, RANKS_FILE))
+
+
 def find(path: Path) -> Path:
     """Return the run directory that a path names, by itself or by one of its files.
 
     Raises `UsageError` for a folder of runs, naming some, and for one without, with the names that look like it.
     """
     directory = path.parent if path.name in (RESULT_FILE, RANKS_FILE) else path
-    if any((directory / name).exists() for name in (RESULT_FILE, RANKS_FILE)):
+    if holds_run(directory):
         return directory
     if below := sorted(str(one.parent) for one in directory.glob(f"*/{RESULT_FILE}")):
         raise UsageError(f"{path} is no run, but holds some: {shown(below)}; type {path}/* for all")
