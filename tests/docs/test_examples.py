@@ -29,7 +29,6 @@ NOT_RUN = {
     "mtbench leaderboard render --format deviations": "reads the entries of the repository",
     "mtbench leaderboard render --format latex --out board.tex": "reads the entries of the repository",
     "mtbench leaderboard render --format markdown": "reads the entries of the repository",
-    "mtbench leaderboard render --format summary": "reads the entries of the repository",
     "mtbench leaderboard render --out site": "reads the entries of the repository",
     "mtbench audit --against mine.tsv --fingerprints mine.parquet": "the graph is the reader's",
     "mtbench audit wikitopics-mt1/health --against mine.parquet": "the graph is the reader's",
