@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.nn.functional import softplus
 
 from mtbench.data.splits import Split, inverted
+from mtbench.errors import UsageError
 from mtbench.evaluation.tasks import task
 from mtbench.names import HEAD, TAIL, IntArray
 from mtbench.training.models import Context
@@ -18,7 +19,7 @@ from reference_models.graphs.graph import TypedGraph, typed_graph
 from reference_models.layers.basic import RowLinear
 from reference_models.layers.propagation import BoundaryPNA, Neighbours, by_receiver, degree_scales, plan
 from reference_models.training.batches import Negatives, batches_of, edges_of
-from reference_models.training.fitting import BothWays, PairScores, ReferenceModel, hold_out, seeded, validation
+from reference_models.training.fitting import BothWays, PairScores, ReferenceModel, seeded, validation
 from reference_models.training.loop import State, Tell, Work, mean_loss
 from reference_models.training.recipe import Hyperparameters, read
 
@@ -30,8 +31,8 @@ HEADS_AT_ONCE = 32
 class Recipe(Hyperparameters):
     """All hyper-parameters of NBFNet-homo.
 
-    ``positives`` and ``holdout`` are those of the double-equivariant models; ``temperature`` that of the
-    adversarial weights of the negatives; ``selection`` the protocol whose validation MRR chooses the epoch.
+    ``positives`` are those of the ``graph``, so that ``holdout`` has no use; ``temperature`` is that of the adversarial
+    weights of the negatives; ``selection`` the protocol whose validation MRR chooses the epoch.
     """
 
     width: int
@@ -45,6 +46,11 @@ class Recipe(Hyperparameters):
     selection: str
     epochs: int
     patience: int
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.positives != "graph":
+            raise UsageError(f"positives must be graph, not {self.positives!r}")
 
 
 class NBFNetHomo(nn.Module):
@@ -81,22 +87,16 @@ class NBFNetModel(ReferenceModel[Recipe]):
         self.network.to(self._device)
 
     def fit(self, train: Split, valid: Split) -> None:
-        """Train to early stopping on the validation MRR; continues from a checkpoint if there is one.
-
-        Raises `DatasetError` if ``valid`` has too few targets for the recipe.
-        """
+        """Train to early stopping on the validation MRR; continues from a checkpoint if there is one."""
         recipe = self.recipe
         graph = typed_graph(train, inverses=True, device=self._device)
-        held_out, positives = np.ones(len(valid.targets), dtype=bool), train.graph
-        if recipe.positives == "targets":
-            held_out = hold_out(valid, recipe.holdout, self.context.seed)
-            positives = valid.targets[~held_out]
         state = State(self.network, None, torch.optim.Adam(self.network.parameters(), lr=recipe.learning_rate))
         neighbours, chosen = Neighbours.of(graph), task(valid, f"{recipe.selection}-tail", "slots")
+        asked = np.ones(len(valid.targets), dtype=bool)
         validate = validation(
-            chosen, held_out, lambda triples: pair_scores(self.network, neighbours)(triples), recipe.learning_rate
+            chosen, asked, lambda triples: pair_scores(self.network, neighbours)(triples), recipe.learning_rate
         )
-        work = epoch_of(state, graph, positives, recipe)
+        work = epoch_of(state, graph, train.graph, recipe)
         self._train("train", state, valid, work, epochs=recipe.epochs, patience=recipe.patience, validate=validate)
 
     def scorer(self, observable: Split) -> Callable[[IntArray], Tensor]:

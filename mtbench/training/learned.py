@@ -165,11 +165,11 @@ def _draw_curves(axes: Axes, history: Mapping[str, Sequence[Mapping[str, float]]
     from matplotlib.ticker import MaxNLocator
 
     for (stage, records), colour in zip(history.items(), COLOURS, strict=False):
-        told = [record for record in records if name in record]
-        if not told:
+        drawn = [record for record in records if name in record]
+        if not drawn:
             continue
-        epochs, values = ([record[key] for record in told] for key in ("epoch", name))
-        marker = "o" if len(told) <= 30 else None
+        epochs, values = ([record[key] for record in drawn] for key in ("epoch", name))
+        marker = "o" if len(drawn) <= 30 else None
         axes.plot(epochs, values, color=colour, linewidth=1.5, marker=marker, markersize=3.5, label=stage)
         if name == "valid_mrr":
             best = int(np.argmax(values))
@@ -204,20 +204,20 @@ def draw_assignments(
     Relations stand in the order of their ground-truth pattern where there is one, else of their task. Raises
     the errors of `mtbench.files.pictures.page`.
     """
-    tasks = max(found.alpha.shape[1] for found in assignments.values())
-    longest = max(len(found.relations) for found in assignments.values())
+    tasks = max(assignment.alpha.shape[1] for assignment in assignments.values())
+    longest = max(len(assignment.relations) for assignment in assignments.values())
     height = 1.5 + (0.17 * longest if longest <= NAMED else 9)
     with pictures.page(path, len(assignments) * (3.6 + 0.4 * tasks), height) as figure:
         panels = figure.subplots(1, len(assignments), squeeze=False)[0]
-        for axes, (name, found) in zip(panels, assignments.items(), strict=True):
-            drawn = _draw_shares(axes, found, splits[name])
+        for axes, (name, assignment) in zip(panels, assignments.items(), strict=True):
+            drawn = _draw_shares(axes, assignment, splits[name])
             axes.set_title(f"{name} graph", fontsize=11)
         figure.colorbar(drawn, ax=list(panels), shrink=min(1.0, 4 / height), pad=0.02, label="Share of the relation")
         figure.suptitle(pictures.literal(f"{title}: relations in tasks"), fontsize=11, fontweight="bold")
 
 
-def _draw_shares(axes: Axes, found: Assignment, split: Split) -> AxesImage:
-    alpha, names = np.asarray(found.alpha), list(found.relations)
+def _draw_shares(axes: Axes, assignment: Assignment, split: Split) -> AxesImage:
+    alpha, names = np.asarray(assignment.alpha), list(assignment.relations)
     hard = alpha.argmax(axis=1)
     # Relations without ground truth come last.
     groups = [split.tasks.get(name, "~") if split.tasks else str(task) for name, task in zip(names, hard, strict=True)]

@@ -203,15 +203,15 @@ def remaking(run: RunInfo, dataset: str, directory: Path) -> Iterator[None]:
 
 def parse_settings(texts: Sequence[str], wanted: str = "--set takes KEY=VALUE") -> dict[str, str]:
     """Return settings given as ``KEY=VALUE``; `UsageError` says what is ``wanted`` for another form, or a repeat."""
-    found: dict[str, str] = {}
+    settings: dict[str, str] = {}
     for text in texts:
         key, equals, value = text.partition("=")
         if not (key and equals):
             raise UsageError(f"{wanted}, not {text!r}")
-        if key in found:
+        if key in settings:
             raise UsageError(f"{wanted}: {key} is given twice")
-        found[key] = value
-    return found
+        settings[key] = value
+    return settings
 
 
 def names() -> list[str]:
@@ -274,9 +274,9 @@ def attribute(path: str, what: str, expected: str) -> object:
     if not all(part.isidentifier() for part in (*module.split("."), name)):
         raise UsageError(f"{path!r} does not name a {what}: {expected}")
     try:
-        found: object = getattr(importlib.import_module(module), name)
+        named: object = getattr(importlib.import_module(module), name)
     except (ModuleNotFoundError, AttributeError) as error:
         raise UsageError(f"cannot import the {what} {path!r} ({error}): {expected}") from error
     except Exception as error:
         raise UsageError(f"cannot import the {what} {path!r}: {raised(error)}") from error
-    return found
+    return named

@@ -199,13 +199,13 @@ def best(
 def _id(split: Split, side: Side, name: str) -> int:
     """Return the id of a name of one side; an unknown one raises `UsageError` with the nearest there are."""
     kind, names = ("relation", split.relations) if side == "relation" else ("entity", split.entities)
-    found = np.flatnonzero(names == name)
-    if len(found):
-        if side == "relation" and not (split.graph[:, COLUMN[side]] == found[0]).any():
+    ids = np.flatnonzero(names == name)
+    if len(ids):
+        if side == "relation" and not (split.graph[:, COLUMN[side]] == ids[0]).any():
             raise UsageError(f"{split.dataset} has no triple of the relation {name!r}: nothing is known of it")
-        return int(found[0])
-    other = split.entities if side == "relation" else split.relations
-    if (other == name).any():
+        return int(ids[0])
+    other_kind = split.entities if side == "relation" else split.relations
+    if (other_kind == name).any():
         raise UsageError(
             f"{name!r} is {'an entity' if side == 'relation' else 'a relation'}, no {kind} of {split.dataset}"
         )

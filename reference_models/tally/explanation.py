@@ -113,10 +113,15 @@ class Importance:
     falls: Mapping[str, Sequence[float]]
 
     @property
+    def whole(self) -> str:
+        """The MRR with all families, and of how many targets."""
+        return f"{self.mrr:.3f} over {self.targets:,} test triples"
+
+    @property
     def ordered(self) -> list[tuple[str, float, float]]:
         """The families with mean and standard deviation of their falls, the largest first."""
-        found = [(name, float(np.mean(falls)), float(np.std(falls, ddof=1))) for name, falls in self.falls.items()]
-        return sorted(found, key=lambda one: -one[1])
+        families = [(name, float(np.mean(falls)), float(np.std(falls, ddof=1))) for name, falls in self.falls.items()]
+        return sorted(families, key=lambda family: -family[1])
 
 
 @dataclass(frozen=True)
@@ -147,8 +152,8 @@ class StatisticsExplanation:
 
     def draw(self, path: Path) -> None:
         """Draw the importance, a bar each with its deviation; raises the errors of `mtbench.files.pictures.page`."""
-        found = self.importance
-        names, *figures = zip(*reversed(found.ordered), strict=True)
+        importance = self.importance
+        names, *figures = zip(*reversed(importance.ordered), strict=True)
         means, deviations = np.array(figures)
         with pictures.page(path, 7, 1.5 + 0.32 * len(names)) as figure:
             axes = figure.subplots()
@@ -161,9 +166,7 @@ class StatisticsExplanation:
             title = self.title.replace(", protocol", "\nprotocol")
             below = "Fall of the MRR where a family is permuted within each list"
             below += f"\nmean and standard deviation over {REPEATS} permutations"
-            pictures.plain(
-                axes, pictures.literal(f"{title}: MRR {found.mrr:.3f} over {found.targets:,} test triples"), below, ""
-            )
+            pictures.plain(axes, pictures.literal(f"{title}: MRR {importance.whole}"), below, "")
             low, high = min(0, *(means - deviations)), max(1e-3, *(means + deviations))
             axes.set_xlim(1.05 * low, high + 0.12 * (high - low))
             axes.axvline(0, color="black", linewidth=0.8)
@@ -172,7 +175,7 @@ class StatisticsExplanation:
             axes.grid(visible=False, axis="y")
 
     def __str__(self) -> str:
-        found = self.importance
+        importance = self.importance
         lines = [f"{self.title}, candidate seed {self.candidate_seed}"]
         if self.changed is None:
             lines.append("explained under dual: the protocol of the run ranks every candidate and lists none")
@@ -182,9 +185,9 @@ class StatisticsExplanation:
                 "another machine"
             )
         lines += [
-            f"\nFall of the MRR ({found.mrr:.3f} over {found.targets:,} test triples) where one family is permuted "
+            f"\nFall of the MRR ({importance.whole}) where one family is permuted "
             f"within each list, mean and standard deviation over {REPEATS} permutations:",
-            *(f"  {name:5}  {mean:6.3f}  {sd:.3f}  {WORDS.get(name, name)}" for name, mean, sd in found.ordered),
+            *(f"  {name:5}  {mean:6.3f}  {sd:.3f}  {WORDS.get(name, name)}" for name, mean, sd in importance.ordered),
         ]
         for _, asked in itertools.groupby(self.questions, key=lambda one: (one.target, one.first, one.other)):
             lines += ["", *_lines(list(asked))]
@@ -224,11 +227,11 @@ class _Lists:
 
     def changed(self, result: Result) -> int:
         """Return how many targets rank otherwise than in a result."""
-        other = np.zeros(len(self.split.targets), dtype=np.bool_)
+        changed = np.zeros(len(self.split.targets), dtype=np.bool_)
         for way, (rows, valid) in self.tables.items():
             then, now = result.ranks.lists[way], count(self.scores, rows[:, 0], rows[:, 1:], valid[:, 1:])
-            other |= now.differs(then)
-        return int(other.sum())
+            changed |= now.differs(then)
+        return int(changed.sum())
 
     def question(self, way: Direction, target: int) -> Question | None:
         """Return why a target ranks as it does in one direction, None where it has no candidate."""
@@ -262,13 +265,13 @@ class _Lists:
         chosen = (np.arange(2**number)[:, None] >> np.arange(number)) % 2 == 1
         mixed = np.where(chosen[:, FAMILY], self.statistics[first], self.statistics[other])
         values = self._scored(mixed, np.repeat(self.triples[[first]], len(mixed), axis=0)).astype(np.float64)
-        size, found = chosen.sum(axis=1), {}
+        size, values_of = chosen.sum(axis=1), {}
         for place, name in enumerate(FAMILIES):
             without = np.flatnonzero(~chosen[:, place])
             orders = [math.factorial(k) * math.factorial(number - 1 - k) for k in size[without].tolist()]
             gains = values[without + 2**place] - values[without]
-            found[name] = float(gains @ np.array(orders)) / math.factorial(number)
-        return found
+            values_of[name] = float(gains @ np.array(orders)) / math.factorial(number)
+        return values_of
 
     def importance(self) -> Importance:
         """Return how much the expected MRR falls without what a family says, see `Importance`."""

@@ -79,17 +79,17 @@ class Foundation(TallyModel):
     """Tally with the weights of a file: nothing is trained, and every graph it ever learned from is told."""
 
     def __init__(self, context: Context, weights: Path = WEIGHTS) -> None:
-        told = describe(weights)
-        if told["statistics"] != _statistics():
+        made_of = describe(weights)
+        if made_of["statistics"] != _statistics():
             raise CorruptedFileError(
                 f"{weights} was made for other statistics than these: python -m reference_models.tally.foundation"
             )
-        if context.settings and read(Recipe, "tally", "", context.settings).as_parameters() != told["recipe"]:
+        if context.settings and read(Recipe, "tally", "", context.settings).as_parameters() != made_of["recipe"]:
             raise UsageError(f"{NAME} is trained already: it has no settings; train tally with --set instead")
-        if context.seed != told["seed"]:
-            raise UsageError(f"{NAME} has one set of weights, of seed {told['seed']}: leave out --seed")
-        super().__init__(NAME, context, Recipe(**told["recipe"]))  # type: ignore[arg-type]
-        self.info = replace(self.info, pretraining_graphs=tuple(told["graphs"]))  # type: ignore[arg-type]
+        if context.seed != made_of["seed"]:
+            raise UsageError(f"{NAME} has one set of weights, of seed {made_of['seed']}: leave out --seed")
+        super().__init__(NAME, context, Recipe(**made_of["recipe"]))  # type: ignore[arg-type]
+        self.info = replace(self.info, pretraining_graphs=tuple(made_of["graphs"]))  # type: ignore[arg-type]
         self.network.load_state_dict(load_file(weights))
 
     def fit(self, train: Split, valid: Split) -> None:

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
 import pytest
 from resumed import Stop, assert_same_run
 
-import mtbench
 from mtbench.errors import UsageError
 from mtbench.runs.result import load, verify
 from mtbench.training.run import Plan, run
-from reference_models import nbfnet
 from reference_models.layers.threads import one_thread
-from reference_models.training.fitting import hold_out
 
 pytestmark = pytest.mark.filterwarnings("ignore::mtbench.runs.result.MtbenchWarning")
 
@@ -101,19 +97,3 @@ def test_another_seed_is_another_run(small, tmp_path, uninterrupted, model):
     run(Plan(plan.model, plan.dataset, device="cpu", settings=plan.settings, out=plan.out, seed=1))
     assert not load(plan.out).ranks.to_frame().equals(load(uninterrupted(model)).ranks.to_frame())
     assert verify(plan.out).ok
-
-
-def test_missing_triples_may_be_the_positives(small, tmp_path, monkeypatch):
-    seen, logits_of = [], nbfnet.logits_of
-
-    def record(network, graph, hidden, triples):
-        seen.append(hidden)
-        return logits_of(network, graph, hidden, triples)
-
-    monkeypatch.setattr(nbfnet, "logits_of", record)
-    settings = {"positives": "targets", "selection": "entity", "holdout": "0.3", "epochs": "1"}
-    run(plan_for(small, tmp_path / "run", "nbfnet-homo", **settings))
-    assert load(tmp_path / "run").run.hyperparameters["positives"] == "targets"
-    valid = mtbench.load(small).valid
-    expected = valid.targets[~hold_out(valid, 0.3, 0)]
-    assert sorted(np.concatenate(seen).tolist()) == sorted(expected.tolist())

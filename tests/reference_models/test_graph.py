@@ -101,21 +101,6 @@ def test_kinds_tell_apart_what_degrees_tell_apart_and_nothing_else(seed, nodes, 
     assert "union" not in vars(graph)  # no sum over all edges is prepared for it
 
 
-def test_dropped_edges_are_gone_and_the_rest_keeps_its_order():
-    graph = literal.random_graph(1, edges=12)
-    before = graph.heads.clone()
-    dropped = torch.zeros(12, dtype=torch.bool)
-    dropped[[2, 7]] = True
-    left = graph.without(dropped)
-    kept = [place for place in range(12) if place not in (2, 7)]
-    for name in ("heads", "slots", "tails"):
-        assert getattr(left, name).tolist() == [getattr(graph, name).tolist()[place] for place in kept]
-    assert (left.num_nodes, left.num_slots, left.dtype) == (graph.num_nodes, graph.num_slots, graph.dtype)
-    assert torch.equal(graph.heads, before)
-    assert int(literal.dense(graph).sum() - literal.dense(left).sum()) == 2
-    torch.testing.assert_close(left.everyone.degrees, literal.dense(left).sum(dim=(0, 2)))
-
-
 @pytest.mark.parametrize("inverses", [False, True])
 def test_a_split_becomes_its_observable_triples_over_all_slots(inverses):
     rows = np.array([[0, 0, 1], [2, 1, 0], [1, 1, 1]])

@@ -13,7 +13,6 @@ from mtbench.training.models import Context
 from reference_models import isdea_homo
 from reference_models.double_equivariant import triple_scores
 from reference_models.equivariant.network import Architecture
-from reference_models.graphs.graph import TypedGraph
 from reference_models.isdea_homo import ISDEAHomo
 from reference_models.training.batches import pair_features
 
@@ -51,13 +50,6 @@ def test_a_network_is_a_plain_gin_on_the_edges_without_their_types(gin_layers):
     assert expected.std() > 1e-3
 
 
-def test_no_step_sorts_edges_by_type():
-    network, graph = network_of(), literal.random_graph(5, nodes=6, slots=4, edges=20)
-    network.represent(graph, None).whole().sum().backward()
-    assert "union" in vars(graph)
-    assert "everyone" not in vars(graph)
-
-
 @pytest.mark.parametrize("hops", [0, 2])
 def test_every_relation_has_the_same_score_to_the_last_bit(hops):
     network, graph = network_of(hops=hops).float(), literal.random_graph(1, nodes=9, slots=5, dtype=torch.float32)
@@ -67,25 +59,6 @@ def test_every_relation_has_the_same_score_to_the_last_bit(hops):
     table[tuple(triples.T)] = found
     assert (table == table[:, :1]).all()
     assert len(np.unique(table[:, 0])) > 5
-
-
-def test_renaming_nodes_and_relations_only_renames_the_scores():
-    network, graph = network_of(hops=2), literal.random_graph(9, nodes=7, slots=5, edges=25)
-    rng = np.random.default_rng(2)
-    nodes, slots = rng.permutation(7), rng.permutation(5)
-    renamed = TypedGraph(
-        torch.from_numpy(nodes)[graph.heads],
-        torch.from_numpy(slots)[graph.slots],
-        torch.from_numpy(nodes)[graph.tails],
-        7,
-        5,
-        graph.dtype,
-    )
-    triples = all_triples(graph)
-    moved = np.stack([nodes[triples[:, 0]], slots[triples[:, 1]], nodes[triples[:, 2]]], axis=1)
-    torch.testing.assert_close(
-        scores_of(network, renamed, moved), scores_of(network, graph, triples), rtol=1e-9, atol=1e-9
-    )
 
 
 @pytest.fixture(scope="module")

@@ -247,12 +247,6 @@ def test_the_norm_over_rows_and_its_running_statistics_are_the_librarys_batch_no
         torch.testing.assert_close(ours.running_var, theirs.running_var, rtol=1e-10, atol=1e-10)
 
 
-def test_features_of_no_nodes_have_no_blocks_to_be_computed_in():
-    assert blocks.node_blocks(0, 4, torch.device("cpu")) == []
-    with pytest.raises(ValueError, match="at least one block"):
-        blocks.blockwise(lambda index, part: blocks.Products(part), [], [torch.ones(0, 4)], [])
-
-
 @cases
 @given(graphs(), st.integers(1, 4), seeds)
 def test_sums_are_dense_products(graph, tasks, seed):

@@ -13,6 +13,7 @@ from reference_models.equivariant.network import Architecture, attention_logits
 from reference_models.equivariant.soft import Input, SoftGIN
 from reference_models.graphs.graph import TypedGraph, typed_graph
 from reference_models.isdea import ISDEA
+from reference_models.isdea_homo import ISDEAHomo
 from reference_models.mtdea import MTDEA
 from reference_models.training.batches import pair_features
 
@@ -80,7 +81,7 @@ def test_one_task_at_position_zero_is_isdea(gin_layers, hops):
 
 
 @pytest.mark.parametrize("training", [True, False])
-@pytest.mark.parametrize("make", [lambda: ISDEA(SIZES), lambda: MTDEA(SIZES)])
+@pytest.mark.parametrize("make", [lambda: ISDEA(SIZES), lambda: ISDEAHomo(SIZES), lambda: MTDEA(SIZES)])
 def test_renaming_nodes_and_relations_only_renames_the_scores(make, training):
     network = scrambled(make()).train(training)
     graph = literal.random_graph(9, nodes=7, slots=5, edges=25)

@@ -52,18 +52,6 @@ def test_adaptation_leaves_every_weight_and_running_statistic_alone(data):
     assert torch.equal(model.scorer(data.test.observable())(triples), first)
 
 
-def test_another_seed_draws_other_tasks_for_a_graph(data):
-    """Without adaptation the tasks of the test graph are as they were drawn."""
-    drawn = []
-    for seed in (0, 0, 1):
-        model = mtdea.build(Context("metafam", seed, "cpu", None, {**QUICK, "adaptation_epochs": "0"}))
-        model.scorer(data.test.observable())
-        drawn.append(model.assignments()["test"].alpha)
-    first, again, other = drawn
-    np.testing.assert_array_equal(first, again)
-    assert (first != other).all()
-
-
 def test_scores_depend_on_no_other_triple_they_are_asked_with(data):
     score = trained(data).scorer(data.test.observable())
     triples = data.test.graph[:40]

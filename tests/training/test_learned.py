@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import contextmanager
 from dataclasses import replace
 from importlib.util import find_spec
 
@@ -120,22 +121,13 @@ def test_a_line_per_graph_says_how_the_tasks_agree(split, tmp_path):
 @pytest.fixture
 def figures(monkeypatch):
     """Return the figures that are drawn, to be looked at."""
-    made = []
-    page = pictures.page
+    made, page = [], pictures.page
 
+    @contextmanager
     def looked_at(*arguments):
-        context = page(*arguments)
-        enter = context.__enter__
-
-        class Page:
-            def __enter__(self):
-                made.append(enter())
-                return made[-1]
-
-            def __exit__(self, *error):
-                return context.__exit__(*error)
-
-        return Page()
+        with page(*arguments) as figure:
+            made.append(figure)
+            yield figure
 
     monkeypatch.setattr(pictures, "page", looked_at)
     return made

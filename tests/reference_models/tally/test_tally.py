@@ -5,9 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from ranking_toys import random_split, splits
+from ranking_toys import random_split
 
 import mtbench
 from mtbench.data.doubled import Doubled
@@ -22,18 +20,6 @@ from reference_models.tally.statistics import FAMILIES, NAMES, WIDTH, Statistics
 
 TOY = {"epochs": "2", "width": "4", "masks": "2", "lists": "40", "batch": "16"}
 pytestmark = pytest.mark.filterwarnings("ignore::mtbench.runs.result.MtbenchWarning")
-
-
-def renamed(split, seed):
-    """Return a split under other names and in another order, and the function that renames triples."""
-    rng = np.random.default_rng(seed)
-    nodes, slots = rng.permutation(split.num_entities), rng.permutation(split.num_relations)
-    slots = np.concatenate((slots, np.arange(split.num_relations, split.relation_slots)))
-
-    def rename(triples):
-        return np.stack((nodes[triples[:, 0]], slots[triples[:, 1]], nodes[triples[:, 2]]), axis=1)
-
-    return replace(split, graph=rng.permutation(rename(split.graph)), targets=rename(split.targets)), rename
 
 
 def random_ranker(seed=0):
@@ -183,16 +169,6 @@ def test_the_learning_rate_goes_as_pytorchs_one_cycle():
     assert (ours[0], ours[-1]) == pytest.approx((tally.BEGIN, tally.END))
 
 
-@settings(max_examples=10)
-@given(split=splits(), seed=st.integers(0, 99))
-def test_renamed_entities_and_relations_keep_their_scores(split, seed):
-    network = random_ranker()
-    other, rename = renamed(split, seed)
-    ours = tally.TallyScores(network, split.observable(), torch.device("cpu")).score(split.targets)
-    theirs = tally.TallyScores(network, other.observable(), torch.device("cpu")).score(rename(split.targets))
-    np.testing.assert_allclose(theirs.numpy(), ours.numpy(), rtol=1e-4, atol=1e-3)
-
-
 def test_a_relation_without_an_observable_triple_ranks_last():
     split = random_split(1, relations=4)
     split = replace(split, graph=split.graph[split.graph[:, 1] != 2])
@@ -244,22 +220,6 @@ def test_training_never_looks_at_the_validation_targets(small):
         model.fit(data.train, replace(data.valid, targets=targets))
         weights.append(model.network.state_dict())
     assert all(torch.equal(value, weights[1][name]) for name, value in weights[0].items())
-
-
-def test_any_number_of_threads_gives_the_same_scores(small):
-    data, before, found = mtbench.load(small), torch.get_num_threads(), []
-    state = torch.random.get_rng_state()
-    try:
-        for threads in (1, 2):
-            torch.set_num_threads(threads)
-            model = tally.build_adapted(Context(data.name, settings={**TOY, "adaptation_epochs": "1"}, device="cpu"))
-            model.fit(data.train, data.valid)
-            found.append(model.scorer(data.test.observable()).score(data.test.targets))
-            assert torch.get_num_threads() == threads
-    finally:
-        torch.set_num_threads(before)
-    assert torch.equal(*found)
-    assert torch.equal(torch.random.get_rng_state(), state)
 
 
 def test_it_learns_on_a_small_metafam_what_counting_does_not_tell(small):
