@@ -25,7 +25,6 @@ from leaderboard.site import detail, facts, pictures, render
 from leaderboard.site.facts import Data
 from mtbench.data.loading import load
 from mtbench.errors import MissingExtraError, MtbenchError, UsageError
-from mtbench.files import atomic
 from mtbench.names import HEAD, METRICS, TAIL
 from mtbench.runs.directory import Run
 from mtbench.settings.table import HEADLINE
@@ -324,25 +323,6 @@ def test_a_site_is_replaced_only_when_asked_and_another_folder_never(board, fold
         render.render(board, folder, other / "index.html", force=True)
 
 
-def test_a_disk_that_is_full_leaves_the_site_there_was(board, folder, tmp_path, monkeypatch):
-    monkeypatch.setattr(render, "files", lambda *given: ({"a.html": b"old"}, []))
-    out = tmp_path / "site"
-    render.render(board, folder, out)
-    monkeypatch.setattr(render, "files", lambda *given: ({"a.html": b"new", "b.html": b"new"}, []))
-    sync = atomic._sync
-
-    def full(path):
-        if path.name == "b.html":
-            raise OSError(28, "No space left on device")
-        sync(path)
-
-    monkeypatch.setattr(atomic, "_sync", full)
-    with pytest.raises(MtbenchError, match="No space left"):
-        render.render(board, folder, out, force=True)
-    assert (out / "a.html").read_bytes() == b"old"
-    assert [path.name for path in tmp_path.iterdir() if not path.name.endswith(".lock")] == ["site"]
-
-
 def test_without_the_extra_nothing_is_read(board, folder, tmp_path, monkeypatch):
     monkeypatch.setattr(render, "find_spec", lambda name: None)
     with pytest.raises(MissingExtraError, match=r'extra "site"'):
@@ -426,10 +406,6 @@ def test_labels_keep_apart_and_inside():
     assert all(0 <= x <= 380 for x, _ in places)
 
 
-def test_shades_are_ten():
-    assert [facts.shade(share) for share in (0.0, 0.31, 0.99, 1.0)] == [0, 3, 9, 9]
-
-
 @pytest.mark.parametrize(
     ("cell", "text"),
     [
@@ -446,15 +422,11 @@ def test_shades_are_ten():
         (views.seen([views.Overlap("a", 0, 10), views.Overlap("b", None, 10)]), "unknown"),
         (views.seen([views.Overlap("a", 1, 10), views.Overlap("b", 0, 10)]), "10.0 %"),
         (views.seen([]), "no graph"),
+        (views.Cell(views.seen([views.Overlap("a", 5, 10), views.Overlap("b", None, 10)]).detail), "at least 50.0 %"),
     ],
 )
 def test_numbers_are_written_to_be_read(cell, text):
     assert cell.text == text
-
-
-def test_of_graphs_that_are_known_in_part_the_most_is_told():
-    graphs = [views.Overlap("a", 1, 10), views.Overlap("b", 5, 10), views.Overlap("c", None, 10)]
-    assert views.seen(graphs).detail == "at least 50.0 %"
 
 
 def test_errata_are_numbered_from_1(board):

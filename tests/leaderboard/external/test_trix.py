@@ -14,7 +14,6 @@ from ranking_toys import random_split
 
 from leaderboard.external import trix
 from leaderboard.external.queries import Queries
-from mtbench.errors import UsageError
 from mtbench.evaluation.tasks import evaluate
 from mtbench.names import RELATION, BetweenScorer
 from mtbench.training.models import Context
@@ -130,16 +129,6 @@ def test_the_network_for_entities_scores_relations_too_if_it_is_to(checkout, ask
     assert not isinstance(scorer, BetweenScorer)
     evaluate(scorer, split, "relation")
     assert {question[0] for question in asked} == {Queries}
-
-
-def test_an_interrupted_run_knows_its_answers_and_no_others(checkout, asked, tmp_path):
-    split = random_split(1, graph=60, targets=8)
-    first = evaluate(made(checkout, tmp_path).scorer(split.observable()), split).metrics
-    known = len(asked)
-    assert evaluate(made(checkout, tmp_path).scorer(split.observable()), split).metrics == first
-    assert len(asked) == known
-    with pytest.raises(UsageError, match="has the answers of another model: begin anew with --restart"):
-        made(checkout, tmp_path, relations=trix.OF_ENTITIES).scorer(split.observable())
 
 
 def test_a_run_tells_what_was_run(checkout, ran):
