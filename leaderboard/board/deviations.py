@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -16,7 +16,7 @@ from leaderboard.board.tables import short
 from leaderboard.entries.entries import Entry
 from mtbench.data import catalog
 from mtbench.data.catalog import Parameter
-from mtbench.files.tables import lay_out
+from mtbench.files.tables import heading, lay_out
 from mtbench.names import METRICS
 from mtbench.runs.directory import Run
 
@@ -143,7 +143,9 @@ def markdown(entries: Sequence[Entry]) -> str:
     found = deviations(entries)
     counts = Counter(one.verdict for one in found)
     total = f"{len(found)} figures: {', '.join(f'{counts[verdict]} {verdict}' for verdict in VERDICTS)}."
-    parts = [total, _summary(found), *_reasons(found), *_commands(found)]
+    explained = Counter(one.reason for one in found if one.reason)
+    reasons = [f"* **{one.key}** ({explained[one]}): {one.text}." for one in REASONS if explained[one]]
+    parts = [total, _summary(found), *filter(None, ["\n".join(reasons), _commands(found)])]
     for dataset in reported.datasets():
         if some := [one for one in found if one.cell.dataset == dataset and one.ours is not None]:
             parts += [f"### {dataset}", _table(some)]
@@ -163,25 +165,17 @@ def _summary(found: Sequence[Deviation]) -> str:
     return lay_out(["within / explained / open", *map(short, reported.datasets())], rows, "markdown")
 
 
-def _reasons(found: Iterable[Deviation]) -> Iterator[str]:
-    counts = Counter(one.reason.key for one in found if one.reason)
-    known = [one for one in REASONS if counts[one.key]]
-    if known:
-        yield "\n".join(f"* **{one.key}** ({counts[one.key]}): {one.text}." for one in known)
-
-
-def _commands(found: Iterable[Deviation]) -> Iterator[str]:
+def _commands(found: Iterable[Deviation]) -> str:
+    """Return what is not run, and how; empty where everything is."""
     missing: dict[str, set[str]] = {}
     for one in found:
         if one.verdict == "not run":
             missing.setdefault(one.cell.model, set()).add(one.cell.dataset)
-    if not missing:
-        return
     lines = [
         f"* `{command(model, [one for one in reported.datasets() if one in datasets])}`"
         for model, datasets in missing.items()
     ]
-    yield "What is not run, and how:\n\n" + "\n".join(lines)
+    return "What is not run, and how:\n\n" + "\n".join(lines) if lines else ""
 
 
 def _table(some: Sequence[Deviation]) -> str:
@@ -191,14 +185,4 @@ def _table(some: Sequence[Deviation]) -> str:
         key = (one.cell.model, one.cell.protocol, one.cell.table)
         rows.setdefault(key, {})[one.cell.metric] = str(one)
     table = [[*key, *(cells.get(metric, "") for metric in metrics)] for key, cells in rows.items()]
-    return lay_out(
-        [
-            "row",
-            "protocol",
-            "table",
-            *(metric.upper() if metric[0] == "m" else metric.capitalize() for metric in metrics),
-        ],
-        table,
-        "markdown",
-        left=3,
-    )
+    return lay_out(["row", "protocol", "table", *map(heading, metrics)], table, "markdown", left=3)

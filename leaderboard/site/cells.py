@@ -6,7 +6,6 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias, TypeVar
-from urllib.parse import quote
 
 from leaderboard.board import reported
 from leaderboard.board.board import Figure, Overlap
@@ -61,15 +60,12 @@ class Cell:
 class Column:
     """A column: its heading, what it means, and whether a click sorts it as ``number``, ``text`` or not at all.
 
-    ``above`` stands small over the heading. A column that ``opens`` a group has a box to tick, which shows the columns
-    that are ``part`` of it.
+    A column that ``opens`` a group has a box to tick, which shows the columns that are ``part`` of it.
     """
 
     label: str
     title: str = ""
     sort: str = "number"
-    href: str = ""
-    above: str = ""
     opens: str = ""
     part: str = ""
 
@@ -95,7 +91,6 @@ class Group:
     rows: Sequence[Row]
     title: str = ""
     href: str = ""
-    detail: str = ""
 
 
 @dataclass(frozen=True)
@@ -211,16 +206,11 @@ def slug(name: str) -> str:
     return re.sub(r"[^a-z0-9._-]+", "-", name.lower()).strip("-") or "unnamed"
 
 
-def address(*parts: str) -> str:
-    """Return parts of a path as a relative address, quoted."""
-    return "/".join(quote(part, safe="") for part in parts)
-
-
 def dataset_page(name: str) -> str:
     """Return the address of a dataset's page."""
-    return address("datasets", f"{slug(name)}.html")
+    return f"datasets/{slug(name)}.html"
 
 
 def model_page(entry: str) -> str:
     """Return the address of an entry's page."""
-    return address("models", f"{entry}.html")
+    return f"models/{entry}.html"

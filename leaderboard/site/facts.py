@@ -16,7 +16,7 @@ from leaderboard.board.board import PAPER, DatasetBoard, Figure, Line, over_seed
 from leaderboard.entries.entries import Entry
 from leaderboard.entries.runs import may_name_targets
 from leaderboard.site import pictures
-from leaderboard.site.cells import Cell, Column, Group, Row, Table, figure_cell, slug
+from leaderboard.site.cells import DASH, Cell, Column, Group, Row, Table, figure_cell, slug
 from leaderboard.site.pictures import MOST
 from mtbench.analysis.auditing import audit
 from mtbench.data.loading import load
@@ -225,44 +225,28 @@ def transfers(entries: Path) -> list[Table]:
     folder = entries.parent / "transfer"
     found = []
     for path in sorted([*folder.glob("*.json"), *folder.glob("*/matrix.json")]):
-        name = slug(path.parent.name if path.name == "matrix.json" else path.stem)
+        plan, name = path.with_name("plan.json"), path.parent.name if path.name == "matrix.json" else path.stem
         try:
             told = json.loads(path.read_text(encoding="utf-8"))
-            topics = [str(topic) for topic in told["topics"]]
-            tests = [str(topic) for topic in told.get("tests", topics)]
+            given = json.loads(plan.read_text(encoding="utf-8"))["settings"] if plan.exists() else {}
+            tests = [str(topic) for topic in told.get("tests", told["topics"])]
             missing = {(one["train"], one["test"]): str(one["status"]) for one in told["not_scored"]}
-            rows = [
-                Row(
-                    topic,
-                    [
-                        _transfer_cell(mrr, missing.get((topic, other), ""))
-                        for other, mrr in zip(tests, line, strict=True)
-                    ],
-                    words=topic,
-                )
-                for topic, line in zip(topics, told["mrr"], strict=True)
-            ]
-            settings = _settings(path.with_name("plan.json"))
+            rows = []
+            for topic, line in zip(map(str, told["topics"]), told["mrr"], strict=True):
+                cells = [
+                    Cell(f"{mrr:.3f}", value=mrr, shade=shade(mrr))
+                    if mrr is not None
+                    else Cell(missing.get((topic, other), DASH), kind="missing oom")
+                    for other, mrr in zip(tests, line, strict=True)
+                ]
+                rows.append(Row(topic, cells, words=topic))
+            settings = f" ({', '.join(f'{key}={value}' for key, value in sorted(given.items()))})" if given else ""
             caption = f"{told['model']}{settings}, {told['name']}: MRR, trained on the row and tested on the column"
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise MtbenchError(f"{path}: no matrix of mtbench grid ({error}); remove it, or make it again") from error
-        columns = [Column(topic) for topic in tests]
-        found.append(Table(f"transfer-{name}", caption, "Trained on", columns, [Group(rows)], dense=True))
+        columns = list(map(Column, tests))
+        found.append(Table(f"transfer-{slug(name)}", caption, "Trained on", columns, [Group(rows)], dense=True))
     return found
-
-
-def _settings(plan: Path) -> str:
-    """Return the hyper-parameters that were given to a transfer, in brackets, from the plan beside its matrix."""
-    if not plan.exists():
-        return ""
-    given = json.loads(plan.read_text(encoding="utf-8"))["settings"]
-    return f" ({', '.join(f'{key}={value}' for key, value in sorted(given.items()))})" if given else ""
-
-
-def _transfer_cell(mrr: float | None, status: str) -> Cell:
-    if mrr is None:
-        return Cell(status or "-", kind="oom" if status == "oom" else "missing")
-    return Cell(f"{mrr:.3f}", value=mrr, shade=shade(mrr))
 
 
 def shade(share: float) -> int:

@@ -17,7 +17,7 @@ from leaderboard.board.tables import snippet
 from leaderboard.entries.cards import TRAIN
 from leaderboard.entries.entries import Entry, Watch, unwatched
 from leaderboard.site import detail, facts, front
-from leaderboard.site.cells import REGIME_NAMES, dataset_page, slug
+from leaderboard.site.cells import REGIME_NAMES, dataset_page, model_page, slug
 from leaderboard.site.facts import Data, strata
 from mtbench.errors import MissingExtraError, UsageError
 from mtbench.files import atomic
@@ -129,9 +129,9 @@ def _pages(board: Board, entries: Path, data: Data) -> Iterator[tuple[str, Calla
 
     yield "index.html", page("index.html", "", partial(_index, board))
     for part in board.datasets:
-        yield f"datasets/{slug(part.name)}.html", page("dataset.html", "../", partial(_dataset, part, data, board))
+        yield dataset_page(part.name), page("dataset.html", "../", partial(_dataset, part, data, board))
     for entry in board.entries:
-        yield f"models/{entry.slug}.html", page("model.html", "../", partial(_model, board, entry, data))
+        yield model_page(entry.slug), page("model.html", "../", partial(_model, board, entry, data))
     about = {"regimes": REGIME_NAMES, "said": front.REGIMES_SAID, "protocols": detail.PROTOCOLS, "seeds": SEEDS}
     yield "about.html", page("about.html", "", lambda: about)
     if transfers:
