@@ -17,7 +17,7 @@ import typer
 
 from leaderboard.grid.drive import Ended, drive, survey
 from leaderboard.grid.engines import Attempt, Engine, Outcome, Watch, in_this_process, on_ray
-from leaderboard.grid.jobs import Chosen, Grid, Job, check, jobs, label, named, read_declared, typed_model, typed_seeds
+from leaderboard.grid.jobs import Chosen, Grid, check, jobs, label, named, read_declared, typed_model, typed_seeds
 from leaderboard.grid.state import PENDING, Look, estimates, matrices, publish
 from mtbench.analysis.matrix import scenario_table
 from mtbench.cli import options
@@ -177,19 +177,17 @@ def _split(texts: Sequence[str] | None) -> list[str]:
 def _engine(name: str, cpus: float | None, gpus: float | None, device: str) -> Engine:
     if name not in ENGINES:
         raise UnknownNameError("engine", name, ENGINES)
-    given = {"--cpus": cpus, "--gpus": gpus}
-    if name == "local":
-        for option, value in given.items():
-            if value is not None:
-                raise UsageError(f"{option} is for runs on Ray: add --engine ray")
-        return in_this_process
-    if cpus is not None and cpus <= 0:
-        raise UsageError(f"--cpus must be more than 0, not {cpus:g}")
-    if gpus is not None and gpus < 0:
-        raise UsageError(f"--gpus must be 0 or more, not {gpus:g}")
-    for option, share in (("--cpus", cpus), ("--gpus", gpus)):
-        if share is not None and share > 1 and not share.is_integer():
+    for option, share, bound in (("--cpus", cpus, "more than 0"), ("--gpus", gpus, "0 or more")):
+        if share is None:
+            continue
+        if name == "local":
+            raise UsageError(f"{option} is for runs on Ray: add --engine ray")
+        if share < 0 or (share == 0 and option == "--cpus"):
+            raise UsageError(f"{option} must be {bound}, not {share:g}")
+        if share > 1 and not share.is_integer():
             raise UsageError(f"{option} above 1 must be a whole number, not {share:g}")
+    if name == "local":
+        return in_this_process
     if gpus is None:
         gpus = {"cpu": 0.0, "cuda": 1.0}.get(device)
     return on_ray(1 if cpus is None else cpus, gpus)
@@ -231,10 +229,7 @@ def show_plan(looks: Sequence[Look], out: Path, *, as_json: bool) -> None:
     pending = [seconds for each, seconds in zip(looks, times, strict=True) if each.state in PENDING]
     total, unknown = sum(seconds for seconds in pending if seconds is not None), pending.count(None)
     if as_json:
-        runs = [
-            {**_names(each.job), "state": each.state, "estimated_seconds": seconds, "error": each.error}
-            for each, seconds in zip(looks, times, strict=True)
-        ]
+        runs = [record(each) | {"estimated_seconds": time} for each, time in zip(looks, times, strict=True)]
         say_json({"directory": str(out), "runs": runs, "estimated_seconds": round(total, 3), "unknown": unknown})
         return
     rows = []
@@ -247,14 +242,11 @@ def show_plan(looks: Sequence[Look], out: Path, *, as_json: bool) -> None:
     say(f"\n{len(pending)} of {len(looks)} runs to do{time_left}{more}; nothing was trained")
 
 
-def _names(job: Job) -> dict[str, str | int]:
-    names = ("label", "dataset", "seed", "directory")
-    return dict(zip(names, (job.label, job.plan.dataset, job.plan.seed, str(job.directory)), strict=True))
-
-
-def record(each: Ended) -> dict[str, str | int]:
-    """Return what became of a run as a JSON object."""
-    return {**_names(each.job), "state": each.state, "error": each.error}
+def record(each: Look | Ended) -> dict[str, str | int | float | None]:
+    """Return what there is, or what became, of a run as a JSON object."""
+    job = each.job
+    about = {"label": job.label, "dataset": job.plan.dataset, "seed": job.plan.seed, "directory": str(job.directory)}
+    return {**about, "state": each.state, "error": each.error}
 
 
 def count(ended: Sequence[Ended]) -> str:
@@ -271,10 +263,11 @@ def conclude(ended: Sequence[Ended], budget: str | None, command: str) -> None:
     if left:
         begun = sum(each.job.directory.partial.path.exists() for each in left)
         kept = f" ({begun} with checkpoints)" if begun else ""
-        _tell(f"the budget of {budget} is over: {len(left)} of {len(ended)} runs left{kept}; go on with: {command}")
+        over = f"the budget of {budget} is over: {len(left)} of {len(ended)} runs left{kept}"
+        sys.stderr.write(f"{over}; go on with: {command}\n")
     elsewhere = [each for each in ended if each.state == "elsewhere"]
     if elsewhere:
-        _tell(f"another process is at work on {', '.join(str(each.job) for each in elsewhere)}")
+        sys.stderr.write(f"another process is at work on {', '.join(str(each.job) for each in elsewhere)}\n")
     wrong = [each for each in ended if each.state in ("failed", "blocked")]
     for each in wrong:
         fail(f"{each.job} {each.state}: {each.error or 'see grid.jsonl'}")
@@ -282,10 +275,6 @@ def conclude(ended: Sequence[Ended], budget: str | None, command: str) -> None:
         fail(f"what failed twice is left alone; to try it again: {command} --retry-failed")
     if wrong:
         raise typer.Exit(1)
-
-
-def _tell(sentence: str) -> None:
-    sys.stderr.write(f"{sentence}\n")
 
 
 def again(context: typer.Context) -> str:
