@@ -20,10 +20,10 @@ from mtbench.data.catalog import Parameter
 from mtbench.data.loading import Parameters, derive, is_release, keep, load, locate, parse_parameter, resolve
 from mtbench.data.splits import Dataset, PartMatch, match_parts
 from mtbench.errors import UsageError
-from mtbench.evaluation.tasks import task
+from mtbench.evaluation.tasks import measure, task
 from mtbench.files import tables
 from mtbench.files.atomic import is_free
-from mtbench.heuristics.figures import BASELINES, measure
+from mtbench.heuristics.figures import BASELINES
 
 BITS = ("Dataset", "Part", "Triples", "Release triples", "Content SHA-256", "Same")
 STRUCTURE = ("Dataset", "Part", "Statistic", "Rebuilt", "Release", "Alike")

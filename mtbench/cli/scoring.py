@@ -20,9 +20,9 @@ from mtbench.data import catalog
 from mtbench.data.loading import load
 from mtbench.errors import MtbenchError, UsageError, raised
 from mtbench.evaluation import check as checking
-from mtbench.evaluation.tasks import Task, named
+from mtbench.evaluation.tasks import Task, measure, named
 from mtbench.files import tables
-from mtbench.heuristics.figures import BASELINES, Figures, measure
+from mtbench.heuristics.figures import BASELINES, Figures
 from mtbench.metrics.closed import chance
 from mtbench.runs.directory import RunDirectory
 from mtbench.runs.origin import Regime, RunInfo

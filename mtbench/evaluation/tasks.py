@@ -17,12 +17,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from mtbench.data import catalog
+from mtbench.data.graphs import keys
 from mtbench.data.splits import SPLIT_NAMES, Dataset, Split
 from mtbench.errors import ScoreError, UnknownNameError, UsageError
 from mtbench.evaluation.cautions import Caution, cautions, depth
-from mtbench.heuristics.figures import Baselines
+from mtbench.heuristics.figures import Baselines, baseline
 from mtbench.metrics import closed
-from mtbench.names import PARTS, Direction, IntArray, Part, ScoreArray, Scorer, Side
+from mtbench.names import PARTS, Direction, IntArray, Part, ScoreArray, ScoreFunction, Scorer, Side
 from mtbench.ranking.again import ask_again as repeated
 from mtbench.ranking.candidates import Candidates, Filtered, draw, filter_side
 from mtbench.ranking.lists import Layout, RankedPart, given, rank_all, rank_listed
@@ -418,3 +419,40 @@ def evaluate(
     """
     asked = task(split, protocol, vocabulary, seed, dataset_version=dataset_version)
     return asked.run(score, batch_size=batch_size, progress=progress, ask_again=ask_again)
+
+
+def measure(name: str, tasks: Sequence[Task]) -> list[Mapping[str, float]]:
+    """Return a heuristic baseline's metrics on tasks of one split.
+
+    Each triple is scored once for all tasks, and what has the same candidates in several is counted once.
+    """
+    score = baseline(name, tasks[0].split)
+    # A full ranking asks for too many triples to list: it is scored in batches, on its own.
+    listed = [task.triples for task in tasks if not task.setting.full]
+    once = _remembered(score, tasks[0].split, listed) if len(listed) > 1 else score
+    known: dict[tuple[object, ...], Counts] = {}
+    found: list[Mapping[str, float]] = []
+    for task in tasks:
+        wanted = {part: _key(task.candidates, part) for part in task.setting.parts}
+        if missing := [part for part, key in wanted.items() if key not in known]:
+            counted = task.counts(score if task.setting.full else once, missing)
+            known |= {wanted[part]: counts for part, counts in counted.items()}
+        ranks = Ranks.unnamed({part: known[key] for part, key in wanted.items()})
+        found.append(closed.expected(ranks.greater, ranks.equal))
+    return found
+
+
+def _key(candidates: Candidates, part: Part) -> tuple[object, ...]:
+    """Return what is the same for tasks of a split that have the same candidates in a part."""
+    side, setting = PARTS[part][1], candidates.setting
+    if setting.full:
+        return side, setting.vocabulary if side == "relation" else ""
+    return side, setting.drawn_as, setting.vocabulary, candidates.seed
+
+
+def _remembered(score: ScoreFunction, split: Split, triples: Sequence[IntArray]) -> ScoreFunction:
+    """Return a scorer that looks up the scores of triples, all of which are scored here."""
+    together = np.concatenate(triples)
+    known, first = np.unique(keys(split, together), return_index=True)
+    scores = np.asarray(score(together[first]))
+    return lambda asked: scores[np.searchsorted(known, keys(split, asked))]

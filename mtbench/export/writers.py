@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 
 from mtbench.data.splits import Dataset, Split
 from mtbench.errors import DatasetError, UnknownNameError, UsageError
-from mtbench.evaluation.tasks import Task
+from mtbench.evaluation.tasks import Task, measure
 from mtbench.files import atomic
-from mtbench.heuristics.figures import BASELINES, measure
+from mtbench.heuristics.figures import BASELINES
 from mtbench.names import METRICS, NameArray
 from mtbench.ranking.candidates import draw
 from mtbench.settings.table import PROTOCOLS, VOCABULARIES, setting_of

@@ -18,8 +18,8 @@ from mtbench.data import catalog, downloads
 from mtbench.data.loading import RELEASE
 from mtbench.data.splits import match_parts
 from mtbench.errors import DatasetError, UnknownNameError
-from mtbench.evaluation.tasks import Task
-from mtbench.heuristics.figures import BASELINES, measure
+from mtbench.evaluation.tasks import Task, measure
+from mtbench.heuristics.figures import BASELINES
 from mtbench.names import METRICS
 from mtbench.ranking import candidates
 from mtbench.settings.table import MAIN, PROTOCOLS, VOCABULARIES, setting_of

@@ -15,10 +15,11 @@ from ranking_toys import hashed, random_split, small, splits
 
 from mtbench.data.splits import Split
 from mtbench.errors import UnknownNameError
-from mtbench.evaluation.tasks import evaluate, task
+from mtbench.evaluation import tasks
+from mtbench.evaluation.tasks import evaluate, measure, task
 from mtbench.heuristics import figures
 from mtbench.heuristics.baselines import DAMPING, STEPS, Together
-from mtbench.heuristics.figures import BASELINES, Baselines, baseline, measure
+from mtbench.heuristics.figures import BASELINES, Baselines, baseline
 from mtbench.metrics.closed import chance
 from mtbench.settings.table import PROTOCOLS, SAMPLED, VOCABULARIES
 
@@ -200,15 +201,13 @@ def test_a_baseline_is_evaluated_like_any_other_scorer(protocol, vocabulary, nam
 
 @pytest.mark.parametrize("name", NAMES)
 def test_tasks_of_one_split_are_measured_together(name):
-    tasks = [task(random_split(4), protocol) for protocol in PROTOCOLS]
-    assert measure(name, tasks) == [chosen.baselines[name] for chosen in tasks]
+    several = [task(random_split(4), protocol) for protocol in PROTOCOLS]
+    assert measure(name, several) == [chosen.baselines[name] for chosen in several]
 
 
 def test_what_several_tasks_ask_for_is_scored_once(monkeypatch):
     asked = []
-    monkeypatch.setattr(
-        figures, "baseline", lambda name, split: lambda triples: asked.append(triples) or hashed(triples)
-    )
+    monkeypatch.setattr(tasks, "baseline", lambda name, split: lambda triples: asked.append(triples) or hashed(triples))
     measure("any", [task(random_split(4), protocol) for protocol in SAMPLED])
     triples = np.concatenate(asked)
     assert len(np.unique(triples, axis=0)) == len(triples)
