@@ -131,7 +131,7 @@ def draw_error(cell: Cell, ours: Figure) -> float:
     from 0 to 1, so that its variance is at most m (1 - m) for the mean m.
     """
     invented = cell.setting.invented
-    ranks = catalog.record(cell.dataset).parts["test/targets"].triples * len(cell.setting.lists)
+    ranks = catalog.record(cell.dataset).part("test", "targets").triples * len(cell.setting.lists)
     if not invented:
         return 0.0
     variance = invented * (invented + 2) / 12 if cell.metric == "mr" else ours.mean * (1 - ours.mean)

@@ -349,7 +349,7 @@ def _result(folder: Path, where: str, *, has_ranks: bool) -> Scored:
         saved = shaped(payload, Shown)
     except ResultError as error:
         raise _UnreadableError("shape", f"{error}: evaluate again") from error
-    if saved.dataset not in catalog.names():
+    if (record := catalog.by_id(saved.dataset)) is None:
         sentence = f"{quote(saved.dataset)} is no released dataset (mtbench list): only these can be compared"
         raise _UnreadableError("dataset", sentence)
     if has_ranks is (saved.ranks_sha256 is None):
@@ -359,10 +359,9 @@ def _result(folder: Path, where: str, *, has_ranks: bool) -> Scored:
             else (f"is missing, and {RESULT_FILE} names its hash: submit the whole run")
         )
         raise _UnreadableError("ranks" if has_ranks else "missing", wrong, RANKS_FILE)
-    record = catalog.record(saved.dataset)
     if not has_ranks:
         return Scored(where, saved, record, None, None)
-    graph = record.graphs["test"]
+    graph = record.graph("test")
     limits = Limits(record.part("test", "targets").triples, max(graph.entities, graph.relation_slots, 50))
     try:
         return Scored(where, saved, record, read_ranks(folder / RANKS_FILE, limits), file_hash(folder / RANKS_FILE))

@@ -198,7 +198,7 @@ def _read(directory: Path) -> Run:
     except ResultError as error:
         raise SubmissionError(str(error)) from error
     for one in run.results.values():
-        if one.dataset not in catalog.names():
+        if catalog.by_id(one.dataset) is None:
             raise SubmissionError(
                 f"{directory}: {one.dataset!r} is no released dataset, and only these can be compared: mtbench list"
             )
