@@ -229,7 +229,7 @@ def show_plan(looks: Sequence[Look], out: Path, *, as_json: bool) -> None:
     pending = [seconds for each, seconds in zip(looks, times, strict=True) if each.state in PENDING]
     total, unknown = sum(seconds for seconds in pending if seconds is not None), pending.count(None)
     if as_json:
-        runs = [record(each) | {"estimated_seconds": time} for each, time in zip(looks, times, strict=True)]
+        runs = [record(each) | {"estimated_seconds": seconds} for each, seconds in zip(looks, times, strict=True)]
         say_json({"directory": str(out), "runs": runs, "estimated_seconds": round(total, 3), "unknown": unknown})
         return
     rows = []
@@ -245,8 +245,8 @@ def show_plan(looks: Sequence[Look], out: Path, *, as_json: bool) -> None:
 def record(each: Look | Ended) -> dict[str, str | int | float | None]:
     """Return what there is, or what became, of a run as a JSON object."""
     job = each.job
-    about = {"label": job.label, "dataset": job.plan.dataset, "seed": job.plan.seed, "directory": str(job.directory)}
-    return {**about, "state": each.state, "error": each.error}
+    names = {"label": job.label, "dataset": job.plan.dataset, "directory": str(job.directory)}
+    return {**names, "seed": job.plan.seed, "state": each.state, "error": each.error}
 
 
 def count(ended: Sequence[Ended]) -> str:
