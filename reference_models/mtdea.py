@@ -12,7 +12,7 @@ from reference_models.double_equivariant import DoubleEquivariantModel
 from reference_models.equivariant.network import Architecture, TripleNetwork
 from reference_models.equivariant.soft import Input, SoftGIN, SoftLinear
 from reference_models.graphs.graph import Receivers, TypedGraph
-from reference_models.graphs.kinds import kinds
+from reference_models.graphs.reach import kinds
 from reference_models.layers.basic import RowNorm
 from reference_models.layers.sums import expand
 from reference_models.training.recipe import Recipe, read, refuse

@@ -17,8 +17,8 @@ import torch
 from torch import Tensor, nn
 
 from reference_models.graphs.graph import Receivers, TypedGraph
-from reference_models.graphs.kinds import Kinds, Met, kinds
 from reference_models.graphs.operators import Operator
+from reference_models.graphs.reach import Kinds, Met, kinds
 from reference_models.layers.basic import Linear, Perceptron, uniform_
 from reference_models.layers.blocks import Block, Products, blockwise, node_blocks
 from reference_models.layers.rows import Rows, Shares, fork, spread

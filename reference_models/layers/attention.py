@@ -16,8 +16,7 @@ from torch.nn.functional import leaky_relu
 from mtbench.data.splits import inverted
 from mtbench.names import HEAD, RELATION, TAIL, FloatArray, IntArray
 from reference_models.layers.basic import RowLinear, linear
-from reference_models.layers.blocks import EDGES
-from reference_models.layers.threads import in_threads
+from reference_models.layers.blocks import EDGES, in_threads
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,21 +2,28 @@
 
 Features of shape ``(N, R, d)`` are far larger than a processor's cache, and a layer has dozens of
 intermediate results of that shape. In blocks of nodes they stay in the cache, and because the backward pass
-computes each block anew, none of them is kept: memory is that of the inputs and the output. On a processor,
-blocks are computed side by side (`reference_models.layers.threads`).
+computes each block anew, none of them is kept: memory is that of the inputs and the output.
+
+On a processor blocks are computed side by side, with one thread for each instead of many for each operation.
+An operation on a block takes a millisecond or less, and threads that share it spend as long on meeting. Nor
+does a number then depend on how many there are: a dense product that threads share is added up in another
+order on some processors.
 """
 
 from __future__ import annotations
 
+import os
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from functools import cache
+from threading import Barrier
+from typing import Any, TypeAlias, TypeVar
 
 import torch
 from torch import Tensor
-
-from reference_models.layers.threads import in_threads, one_thread
 
 CELLS = {"cpu": 1 << 19, "cuda": 1 << 26}
 """How many numbers a block of features may hold, by the kind of device."""
@@ -180,3 +187,69 @@ def _leaf(tensor: Tensor | None, want: bool) -> Any:
 
 def _cut(tensors: Sequence[Tensor], block: Block) -> list[Tensor]:
     return [tensor[rows] for tensor, rows in zip(tensors, block, strict=True)]
+
+
+Result = TypeVar("Result")
+
+
+def in_threads(function: Callable[[int], Result], number: int, device: torch.device) -> Iterator[Result]:
+    """Yield function(i) for all i below ``number``, in order, computed by as many threads as the library uses.
+
+    On other devices than processors, and with one thread, by none but the caller's; a single call, too, whose
+    operations take one thread as those of many do. Gradients are recorded or not as they are where the iteration
+    begins. What a call raises ends the iteration; calls that have not begun are dropped then.
+    """
+    threads = torch.get_num_threads()
+    if device.type != "cpu" or threads == 1:
+        yield from map(function, range(number))
+        return
+    if number == 1:
+        with one_thread():
+            result = function(0)
+        yield result
+        return
+    graded = torch.is_grad_enabled()
+
+    def call(index: int) -> Result:
+        with torch.set_grad_enabled(graded):
+            return function(index)
+
+    futures = [_workers(threads).submit(call, index) for index in range(number)]
+    try:
+        for future in futures:
+            yield future.result()
+    finally:
+        for future in futures:
+            future.cancel()
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Compute inside the block with one thread, so that sums are added up in one order on any machine."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+@cache
+def _workers(threads: int) -> ThreadPoolExecutor:
+    """Return that many workers, which stay: the mathematics library keeps memory for every thread it ever met."""
+    pool, met = ThreadPoolExecutor(threads, "mtbench-block"), Barrier(threads)
+    before = torch.get_num_threads()
+
+    def start() -> None:
+        torch.set_num_threads(1)
+        torch.get_num_threads()  # a thread settles its number when first asked, from what was set last anywhere
+        met.wait()
+
+    for future in [pool.submit(start) for _ in range(threads)]:
+        future.result()
+    torch.set_num_threads(before)  # which is each thread's own, and that of threads to come
+    return pool
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_workers.cache_clear)  # threads do not survive a fork

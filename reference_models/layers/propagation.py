@@ -23,8 +23,7 @@ from torch.nn.functional import layer_norm
 
 from reference_models.graphs.graph import TypedGraph
 from reference_models.layers.basic import RowLinear, linear
-from reference_models.layers.blocks import EDGES
-from reference_models.layers.threads import in_threads
+from reference_models.layers.blocks import EDGES, in_threads
 
 
 @dataclass(frozen=True, eq=False)

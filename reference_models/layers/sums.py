@@ -9,10 +9,9 @@ import torch
 from torch import Tensor
 
 from reference_models.graphs.graph import Receivers
-from reference_models.graphs.kinds import Kinds
 from reference_models.graphs.operators import product
-from reference_models.layers.blocks import node_blocks
-from reference_models.layers.threads import in_threads
+from reference_models.graphs.reach import Kinds
+from reference_models.layers.blocks import in_threads, node_blocks
 
 
 def aggregate(features: Tensor, attention: Tensor, onto: Receivers) -> tuple[Tensor, Tensor, Tensor]:

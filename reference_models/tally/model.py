@@ -16,7 +16,7 @@ from mtbench.data.splits import Split
 from mtbench.names import RELATION, IntArray, Scorer
 from mtbench.runs.result import Result
 from mtbench.training.models import Context
-from reference_models.layers.threads import one_thread
+from reference_models.layers.blocks import one_thread
 from reference_models.tally import explanation
 from reference_models.tally.lists import Lists, leave_out
 from reference_models.tally.statistics import FAMILIES, FAMILY, WIDTH, Statistics

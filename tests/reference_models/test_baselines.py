@@ -10,7 +10,7 @@ from resumed import Stop, assert_same_run
 from mtbench.errors import UsageError
 from mtbench.runs.result import load, verify
 from mtbench.training.run import Plan, run
-from reference_models.layers.threads import one_thread
+from reference_models.layers.blocks import one_thread
 
 pytestmark = pytest.mark.filterwarnings("ignore::mtbench.runs.result.MtbenchWarning")
 

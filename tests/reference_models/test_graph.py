@@ -16,8 +16,7 @@ from mtbench.data.splits import Split
 from mtbench.names import InverseScorer
 from mtbench.training.models import Context, factory
 from reference_models.graphs.graph import Slots, typed_graph
-from reference_models.graphs.kinds import kinds
-from reference_models.graphs.reach import reach
+from reference_models.graphs.reach import kinds, reach
 from reference_models.layers.sums import expand
 
 CPU = torch.device("cpu")

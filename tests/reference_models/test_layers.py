@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 import reference_models.graphs.reach as reaches
 from reference_models.equivariant.mean import EquivariantGIN, EquivariantLinear, Table
 from reference_models.equivariant.soft import Input, SoftGIN, SoftLinear
-from reference_models.graphs.kinds import kinds
-from reference_models.graphs.reach import reach
+from reference_models.graphs.reach import kinds, reach
 from reference_models.layers import blocks
 from reference_models.layers.basic import RowNorm
 from reference_models.layers.sums import aggregate, expand, moments

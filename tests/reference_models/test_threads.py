@@ -16,8 +16,8 @@ from mtbench.training.run import Plan, run
 from reference_models.equivariant.soft import Input, SoftGIN, SoftLinear
 from reference_models.ingram import margin_loss
 from reference_models.layers import basic, blocks
+from reference_models.layers.blocks import in_threads
 from reference_models.layers.propagation import LayerNorm
-from reference_models.layers.threads import in_threads
 
 CPU = torch.device("cpu")
 EQUIVARIANT = {
