@@ -65,6 +65,7 @@ def test_what_a_lent_gpu_is_for_is_done_on_the_pretended_one(small, capsys, tmp_
         "DATASETS": [str(small)],
         "TASKS": [2],
         "NUMBERS": 1 << 12,
+        "TIMED": 1,
         "MEASURED": gpu.MEASURED | {"positives": "graph", "batch": "120", "width": "4", "hops": "0"},
         "CELLS": {"isdea": ("isdea", {"epochs": "1", "width": "4", "inverses": "true"})},
         "ORDER": [(1, (0,))],
@@ -152,6 +153,7 @@ def test_a_product_that_the_device_cannot_do_at_once_is_done_by_columns(device, 
         product(there.matrix, dense.to(CUDA))
 
 
-def test_a_step_waits_for_the_device_no_more_often_than_it_did(small, device):
+def test_a_step_waits_for_the_device_no_more_often_than_it_did(small, device, monkeypatch):
+    monkeypatch.setattr(gpu, "TIMED", 1)
     settings = DOUBLE | {"tasks": "2", "positives": "graph", "batch": "100", "inverses": "true", "hops": "0"}
     assert gpu.Measure().of("mtdea", settings | {"gin_layers": "2"}, mtbench.load(small))["waits"] <= 33
