@@ -11,6 +11,7 @@ from typing import Literal, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+from tabulate import tabulate
 
 from mtbench.data import catalog
 from mtbench.data.catalog import Graph, Parameter, Part, Record
@@ -243,8 +244,6 @@ class Dataset:
         )
 
     def _table(self, form: str) -> str:
-        from tabulate import tabulate
-
         rows = [
             (one.name, one.num_entities, one.num_relations, one.relation_slots, len(one.graph), len(one.targets))
             for one in (self.train, self.valid, self.test)

@@ -12,6 +12,7 @@ from typing import Literal, TypeAlias
 
 import pyarrow as pa
 from pyarrow import csv, ipc
+from pyarrow import parquet as pq
 
 from mtbench.errors import ScoreError, UnknownNameError, UsageError, nearest
 from mtbench.files.atomic import replace_file
@@ -123,8 +124,6 @@ def expect_columns(found: Sequence[str], wanted: Sequence[str]) -> None:
 
 def encode_table(table: pa.Table) -> bytes:
     """Return a table as the bytes of a Parquet file, the same bytes for the same table."""
-    from pyarrow import parquet as pq
-
     buffer = io.BytesIO()
     pq.write_table(table, buffer, compression="zstd", version="2.6", data_page_version="1.0")
     return buffer.getvalue()
@@ -133,9 +132,7 @@ def encode_table(table: pa.Table) -> bytes:
 def _decode(data: pa.Buffer, kind: Format, types: Mapping[str, pa.DataType]) -> pa.Table:
     """Return the table of a file; ``types`` are those of text columns, of which files without types tell nothing."""
     if kind == "Parquet":
-        from pyarrow.parquet import ParquetFile
-
-        return ParquetFile(pa.BufferReader(data)).read()
+        return pq.ParquetFile(pa.BufferReader(data)).read()
     if kind == "Arrow":
         try:
             reader = ipc.open_file(data)

@@ -8,6 +8,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
+from tabulate import tabulate
+
 from mtbench.errors import UnknownNameError
 from mtbench.names import METRICS
 
@@ -44,8 +46,6 @@ def lay_out(headings: Sequence[str], rows: Sequence[Sequence[Cell]], format: str
     Cells are shown as they are, save for what would end a cell or be read as markup. Raises
     `UnknownNameError` for a format that does not exist.
     """
-    from tabulate import tabulate
-
     if format not in FORMATS:
         raise UnknownNameError("table format", format, FORMATS)
     if format == "csv":
