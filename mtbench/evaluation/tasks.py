@@ -24,7 +24,7 @@ from mtbench.evaluation.cautions import Caution, cautions, depth
 from mtbench.heuristics.figures import Baselines, baseline
 from mtbench.metrics import closed
 from mtbench.names import PARTS, Direction, IntArray, Part, ScoreArray, ScoreFunction, Scorer, Side
-from mtbench.ranking.again import ask_again as repeated
+from mtbench.ranking.again import ask_again as compare_again
 from mtbench.ranking.candidates import Candidates, Filtered, draw, filter_side
 from mtbench.ranking.lists import Layout, RankedPart, given, rank_all, rank_listed
 from mtbench.ranking.ranks import Counts, Ranks
@@ -210,7 +210,7 @@ class Task:
         ranked = self._ranked(scorer, batch_size, progress)
         again = NOT_ASKED
         if ask_again:
-            again = repeated({part: one.asked for part, one in ranked.items() if one.asked}, self.split)
+            again = compare_again({part: one.asked for part, one in ranked.items() if one.asked}, self.split)
         result = self._result(ranked, again)
         return replace(result, run=replace(result.run, model=scorer.name))
 
