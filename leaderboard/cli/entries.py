@@ -1,4 +1,4 @@
-"""``mtbench leaderboard``: from finished runs to entries that are checked and shown."""
+"""``mtbench submit`` and ``mtbench leaderboard``: from finished runs to entries that are checked and shown."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def submit(
     Regime and pre-training graphs are what the runs say. Names of triples are published for metafam alone: other data
     may not be passed on.
 
-    Example: mtbench leaderboard submit runs/mine-* --to leaderboard/results --authors "A. Author" --licence MIT --url https://...
+    Example: mtbench submit runs/mine-* --to leaderboard/results --authors "A. Author" --licence MIT --url https://...
     """
     told = {
         "name": title,
@@ -273,10 +273,10 @@ class Words(app.Words):
 
 leaderboard = typer.Typer(
     cls=Words,
-    help="Make entries of runs, check them, and show them as pages or tables.",
+    help="Check entries, and show them as pages or tables.",
     context_settings={"help_option_names": ["-h", "--help"]},
     no_args_is_help=True,
     rich_markup_mode=None,
 )
-for verb in (submit, check, render):
+for verb in (check, render):
     leaderboard.command(verb.__name__)(verb)

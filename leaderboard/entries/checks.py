@@ -110,7 +110,7 @@ def examine(directory: Path) -> Examined:
         if CARD_FILE in inside.files or not (directory / CARD_FILE).exists():
             card = parse(read_table(directory / CARD_FILE))
     except SubmissionError as error:
-        sentence = f"{error}; mtbench leaderboard submit --help lists its fields"
+        sentence = f"{error}; mtbench submit --help lists its fields"
         problems.append(Problem("card", f"{slug}/{CARD_FILE}", sentence))
     read = []
     for folder in sorted({"/".join(name.split("/")[:2]) for name in inside.files if name.count("/") >= 2}):
@@ -118,7 +118,7 @@ def examine(directory: Path) -> Examined:
         problems += found
         read += [run] if run.results else []
     if not read:
-        problems.append(Problem("empty", slug, "holds no runs: mtbench leaderboard submit lays them out"))
+        problems.append(Problem("empty", slug, "holds no runs: mtbench submit lays them out"))
     readable = not problems
     for run in read:
         problems += run_checks.held(run)

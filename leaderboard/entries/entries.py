@@ -88,7 +88,7 @@ def folders(root: Path) -> list[Path]:
     if not found:
         raise SubmissionError(
             f"{root} holds no entries (a folder with {CARD_FILE} each): name the folder of a leaderboard with "
-            "--entries DIR, or make an entry with mtbench leaderboard submit RUN... --to DIR"
+            "--entries DIR, or make an entry with mtbench submit RUN... --to DIR"
         )
     return found
 
@@ -118,9 +118,7 @@ def named(root: Path, name: str) -> Path:
     if not (given / CARD_FILE).exists():
         inside = any(given.glob(f"*/{CARD_FILE}"))
         remedy = (
-            f"check the entries in it with --entries {name}"
-            if inside
-            else "mtbench leaderboard submit RUN... --to DIR makes one"
+            f"check the entries in it with --entries {name}" if inside else "mtbench submit RUN... --to DIR makes one"
         )
         raise SubmissionError(f"{name} is no entry, there is no {CARD_FILE} in it: {remedy}")
     return given
@@ -200,7 +198,7 @@ def _item(walk: _Walk, parts: tuple[str, ...], found: os.stat_result) -> Iterato
     if stat.S_ISLNK(found.st_mode):
         yield Problem("symlink", where, _LINK)
     elif name.startswith("."):
-        yield Problem("hidden", where, "is hidden: delete it, or make the entry with mtbench leaderboard submit")
+        yield Problem("hidden", where, "is hidden: delete it, or make the entry with mtbench submit")
     elif stat.S_ISDIR(found.st_mode):
         if _is_folder(parts):
             yield from _folder(walk, parts)
@@ -223,7 +221,7 @@ def _item(walk: _Walk, parts: tuple[str, ...], found: os.stat_result) -> Iterato
             yield Problem("size", walk.directory.name, message)
 
 
-_LAYOUT = "an entry is card.toml and DATASET/seedK as mtbench leaderboard submit lays them out"
+_LAYOUT = "an entry is card.toml and DATASET/seedK as mtbench submit lays them out"
 
 
 def _is_folder(parts: tuple[str, ...]) -> bool:

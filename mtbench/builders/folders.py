@@ -137,7 +137,7 @@ def _of(files: Mapping[str, Path], name: str, layout: str, share: float | None, 
         elif share is None:
             raise DatasetError(
                 f"{files['test/targets']} is about entities that {files['train/graph'].name} has not, and no file "
-                f"(msg) tells of them: mtbench build {shlex.quote(str(files['train/graph'].parent))} --out DIR hides "
+                f"(msg) tells of them: mtbench import {shlex.quote(str(files['train/graph'].parent))} --out DIR hides "
                 f"a fifth of it"
             )
         else:

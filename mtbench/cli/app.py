@@ -58,8 +58,9 @@ VERBS: Mapping[str, Verb] = {
     "info": Verb("Data", "Show what is known about datasets, their defects included.", "mtbench.cli.datasets:info"),
     "fetch": Verb("Data", "Download or build datasets, and check them.", "mtbench.cli.datasets:fetch"),
     "build": Verb(
-        "Data", "Build a dataset from its parameters, or from files, and store it.", "mtbench.cli.building:build"
+        "Data", "Build a dataset from its parameters, or from raw files, and store it.", "mtbench.cli.building:build"
     ),
+    "import": Verb("Data", "Make a dataset of your own files of triples.", "mtbench.cli.building:import_files"),
     "audit": Verb("Data", "Measure what is wrong with a dataset, and who has seen it.", "mtbench.cli.audits:audit"),
     "export": Verb("Data", "Write a dataset in another file format.", "mtbench.cli.datasets:export"),
     "baselines": Verb(
@@ -75,7 +76,8 @@ VERBS: Mapping[str, Verb] = {
     "run": Verb("Train", "Train a model and score it on the test graph.", "mtbench.cli.running:run"),
     "score-with": Verb("Train", "Predict what is missing in a graph.", "mtbench.cli.running:score_with"),
     "grid": Verb("Train", "Run models on datasets with several seeds, each run once."),
-    "leaderboard": Verb("Leaderboard", "Make entries of runs, check them, and show them as pages or tables."),
+    "submit": Verb("Leaderboard", "Make an entry of runs, checked and with a card."),
+    "leaderboard": Verb("Leaderboard", "Check entries, and show them as pages or tables."),
 }
 """The verbs in the order of the help. A module is imported when its verb runs or explains itself, not before."""
 
@@ -87,12 +89,10 @@ MEANT: Mapping[str, str] = {
     "eval": "score FILE --task NAME",
     "evaluate": "score FILE --task NAME",
     "help": "--help",
-    "import": "build FOLDER --out DIR",
     "load": "fetch NAME",
     "predict": "score-with tally GRAPH --head NAME --relation NAME",
     "rank": "score FILE --task NAME",
     "settings": "run MODEL --dataset NAME --paper",
-    "submit": "leaderboard submit RUN... --to DIR",
     "train": "run MODEL --dataset NAME",
     "transfer": "grid MODEL --train NAME --test NAME",
     "urls": "info NAME --files",

@@ -1,4 +1,4 @@
-"""``mtbench build``: a dataset made from its seed, from raw files or from files of your own."""
+"""``mtbench build`` and ``import``: a dataset made from its seed, from raw files, or from files of your own."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from mtbench.builders.making import compare_structure
 from mtbench.cli import options
 from mtbench.cli.audits import show_audit
 from mtbench.cli.output import AsJson, Cell, doing, fail, records, say, say_json, say_table
-from mtbench.data import store
+from mtbench.data import catalog, store
 from mtbench.data.catalog import Parameter
-from mtbench.data.loading import Parameters, derive, is_release, keep, load, locate, parse_parameter, resolve
+from mtbench.data.loading import Parameters, derive, is_release, keep, load, parse_parameter, resolve
 from mtbench.data.splits import Dataset, PartMatch, match_parts
 from mtbench.errors import UsageError
 from mtbench.evaluation.tasks import measure, task
@@ -107,12 +107,7 @@ HEADINGS = ("Part", "Triples", "Release triples", "Content SHA-256", "Same")
 def build(
     name: Annotated[
         str,
-        typer.Argument(
-            metavar="NAME|DIR",
-            autocompletion=options.datasets,
-            help="A dataset of the catalogue; a folder of your own files of triples, as InGram, GraIL, ULTRA, PyKEEN "
-            "or you name them; or with --train, what your dataset is called.",
-        ),
+        typer.Argument(metavar="NAME", autocompletion=options.datasets, help="A dataset of the catalogue."),
     ],
     seed: Annotated[int | None, typer.Option(help="Another seed gives a fresh dataset; it needs --out.")] = None,
     settings: Annotated[
@@ -127,28 +122,13 @@ def build(
         Path | None, typer.Option(metavar="FILE", help="Topics and scenarios of your own, for NAME wikitopics.")
     ] = None,
     check: Annotated[bool, typer.Option("--check", help="Build afresh and compare with the release.")] = False,
-    train: Annotated[Path | None, typer.Option(metavar="FILE", help="Instead of DIR: the training graph.")] = None,
-    valid: Annotated[Path | None, typer.Option(metavar="FILE", help="What to predict in it, if anything.")] = None,
-    inference: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="What is known of the test graph.  [default: part of --test]")
-    ] = None,
-    test: Annotated[Path | None, typer.Option(metavar="FILE", help="What to predict in the test graph.")] = None,
-    share: Annotated[
-        float | None,
-        typer.Option(
-            help="How much of your test graph is to be predicted, drawn with --seed, where nothing else says so.  "
-            "[default: 0.2]"
-        ),
-    ] = None,
     out: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Store it in this directory instead of the cache.")
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace what is stored there.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Build a dataset from its parameters, or from files, and store it.
-
-    A dataset of your own files is audited, too, and told what a model has to beat on it.
+    """Build a dataset from its parameters, or from raw files, and store it.
 
     Example: mtbench build metafam --check
 
@@ -157,42 +137,15 @@ def build(
     Example: mtbench build wikitopics-mt --raw wikidata5m_all_triplet.txt.gz --seed 7 --out fresh-wikitopics
 
     Example: mtbench build wikitopics --raw wikidata5m_all_triplet.txt.gz --scenario mine.toml --out mine
-
-    Example: mtbench build mykg --out mydata
-
-    Example: mtbench build mine --train train.tsv --inference known.tsv --test missing.tsv --out mydata
     """
-    files = {"train": train, "valid": valid, "inference": inference, "test": test}
-    own = any(files.values())
-    record = None if own or raw or scenario is not None or name == wikitopics.BUILDER else locate(name)
-    if own or isinstance(record, Path):
-        if raw or scenario or settings or check:
-            what = "--raw" if raw else "--scenario" if scenario else "--set" if settings else "--check"
-            raise UsageError(f"{what} is for datasets of the catalogue, not for files of your own: leave it out")
-        if out is None:
-            raise UsageError("say where the dataset is to be stored: add --out DIR")
-        place = out.expanduser().absolute()
-        if not force and not is_free(place):
-            raise UsageError(f"{out} exists already: name another directory, or replace it with --force")
-        store.expect_replaceable(place)
-        made = from_files(
-            None if own else name,
-            **files,
-            name=name if own else None,
-            share=0.2 if share is None else share,
-            seed=seed or 0,
-        )
-        _show_own(store.obtain(place, lambda: made, force=force), out, as_json=as_json)
-        return
-    if share is not None:
-        raise UsageError("--share is for files of your own: give a folder of them, or --train and --test")
     if raw:
         rebuild(name, raw, seed, settings, scenario=scenario, check=check, out=out, force=force, as_json=as_json)
         return
-    if record is None:
+    if scenario is not None or name == wikitopics.BUILDER:
         raise UsageError(
             "scenarios are drawn from a dump: mtbench build wikitopics --raw DUMP --scenario FILE --out DIR"
         )
+    record = catalog.record(name)
     values = resolve(record.id, record.parameters, _given(record.id, record.parameters, seed, settings))
     release = is_release(record, values)
     if not (release or check or out is not None):
@@ -224,8 +177,44 @@ def _report(rows: list[PartMatch], name: str, *, as_json: bool) -> None:
         say(f"\n{name} is identical to the release")
 
 
-def _show_own(data: Dataset, out: Path, *, as_json: bool) -> None:
-    """Audit a dataset of somebody's files, measure the heuristic baselines on it, and print both."""
+def import_files(
+    folder: Annotated[
+        Path | None,
+        typer.Argument(metavar="DIR", help="Files of triples, as InGram, GraIL, ULTRA, PyKEEN or you name them."),
+    ] = None,
+    out: Annotated[Path | None, typer.Option(metavar="DIR", help="Where the dataset is stored.  [required]")] = None,
+    train: Annotated[Path | None, typer.Option(metavar="FILE", help="Instead of DIR: the training graph.")] = None,
+    valid: Annotated[Path | None, typer.Option(metavar="FILE", help="What to predict in it, if anything.")] = None,
+    inference: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="What is known of the test graph.  [default: part of --test]")
+    ] = None,
+    test: Annotated[Path | None, typer.Option(metavar="FILE", help="What to predict in the test graph.")] = None,
+    name: Annotated[str | None, typer.Option(help="What it is called.  [default: as the folder]")] = None,
+    share: Annotated[
+        float, typer.Option(help="How much of a test graph is to be predicted, where nothing else says so.")
+    ] = 0.2,
+    seed: Annotated[int, typer.Option(min=0, help="Which triples that are.")] = 0,
+    force: Annotated[bool, typer.Option("--force", help="Replace what is stored there.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Make a dataset of your own files of triples.
+
+    It is stored, audited, and told what a model has to beat on it.
+
+    Example: mtbench import mykg --out mydata
+
+    Example: mtbench import --train train.tsv --inference known.tsv --test missing.tsv --out mydata
+    """
+    if out is None:
+        raise UsageError("say where the dataset is to be stored: add --out DIR")
+    place = out.expanduser().absolute()
+    if not force and not is_free(place):
+        raise UsageError(f"{out} exists already: name another directory, or replace it with --force")
+    store.expect_replaceable(place)
+    made = from_files(
+        folder, train=train, valid=valid, inference=inference, test=test, name=name, share=share, seed=seed
+    )
+    data = store.obtain(place, lambda: made, force=force)
     with doing("measuring") as tell:
         tell("the audit")
         found = audit(data)

@@ -337,7 +337,7 @@ def _remedy(manifest: Manifest, record: Record, directory: Path) -> str:
     """Return the command that makes a directory again, the files it was made of left to fill in."""
     values = manifest.parameters
     if manifest.builder == catalog.FILES:
-        return f"mtbench build FOLDER --out {shlex.quote(str(directory))} --force"
+        return f"mtbench import FOLDER --out {shlex.quote(str(directory))} --force"
     if manifest.builder == catalog.SCENARIO:
         size = " ".join(f"--set {key}={values[key]}" for key in ("entities", "share") if key in values)
         arguments = f"wikitopics --raw DUMP --scenario FILE.toml --seed {values.get('seed', 0)} {size}"

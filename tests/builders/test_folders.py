@@ -132,7 +132,7 @@ def test_validation_targets_of_the_test_graph_are_left_out_and_said_to_be(folder
         (
             "msg.txt",
             None,
-            r"about entities that train.txt has not, .*: mtbench build .* --out",
+            r"about entities that train.txt has not, .*: mtbench import .* --out",
         ),
         ("msg.txt", "", r"msg.txt holds no triple"),
         ("test.txt", "", r"test.txt holds no triple"),
@@ -249,7 +249,7 @@ def test_of_a_whole_test_graph_a_share_is_hidden_and_nothing_left_alone(folder):
 
 def test_what_is_imported_is_stored_and_loads_as_it_was(folder, tmp_path, command):
     out = tmp_path / "stored"
-    code, said, err = command("build", folder, "--out", out)
+    code, said, err = command("import", folder, "--out", out)
     assert (code, err) == (0, "")
     assert f"read as train, valid, msg, test, as InGram and mtbench have them, and stored in {out}" in said
     assert "Heuristic baselines on mine/test/dual/present/0" in said
@@ -257,12 +257,12 @@ def test_what_is_imported_is_stored_and_loads_as_it_was(folder, tmp_path, comman
     assert repr(stored) == repr(read)
     assert stored.test.content_sha256 == read.test.content_sha256
     assert command("verify", out)[0] == 0
-    code, said, err = command("build", folder, "--out", out)
+    code, said, err = command("import", folder, "--out", out)
     assert (code, said) == (2, "")
     assert "exists already" in err
-    code, said, _ = command("build", folder, "--out", out, "--force", "--json")
+    code, said, _ = command("import", folder, "--out", out, "--force", "--json")
     assert (code, json.loads(said)["name"], mtbench.load(out).name) == (0, "mine", "mine")
-    assert "say where the dataset is to be stored: add --out DIR" in command("build", folder)[2]
+    assert "say where the dataset is to be stored: add --out DIR" in command("import", folder)[2]
     (out / "test" / "graph.parquet").write_bytes(b"")
-    with pytest.raises(MtbenchError, match=r"mtbench build FOLDER --out .*stored --force"):
+    with pytest.raises(MtbenchError, match=r"mtbench import FOLDER --out .*stored --force"):
         mtbench.load(out)

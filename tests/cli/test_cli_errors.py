@@ -28,11 +28,11 @@ INSTALLED = "import sys, toys; toys.install(); from mtbench.cli.app import main;
         ("build toy --chek", "--check"),
         ("export toy --out x --formt tsv", "--format"),
         ("build toy --seed seven", "--seed"),
-        ("build", "'NAME|DIR'"),
+        ("build", "'NAME'"),
         ("info --cite", "'NAME...'"),
         ("export toy", "'--out'"),
         ("info toyy", "error: unknown dataset or directory 'toyy': did you mean toy"),
-        ("build toyy", "error: unknown dataset or directory 'toyy': did you mean toy"),
+        ("build toyy", "error: unknown dataset 'toyy': did you mean toy"),
         ("info --cite toy toyy", "error: unknown dataset 'toyy': did you mean toy"),
         ("verify toyy", "error: unknown dataset or directory 'toyy': did you mean toy"),
         ("export toyy --out x", "error: unknown dataset or directory 'toyy': did you mean toy"),
@@ -55,7 +55,7 @@ def test_other_words_for_a_verb_are_none_and_mean_one():
     assert {meant.split()[0] for meant in cli.MEANT.values()} <= {*APP.commands, "--help", "--version"}
 
 
-@pytest.mark.parametrize("gone", ["urls", "cite", "contamination", "settings", "transfer", "import", "submit"])
+@pytest.mark.parametrize("gone", ["urls", "cite", "contamination", "settings", "transfer"])
 def test_a_verb_that_there_was_is_answered_with_what_to_type(run, gone):
     code, out, err = run(gone, "toy")
     assert (code, out) == (2, "")
@@ -100,10 +100,9 @@ def every_command(command, *words):
 
 
 def test_there_are_few_verbs_and_few_options():
-    assert len(cli.VERBS) <= 16
-    every = list(every_command(APP))
-    assert sum(len(command.params) for _, command in every) <= 142
-    assert sum(len(command.params) for (verb, *_), command in every if cli.VERBS[verb].place) <= 110
+    own = [verb for verb in cli.VERBS.values() if verb.place]
+    assert len(own) <= 16
+    assert sum(len(command.params) for (verb, *_), command in every_command(APP) if cli.VERBS[verb].place) <= 110
 
 
 @pytest.mark.parametrize(("words", "explained"), list(every_command(APP)), ids=str)

@@ -135,7 +135,7 @@ def test_what_is_missing_is_named_and_all_problems_are_told_at_once(entry, run):
     (run / "result.json").unlink()
     assert problems(entry)["missing"].where == "isdea/metafam/seed0"
     shutil.rmtree(entry / "metafam")
-    assert "mtbench leaderboard submit lays them out" in problems(entry)["empty"].message
+    assert "mtbench submit lays them out" in problems(entry)["empty"].message
 
 
 def test_edited_ranks_are_not_those_the_result_was_written_with(entry, run):
@@ -941,7 +941,7 @@ class TestCommand:
         assert f"there is no card.toml in it: check the entries in it with --entries {entry.parent}\n" in err
         code, _, err = command("leaderboard", "check", run)
         assert code == 1
-        assert "there is no card.toml in it: mtbench leaderboard submit RUN... --to DIR makes one\n" in err
+        assert "there is no card.toml in it: mtbench submit RUN... --to DIR makes one\n" in err
 
     def test_of_many_problems_the_first_are_printed(self, command, entry):
         for number in range(30):

@@ -414,12 +414,12 @@ def test_a_card_survives_being_written(texts, several, parameters, regime):
 
 
 class TestCommand:
-    """``mtbench leaderboard submit`` as it is typed."""
+    """``mtbench submit`` as it is typed."""
 
     OPTIONS = ("--authors", "A. Author, B. Author", "--url", "https://example.org", "--licence", "MIT")
 
     def test_the_next_command_is_printed_and_works(self, command, runs, to):
-        code, out, err = command("leaderboard", "submit", runs, "--to", to, *self.OPTIONS)
+        code, out, err = command("submit", runs, "--to", to, *self.OPTIONS)
         assert (code, err) == (0, "")
         lines = out.splitlines()
         assert lines[0] == "metafam: seeds 0, 1 of isdea"
@@ -432,12 +432,12 @@ class TestCommand:
 
     def test_scores_that_were_given_are_a_remark(self, command, runs, to):
         edit_all(runs, asked_again=GIVEN)
-        code, out, _ = command("leaderboard", "submit", runs, "--to", to, *self.OPTIONS)
+        code, out, _ = command("submit", runs, "--to", to, *self.OPTIONS)
         assert code == 0
         assert out.count("scores were given as numbers, which cannot be asked for again") == 2
 
     def test_what_was_left_out_is_said(self, command, toy_run, to):
-        code, out, _ = command("leaderboard", "submit", toy_run(), "--to", to, *self.OPTIONS)
+        code, out, _ = command("submit", toy_run(), "--to", to, *self.OPTIONS)
         assert code == 0
         assert "written without names, because the data may not be passed on: toy\n" in out
 
@@ -445,15 +445,12 @@ class TestCommand:
         card = tmp_path / "mine.toml"
         older = re.sub("(?m)^date = .*", 'date = "2023-02-28"', (ISDEA / "card.toml").read_text(encoding="utf-8"))
         card.write_text(older, encoding="utf-8")
-        assert (
-            command("leaderboard", "submit", runs, "--to", to, "--card", card, "--title", "Mine", "--name", "mine")[0]
-            == 0
-        )
+        assert command("submit", runs, "--to", to, "--card", card, "--title", "Mine", "--name", "mine")[0] == 0
         made = cards.read(to / "mine" / "card.toml")
         assert made == replace(cards.read(card), name="Mine", date=made.date)
         assert made.date > cards.read(card).date  # of the day it was made
         card.write_text('licence = "MIT"\n', encoding="utf-8")
-        code, _, err = command("leaderboard", "submit", runs, "--to", to, "--card", card)
+        code, _, err = command("submit", runs, "--to", to, "--card", card)
         assert code == 1
         assert """type --authors 'A. Author, B. Author' --url https://... (or ""), or give --card FILE""" in err
         assert err.count("\n") == 1
@@ -471,7 +468,7 @@ class TestCommand:
     )
     def test_wrong_usage(self, command, tmp_path, monkeypatch, arguments, code, message):
         monkeypatch.chdir(tmp_path)
-        found, out, err = command("leaderboard", "submit", *arguments)
+        found, out, err = command("submit", *arguments)
         assert (found, out) == (code, "")
         assert message in err
         assert "Traceback" not in err
@@ -479,7 +476,7 @@ class TestCommand:
 
     def test_a_name_of_two_models_is_one_line(self, command, runs, to):
         edit_all(runs / "isdea-metafam-1", model="mtdea")
-        code, _, err = command("leaderboard", "submit", runs, "--to", to, *self.OPTIONS)
+        code, _, err = command("submit", runs, "--to", to, *self.OPTIONS)
         assert code == 1
         assert err.startswith("error: ")
         assert err.count("\n") == 1
