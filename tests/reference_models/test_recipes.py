@@ -134,6 +134,7 @@ def test_the_regularisers_grow_by_a_tenth_after_each_epoch_until_they_are_capped
         (mtdea.build, {"decay_attention": "false"}, "^mtdea has decay_attention=true only$"),
         (isdea.build, {"statistics": "batch"}, "^isdea has statistics=graph only"),
         (mtdea.build, {"learn_epsilon": "true"}, "^mtdea has learn_epsilon=false only"),
+        (nbfnet.build, {"positives": "targets"}, "^positives must be graph, not 'targets'$"),
         (mtdea.build_search, {"reassign": "false"}, "^mtdea-search has reassign=true only"),
     ],
 )
