@@ -103,8 +103,11 @@ class DoubleEquivariantModel(ReferenceModel[Recipe]):
             return attention_logits(graph.num_slots, self.recipe.tasks, self._device)
 
     def _state(self, attention: nn.Parameter | None, trained: list[nn.Parameter]) -> State[TripleNetwork]:
-        optimizer = torch.optim.Adam(trained, lr=self.recipe.learning_rate, weight_decay=self.recipe.weight_decay)
-        return State(self.network, attention, optimizer)
+        free = [parameter for parameter in trained if parameter is attention and not self.recipe.decay_attention]
+        rest = [parameter for parameter in trained if not (free and parameter is attention)]
+        decays = [(rest, self.recipe.weight_decay), (free, 0.0)]
+        groups = [{"params": members, "weight_decay": decay} for members, decay in decays if members]
+        return State(self.network, attention, torch.optim.Adam(groups, lr=self.recipe.learning_rate))
 
     def _run(
         self, stage: Stage, state: State[TripleNetwork], split: Split, validate: Callable[[], float] | None

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from torch import Tensor, nn
 
 from mtbench.training.models import Context
 from reference_models.double_equivariant import DoubleEquivariantModel
-from reference_models.equivariant.mean import EquivariantGIN, EquivariantLinear, Late, Table
+from reference_models.equivariant.mean import EquivariantGIN, EquivariantLinear, EquivariantPerceptron, Late, Table
 from reference_models.equivariant.network import Architecture, TripleNetwork
 from reference_models.graphs.graph import TypedGraph
 from reference_models.graphs.reach import reach
@@ -26,12 +27,13 @@ class ISDEA(TripleNetwork):
 
     uses_attention = False
 
-    def __init__(self, architecture: Architecture) -> None:
+    def __init__(self, architecture: Architecture, *, learn_epsilon: bool = True) -> None:
         super().__init__(architecture, norms=architecture.gin_layers + 2)
         width = architecture.width
         widths = [1] + [width] * (architecture.gin_layers - 1)
-        gins = [EquivariantGIN(width_in, width) for width_in in widths]
-        self.layers = nn.ModuleList([*gins, EquivariantLinear(width), EquivariantLinear(width)])
+        gins = [EquivariantGIN(width_in, width, learn_epsilon=learn_epsilon) for width_in in widths]
+        nodewise = EquivariantPerceptron if architecture.linear_layers == "perceptron" else EquivariantLinear
+        self.layers = nn.ModuleList([*gins, nodewise(width), nodewise(width)])
 
     def represent(self, graph: TypedGraph, attention: Tensor | None, nodes: Tensor | None = None) -> Table | Late:
         """Return the representations of all nodes under all slots; ``attention`` and ``nodes`` are not used."""
@@ -42,10 +44,10 @@ class ISDEA(TripleNetwork):
             found: Any = self.through(self.layers[index], table, links)
             table = self._normed(index, found, rectified=index < layers - 1)
         table = self._normed(layers, self.layers[layers](table), rectified=True)
-        last: Any = self.layers[-1]
-        if self.training:
-            late: Late = last.late(table, self.norms[-1])
-            return late
+        last, norm = self.layers[-1], self.norms[-1]
+        if self.training and isinstance(last, EquivariantLinear):
+            assert isinstance(norm, RowNorm)
+            return last.late(table, norm)
         return self._normed(layers + 1, last(table), rectified=False)
 
     def _normed(self, index: int, table: Table, *, rectified: bool) -> Table:
@@ -58,5 +60,5 @@ class ISDEA(TripleNetwork):
 def build(context: Context) -> DoubleEquivariantModel:
     """Return ISDEA for a run, with the recipe of the run's dataset."""
     recipe = read(Recipe, "isdea", context.dataset, context.settings)
-    refuse("isdea", recipe, tasks=1, statistics="graph", learn_epsilon=True)
-    return DoubleEquivariantModel("isdea", context, recipe, ISDEA)
+    refuse("isdea", recipe, tasks=1, statistics="graph", adjacency="others", mean="literal")
+    return DoubleEquivariantModel("isdea", context, recipe, partial(ISDEA, learn_epsilon=recipe.learn_epsilon))

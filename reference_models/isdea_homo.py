@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import torch
 from torch import Tensor, nn
 
@@ -20,11 +22,11 @@ class ISDEAHomo(TripleNetwork):
     uses_attention = False
     sees_relations = False
 
-    def __init__(self, architecture: Architecture) -> None:
+    def __init__(self, architecture: Architecture, *, learn_epsilon: bool = True) -> None:
         super().__init__(architecture, norms=0)
         width, count = architecture.width, architecture.gin_layers
         self.layers = nn.ModuleList(Perceptron(1 if index == 0 else width, width) for index in range(count))
-        self.epsilon = nn.Parameter(torch.zeros(count))
+        self.epsilon = nn.Parameter(torch.zeros(count), requires_grad=learn_epsilon)
 
     def represent(self, graph: TypedGraph, attention: Tensor | None, nodes: Tensor | None = None) -> Input:
         """Return the representations ``(N, 1, d)`` of every node; ReLU stands between layers, and no batch norm."""
@@ -38,5 +40,7 @@ class ISDEAHomo(TripleNetwork):
 def build(context: Context) -> DoubleEquivariantModel:
     """Return ISDEA-homo for a run, with the recipe of the run's dataset."""
     recipe = read(Recipe, "isdea-homo", context.dataset, context.settings)
-    refuse("isdea-homo", recipe, tasks=1, statistics="graph", learn_epsilon=True)
-    return DoubleEquivariantModel("isdea-homo", context, recipe, ISDEAHomo)
+    only = {"adjacency": "others", "mean": "literal", "linear_layers": "single"}
+    refuse("isdea-homo", recipe, tasks=1, statistics="graph", **only)
+    make = partial(ISDEAHomo, learn_epsilon=recipe.learn_epsilon)
+    return DoubleEquivariantModel("isdea-homo", context, recipe, make)

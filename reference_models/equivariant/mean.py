@@ -125,14 +125,14 @@ class EquivariantGIN(nn.Module):
     """Out_r = GIN1(X_r; A_r) + GIN2(S_r; A - A_r) with S_r the mean of the other slots' features.
 
     It is the soft layer of a single task without a position. Source: Gao et al. 2023, as in
-    `docs/models.md`, ISDEA layer.
+    `docs/models.md`, ISDEA layer. ``epsilon`` is zero unless it is learned.
     """
 
-    def __init__(self, width_in: int, width: int) -> None:
+    def __init__(self, width_in: int, width: int, *, learn_epsilon: bool = True) -> None:
         super().__init__()
         self.own = Perceptron(width_in, width)
         self.others = Perceptron(width_in, width)
-        self.epsilon = nn.Parameter(torch.zeros(2))
+        self.epsilon = nn.Parameter(torch.zeros(2), requires_grad=learn_epsilon)
 
     def forward(self, table: Table, links: Links) -> Table:
         """Map a table of M rows to one of M'.
@@ -222,3 +222,29 @@ class EquivariantLinear(nn.Module):
         variance = square / total - mean.square()
         affine = norm.of_moments(mean.to(rest.dtype), variance.clamp_min(0).to(rest.dtype), total)
         return Late(table, weight, rest, affine)
+
+
+class EquivariantPerceptron(nn.Module):
+    """Out_r = MLP1(X_r) + MLP2(S_r), S_r the mean of the other slots' features."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.own = Perceptron(width, width)
+        self.others = Perceptron(width, width)
+
+    def forward(self, table: Table) -> Table:
+        """Map a table to one of the same rows."""
+        table = table.by_row()
+        parts, factor = table.reached.parts, share_of_others(table.reached.num_slots)
+
+        def block(index: int, rows: Tensor, *tensors: Tensor) -> Products:
+            own, own_bias, second, bias, others, others_bias, others_second, more, *affine = tensors
+            rows, part = finish(rows, affine, rectified=table.rectified), parts[index]
+            others = factor * others
+            rest = part.spread @ linear(part.total @ rows, others, others_bias) - linear(rows, others)
+            hidden = linear(rows, own, own_bias)
+            return Products(bias + more, [(hidden.relu(), second), (rest.relu(), others_second)])
+
+        maps = [*self.own.weights(), *self.others.weights()]
+        values = blockwise(block, [(part.rows,) for part in parts], [table.values], [*maps, *table.affine])
+        return Table(values, table.reached)

@@ -19,6 +19,7 @@ from reference_models.layers.basic import Linear, RowNorm, uniform_
 class Architecture:
     """The sizes of a network: hidden width, GIN layers, tasks, and distance hops (0: no distances).
 
+    ``adjacency``, ``mean`` and ``linear_layers`` say how the paper's formula is read (`docs/models.md`, What is open).
     With ``checkpointing`` the GIN layers are computed again in the backward pass, and nothing of theirs but the output
     is kept until then.
     """
@@ -28,6 +29,9 @@ class Architecture:
     tasks: int
     hops: int
     checkpointing: bool = False
+    adjacency: str = "others"
+    mean: str = "literal"
+    linear_layers: str = "single"
 
 
 class Features(Protocol):

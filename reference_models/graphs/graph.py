@@ -124,6 +124,13 @@ class Receivers:
             from_nodes=Operator.from_edges(row, self.heads, (len(into), self.num_nodes), self.dtype),
         )
 
+    @cached_property
+    def of_pairs(self) -> Operator:
+        """The operator ``(M, P)`` that sums over the pairs of each receiver."""
+        keys = self.pairs.keys
+        columns = torch.arange(len(keys), device=keys.device)
+        return Operator.from_edges(self.pairs.nodes, columns, (self.number, len(keys)), self.dtype)
+
     def of(self, features: Tensor) -> Tensor:
         """Return the receivers' own rows of features ``(N, *)``."""
         return features if self.nodes is None else features.index_select(0, self.nodes)

@@ -214,10 +214,10 @@ def in_threads(function: Callable[[int], Result], number: int, device: torch.dev
         with torch.set_grad_enabled(graded):
             return function(index)
 
-    futures = [_workers(threads).submit(call, index) for index in range(number)]
+    futures = deque(_workers(threads).submit(call, index) for index in range(number))
     try:
-        for future in futures:
-            yield future.result()
+        while futures:
+            yield futures.popleft().result()  # of which nothing is kept: the gradients of a block can be large
     finally:
         for future in futures:
             future.cancel()

@@ -120,7 +120,7 @@ def prepare(stage: Stage, recipe: Recipe, numbers: IntArray, negatives: Negative
     triples = np.concatenate([positives[:, None, :], corrupted], axis=1)
     graph = stage.graph
     if stage.masked and recipe.mask != "none":
-        graph = graph.without(edges_of(graph, positives, inverses=recipe.inverses))
+        graph = graph.without(_hidden(graph, triples, recipe))
     return Batch(graph, torch.tensor(triples).to(graph.heads.device), pair_features(graph, triples, recipe.hops))
 
 
@@ -141,6 +141,14 @@ def pair_features(graph: TypedGraph, triples: IntArray, hops: int) -> Tensor | N
     heads, tails = triples[..., HEAD].ravel(), triples[..., TAIL].ravel()
     both = pair_distances(adjacency(graph), np.concatenate([heads, tails]), np.concatenate([tails, heads]), hops)
     return torch.from_numpy(both.reshape(2, -1).T.reshape(*triples.shape[:-1], 2)).to(graph.heads.device)
+
+
+def _hidden(graph: TypedGraph, triples: IntArray, recipe: Recipe) -> Tensor:
+    """Return which edges a batch hides, bool ``(E,)``: its positives and their inverses, or all of a scored pair."""
+    if recipe.mask == "pair":
+        pairs = unique(triples[..., HEAD] * graph.num_nodes + triples[..., TAIL])
+        return torch.isin(graph.heads * graph.num_nodes + graph.tails, torch.from_numpy(pairs).to(graph.heads.device))
+    return edges_of(graph, triples[:, 0], inverses=recipe.inverses)
 
 
 def edges_of(graph: TypedGraph, triples: IntArray, *, inverses: bool) -> Tensor:

@@ -18,13 +18,13 @@ CHOICES = {
     "slots": ("all", "present"),
     "statistics": ("graph", "batch"),
     "positives": ("graph", "targets"),
-    "mask": ("none", "triple"),
+    "mask": ("none", "pair", "triple"),
     "loss": ("paper", "joint"),
     # How the paper is read where it is open (docs/models.md, What is open): results record it, and checkpoints.
-    "adjacency": ("others",),
-    "mean": ("literal",),
+    "adjacency": ("others", "tasks"),
+    "mean": ("literal", "normalised"),
     "assignment": ("hard",),
-    "linear_layers": ("single",),
+    "linear_layers": ("single", "perceptron"),
     "selection": ("dual", "entity"),
 }
 
@@ -99,8 +99,8 @@ class Recipe(Hyperparameters):
     training graph, of which ``holdout`` (a share, whole connected components at a time) is kept for
     early stopping. ``mask`` says which edges a batch hides (same page, Mask). ``one_hot`` and ``concentration``
     weigh the two regularisers and grow by ``anneal`` after each epoch, ``anneal_epochs`` times at most.
-    ``adjacency``, ``mean``, ``assignment`` and ``linear_layers`` say how the formula is read and have one value
-    each (same page, What is open).
+    ``adjacency``, ``mean``, ``linear_layers`` and ``assignment``, which has one value, say how the formula is read, and
+    ``decay_attention`` whether ``weight_decay`` holds for the task logits, too (same page, What is open).
     ``checkpointing`` saves memory and costs time (`network.Architecture`).
     ``reassign`` searches the hard assignment of relations to tasks after each epoch, see
     `training.reassign`; the paper has no such step.
@@ -144,8 +144,9 @@ class Recipe(Hyperparameters):
         return float(self.anneal ** min(epoch - 1, self.anneal_epochs))
 
     def architecture(self) -> Architecture:
-        """Return the sizes of the network."""
-        return Architecture(self.width, self.gin_layers, self.tasks, self.hops, self.checkpointing)
+        """Return the sizes of the network, and how its layers are read."""
+        sizes = self.width, self.gin_layers, self.tasks, self.hops
+        return Architecture(*sizes, self.checkpointing, self.adjacency, self.mean, self.linear_layers)
 
 
 def refuse(model: str, recipe: Recipe, **only: Parameter) -> None:
@@ -153,8 +154,7 @@ def refuse(model: str, recipe: Recipe, **only: Parameter) -> None:
     for key, value in only.items():
         if getattr(recipe, key) != value:
             shown = str(value).lower() if isinstance(value, bool) else value
-            hint = "" if model == "mtdea" else ": for other values run mtdea"
-            raise UsageError(f"{model} has {key}={shown} only{hint}")
+            raise UsageError(f"{model} has {key}={shown} only: for other values run mtdea")
 
 
 def read(kind: type[Kind], model: str, dataset: str, settings: Mapping[str, str]) -> Kind:

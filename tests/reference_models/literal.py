@@ -58,10 +58,13 @@ def equivariant_nodewise(layer, X):
     return torch.stack([mapped(layer.own, X[:, r]) + mapped(layer.others, S) for r, S in enumerate(means)], dim=1)
 
 
-def context(X, attention, r, k):
+def context(X, attention, r, k, mean="literal"):
     """S_rk, the mean over the other relations of their features times their share in task k."""
     R = X.shape[1]
-    return total((attention[other, k] * X[:, other] for other in others(r, R)), X[:, r]) / max(R - 1, 1)
+    summed = total((attention[other, k] * X[:, other] for other in others(r, R)), X[:, r])
+    if mean == "literal":
+        return summed / max(R - 1, 1)
+    return summed / total((attention[other, k] for other in others(r, R)), attention[r, k]).clamp(min=1e-6)
 
 
 def assigned(attention, r):
@@ -72,15 +75,28 @@ def assigned(attention, r):
 
 def soft_gin(layer, X, graph, attention):
     A, R = dense(graph), graph.num_slots
+    adjacency, mean, epsilon = reading_of(layer)
+    counted = attention if adjacency == "tasks" else torch.ones_like(attention)
     out = []
     for r in range(R):
-        found = gin(layer.own, X[:, r], A[r])
-        matrix = total((A[other] for other in others(r, R)), A[r])
+        found = gin(layer.own, X[:, r], A[r], epsilon[0])
         for k in range(attention.shape[1]):
-            seen = layer.positions[k] + context(X, attention, r, k)
-            found = found + mapped(chosen(layer, attention, r, k), seen + matrix @ seen)
+            matrix = total((counted[other, k] * A[other] for other in others(r, R)), A[r])
+            seen = layer.positions[k] + context(X, attention, r, k, mean)
+            seen = (1 + epsilon[1]) * seen + matrix @ seen
+            found = found + mapped(chosen(layer, attention, r, k), seen)
         out.append(found)
     return torch.stack(out, dim=1)
+
+
+def reading_of(layer):
+    """Adjacency, mean and both epsilons of a soft layer; those that are factorised have one reading."""
+    epsilon = getattr(layer, "epsilon", None)
+    return (
+        getattr(layer, "adjacency", "others"),
+        getattr(layer, "mean", "literal"),
+        (0, 0) if epsilon is None else epsilon,
+    )
 
 
 def chosen(layer, attention, r, k):
@@ -95,12 +111,12 @@ def mapped(module, x):
 
 
 def soft_nodewise(layer, X, attention):
-    """A soft layer of linear maps, without adjacency."""
+    """A soft layer without adjacency, of linear maps or of perceptrons."""
     out = []
     for r in range(X.shape[1]):
         found = mapped(layer.own, X[:, r])
         for k in range(attention.shape[1]):
-            seen = layer.positions[k] + context(X, attention, r, k)
+            seen = layer.positions[k] + context(X, attention, r, k, reading_of(layer)[1])
             found = found + mapped(chosen(layer, attention, r, k), seen)
         out.append(found)
     return torch.stack(out, dim=1)

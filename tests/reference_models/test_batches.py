@@ -150,10 +150,11 @@ def rows_of(graph):
     "make",
     [
         MTDEA,
+        lambda sizes: MTDEA(replace(sizes, adjacency="tasks", mean="normalised")),
         lambda sizes: ISDEA(sizes),
         lambda sizes: ISDEAHomo(replace(sizes, width=32)),
     ],
-    ids=["mtdea", "isdea", "isdea-homo"],
+    ids=["mtdea", "mtdea-by-task", "isdea", "isdea-homo"],
 )
 @pytest.mark.parametrize("place", [0, 5, 13])
 @pytest.mark.parametrize("inverse", [False, True])
@@ -196,10 +197,19 @@ def test_the_triple_mask_hides_every_copy_of_a_positive():
     assert shown == [(2, 1, 3), (3, 4, 2)]
 
 
+def test_the_pair_mask_hides_all_edges_between_scored_pairs_in_their_direction():
+    graph = doubled_graph([[1, 0, 2], [1, 1, 2], [2, 0, 1], *distinct_rows(1, count=20)])
+    shown, triples = shown_in(graph, [0, 9], replace(RECIPE, mask="pair"))
+    scored = {(head, tail) for head, _, tail in triples.reshape(-1, 3).tolist()}
+    assert len(scored) > 2
+    assert shown == [row for row in rows_of(graph) if (row[0], row[2]) not in scored]
+    assert len(shown) < len(graph.heads)
+
+
 def test_positives_that_are_missing_anyway_leave_the_graph_whole():
     graph = doubled_graph(distinct_rows(4))
     stage = Stage("train", graph, np.array([[0, 1, 7], [7, 4, 0]]), None)
-    for mask in ("triple", "none"):
+    for mask in ("triple", "pair", "none"):
         assert rows_of(batch_of(graph, stage, [0, 1], replace(RECIPE, mask=mask)).graph) == rows_of(graph)
 
 

@@ -97,7 +97,7 @@ def test_settings_are_read_by_type_and_laid_over_the_recipe(key, text, value):
 BAD = """
     epochs=7.5 epochs=many epochs= epochs=0 epochs=-1 tasks=0 width=0 gin_layers=0 batch=0 patience=0
     inverses=yes inverses=1 learning_rate=fast mask=all positives=Graph loss=bce holdout=0 holdout=1 holdout=nan
-    adjacency=tasks mean=sum assignment=soft linear_layers=perceptron learn_epsilon=maybe checkpointing=1
+    adjacency=pairwise mean=sum assignment=soft linear_layers=double learn_epsilon=maybe checkpointing=1
     decay_attention=no reassign=sometimes tail_negatives=0 relation_negatives=-1 hops=-1
     adaptation_epochs=-1 anneal_epochs=-1 learning_rate=0 learning_rate=nan learning_rate=inf weight_decay=-1
     clip=0 clip=nan one_hot=nan concentration=inf anneal=0
@@ -131,10 +131,11 @@ def test_the_regularisers_grow_by_a_tenth_after_each_epoch_until_they_are_capped
     [
         (isdea.build, {"tasks": "2"}, "^isdea has tasks=1 only: for other values run mtdea$"),
         (isdea_homo.build, {"tasks": "2"}, "^isdea-homo has tasks=1 only"),
-        (mtdea.build, {"decay_attention": "false"}, "^mtdea has decay_attention=true only$"),
         (isdea.build, {"statistics": "batch"}, "^isdea has statistics=graph only"),
-        (mtdea.build, {"learn_epsilon": "true"}, "^mtdea has learn_epsilon=false only"),
         (nbfnet.build, {"positives": "targets"}, "^positives must be graph, not 'targets'$"),
+        (isdea.build, {"adjacency": "tasks"}, "^isdea has adjacency=others only: for other values run mtdea$"),
+        (isdea_homo.build, {"mean": "normalised"}, "^isdea-homo has mean=literal only"),
+        (isdea_homo.build, {"linear_layers": "perceptron"}, "^isdea-homo has linear_layers=single only"),
         (mtdea.build_search, {"reassign": "false"}, "^mtdea-search has reassign=true only"),
     ],
 )

@@ -1,0 +1,229 @@
+"""Readings of the paper's layers other than the usual ones: their formulas, what follows from them, and training."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import product
+
+import literal
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from resumed import assert_same_run
+from test_layers import (
+    WIDTH,
+    assert_equal_with_gradients,
+    at_once,
+    cases,
+    graphs,
+    inputs,
+    linked,
+    scrambled,
+    seeds,
+    tables,
+    trainable,
+    widths,
+)
+from test_network import all_triples, logits_for, scores_of
+from test_network import scrambled as scrambled_network
+
+from mtbench.runs.result import load
+from mtbench.training.models import Context
+from mtbench.training.run import Plan, run
+from reference_models import isdea, isdea_homo, mtdea
+from reference_models.equivariant.mean import EquivariantPerceptron, Table
+from reference_models.equivariant.network import Architecture, attention_logits
+from reference_models.equivariant.slotwise import SlotwiseGIN, SlotwiseNodes
+from reference_models.equivariant.soft import Input, SoftGIN, SoftLinear
+from reference_models.isdea import ISDEA
+from reference_models.layers.basic import RowNorm
+from reference_models.mtdea import MTDEA
+
+SIZES = Architecture(width=WIDTH, gin_layers=2, tasks=3, hops=0)
+GIN = list(product(("others", "tasks"), ("literal", "normalised"), (False, True)))
+NODES = list(product(("literal", "normalised"), ("single", "perceptron")))
+
+
+def gin_of(adjacency, mean, learned, tasks=3, width=WIDTH, seed=5):
+    sizes = replace(SIZES, tasks=tasks, adjacency=adjacency, mean=mean)
+    return scrambled(SlotwiseGIN(sizes, width, learn_epsilon=learned), seed)
+
+
+def layer_and_inputs(reading, tasks=3, seed=5):
+    graph = literal.random_graph(seed, nodes=7, slots=5, edges=30)
+    return gin_of(*reading, tasks), graph, *inputs(graph, WIDTH, tasks, seed)
+
+
+@pytest.mark.parametrize("reading", GIN, ids=str)
+@cases
+@given(graphs(), widths, st.integers(1, 4), seeds)
+def test_a_gin_of_any_reading_is_its_formula(reading, graph, width, tasks, seed):
+    layer = gin_of(*reading, tasks, width, seed)
+    features, logits = inputs(graph, width, tasks, seed)
+    attention = torch.softmax(logits, dim=1)
+    expected = literal.soft_gin(layer, features, graph, attention)
+    variables = [features, logits, *layer.parameters()]
+    assert_equal_with_gradients(layer(features, graph.everyone, attention), expected, variables)
+    some = torch.arange(0, graph.num_nodes, 2)
+    assert_equal_with_gradients(layer(features, graph.onto(some), attention), expected[some], variables)
+
+
+@pytest.mark.parametrize("reading", NODES, ids=str)
+@cases
+@given(graphs(), st.integers(1, 4), seeds)
+def test_a_layer_without_neighbours_of_any_reading_is_its_formula(reading, graph, tasks, seed):
+    mean, linear_layers = reading
+    layer = scrambled(SlotwiseNodes(replace(SIZES, tasks=tasks, mean=mean, linear_layers=linear_layers)), seed)
+    features, logits = inputs(graph, WIDTH, tasks, seed)
+    attention = torch.softmax(logits, dim=1)
+    expected = literal.soft_nodewise(layer, torch.relu(features), attention)
+    found = layer(Input(features, rectified=True), attention)
+    assert_equal_with_gradients(found, expected, [features, logits, *layer.parameters()])
+
+
+@cases
+@given(graphs(), seeds, st.booleans(), at_once)
+def test_an_equivariant_layer_of_perceptrons_is_its_formula(graph, seed, rectified, rows):
+    layer, reached = scrambled(EquivariantPerceptron(WIDTH), seed), linked(graph, 1, rows).layers[0]
+    values, *affine = variables = [tables(reached, WIDTH, seed), *scrambled(RowNorm(WIDTH), seed).parameters()]
+    table = Table(values, reached, affine, rectified)
+    expected = literal.equivariant_nodewise(layer, table.whole())
+    assert_equal_with_gradients(layer(table).whole(), expected, [*variables, *trainable(layer)])
+
+
+def test_slot_by_slot_the_usual_reading_is_what_is_factorised():
+    slotwise, graph, features, logits = layer_and_inputs(("others", "literal", False))
+    attention, nodes = torch.softmax(logits, dim=1), SlotwiseNodes(SIZES).double()
+    factorised, linear = SoftGIN(WIDTH, WIDTH, 3).double(), SoftLinear(WIDTH, 3).double()
+    factorised.load_state_dict(slotwise.state_dict())
+    linear.load_state_dict(nodes.state_dict())
+    for left, right in (
+        (slotwise(features, graph.everyone, attention), factorised(features, graph.everyone, attention)),
+        (nodes(Input(features), attention), linear(Input(features), attention)),
+    ):
+        assert_equal_with_gradients(left, right, [features, logits])
+
+
+@pytest.mark.parametrize("mean", ["literal", "normalised"])
+def test_of_one_hot_tasks_summed_by_task_is_the_hard_layer_on_the_graphs_of_the_clusters(mean):
+    """With a relation in one task alone, a context is the mean over a cluster, summed over the cluster's edges."""
+    clusters = [[0, 2], [1, 3, 4]]
+    layer, graph, features, _ = layer_and_inputs(("tasks", mean, False), tasks=2)
+    attention = torch.zeros(5, 2, dtype=torch.float64)
+    for task, members in enumerate(clusters):
+        attention[members, task] = 1
+    A = literal.dense(graph)
+    out = []
+    for r in range(5):
+        found = literal.gin(layer.own, features[:, r], A[r])
+        for task, members in enumerate(clusters):
+            cluster = [other for other in members if other != r]
+            number = len(cluster) if mean == "normalised" else 4
+            context = layer.positions[task] + features[:, cluster].sum(dim=1) / number
+            module = layer.same_task if r in members else layer.other_tasks
+            found = found + literal.gin(module, context, A[cluster].sum(dim=0))
+        out.append(found)
+    variables = [features, *layer.parameters()]
+    assert_equal_with_gradients(layer(features, graph.everyone, attention), torch.stack(out, dim=1), variables)
+
+
+@pytest.mark.parametrize("reading", GIN, ids=str)
+def test_within_a_layer_a_relation_does_not_feel_its_own_task(reading):
+    layer, graph, features, logits = layer_and_inputs(reading)
+    out = layer(features, graph.everyone, torch.softmax(logits, dim=1))
+    for r in range(graph.num_slots):
+        (gradient,) = torch.autograd.grad(out[:, r].square().sum(), logits, retain_graph=True)
+        assert gradient[r].abs().max() < 1e-8 * gradient.abs().max()
+
+
+def test_nothing_with_an_axis_for_tasks_and_one_for_relations_is_kept_for_the_backward_pass():
+    layer, graph, features, logits = layer_and_inputs(("tasks", "normalised", True), tasks=6)
+    sizes = []
+    with torch.autograd.graph.saved_tensors_hooks(lambda kept: sizes.append(kept.numel()) or kept, lambda kept: kept):
+        layer(features, graph.everyone, torch.softmax(logits, dim=1))
+    nodes = graph.num_nodes
+    assert max(sizes) <= max(nodes * graph.num_slots, 6 * nodes) * WIDTH < 6 * nodes * 5 * WIDTH
+
+
+@pytest.mark.parametrize("linear_layers", ["single", "perceptron"])
+@pytest.mark.parametrize("reading", GIN, ids=str)
+def test_one_task_at_position_zero_is_isdea(reading, linear_layers):
+    adjacency, mean, learned = reading
+    sizes = Architecture(4, 2, 1, 0, linear_layers=linear_layers)
+    expected = scrambled_network(ISDEA(sizes, learn_epsilon=learned))
+    read = replace(sizes, adjacency=adjacency, mean=mean, checkpointing=True)
+    found = scrambled_network(MTDEA(read, learn_epsilon=learned), 1)
+    with torch.no_grad():
+        for layer in found.layers:
+            layer.positions.zero_()
+        for layer in expected.layers[:2]:
+            layer.epsilon *= learned
+    weights = {name.replace("others.", "same_task."): value for name, value in expected.state_dict().items()}
+    found.load_state_dict({name: value for name, value in weights.items() if name in found.state_dict()}, strict=False)
+    graph = literal.random_graph(3, nodes=7, slots=4, edges=25)
+    logits, triples = logits_for(graph, 1), all_triples(graph)
+    for mode in (True, False):
+        scores = scores_of(expected.train(mode), graph, None, triples)
+        ours = scores_of(found.train(mode), graph, logits, triples)
+        torch.testing.assert_close(ours, scores, rtol=1e-8, atol=1e-8)
+        gradients = [
+            torch.autograd.grad(logit.square().sum(), [*network.norms.parameters()])
+            for logit, network in ((ours, found), (scores, expected))
+        ]
+        torch.testing.assert_close(*gradients, rtol=1e-7, atol=1e-6)
+    assert scores.std() > 1e-3
+
+
+def built(build, **settings):
+    return build(Context("metafam", device="cpu", settings=settings)).network
+
+
+def test_settings_reach_the_layers():
+    layers = built(mtdea.build, adjacency="tasks", mean="normalised", linear_layers="perceptron").layers
+    assert [(layer.adjacency, layer.mean) for layer in layers] == len(layers) * [("tasks", "normalised")]
+    assert layers[-1].own.second.weight.shape == (32, 32)
+    assert layers[0].epsilon is None
+    assert built(mtdea.build, learn_epsilon="true").layers[0].epsilon.requires_grad
+    assert {type(layer) for layer in built(mtdea.build).layers} == {SoftGIN, SoftLinear}
+    assert isinstance(built(isdea.build, linear_layers="perceptron").layers[-1], EquivariantPerceptron)
+    for build in (isdea.build, isdea_homo.build):
+        epsilons = [
+            [one.requires_grad for name, one in built(build, learn_epsilon=learned).named_parameters() if "eps" in name]
+            for learned in ("true", "false")
+        ]
+        assert [set(found) for found in epsilons] == [{True}, {False}]
+
+
+@pytest.mark.parametrize("decayed", [True, False])
+def test_weight_decay_holds_for_the_task_logits_unless_they_are_left_out(decayed):
+    settings = {"decay_attention": str(decayed), "weight_decay": "0.25"}
+    model = mtdea.build(Context("metafam", device="cpu", settings=settings))
+    attention = attention_logits(29, 2, torch.device("cpu"))
+    weights = list(model.network.parameters())
+    groups = model._state(attention, [*weights, attention]).optimizer.param_groups
+    decays = {id(parameter): group["weight_decay"] for group in groups for parameter in group["params"]}
+    assert decays == {id(weight): 0.25 for weight in weights} | {id(attention): 0.25 * decayed}
+
+
+READ = {"adjacency": "tasks", "mean": "normalised", "linear_layers": "perceptron", "learn_epsilon": "true"}
+TOY = {"width": "8", "tasks": "3", "gin_layers": "2", "epochs": "1", "adaptation_epochs": "1", "batch": "1200"}
+
+
+@pytest.mark.parametrize(
+    ("model", "settings"),
+    [
+        ("mtdea", TOY | READ | {"decay_attention": "false", "mask": "pair", "checkpointing": "true"}),
+        ("mtdea", TOY | {"adjacency": "tasks", "gin_layers": "1", "statistics": "batch"}),
+        ("isdea", {"linear_layers": "perceptron", "learn_epsilon": "false", "epochs": "1", "width": "8"}),
+    ],
+)
+def test_a_run_of_another_reading_has_the_same_bits_with_one_thread_and_with_two(
+    two_threads, small, tmp_path, model, settings
+):
+    for threads in (1, 2):
+        torch.set_num_threads(threads)
+        run(Plan(model, str(small), device="cpu", settings=settings, out=tmp_path / str(threads)))
+    assert_same_run(tmp_path / "1", tmp_path / "2")
+    recorded = load(tmp_path / "1").run.hyperparameters
+    assert {key: str(recorded[key]).lower() for key in settings} == settings
