@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from ranking_toys import hashed, random_split
+from ranking_toys import counted, hashed, random_split, ties_expected
 
 from mtbench.errors import ScoreError
 from mtbench.evaluation.tasks import task
@@ -24,7 +24,6 @@ SAMPLED = [name for name in ("dual", "entity", "relation") if name in PROTOCOLS]
 every_task = pytest.mark.parametrize(
     ("protocol", "vocabulary"), [(protocol, vocabulary) for protocol in SAMPLED for vocabulary in VOCABULARIES]
 )
-ties_expected = pytest.mark.filterwarnings("ignore::mtbench.runs.result.MtbenchWarning")
 dense = st.tuples(st.integers(0, 10**6), st.integers(1, 20), st.integers(1, 60))
 
 LIMIT = 4
@@ -143,18 +142,14 @@ def dense_scores(seed, rows, width, levels=5):
     return rng.integers(0, levels, rows), rng.integers(0, levels, (rows, width)), rng
 
 
-def counted(counts):
-    return counts.greater.tolist(), counts.equal.tolist(), counts.count.tolist()
-
-
 @given(dense)
 def test_the_order_of_rows_and_of_candidates_changes_nothing(size):
     own, others, rng = dense_scores(*size)
     rows, columns = rng.permutation(len(own)), rng.permutation(others.shape[1])
     whole, moved = compare(own, others), compare(own[rows], others[rows][:, columns])
-    assert counted(moved) == tuple([values[row] for row in rows] for values in counted(whole))
-    figures = [metrics.figures(found.greater, found.equal, found.count) for found in (whole, moved)]
-    assert figures[0] == figures[1]
+    assert counted(moved) == [counted(whole)[row] for row in rows]
+    ours, theirs = (metrics.figures(found.greater, found.equal, found.count) for found in (whole, moved))
+    assert ours == theirs
 
 
 @given(dense, st.integers(-(10**6), 10**6), st.integers(0, 20))
@@ -163,7 +158,7 @@ def test_a_constant_and_the_size_of_batches_change_nothing(size, constant, cut):
     whole = counted(compare(own, others))
     assert counted(compare(own + constant, others + constant)) == whole
     parts = [counted(compare(own[part], others[part])) for part in (slice(cut), slice(cut, None))]
-    assert tuple(first + second for first, second in zip(*parts, strict=True)) == whole
+    assert parts[0] + parts[1] == whole
 
 
 @pytest.mark.parametrize("levels", [1, 3, 20])

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from forging import copy_entry, published
+from forging import copy_entry, edit, published
 
 from leaderboard.board.board import STANDARD, Board, Figure
 from leaderboard.board.ranking import _standings, rank
@@ -27,17 +27,8 @@ licence = "MIT"
 regime = "zero-shot"
 hardware = "one CPU core"
 """
-EMPTY: Mapping[str, object] = {
-    "status": "oom",
-    "metrics": {},
-    "optimistic": {},
-    "pessimistic": {},
-    "chance": {},
-    "floors": {},
-    "tie_rate": None,
-    "ranks_sha256": None,
-    "targets": 0,
-}
+EMPTY: dict[str, object] = {"status": "oom", "tie_rate": None, "ranks_sha256": None, "targets": 0}
+EMPTY |= {key: {} for key in ("metrics", "optimistic", "pessimistic", "chance", "floors")}
 
 
 @contextmanager
@@ -54,12 +45,12 @@ def make(folder: Path) -> Path:
     copy_entry(folder, "mtdea-k2", (0, 1))
     copy_entry(folder, "isdea-homo", (0,), dataset="fbnell")
     hostile = _toy(folder, "hostile", HOSTILE)
-    _edit(hostile, {"device": SCRIPT, "hyperparameters": {SCRIPT: SCRIPT, "width": 8}})
+    edit(hostile / "result.json", device=SCRIPT, hyperparameters={SCRIPT: SCRIPT, "width": 8})
     incomplete = _toy(folder, "incomplete", "Incomplete", 'pretraining_graphs = ["fb15k-237"]\n')
-    _edit(incomplete, {"pretraining_graphs": ["fb15k-237"]})
+    edit(incomplete / "result.json", pretraining_graphs=["fb15k-237"])
     shutil.rmtree(incomplete / "dual-slots")
     oom = _toy(folder, "out-of-memory", "Out of memory")
-    _edit(oom, EMPTY | {"pretraining_graphs": []})
+    edit(oom / "result.json", **EMPTY, pretraining_graphs=[])
     for path in oom.iterdir():
         if path.is_dir():
             shutil.rmtree(path)
@@ -108,9 +99,3 @@ def _toy(folder: Path, slug: str, name: str, more: str = "") -> Path:
     shutil.copytree(published("nbfnet-homo"), folder / slug / "metafam" / "seed0")
     (folder / slug / "card.toml").write_text(CARD.format(name=json.dumps(name)) + more, encoding="utf-8")
     return folder / slug / "metafam" / "seed0"
-
-
-def _edit(run: Path, changes: Mapping[str, object]) -> None:
-    path = run / "result.json"
-    payload = json.loads(path.read_text(encoding="utf-8")) | changes
-    path.write_text(json.dumps(payload), encoding="utf-8")

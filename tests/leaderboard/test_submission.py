@@ -10,10 +10,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import forging
-import numpy as np
 import pytest
 import toys
-from forging import CARD, PUBLISHED, edit, edit_all, edit_card, read, tree, write
+from forging import CARD, PUBLISHED, edit, edit_all, read, tree, write
 from hypothesis import given
 from hypothesis import strategies as st
 from ranking_toys import hashed
@@ -473,20 +472,3 @@ class TestCommand:
         assert message in err
         assert "Traceback" not in err
         assert not (tmp_path / "x").exists()
-
-    def test_a_name_of_two_models_is_one_line(self, command, runs, to):
-        edit_all(runs / "isdea-metafam-1", model="mtdea")
-        code, _, err = command("submit", runs, "--to", to, *self.OPTIONS)
-        assert code == 1
-        assert err.startswith("error: ")
-        assert err.count("\n") == 1
-
-
-def test_a_grid_folder_becomes_an_entry_by_adding_a_card(tmp_path):
-    entry = forging.copy_entry(tmp_path, seeds=(0, 1))
-    text = (entry / "card.toml").read_text(encoding="utf-8")
-    (entry / "card.toml").unlink()
-    made = submit([entry], tmp_path / "board", slug="isdea", card=cards.tomllib.loads(text))
-    edit_card(made.directory, 'name = "ISDEA"', 'name = "Other"')
-    assert [one for one in checks.check(made.directory) if not one.remark] == []
-    assert np.isfinite(entries.load(made.directory).runs["metafam"][0].headline.metrics["mrr"])

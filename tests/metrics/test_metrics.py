@@ -85,24 +85,10 @@ def test_counting_equal_pairs_first_does_not_change_a_bit(dense, pairs, times):
     }
 
 
-def test_the_pessimistic_dual_rank_follows_from_the_two_sides():
-    tails_above = np.arange(25)
-    dual = pessimistic(tails_above, np.full(25, 26))
-    assert dual["mr"] == 27 + metrics.expected(tails_above, np.zeros(25, dtype=np.int64))["mr"] - 1
-
-
 def test_large_counts_are_accurate():
     greater, equal = np.array([10_000_000]), np.array([2])
     exact = math.fsum(1 / rank for rank in (10_000_001, 10_000_002, 10_000_003)) / 3
     assert metrics.expected(greater, equal)["mrr"] == pytest.approx(exact, rel=1e-6)
-
-
-def test_per_target_values_average_to_the_metrics():
-    greater, equal = np.array([0, 3, 11]), np.array([2, 0, 5])
-    values = metrics.per_target(greater, equal)
-    assert tuple(values) == metrics.METRICS
-    assert {name: array.shape for name, array in values.items()} == dict.fromkeys(metrics.METRICS, (3,))
-    assert metrics.expected(greater, equal) == pytest.approx({name: array.mean() for name, array in values.items()})
 
 
 def test_tie_rate_counts_targets_not_candidates():

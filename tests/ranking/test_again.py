@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from ranking_toys import by_direction, hashed, random_split, scorer, splits
+from ranking_toys import by_direction, hashed, random_split, scorer, splits, ties_expected
 
 from mtbench.errors import BatchError
 from mtbench.evaluation.tasks import evaluate, task
@@ -14,7 +14,6 @@ from mtbench.ranking.again import BATCHES, apart, passed
 from mtbench.settings.table import PROTOCOLS
 
 every_protocol = pytest.mark.parametrize("protocol", PROTOCOLS)
-ties_expected = pytest.mark.filterwarnings("ignore::mtbench.runs.result.MtbenchWarning")
 
 
 def group_sizes(triples):
@@ -122,17 +121,16 @@ def test_scores_that_differ_by_rounding_pass_and_it_is_told(protocol):
     assert evaluate(hashed, random_split(1), protocol).asked_again == "the same"
 
 
-@pytest.mark.parametrize(("kind", "allowed"), [("float16", True), ("float32", False)])
-def test_what_rounding_explains_is_of_the_type_of_the_scores(kind, allowed):
-    def score(triples):
-        return (hashed(triples, 1009) + (0.5 if len(triples) > 40 else 0)).astype(kind)
+def test_what_rounding_explains_is_of_the_type_of_the_scores():
+    def score(kind, step=0.5, levels=1009):
+        return lambda triples: (hashed(triples, levels) + (step if len(triples) > 40 else 0)).astype(kind)
 
     chosen = task(random_split(1))
-    if allowed:
-        assert chosen.run(score).asked_again == "the same within rounding: 5.0e-01 apart"
-    else:
-        with pytest.raises(BatchError, match=r"differ by up to 0\.5, where rounding explains 0\.0061"):
-            chosen.run(score)
+    assert chosen.run(score("float16")).asked_again == "the same within rounding: 5.0e-01 apart"
+    with pytest.raises(BatchError, match=r"differ by up to 0\.5, where rounding explains 0\.0061"):
+        chosen.run(score("float32"))
+    with pytest.raises(BatchError, match="differ by up to 1, where rounding explains 0: "):
+        chosen.run(score("int64", 1, 10**6))
 
 
 @pytest.mark.parametrize("score", [group_sizes, normalising])
@@ -140,11 +138,6 @@ def test_in_batches_of_one_there_is_nothing_to_see(score):
     with pytest.warns(UserWarning, match="80 of 80 ranks tie"):
         result = evaluate(score, random_split(1), batch_size=1)
     assert (result.metrics, result.asked_again) == (result.chance, "the same")
-
-
-def test_whole_numbers_are_not_rounded():
-    with pytest.raises(BatchError, match="differ by up to 1, where rounding explains 0: "):
-        evaluate(lambda triples: hashed(triples, 10**6) + (len(triples) > 40), random_split(1))
 
 
 @pytest.mark.parametrize("protocol", ["dual", "full"])

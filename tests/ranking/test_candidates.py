@@ -13,7 +13,7 @@ from mtbench.data.catalog import Graph, Part
 from mtbench.data.splits import Split, encode, vocabulary
 from mtbench.errors import DatasetError, UsageError
 from mtbench.files.hashing import CONTENT_HASH_OF_NOTHING
-from mtbench.ranking.candidates import CANDIDATES_VERSION, draw, filter_side
+from mtbench.ranking.candidates import CANDIDATES_VERSION, draw
 from mtbench.settings.table import HEADLINE, PROTOCOLS, SAMPLED, VOCABULARIES, setting_of
 
 SIZES = {
@@ -89,24 +89,6 @@ def test_no_candidate_is_a_known_triple(protocol, vocabulary):
     assert len(corrupted) == sum(counts.sum() for _, counts in drawn.drawn.values()) > 0
 
 
-def test_present_gives_distinct_relations_of_the_graph_and_all_of_them_where_they_are_few():
-    split = small()
-    drawn = draw(split, setting_of("dual", "present"))
-    names = [{split.relation_name(relation) for relation in row} for row in rows(drawn, "relation")]
-    assert names == [{"likes"}, {"knows", "likes"}, set()]
-    assert [{str(split.entities[tail]) for tail in row} for row in rows(drawn, "tail")] == [
-        {"ann", "dee"},
-        {"ann", "cem", "dee"},
-        {"ann", "bob", "dee"},
-    ]
-    assert {side: counts.tolist() for side, (_, counts) in drawn.drawn.items()} == {
-        "tail": [2, 3, 3],
-        "relation": [1, 2, 0],
-        "head": [2, 3, 3],
-    }
-    assert drawn.lengths.tolist() == [[3, 5, 3], [3, 5, 3]]
-
-
 def test_slots_without_a_single_candidate_counts_none():
     names = ["a", "b"]
     graph = [(head, "r", tail) for head in names for tail in names if (head, tail) != ("a", "b")]
@@ -142,17 +124,6 @@ def test_protocols_vocabularies_and_seeds_have_candidates_of_their_own():
         for seed in range(3)
     }
     assert len(hashes) == 3 * 2 * len(SAMPLED)
-
-
-@settings(max_examples=20)
-@given(split=splits(), vocabulary=st.sampled_from(VOCABULARIES), seed=st.integers(0, 2))
-def test_lists_of_one_direction_are_those_of_both(split, vocabulary, seed):
-    for protocol in ("dual", "entity"):
-        both = draw(split, setting_of(protocol, vocabulary), seed)
-        for direction, lengths in zip(("tail", "head"), both.lengths, strict=True):
-            one = draw(split, setting_of(f"{protocol}-{direction}", vocabulary), seed)
-            assert one.lengths.tolist() == [lengths.tolist()]
-            assert {side: rows(one, side) for side in one.drawn} == {side: rows(both, side) for side in one.drawn}
 
 
 def test_the_hash_covers_every_id_and_count():
@@ -274,24 +245,6 @@ def test_a_draw_that_differs_from_the_published_hash_is_refused(monkeypatch):
     ):
         assert other.release is None
         draw(other, setting_of("dual", "slots"), 1)
-
-
-@settings(max_examples=30)
-@given(split=splits(), vocabulary=st.sampled_from(VOCABULARIES), protocol=st.sampled_from(FULL))
-def test_full_protocols_count_what_others_draw_from(split, vocabulary, protocol):
-    drawn = draw(split, setting_of(protocol, vocabulary))
-    for side, (_, numbers) in drawn.drawn.items():
-        ids, valid = drawn.side(side)
-        assert ids.shape == valid.shape == (len(split.targets), 0)
-        # Distinct draws of as many as could ever be there take all of them.
-        setting = setting_of(protocol, vocabulary)
-        most = replace(setting, heads=20, relations=20, tails=20, repeated=())
-        all_ids, expected = draw(split, replace(most, protocol="20")).drawn[side]
-        assert numbers.tolist() == expected.tolist()
-        listed, real = filter_side(split, side, empty_slots=setting.empty_slots).listed()
-        assert [row[keep].tolist() for row, keep in zip(listed, real, strict=True)] == [
-            row[row >= 0].tolist() for row in all_ids
-        ]
 
 
 @pytest.mark.parametrize("protocol", FULL)

@@ -12,16 +12,6 @@ from mtbench.ranking.ranks import Counts, Ranks, count
 from mtbench.ranking.scorers import accept, compare
 
 
-def test_counts_of_a_small_case():
-    scores = np.array([5.0, 7.0, 5.0, 1.0])
-    candidates = np.array([[1, 2, 3], [0, 2, 1], [1, 1, 0]])
-    valid = np.array([[True, True, True], [True, True, True], [True, True, False]])
-    found = count(scores, np.array([0, 1, 2]), candidates, valid)
-    assert found.greater.tolist() == [1, 0, 2]
-    assert found.equal.tolist() == [1, 1, 0]
-    assert found.count.tolist() == [3, 3, 2]
-
-
 @given(st.integers(0, 1000), st.integers(1, 40))
 def test_counts_in_blocks_are_those_of_a_plain_loop(seed, cells):
     rng = np.random.default_rng(seed)

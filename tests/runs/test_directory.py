@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 from ranking_toys import hashed, random_split
+from toys import fork
 
 from mtbench.errors import AtWorkError, UsageError
 from mtbench.evaluation.tasks import evaluate
@@ -26,17 +27,9 @@ def seed(number):
     return replace(evaluate(hashed, random_split(1)), run=RunInfo(model="m", seed=number))
 
 
-def child(work):
-    """Do some work in a process of its own and return its exit code."""
-    process = os.fork()
-    if process == 0:
-        code = 3
-        try:
-            work()
-            code = 0
-        finally:
-            os._exit(code)
-    return os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
+def exit_code(work):
+    """Do some work in a process of its own."""
+    return os.waitstatus_to_exitcode(os.waitpid(fork(work), 0)[1])
 
 
 def prepare(run, number):
@@ -67,7 +60,7 @@ def test_a_process_killed_at_any_rename_loses_nothing(run, there, killed):
         with run.alone():
             run.finish()
 
-    assert child(finish) == 9
+    assert exit_code(finish) == 9
     with run.alone():
         pass
     if killed == 1:
@@ -96,7 +89,7 @@ def test_two_processes_with_two_caches_do_not_work_on_one_run(run, monkeypatch, 
             pass
 
     with run.alone():
-        assert child(other) == 0
+        assert exit_code(other) == 0
 
 
 def test_results_are_kept_all_or_none(run):

@@ -1,12 +1,11 @@
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 import pytest
+from forging import edit, edit_ranks, read, write
 from pyarrow import parquet
 from ranking_toys import hashed, random_split, small
 
@@ -45,28 +44,6 @@ def run(tmp_path):
     return evaluate(hashed, random_split(1)).save(tmp_path / "runs" / "one", INFO)
 
 
-def edit(directory, **changes):
-    path = directory / "result.json"
-    payload = json.loads(path.read_text(encoding="utf-8"))
-    path.write_text(json.dumps(payload | changes), encoding="utf-8")
-
-
-def payload_of(directory):
-    return json.loads((directory / "result.json").read_text(encoding="utf-8"))
-
-
-def edit_ranks(directory, *, rehash=True, **columns):
-    """Replace columns of the ranks, as someone would who wants better figures."""
-    path = directory / "ranks.parquet"
-    table = parquet.read_table(path)
-    for name, change in columns.items():
-        values = change(table.column(name).to_pylist())
-        table = table.set_column(table.column_names.index(name), name, pa.array(values))
-    parquet.write_table(table, path)
-    if rehash:
-        edit(directory, ranks_sha256=file_hash(path))
-
-
 def problems(directory):
     return [problem.name for problem in verify(directory).problems]
 
@@ -98,7 +75,7 @@ def test_the_small_toy_with_names_beyond_ascii_round_trips(tmp_path):
 
 
 def test_result_json_has_every_promised_field(run):
-    payload = payload_of(run)
+    payload = read(run / "result.json")
     assert tuple(payload) == KEYS
     promised = (
         "schema dataset dataset_version content_sha256 protocol vocabulary candidates_sha256 evaluator_version model "
@@ -210,15 +187,15 @@ def test_a_run_without_ranks_keeps_its_status(tmp_path, status):
     assert (after.run.status, after.metrics, len(after.ranks)) == (status, {}, 0)
     assert np.isnan(after.tie_rate)
     assert after.baselines == chosen.baselines
-    edit(directory, status="ok")
+    edit(directory / "result.json", status="ok")
     assert problems(directory) == ["ranks.parquet"]
 
 
 @pytest.mark.parametrize("name", ["metrics", "optimistic", "pessimistic", "chance"])
 @pytest.mark.parametrize("key", ["mr", "mrr", "hits@10"])
 def test_an_edited_metric_is_found(run, name, key):
-    values = payload_of(run)[name]
-    edit(run, **{name: values | {key: values[key] + 1e-6}})
+    values = read(run / "result.json")[name]
+    edit(run / "result.json", **{name: values | {key: values[key] + 1e-6}})
     (problem,) = verify(run).problems
     assert problem.name == name
     assert problem.message.startswith(f"{run / 'result.json'}: {name} {key} is {values[key] + 1e-6}, the counts give")
@@ -232,6 +209,7 @@ def test_an_edited_metric_is_found(run, name, key):
         ({"tie_rate": None}, ["tie_rate"]),
         ({"metrics": {}}, ["metrics"]),
         ({"metrics": [1]}, ["metrics"]),
+        ({"metrics": {"mrr": float("nan")}}, ["result.json"]),
         ({"optimistic": {"mrr": "high"}}, ["optimistic"]),
         ({"schema": 1}, ["result.json"]),
         ({"evaluator_version": "0"}, ["evaluator_version"]),
@@ -250,23 +228,16 @@ def test_an_edited_metric_is_found(run, name, key):
     ],
 )
 def test_an_edited_field_is_found_by_name(run, changes, expected):
-    edit(run, **changes)
+    edit(run / "result.json", **changes)
     assert problems(run) == expected
     assert all(str(run) in problem.message for problem in verify(run).problems)
 
 
-def test_a_metric_that_is_not_finite_is_found(run):
-    edit(run, metrics=payload_of(run)["metrics"] | {"mrr": float("nan")})
-    (problem,) = verify(run).problems
-    assert problem.name == "result.json"
-    assert "NaN is not a number" in problem.message
-
-
 @pytest.mark.parametrize("key", KEYS)
 def test_a_missing_key_is_named(run, key):
-    payload = payload_of(run)
+    payload = read(run / "result.json")
     del payload[key]
-    (run / "result.json").write_text(json.dumps(payload), encoding="utf-8")
+    write(run / "result.json", payload)
     (problem,) = verify(run).problems
     assert (problem.name, problem.message) == ("keys", f"{run / 'result.json'}: the keys {key} are missing")
     with pytest.raises(ResultError, match=rf"result\.json: the keys {key} are missing"):
@@ -334,41 +305,26 @@ def test_json_that_is_no_object_is_named(run, text):
     assert problems(run) == ["result.json"]
 
 
-def test_a_run_of_the_first_schema_is_refused_in_one_sentence(run):
-    edit(run, schema=1)
-    with pytest.raises(
-        ResultError, match=r"result.json: written with schema '1', this version reads 2: evaluate again$"
-    ):
-        load(run)
-
-
-@pytest.mark.parametrize("changes", [{"regime": "oracle"}, {"warnings": None}, {"pretraining_graphs": 3}])
+@pytest.mark.parametrize(
+    "changes", [{"schema": 1}, {"regime": "oracle"}, {"warnings": None}, {"pretraining_graphs": 3}]
+)
 def test_values_that_cannot_be_loaded_name_the_file(run, changes):
-    edit(run, **changes)
+    edit(run / "result.json", **changes)
     with pytest.raises(ResultError, match=r"result\.json: .*evaluate again"):
         load(run)
 
 
-def test_runs_on_a_released_dataset_are_compared_with_the_catalogue(tmp_path, monkeypatch):
-    split = small()
-    drawn = draw(split)
-    record = replace(
-        catalog.record("metafam"),
-        id="toy",
-        version="2.1",
-        graphs={"test": Graph(4, 3, 6)},
-        parts={"test/graph": Part(4, split.graph_sha256), "test/targets": Part(3, split.targets_sha256)},
-        candidates={"test/dual/present/0": drawn.sha256},
-    )
+def test_runs_on_a_released_dataset_are_compared_with_the_catalogue(tmp_path, published, monkeypatch):
+    record = replace(published.release, candidates={"test/dual/present/0": draw(published).sha256})
     monkeypatch.setattr(catalog, "by_id", {"toy": record}.get)
-    result = evaluate(hashed, replace(split))
+    result = evaluate(hashed, replace(published))
     assert result.dataset_version == "2.1"
     run = result.save(tmp_path / "run")
     assert verify(run).ok
     edit_ranks(run, head=lambda values: ["ann"] * 3)
-    edit(run, candidates_sha256="0" * 64)
+    edit(run / "result.json", candidates_sha256="0" * 64)
     assert problems(run) == ["candidates_sha256", "targets"]
-    edit(run, dataset_version="unversioned")
+    edit(run / "result.json", dataset_version="unversioned")
     assert verify(run).ok
 
 
@@ -413,9 +369,9 @@ def test_more_candidates_than_the_graph_has_are_found_at_once(tmp_path, publishe
 
 def test_one_full_protocol_does_not_pass_for_another(tmp_path, published):
     run = evaluate(hashed, published, "full-tail").save(tmp_path / "run")
-    edit(run, protocol="full-head")
+    edit(run / "result.json", protocol="full-head")
     assert problems(run) == ["candidates"]
-    edit(run, protocol="full", vocabulary="half")
+    edit(run / "result.json", protocol="full", vocabulary="half")
     assert "vocabulary" in problems(run)
 
 
@@ -429,7 +385,7 @@ def test_the_metrics_are_the_means_of_the_figures_per_target(protocol):
 
 def test_loaded_results_can_be_saved_again(run, tmp_path):
     again = load(run).save(tmp_path / "again")
-    assert payload_of(again) == payload_of(run)
+    assert read(again / "result.json") == read(run / "result.json")
 
 
 def test_the_environment_names_what_is_loaded(monkeypatch):

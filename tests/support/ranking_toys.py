@@ -6,6 +6,7 @@ import hashlib
 from types import SimpleNamespace
 
 import numpy as np
+import pytest
 from hypothesis import strategies as st
 
 from mtbench.data.splits import Split, encode, vocabulary
@@ -13,6 +14,7 @@ from mtbench.metrics import closed
 
 GRAPH = [("ann", "knows", "bob"), ("bob", "knows", "cem"), ("cem", "likes", "ann"), ("ann", "likes", "dee")]
 TARGETS = [("ann", "knows", "cem"), ("dee", "hates", "bob"), ("bob", "likes", "cem")]
+ties_expected = pytest.mark.filterwarnings("ignore::mtbench.runs.result.MtbenchWarning")
 
 
 def small():
@@ -117,6 +119,25 @@ def by_direction(split):
     heads = scorer(split, "score_heads", function=turned).score_heads
     tails = scorer(split, "score_tails").score_tails
     return SimpleNamespace(score=hashed, score_inverses=turned), SimpleNamespace(score_tails=tails, score_heads=heads)
+
+
+def one(function):
+    """Return a function of a single triple, for plain loops."""
+    return lambda triple: int(function(np.array([triple]))[0])
+
+
+def counted(counts):
+    """Return (above, tied, candidates) of every target."""
+    return list(zip(counts.greater.tolist(), counts.equal.tolist(), counts.count.tolist(), strict=True))
+
+
+def counted_parts(ranks):
+    """Return what `counted` does for every part of a ranking, by its name."""
+    return {part: counted(counts) for part, counts in ranks.parts.items()}
+
+
+def figures(result):
+    return result.metrics, result.optimistic, result.pessimistic, result.tie_rate, result.chance
 
 
 class FakeTensor:

@@ -65,13 +65,13 @@ def drop_doubled(path):
     write(path, told)
 
 
-def edit_ranks(run, *, rehash, **columns):
+def edit_ranks(run, *, rehash=True, **columns):
     """Put other counts into the ranks of a run, with or without telling its result."""
     path = run / "ranks.parquet"
     table = parquet.read_table(path)
     for name, change in columns.items():
         values = change(table.column(name).to_pylist())
-        table = table.set_column(table.column_names.index(name), name, pa.array(values, pa.int32()))
+        table = table.set_column(table.column_names.index(name), name, pa.array(values))
     write_ranks(run, table, rehash=rehash)
 
 
