@@ -301,7 +301,7 @@ def test_ranks_carry_the_names_of_the_targets():
 
 
 def test_the_evaluator_needs_neither_torch_nor_pandas_nor_pyarrow():
-    heavy = {"torch", "pandas", "pyarrow", "tabulate"}
+    heavy = {"torch", "pandas", "pyarrow"}
     code = f"import sys, mtbench.evaluation.tasks; print(sorted({heavy} & set(sys.modules)))"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "[]"
