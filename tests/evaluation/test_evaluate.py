@@ -26,6 +26,7 @@ from ranking_toys import (
 import mtbench
 from mtbench.errors import DatasetError, ScoreError, UsageError
 from mtbench.evaluation.tasks import Task, evaluate, task
+from mtbench.heuristics.figures import BASELINES
 from mtbench.names import DIRECTIONS
 from mtbench.ranking.candidates import draw
 from mtbench.runs.result import MtbenchWarning
@@ -276,21 +277,9 @@ def test_a_result_says_what_it_is_of():
     lines = result.text("all").splitlines()
     assert lines[0] == "random test: protocol entity, slots relations, candidate seed 2"
     assert lines[1] == "40 triples to rank, 50.0 candidates in each direction, 0.0% of ranks tied"
-    assert [line.split("  ")[0] for line in lines[5:]] == [
-        "unnamed",
-        "tails, (h, r, ?)",
-        "heads, (?, r, t)",
-        "ties optimistic",
-        "ties pessimistic",
-        "random",
-        "relation frequency",
-        "entity degree",
-        "common neighbours",
-        "personalised pagerank",
-        "half link memory",
-        "inverse visible",
-        "chance",
-    ]
+    rows = ["unnamed", "tails, (h, r, ?)", "heads, (?, r, t)", "ties optimistic", "ties pessimistic"]
+    rows += [name.replace("_", " ") for name in BASELINES] + ["chance"]
+    assert [line.split("  ")[0] for line in lines[5:]] == rows
 
 
 def test_ranks_carry_the_names_of_the_targets():

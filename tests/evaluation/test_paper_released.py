@@ -1,14 +1,18 @@
-"""The evaluation settings on the released data: what the paper's printed figures rest on."""
+"""The evaluation settings on the released data: what the paper's printed figures and the page on settings rest on."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 import released
 
 from mtbench.evaluation import paper
+from mtbench.evaluation.paper import read_all
+from mtbench.heuristics.figures import BASELINES
 from mtbench.heuristics.oracles import blind_oracle, oracle
 from mtbench.ranking.candidates import draw
 from mtbench.settings.table import setting_in
@@ -70,3 +74,29 @@ def test_where_targets_may_be_candidates_nobody_is_perfect(mirror):
     split = released.dataset("fbnell", mirror).test
     for name, perfect in (("standard", True), ("ingram", True), ("isdea", False), ("nbfnet", False)):
         assert (read(oracle(split), split, name, "entity").metrics["mrr"] == 1) is perfect
+
+
+PAGE = (Path(__file__).resolve().parents[2] / "docs" / "ties-and-settings.md").read_text(encoding="utf-8")
+CELLS = re.findall(
+    r"^\| (\w+), `([\w-]+)` \| MR \| (.*) \|\n\|  \| MRR \| (.*) \|\n\|  \| Hits@10 \| (.*) \|$", PAGE, re.M
+)
+
+SCORERS = {
+    "oracle": oracle,
+    "blind-oracle": blind_oracle,
+    "relation-frequency": BASELINES["relation_frequency"],
+    "entity-degree": BASELINES["entity_degree"],
+}
+
+
+def test_the_table_has_every_yardstick_on_two_datasets():
+    assert [cell[:2] for cell in CELLS] == [(data, name) for data in ("metafam", "fbnell") for name in SCORERS]
+
+
+@pytest.mark.parametrize("data", ["metafam", "fbnell"])
+def test_the_table_is_what_is_computed(data, mirror):
+    split = released.dataset(data, mirror).test
+    for _, name, *rows in (cell for cell in CELLS if cell[0] == data):
+        results = read_all(SCORERS[name](split), split)
+        for metric, places, row in zip(("mr", "mrr", "hits@10"), (2, 3, 3), rows, strict=True):
+            assert row.split(" | ") == [f"{result.metrics[metric]:.{places}f}" for result in results]

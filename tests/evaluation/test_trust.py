@@ -159,20 +159,3 @@ def test_a_constant_and_the_size_of_batches_change_nothing(size, constant, cut):
     assert counted(compare(own + constant, others + constant)) == whole
     parts = [counted(compare(own[part], others[part])) for part in (slice(cut), slice(cut, None))]
     assert parts[0] + parts[1] == whole
-
-
-@pytest.mark.parametrize("levels", [1, 3, 20])
-def test_the_expectation_is_that_of_ten_thousand_random_orders(levels):
-    own, others, rng = dense_scores(levels, 20, 50, levels)
-    found = compare(own, others)
-    expected = metrics.expected(found.greater, found.equal)
-    values: dict[str, list[float]] = {}
-    for _ in range(10):  # a thousand orders at a time
-        keys = rng.random((1000, 20)), rng.random((1000, 20, 50))
-        each = compare((own + keys[0]).ravel(), (others + keys[1]).reshape(-1, 50))
-        assert not each.equal.any()
-        for name, figures in metrics.per_target(each.greater, each.equal).items():
-            values.setdefault(name, []).extend(figures.reshape(1000, 20).mean(axis=1))
-    for name, value in expected.items():
-        error = np.std(values[name], ddof=1) / np.sqrt(10_000)
-        assert abs(np.mean(values[name]) - value) <= LIMIT * error, name

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import released
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from ranking_toys import plainly_drawn, random_split, small, splits
@@ -145,16 +146,7 @@ def test_the_draw_is_the_same_on_every_platform():
 
 
 def test_the_draw_on_the_released_metafam_is_the_same_everywhere(mirror):
-    folder = (
-        mirror / "raw.githubusercontent.com/TownesZhou/InGram/d3200b62dad5c4b0c0ffe69f79049b7a0f634a76/data/Metafam"
-    )
-    graph, targets = (
-        [tuple(line.split("\t")) for line in (folder / name).read_text(encoding="utf-8").splitlines()]
-        for name in ("msg.txt", "test.txt")
-    )
-    entities, relations = vocabulary(graph, targets)
-    ids = [encode(part, entities, relations, "metafam") for part in (graph, targets)]
-    split = Split("metafam", "test", *ids, entities, relations, 29)
+    split = released.dataset("metafam", mirror).test
     assert split.release.id == "metafam"
     assert {name: draw(split, setting_of(name)).sha256 for name in FROZEN_METAFAM} == FROZEN_METAFAM
 
@@ -215,19 +207,13 @@ def test_a_split_is_read_only_and_what_somebody_wrote_into_is_named(monkeypatch)
 
 def test_a_draw_that_differs_from_the_published_hash_is_refused(monkeypatch):
     split = small()
+    graph, targets = Part(4, split.graph_sha256), Part(4, split.targets_sha256)
+    others = Part(4, split.targets_sha256[::-1])
     record = replace(
         catalog.record("metafam"),
         id="toy",
         graphs=dict.fromkeys(("train", "test"), Graph(4, 3, 6)),
-        parts={
-            f"{graph}/{kind}": Part(4, split.graph_sha256 if kind == "graph" else split.targets_sha256[::turned])
-            for graph, kind, turned in (
-                ("train", "graph", 1),
-                ("valid", "targets", -1),
-                ("test", "graph", 1),
-                ("test", "targets", 1),
-            )
-        },
+        parts={"train/graph": graph, "valid/targets": others, "test/graph": graph, "test/targets": targets},
         candidates={"test/dual/present/0": draw(split).sha256, "test/dual/slots/1": "0" * 64},
     )
     monkeypatch.setattr(catalog, "by_id", {"toy": record}.get)

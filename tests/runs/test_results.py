@@ -290,13 +290,11 @@ def test_missing_columns_are_named(run):
 def test_a_truncated_or_missing_file_is_named(run, name):
     path = run / name
     path.write_bytes(path.read_bytes()[:-20])
-    assert problems(run) == [name]
-    with pytest.raises(ResultError, match=name):
-        load(run)
-    path.unlink()
-    assert problems(run) == [name]
-    with pytest.raises(ResultError, match=name):
-        load(run)
+    for damage in (lambda: None, path.unlink):
+        damage()
+        assert problems(run) == [name]
+        with pytest.raises(ResultError, match=name):
+            load(run)
 
 
 @pytest.mark.parametrize("text", ["[1, 2]", '"run"', "[" * 100_000])
@@ -359,12 +357,10 @@ def test_the_numbers_of_all_candidates_are_those_of_the_hash(tmp_path, published
 def test_more_candidates_than_the_graph_has_are_found_at_once(tmp_path, published):
     run = evaluate(hashed, published, "full-tail").save(tmp_path / "run")
     edit_ranks(run, tail_count=lambda values: [*values[:-1], 4])
-    messages = [problem.message for problem in verify(run).problems if problem.name == "candidates"]
-    assert messages[0].endswith("4 tail candidates at row 2, there are at most 3")
+    assert "4 tail candidates at row 2, there are at most 3" in str(verify(run))
     run = evaluate(hashed, published, "full-relation", "slots").save(tmp_path / "slots")
     edit_ranks(run, relation_count=lambda values: [6, *values[1:]])
-    messages = [problem.message for problem in verify(run).problems if problem.name == "candidates"]
-    assert messages[0].endswith("6 relation candidates at row 0, there are at most 5")
+    assert "6 relation candidates at row 0, there are at most 5" in str(verify(run))
 
 
 def test_one_full_protocol_does_not_pass_for_another(tmp_path, published):
