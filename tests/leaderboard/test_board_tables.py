@@ -23,18 +23,13 @@ from mtbench.data.loading import load
 from mtbench.files.tables import MARKDOWN
 
 
-@pytest.fixture(scope="module")
-def board(toy_board):
-    return toy_board
-
-
 def line_of(board, slug: str):
     return next(line for line in board.lines(slug) if line.dataset in ("metafam", "fbnell"))
 
 
-def test_fewer_than_three_seeds_are_told_and_neither_the_best_nor_in_its_way(board):
-    (part,) = (one for one in board.datasets if one.name == "metafam")
-    isdea = part.line(line_of(board, "isdea").entry)
+def test_fewer_than_three_seeds_are_told_and_neither_the_best_nor_in_its_way(toy_board):
+    (part,) = (one for one in toy_board.datasets if one.name == "metafam")
+    isdea = part.line(line_of(toy_board, "isdea").entry)
     picked = replace(
         isdea,
         entry=replace(isdea.entry, directory=Path("picked")),
@@ -43,8 +38,8 @@ def test_fewer_than_three_seeds_are_told_and_neither_the_best_nor_in_its_way(boa
     beside = replace(part, lines=(picked, isdea))
     assert (beside.leader, beside.leads(picked), beside.leads(isdea)) == (picked, False, True)
     assert beside.leads(isdea, regime="zero-shot")
-    alone = replace(board, datasets=(replace(part, lines=(picked,)),), suite=("metafam",))
-    standing = replace(board.standings[0], entry=picked.entry, covered=("metafam",))
+    alone = replace(toy_board, datasets=(replace(part, lines=(picked,)),), suite=("metafam",))
+    standing = replace(toy_board.standings[0], entry=picked.entry, covered=("metafam",))
     for text in (tables.markdown, tables.latex):
         shown = text(replace(alone, standings=(standing,)))
         assert "0.999" in shown
@@ -56,9 +51,9 @@ def test_fewer_than_three_seeds_are_told_and_neither_the_best_nor_in_its_way(boa
     assert replace(part, lines=(three, isdea)).leads(three)
 
 
-def test_baselines_and_chance_are_those_of_finished_runs(board):
-    (part,) = (one for one in board.datasets if one.name == "metafam")
-    result = line_of(board, "isdea").entry.runs["metafam"][0].headline
+def test_baselines_and_chance_are_those_of_finished_runs(toy_board):
+    (part,) = (one for one in toy_board.datasets if one.name == "metafam")
+    result = line_of(toy_board, "isdea").entry.runs["metafam"][0].headline
     found = part.baselines[result.setting]
     assert list(found) == [*result.baselines, "chance"]
     assert found["chance"] == result.chance
@@ -79,15 +74,15 @@ def test_without_the_dataset_entries_are_ranked_by_their_means(tmp_path):
     assert means == sorted(means, reverse=True)
 
 
-def test_names_are_text_in_both_formats(board):
-    assert MARKDOWN.sub(r"\\\1", HOSTILE) in tables.markdown(board)
-    text = tables.latex(board)
+def test_names_are_text_in_both_formats(toy_board):
+    assert MARKDOWN.sub(r"\\\1", HOSTILE) in tables.markdown(toy_board)
+    text = tables.latex(toy_board)
     assert r"\& " in text
     assert r"\$x\_1\$" in text
 
 
-def test_of_several_printed_cells_one_without_an_error_is_quoted(board):
-    right = line_of(board, "isdea").reported["dual", "mrr"]
+def test_of_several_printed_cells_one_without_an_error_is_quoted(toy_board):
+    right = line_of(toy_board, "isdea").reported["dual", "mrr"]
     wrong = replace(right, erratum="printed twice")
     assert reported.best([wrong, right]) == right
     assert reported.best([wrong]) == wrong

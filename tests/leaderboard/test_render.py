@@ -78,11 +78,6 @@ class Page(HTMLParser):
         return [attributes["id"] for _, attributes in self.elements if attributes.get("id")]
 
 
-@pytest.fixture(scope="module")
-def folder(toy_entries) -> Path:
-    return toy_entries
-
-
 @pytest.fixture(scope="module", autouse=True)
 def _no_network(shared):
     pytest.importorskip("jinja2")
@@ -91,31 +86,28 @@ def _no_network(shared):
 
 
 @pytest.fixture(scope="module")
-def board(toy_board):
-    return toy_board
-
-
-@pytest.fixture(scope="module")
-def site(toy_site) -> Path:
-    return toy_site
-
-
-@pytest.fixture(scope="module")
-def pages(site) -> dict[str, Page]:
+def pages(toy_site) -> dict[str, Page]:
     return {
-        path.relative_to(site).as_posix(): Page(path.read_text(encoding="utf-8"))
-        for path in sorted(site.rglob("*.html"))
+        path.relative_to(toy_site).as_posix(): Page(path.read_text(encoding="utf-8"))
+        for path in sorted(toy_site.rglob("*.html"))
     }
 
 
-def test_there_is_a_page_for_everything(pages, board):
-    entries = {f"models/{entry.slug}.html" for entry in board.entries}
+@pytest.fixture
+def line(toy_board):
+    """The line of a published entry on MetaFam."""
+    (found,) = [line for line in toy_board.lines("isdea") if line.dataset == "metafam"]
+    return found
+
+
+def test_there_is_a_page_for_everything(pages, toy_board):
+    entries = {f"models/{entry.slug}.html" for entry in toy_board.entries}
     assert {"index.html", "about.html", *entries} < set(pages)
     assert len([name for name in pages if name.startswith("datasets/")]) == DATASETS
     assert "transfer.html" not in pages
 
 
-def test_every_link_and_anchor_leads_somewhere(site, pages):
+def test_every_link_and_anchor_leads_somewhere(toy_site, pages):
     checked = 0
     for name, page in pages.items():
         for tag, attributes in page.elements:
@@ -123,11 +115,11 @@ def test_every_link_and_anchor_leads_somewhere(site, pages):
             if not address or urlsplit(address).scheme:
                 continue
             path, _, anchor = address.partition("#")
-            target = (site / name).parent / unquote(path) if path else site / name
+            target = (toy_site / name).parent / unquote(path) if path else toy_site / name
             assert target.is_file(), f"{name}: {tag} {address}"
-            assert target.resolve().is_relative_to(site.resolve())
+            assert target.resolve().is_relative_to(toy_site.resolve())
             if anchor:
-                assert anchor in pages[target.resolve().relative_to(site.resolve()).as_posix()].ids, (
+                assert anchor in pages[target.resolve().relative_to(toy_site.resolve()).as_posix()].ids, (
                     f"{name}: {address}"
                 )
             checked += 1
@@ -146,7 +138,7 @@ def test_ids_are_unique_and_references_hold(pages):
                     assert one in page.ids, f"{name}: url(#{one})"
 
 
-def test_nothing_is_loaded_from_elsewhere(site, pages):
+def test_nothing_is_loaded_from_elsewhere(toy_site, pages):
     for name, page in pages.items():
         for tag, attributes in page.elements:
             for key, value in attributes.items():
@@ -159,20 +151,20 @@ def test_nothing_is_loaded_from_elsewhere(site, pages):
         assert "default-src 'none'" in policy
         assert "unsafe" not in policy
         assert [one.get("src") for one in page.all("script")] == ["../" * name.count("/") + "site.js"]
-    style = (site / "site.css").read_text(encoding="utf-8")
+    style = (toy_site / "site.css").read_text(encoding="utf-8")
     assert "url(" not in style
     assert "@import" not in style
-    script = (site / "site.js").read_text(encoding="utf-8")
+    script = (toy_site / "site.js").read_text(encoding="utf-8")
     assert not re.search(r"fetch\(|XMLHttpRequest|import\(|eval\(|innerHTML|https?:", script)
 
 
-def test_names_are_text_wherever_they_stand(site, pages):
+def test_names_are_text_wherever_they_stand(toy_site, pages):
     assert HOSTILE in " ".join(pages["index.html"].text.split())
     page = pages["models/hostile.html"]
     assert SCRIPT in page.text
     assert SCRIPT in pages["datasets/metafam.html"].text  # the device
     assert SCRIPT in pages["index.html"].text  # the reason of what could not be read
-    for path in site.rglob("*.html"):
+    for path in toy_site.rglob("*.html"):
         assert "<script>" not in path.read_text(encoding="utf-8")
     assert {"https://example.org/?a=1&b=2"} <= {one.get("href") for one in page.all("a")}
 
@@ -187,15 +179,14 @@ def test_headings_and_tables_are_in_order(pages):
         assert all(one.get("role") == "img" for one in page.all("svg")), name
 
 
-def test_rows_have_as_many_cells_as_the_heading(site):
-    for path in site.rglob("*.html"):
+def test_rows_have_as_many_cells_as_the_heading(toy_site):
+    for path in toy_site.rglob("*.html"):
         for table in re.findall(r"<table.*?</table>", path.read_text(encoding="utf-8"), re.DOTALL):
             head, *rows = [len(re.findall(r"<t[hd][ >]", row)) for row in re.findall(r"<tr.*?</tr>", table, re.DOTALL)]
             assert set(rows) <= {head, 1}, path
 
 
-def test_figures_are_those_of_the_board(pages, board):
-    (line,) = [line for line in board.lines("isdea") if line.dataset == "metafam"]
+def test_figures_are_those_of_the_board(pages, line):
     assert f"{line.figure().mean:.3f}" in pages["index.html"].text
     page = pages["datasets/metafam.html"].text
     assert f"reported {line.reported['dual', 'mrr'].mean:.3f}" in page
@@ -208,16 +199,16 @@ def test_figures_are_those_of_the_board(pages, board):
                 assert views.number(metric, figure.mean) in page
 
 
-def test_the_best_of_several_is_marked_but_not_in_the_papers_settings(board):
-    (part,) = (part for part in board.datasets if part.name == "metafam")
+def test_the_best_of_several_is_marked_but_not_in_the_papers_settings(toy_board):
+    (part,) = (part for part in toy_board.datasets if part.name == "metafam")
     standard, *_, paper = detail.standings(part, "zero-shot")
     marked = [row.label for row in standard.groups[0].rows if any(cell.best for cell in row.cells)]
     assert marked == ["ISDEA"]
     assert not any(cell.best for row in paper.groups[0].rows for cell in row.cells)
 
 
-def test_a_row_by_the_paper_says_in_which_setting(board):
-    found = {table.view: table.groups[0].rows[0].detail for table in detail.of_entry(board.lines("isdea"), "dual")}
+def test_a_row_by_the_paper_says_in_which_setting(toy_board):
+    found = {table.view: table.groups[0].rows[0].detail for table in detail.of_entry(toy_board.lines("isdea"), "dual")}
     told = {view.key: "" for view in VIEWS}
     assert found == told | {PAPER.key: "setting isdea-doubled"}
 
@@ -231,14 +222,13 @@ def test_what_is_not_ranked_says_why(pages):
     assert "OOM" in pages["models/out-of-memory.html"].text
 
 
-def test_the_paper_stands_beside_with_its_errata(pages, board):
+def test_the_paper_stands_beside_with_its_errata(pages, toy_board, line):
     assert "OOM" in pages["datasets/wikitopics-mt3-art.html"].text
-    (line,) = [line for line in board.lines("isdea") if line.dataset == "metafam"]
     told = f"dual ISDEA: reported {line.reported['dual', 'mrr']}, here {line.figure(PAPER)}"
     assert told in pages["datasets/metafam.html"].text
     printed = " ".join(page.text for page in pages.values())
     for erratum in {
-        cell.erratum for part in board.datasets for cells in part.reported.values() for cell in cells.values()
+        cell.erratum for part in toy_board.datasets for cells in part.reported.values() for cell in cells.values()
     }:
         assert erratum in printed
     assert f"Printed in the paper, with an error: {ERRATUM}." in pages["datasets/wikitopics-mt2-location.html"].text
@@ -255,25 +245,25 @@ def test_a_dataset_that_is_not_here_says_so(pages):
     assert "reported in the paper, not re-evaluated yet" in pages["datasets/wikitopics-mt1-health.html"].text
 
 
-def test_no_page_knows_this_machine(site, tmp_path_factory):
-    for path in [*site.rglob("*.html"), site / render.LISTING]:
+def test_no_page_knows_this_machine(toy_site, tmp_path_factory):
+    for path in [*toy_site.rglob("*.html"), toy_site / render.LISTING]:
         assert str(tmp_path_factory.getbasetemp()) not in path.read_text(encoding="utf-8")
         assert "/home/" not in path.read_text(encoding="utf-8")
 
 
-def test_runs_are_offered_as_they_are(site, folder, pages):
-    with zipfile.ZipFile(site / "runs" / "isdea.zip") as archive:
+def test_runs_are_offered_as_they_are(toy_site, toy_entries, pages):
+    with zipfile.ZipFile(toy_site / "runs" / "isdea.zip") as archive:
         names = archive.namelist()
         assert {Path(name).name for name in names} == {"result.json", "ranks.parquet", "conventions.json"}
         assert "isdea/metafam/seed0/entity-slots/ranks.parquet" in names
         for name in names:
-            assert archive.read(name) == (folder / name).read_bytes()
+            assert archive.read(name) == (toy_entries / name).read_bytes()
     assert "../runs/isdea.zip" in {one.get("href") for one in pages["models/isdea.html"].all("a")}
 
 
-def test_a_link_out_of_an_entry_is_not_followed(folder, tmp_path):
+def test_a_link_out_of_an_entry_is_not_followed(toy_entries, tmp_path):
     copied = tmp_path / "results"
-    shutil.copytree(folder / "mtdea-k2", copied / "mtdea-k2")
+    shutil.copytree(toy_entries / "mtdea-k2", copied / "mtdea-k2")
     secret = tmp_path / "secret.json"
     path = copied / "mtdea-k2" / "metafam" / "seed0" / "conventions.json"
     path.rename(secret)
@@ -285,51 +275,53 @@ def test_a_link_out_of_an_entry_is_not_followed(folder, tmp_path):
     assert "metafam/seed0/conventions.json" not in names
 
 
-def test_the_same_entries_give_the_same_bytes(board, folder, site):
+def test_the_same_entries_give_the_same_bytes(toy_board, toy_entries, toy_site):
     """Of what is rendered the front, the first datasets and the learning curves: every kind of picture is drawn."""
-    for name, page in islice(render._pages(board, folder, Data()), 3):
-        assert (site / name).read_text(encoding="utf-8") == page(), name
-    (entry,) = (entry for entry in board.entries if entry.slug == "isdea")
-    assert render._packed(entry) == (site / "runs" / "isdea.zip").read_bytes()
-    assert facts.curves(entry, "metafam") in (site / "models" / "isdea.html").read_text(encoding="utf-8")
+    for name, page in islice(render._pages(toy_board, toy_entries, Data()), 3):
+        assert (toy_site / name).read_text(encoding="utf-8") == page(), name
+    (entry,) = (entry for entry in toy_board.entries if entry.slug == "isdea")
+    assert render._packed(entry) == (toy_site / "runs" / "isdea.zip").read_bytes()
+    assert facts.curves(entry, "metafam") in (toy_site / "models" / "isdea.html").read_text(encoding="utf-8")
 
 
-def test_every_file_is_listed_with_its_hash(site):
-    listed = dict(line.split("  ")[::-1] for line in (site / render.LISTING).read_text(encoding="utf-8").splitlines())
-    files = [path for path in site.rglob("*") if path.is_file() and path.name != render.LISTING]
+def test_every_file_is_listed_with_its_hash(toy_site):
+    listed = dict(
+        line.split("  ")[::-1] for line in (toy_site / render.LISTING).read_text(encoding="utf-8").splitlines()
+    )
+    files = [path for path in toy_site.rglob("*") if path.is_file() and path.name != render.LISTING]
     assert {
-        path.relative_to(site).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest() for path in files
+        path.relative_to(toy_site).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest() for path in files
     } == listed
 
 
-def test_a_site_is_replaced_only_when_asked_and_another_folder_never(board, folder, tmp_path, monkeypatch):
+def test_a_site_is_replaced_only_when_asked_and_another_folder_never(toy_board, toy_entries, tmp_path, monkeypatch):
     monkeypatch.setattr(render, "files", lambda *given: ({"index.html": b"new"}, []))
     out = tmp_path / "site"
-    render.render(board, folder, out)
+    render.render(toy_board, toy_entries, out)
     with pytest.raises(UsageError, match="add --force"):
-        render.render(board, folder, out)
+        render.render(toy_board, toy_entries, out)
     monkeypatch.setattr(render, "files", lambda *given: ({"other.html": b"newer"}, []))
-    render.render(board, folder, out, force=True)
+    render.render(toy_board, toy_entries, out, force=True)
     assert sorted(path.name for path in out.iterdir()) == [render.LISTING, "other.html"]
     (out / "mine.txt").write_text("mine")
     with pytest.raises(UsageError, match=r"mine\.txt"):
-        render.render(board, folder, out, force=True)
+        render.render(toy_board, toy_entries, out, force=True)
     other = tmp_path / "other"
     other.mkdir()
     (other / "index.html").write_text("mine")
     with pytest.raises(UsageError, match="no rendered site"):
-        render.render(board, folder, other, force=True)
+        render.render(toy_board, toy_entries, other, force=True)
     with pytest.raises(UsageError, match="is a file"):
-        render.render(board, folder, other / "index.html", force=True)
+        render.render(toy_board, toy_entries, other / "index.html", force=True)
 
 
-def test_without_the_extra_nothing_is_read(board, folder, tmp_path, monkeypatch):
+def test_without_the_extra_nothing_is_read(toy_board, toy_entries, tmp_path, monkeypatch):
     monkeypatch.setattr(render, "find_spec", lambda name: None)
     with pytest.raises(MissingExtraError, match=r'extra "site"'):
-        render.render(board, folder, tmp_path / "site")
+        render.render(toy_board, toy_entries, tmp_path / "site")
 
 
-def test_a_matrix_of_transfer_has_a_page(board, folder, tmp_path):
+def test_a_matrix_of_transfer_has_a_page(toy_board, toy_entries, tmp_path):
     entries = tmp_path / "results"
     entries.mkdir()
     place = tmp_path / "transfer" / "v1"
@@ -343,7 +335,7 @@ def test_a_matrix_of_transfer_has_a_page(board, folder, tmp_path):
         "scenarios": [],
     }
     (place / "matrix.json").write_text(json.dumps(told))
-    made, _ = render.files(replace(board, datasets=(), entries=(), standings=()), entries)
+    made, _ = render.files(replace(toy_board, datasets=(), entries=(), standings=()), entries)
     page = Page(made["transfer.html"].decode())
     assert "0.750 0.031" in page.text
     assert "oom" in page.text
@@ -384,8 +376,8 @@ def test_a_picture_has_the_colours_of_the_page_and_no_style_of_its_own():
     assert "prefers-color-scheme:dark" in alone
 
 
-def test_the_style_sheet_has_every_colour_of_the_pictures(site):
-    style = (site / "site.css").read_text(encoding="utf-8")
+def test_the_style_sheet_has_every_colour_of_the_pictures(toy_site):
+    style = (toy_site / "site.css").read_text(encoding="utf-8")
     for colour, variable in pictures.VARIABLES.items():
         assert f"--{variable}: {colour};" in style or (variable, colour) == ("surface", "#ffffff")
 
@@ -429,8 +421,7 @@ def test_numbers_are_written_to_be_read(cell, text):
     assert cell.text == text
 
 
-def test_errata_are_numbered_from_1(board):
-    (line,) = [line for line in board.lines("isdea") if line.dataset == "metafam"]
+def test_errata_are_numbered_from_1(line):
     notes = {}
     printed = [replace(line.reported["dual", "mrr"], erratum=text) for text in ("one", "", "two", "one")]
     assert [views.paper_cell(cell, notes).note for cell in printed] == [1, None, 2, 1]
@@ -442,8 +433,8 @@ def test_bounds_stand_below_a_figure_where_ties_decide():
     assert (tied.below, plain.below) == ("0.250 to 0.500", "")
 
 
-def test_settings_that_datasets_share_are_told_once(board):
-    (entry,) = (entry for entry in board.entries if entry.slug == "hostile")
+def test_settings_that_datasets_share_are_told_once(toy_board):
+    (entry,) = (entry for entry in toy_board.entries if entry.slug == "hostile")
     (run,) = entry.runs["metafam"]
 
     def setting(**values):
@@ -472,8 +463,7 @@ def test_what_a_model_learned_from_is_what_its_runs_say(pages, slug, told):
     assert text.partition("Learned from ")[2].startswith(f"{told} Evaluation setting")
 
 
-def test_bounds_are_those_of_the_runs(board):
-    (line,) = [line for line in board.lines("isdea") if line.dataset == "metafam"]
+def test_bounds_are_those_of_the_runs(line):
     runs = [run.headline for run in line.entry.runs["metafam"]]
     best, worst = line.read(OPTIMISTIC), line.read(PESSIMISTIC)
     for metric in METRICS:
@@ -485,10 +475,9 @@ def test_bounds_are_those_of_the_runs(board):
     assert isinstance(line.entry.runs["metafam"][0], Run)
 
 
-def test_strata_are_those_of_the_package(board):
+def test_strata_are_those_of_the_package(line):
     data = Data()
     found = data.get("metafam")
-    (line,) = [line for line in board.lines("isdea") if line.dataset == "metafam"]
     results = [run.headline for run in line.entry.runs["metafam"]]
     expected = [result.by("degree", found) for result in results]
     rows = facts.stratum_rows("degree", [line], found, data)
@@ -502,8 +491,8 @@ def test_strata_are_those_of_the_package(board):
     assert facts.stratum_rows("relation_seen", [], found, data) == []
 
 
-def test_strata_are_shown_where_there_are_several_of_so_many_entries(board, monkeypatch):
-    lines = [line for line in board.datasets[0].lines if line.dataset == "metafam" and line.place is not None]
+def test_strata_are_shown_where_there_are_several_of_so_many_entries(toy_board, monkeypatch):
+    lines = [line for line in toy_board.datasets[0].lines if line.dataset == "metafam" and line.place is not None]
     monkeypatch.setattr(facts, "MOST", 2)
     picture, (table,), why = facts.strata("x", lines, Data())
     assert (table.caption, why) == ("By the degree of the ends", "")
@@ -514,10 +503,9 @@ def test_strata_are_shown_where_there_are_several_of_so_many_entries(board, monk
     assert facts.strata("x", lines, Data(), drawn=False)[0] == ""
 
 
-def test_a_run_on_another_version_of_the_dataset_has_no_strata(board):
+def test_a_run_on_another_version_of_the_dataset_has_no_strata(line):
     data = Data()
     found = data.get("metafam")
-    (line,) = [line for line in board.lines("isdea") if line.dataset == "metafam"]
     run = line.entry.runs["metafam"][0]
     assert data.by_target(run, found) is not None
     other = replace(run, results={HEADLINE: replace(run.headline, content_sha256="other")})
@@ -534,9 +522,9 @@ def at_hand(mirror, tmp_path):
 
 
 @pytest.mark.usefixtures("at_hand")
-def test_with_the_dataset_there_is_an_audit_and_no_name_of_a_target(folder, tmp_path):
+def test_with_the_dataset_there_is_an_audit_and_no_name_of_a_target(toy_entries, tmp_path):
     only = tmp_path / "results"
-    shutil.copytree(folder / "isdea-homo", only / "isdea-homo")
+    shutil.copytree(toy_entries / "isdea-homo", only / "isdea-homo")
     board = site_toys.board(only)
     made, _ = render.files(
         replace(board, datasets=tuple(part for part in board.datasets if part.name == "fbnell")), only
@@ -552,18 +540,13 @@ def test_with_the_dataset_there_is_an_audit_and_no_name_of_a_target(folder, tmp_
     assert [name for name in names if len(name) > 4 and name in pages] == []
 
 
-@pytest.fixture
-def run(command):
-    return command
-
-
-def test_the_command_writes_pages(run, folder, tmp_path, monkeypatch):
+def test_the_command_writes_pages(command, toy_entries, tmp_path, monkeypatch):
     # The figures of the paper are drawn by the tests of the site.
     monkeypatch.setattr(facts, "paper_against_ours", lambda part, names: "")
     few = tmp_path / "results"
-    shutil.copytree(folder / "out-of-memory", few / "out-of-memory")
+    shutil.copytree(toy_entries / "out-of-memory", few / "out-of-memory")
     out = tmp_path / "site"
-    code, said, err = run("leaderboard", "render", "--entries", few, "--out", out)
+    code, said, err = command("leaderboard", "render", "--entries", few, "--out", out)
     assert (code, err) == (0, "")
     missing, written = said.splitlines()
     assert missing.startswith("left out, because these datasets are not here: intervals, strata and audits of ")
@@ -571,32 +554,32 @@ def test_the_command_writes_pages(run, folder, tmp_path, monkeypatch):
     assert " metafam " not in missing
     assert written.endswith(f"open {out / 'index.html'}")
     assert "Out of memory" in (out / "index.html").read_text(encoding="utf-8")
-    assert run("leaderboard", "render", "--entries", few, "--out", out)[0] == 2
-    code, said, _ = run("leaderboard", "render", "--entries", few, "--format", "markdown")
+    assert command("leaderboard", "render", "--entries", few, "--out", out)[0] == 2
+    code, said, _ = command("leaderboard", "render", "--entries", few, "--format", "markdown")
     assert code == 0
     assert "| best heuristic baseline |" in said
     table = tmp_path / "board.tex"
-    assert run("leaderboard", "render", "--entries", few, "--format", "latex", "--out", table)[0] == 0
+    assert command("leaderboard", "render", "--entries", few, "--format", "latex", "--out", table)[0] == 0
     assert r"\toprule" in table.read_text(encoding="utf-8")
-    assert run("leaderboard", "render", "--entries", few, "--format", "latex", "--out", table)[0] == 2
+    assert command("leaderboard", "render", "--entries", few, "--format", "latex", "--out", table)[0] == 2
 
 
-def test_the_command_refuses_before_it_reads(run, tmp_path):
-    code, _, err = run("leaderboard", "render", "--format", "markdwon")
+def test_the_command_refuses_before_it_reads(command, tmp_path):
+    code, _, err = command("leaderboard", "render", "--format", "markdwon")
     assert code == 2
     assert "did you mean markdown" in err
-    code, _, err = run("leaderboard", "render", "--entries", tmp_path, "--out", tmp_path / "site")
+    code, _, err = command("leaderboard", "render", "--entries", tmp_path, "--out", tmp_path / "site")
     assert code == 1
     assert "holds no entries" in err
     assert not (tmp_path / "site").exists()
 
 
-def test_what_cannot_be_read_is_named_on_the_page(run, folder, tmp_path):
+def test_what_cannot_be_read_is_named_on_the_page(command, toy_entries, tmp_path):
     few = tmp_path / "results"
-    shutil.copytree(folder / "out-of-memory", few / "good")
-    shutil.copytree(folder / "out-of-memory", few / "broken")
+    shutil.copytree(toy_entries / "out-of-memory", few / "good")
+    shutil.copytree(toy_entries / "out-of-memory", few / "broken")
     (few / "broken" / "metafam" / "seed0" / "result.json").write_text("{")
-    code, said, err = run("leaderboard", "render", "--entries", few, "--format", "markdown")
+    code, said, err = command("leaderboard", "render", "--entries", few, "--format", "markdown")
     assert code == 0
     assert "broken" not in said
     assert "left out: broken: broken/metafam/seed0/result.json: not valid JSON" in err

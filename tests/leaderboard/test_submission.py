@@ -241,19 +241,10 @@ class TestRefused:
         [
             ({"tie_rate": 0.5}, r"isdea-metafam-1: tie_rate is 0\.5, the counts give .*; evaluate again"),
             ({"evaluator_version": "0"}, "isdea-metafam-1: evaluator_version is '0', expected '2'"),
-            (
-                {"schema": 1},
-                "-1/result.json: written with schema '1', this version reads 2: evaluate again",
-            ),
-            (
-                {"asked_again": NOT_ASKED},
-                "-1: scores were not asked for again .*: leave out ask_again=False",
-            ),
+            ({"schema": 1}, "-1/result.json: written with schema '1', this version reads 2: evaluate again"),
+            ({"asked_again": NOT_ASKED}, "-1: scores were not asked for again .*: leave out ask_again=False"),
             ({"regime": "fine-tuned"}, "isdea-metafam-1: is fine-tuned, the card says zero-shot"),
-            (
-                {"hyperparameters": {"width": 64}},
-                "-1: width is 64, in .*-metafam-0 32: submit them as two entries",
-            ),
+            ({"hyperparameters": {"width": 64}}, "-1: width is 64, in .*-metafam-0 32: submit them as two entries"),
             ({"hyperparameters": ["a"]}, "isdea-metafam-1/result.json: .*hyperparameters must be an object, not"),
             ({"dataset": "metafam[seed=3]"}, r"'metafam\[seed=3\]' is no released dataset.*mtbench list"),
             ({"dataset_version": "0.9.0"}, r"isdea-metafam-1: dataset version '0\.9\.0', now 1\.0\.0"),
