@@ -203,29 +203,29 @@ def _accepted(subject: _Subject) -> tuple[Finding, Finding]:
 
 def _alone(subject: _Subject) -> ScoreArray:
     """Score all triples in smaller batches, and some of them one by one."""
-    triples, found = subject.triples, subject.scores.copy()
+    triples, scores = subject.triples, subject.scores.copy()
     for start in range(0, len(triples), BATCH):
-        found[start : start + BATCH] = _same_type(subject, triples[start : start + BATCH])
+        scores[start : start + BATCH] = _same_type(subject, triples[start : start + BATCH])
     for row in range(0, len(triples), -(-len(triples) // ALONE)):
-        one = _same_type(subject, triples[row : row + 1])
+        alone, expected = _same_type(subject, triples[row : row + 1])[0], float(subject.scores[row])
         # Whichever of the two is further from the score in one batch is the one to report.
-        if abs(float(one[0]) - float(subject.scores[row])) > abs(float(found[row]) - float(subject.scores[row])):
-            found[row] = one[0]
-    return found
+        if abs(float(alone) - expected) > abs(float(scores[row]) - expected):
+            scores[row] = alone
+    return scores
 
 
 def _same_type(subject: _Subject, triples: IntArray) -> ScoreArray:
-    found = subject.read(subject.score, triples)
-    if found.dtype != subject.scores.dtype:
-        raise ScoreError(f"{len(triples)} triples are scored in {found.dtype}, all in {subject.scores.dtype}")
-    return found
+    scores = subject.read(subject.score, triples)
+    if scores.dtype != subject.scores.dtype:
+        raise ScoreError(f"{len(triples)} triples are scored in {scores.dtype}, all in {subject.scores.dtype}")
+    return scores
 
 
 def _permuted(subject: _Subject) -> ScoreArray:
     order = np.random.default_rng(0).permutation(len(subject.triples))
-    found = subject.scores.copy()
-    found[order] = subject.read(subject.score, subject.triples[order])
-    return found
+    scores = subject.scores.copy()
+    scores[order] = subject.read(subject.score, subject.triples[order])
+    return scores
 
 
 REPEATED: Mapping[str, Callable[[_Subject], ScoreArray]] = {
@@ -246,21 +246,21 @@ ADVICE = {
 
 def _repeated(name: str, ask: Callable[[_Subject], ScoreArray], subject: _Subject) -> Finding:
     try:
-        found = ask(subject)
+        scores = ask(subject)
     except _TimeIsUpError:
         raise
     except Exception as error:  # noqa: BLE001 - whatever a scorer raises at a question it has to answer is the finding
         return Finding(name, "fail", f"raised {type(error).__name__}: {error}; {ADVICE[name]}")
-    same, words = _compared(subject, found)
+    same, words = _compared(subject, scores)
     return Finding(name, "pass", words) if same else Finding(name, "fail", f"{words}: {ADVICE[name]}")
 
 
-def _compared(subject: _Subject, found: ScoreArray) -> tuple[bool, str]:
+def _compared(subject: _Subject, scores: ScoreArray) -> tuple[bool, str]:
     """Return whether other scores are the same but for rounding, and a sentence that says by how much they differ."""
-    largest, why = again.difference(subject.scores, found, str(found.dtype))
+    largest, why = again.difference(subject.scores, scores, str(scores.dtype))
     if largest == 0:
         return True, "exactly the same scores"
-    ranks = f"{subject.moved(found)} of {2 * len(subject.task.split.targets)} ranks change"
+    ranks = f"{subject.moved(scores)} of {2 * len(subject.task.split.targets)} ranks change"
     if not why:
         return True, f"the same scores within rounding: they differ by at most {largest:.1e}, {ranks}"
     return False, f"scores differ by up to {largest:.2g}, {ranks}"
@@ -320,14 +320,10 @@ def _renamed(subject: _Subject, build: Factory, seed: int, columns: tuple[int, .
     return subject.read(build(replace(split, graph=rename(split.graph)), seed), rename(subject.triples))
 
 
-def _with_targets(subject: _Subject, build: Factory, seed: int) -> ScoreArray:
-    return subject.read(build(subject.task.split, seed), subject.triples)
-
-
 REBUILT: Mapping[str, Callable[[_Subject, Factory, int], ScoreArray]] = {
     "entity names": partial(_renamed, columns=(HEAD, TAIL)),
     "relation names": partial(_renamed, columns=(RELATION,)),
-    "targets": _with_targets,
+    "targets": lambda subject, build, seed: subject.read(build(subject.task.split, seed), subject.triples),
 }
 
 
@@ -336,13 +332,12 @@ def _ties(subject: _Subject) -> Finding:
         raise _TimeIsUpError
     if len(np.unique(subject.scores)) == 1:
         return Finding("ties", "fail", "every triple has the same score: the figures are those of chance")
-    told = subject.task.cautions(subject.score)
-    if avoidable := [caution.sentence for caution in told if caution.code in ("rounding", "saturated")]:
+    cautions = subject.task.cautions(subject.score)
+    if avoidable := [caution.sentence for caution in cautions if caution.code in ("rounding", "saturated")]:
         return Finding("ties", "fail", "; ".join(avoidable))
     share = f"{closed.tie_rate(subject.task.rank(subject.scores).equal):.0%} of ranks tie with a candidate"
-    return Finding(
-        "ties", "pass", "; ".join([share, *(caution.sentence for caution in told if caution.code == "bounds")])
-    )
+    bounds = [caution.sentence for caution in cautions if caution.code == "bounds"]
+    return Finding("ties", "pass", "; ".join([share, *bounds]))
 
 
 def factory(scorer: object) -> Factory | None:
@@ -385,10 +380,10 @@ def function(scorer: object, what: str = "") -> ScoreFunction:
             f"(score, score_tails, score_heads or score_relations), or a function of the split that returns one of "
             f"them; a function of triples calls its parameter 'triples'"
         )
-    found = ways(cast("Scorer", scorer))
-    if found.triples is not None:
-        return found.triples
-    side, rows = next(iter(found.rows.items()))
+    offered = ways(cast("Scorer", scorer))
+    if offered.triples is not None:
+        return offered.triples
+    side, rows = next(iter(offered.rows.items()))
     first, second = (COLUMN[kept] for kept in KEPT[side])
 
     def picked(triples: IntArray) -> ArrayLike:

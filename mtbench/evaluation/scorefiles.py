@@ -94,49 +94,40 @@ class Questions:
         """
         try:
             stored = formats.read(path, COLUMNS, SCORE, DIRECTION)
-            _check_hashes(stored.metadata, self)
-            return _aligned(stored.table, self, text=stored.text)
+            table, text, metadata = stored.table, stored.text, stored.metadata
+            for key, expected in _hashes(self).items():
+                written = metadata.get(key)
+                if written is not None and written != expected:
+                    what = "for another version of the dataset" if key == CONTENT else "with other candidates"
+                    raise ScoreError(
+                        f"was written {what}, task {metadata.get(TASK, 'of an unknown name')} "
+                        f"({key} {written[:12]}), not for {self.name} ({expected[:12]}): score the triples of this "
+                        f"task (mtbench score --template FILE --task {self.name})"
+                    )
+            if DIRECTION not in table.column_names:
+                scores, note = _undirected(table, self, text=text)
+                return scores, (Caution("ignored", note),) if note else ()
+            ways = table.column(DIRECTION).to_pylist()
+            if wrong := set(ways) - set(DIRECTIONS):
+                raise ScoreError(
+                    f"{self.where}: column direction must be tail or head in every row, not "
+                    f"{', '.join(sorted(map(repr, wrong)))}"
+                )
+            directed: dict[Direction, ScoreArray] = {}
+            notes: dict[str, None] = {}
+            for direction in self.rows:
+                own = table.filter(pa.array([way == direction for way in ways], pa.bool_()))
+                directed[direction], note = _undirected(own, self.of(direction), text=text)
+                notes |= {note: None} if note else {}
+            if extra := sum(way not in self.rows for way in ways):
+                notes[f"rows of a direction the task does not ask for were ignored: {extra} of {len(ways)}"] = None
+            return directed, tuple(Caution("ignored", note) for note in notes)
         except ScoreError as error:
             raise ScoreError(f"{path}: {error}") from error
 
 
 def _hashes(asked: Questions) -> dict[str, str]:
     return {CONTENT: asked.split.content_sha256, CANDIDATES: asked.candidates_sha256}
-
-
-def _check_hashes(metadata: Mapping[str, str], asked: Questions) -> None:
-    for key, expected in _hashes(asked).items():
-        written = metadata.get(key)
-        if written is not None and written != expected:
-            what = "for another version of the dataset" if key == CONTENT else "with other candidates"
-            raise ScoreError(
-                f"was written {what}, task {metadata.get(TASK, 'of an unknown name')} "
-                f"({key} {written[:12]}), not for {asked.name} ({expected[:12]}): score the triples of this task "
-                f"(mtbench score --template FILE --task {asked.name})"
-            )
-
-
-def _aligned(
-    table: pa.Table, asked: Questions, *, text: bool
-) -> tuple[ScoreArray | Mapping[Direction, ScoreArray], tuple[Caution, ...]]:
-    if DIRECTION not in table.column_names:
-        scores, note = _undirected(table, asked, text=text)
-        return scores, (Caution("ignored", note),) if note else ()
-    ways = table.column(DIRECTION).to_pylist()
-    if wrong := set(ways) - set(DIRECTIONS):
-        raise ScoreError(
-            f"{asked.where}: column direction must be tail or head in every row, not "
-            f"{', '.join(sorted(map(repr, wrong)))}"
-        )
-    directed: dict[Direction, ScoreArray] = {}
-    notes: dict[str, None] = {}
-    for direction in asked.rows:
-        own = table.filter(pa.array([way == direction for way in ways], pa.bool_()))
-        directed[direction], note = _undirected(own, asked.of(direction), text=text)
-        notes |= {note: None} if note else {}
-    if other := sum(way not in asked.rows for way in ways):
-        notes[f"rows of a direction the task does not ask for were ignored: {other} of {len(ways)}"] = None
-    return directed, tuple(Caution("ignored", note) for note in notes)
 
 
 def _undirected(table: pa.Table, asked: Questions, *, text: bool) -> tuple[ScoreArray, str]:

@@ -47,11 +47,7 @@ LISTED = 20_000_000
 More are only ranked for a scorer, in batches.
 """
 
-KINDS: Mapping[str, tuple[str, ...]] = {
-    "split": SPLIT_NAMES,
-    "protocol": PROTOCOLS,
-    "vocabulary": VOCABULARIES,
-}
+KINDS: Mapping[str, tuple[str, ...]] = {"split": SPLIT_NAMES, "protocol": PROTOCOLS, "vocabulary": VOCABULARIES}
 LONGEST = 100
 """Digits of a candidate seed that are read."""
 
@@ -228,11 +224,7 @@ class Task:
         return Ranks(*names, {part: found.counts for part, found in ranked.items()})
 
     def _ranked(
-        self,
-        scorer: Ways,
-        batch_size: int = BATCH_SIZE,
-        progress: Progress | None = None,
-        parts: Sequence[Part] = (),
+        self, scorer: Ways, batch_size: int = BATCH_SIZE, progress: Progress | None = None, parts: Sequence[Part] = ()
     ) -> dict[Part, RankedPart]:
         """Ask a scorer for what the protocol needs, and rank the targets in every part, or in some."""
         size, wanted = batch_limit(batch_size), parts or self.setting.parts
