@@ -94,26 +94,13 @@ def _best(patterns: tuple[Pattern, ...]) -> tuple[Pattern, ...]:
 
 def _sentences(found: Audit, patterns: Mapping[str, Sequence[Pattern]]) -> Iterator[str]:
     """Yield one sentence per defect, false negatives and what train and test share first; of all two-hop patterns."""
-    yield from _of_candidates(found.candidates)
-    yield from _shared(found.overlap)
-    for name, graph in found.graphs.items():
-        yield from _of_graph(name, graph)
-        yield from _of_relations(name, found.similar_relations[name])
-    for name, part in found.targets.items():
-        yield from _of_targets(name, part)
-        yield from _of_patterns(name, part, patterns[name])
-
-
-def _of_candidates(candidates: Sequence[CandidateAudit]) -> Iterator[str]:
-    for part in candidates:
-        drawn = f"protocol {part.protocol}, {part.vocabulary} relations, seed {part.seed}"
-        if part.false_negatives:
-            yield f"{part.false_negatives:,} test candidates are known triples, and cost whoever is right ({drawn})"
-        if part.without:
-            yield f"{part.without:,} test triples have no candidate and rank first for free ({drawn})"
-
-
-def _shared(overlap: Overlap) -> Iterator[str]:
+    for candidates in found.candidates:
+        drawn = f"protocol {candidates.protocol}, {candidates.vocabulary} relations, seed {candidates.seed}"
+        if number := candidates.false_negatives:
+            yield f"{number:,} test candidates are known triples, and cost whoever is right ({drawn})"
+        if candidates.without:
+            yield f"{candidates.without:,} test triples have no candidate and rank first for free ({drawn})"
+    overlap = found.overlap
     if overlap.targets_on_training_relations:
         yield (
             f"{overlap.targets_on_training_relations:,} of {overlap.targets:,} test triples are on relation types "
@@ -125,33 +112,32 @@ def _shared(overlap: Overlap) -> Iterator[str]:
         yield f"{overlap.entities:,} entities are in train and test"
     if overlap.triples:
         yield f"{overlap.triples:,} triples are in train and test, {overlap.targets_in_training:,} of them test triples"
-
-
-def _of_graph(name: str, graph: GraphAudit) -> Iterator[str]:
-    if graph.relation_types < graph.relation_slots:
-        yield f"{name} graph: {graph.relation_types} relation types occur, of {graph.relation_slots} relation ids"
-    rare = len(graph.relations) - graph.relations_of_most
-    if rare and rare >= len(graph.relations) // 2:
-        total = graph.triples + graph.targets
-        held = sum(list(graph.relations.values())[: graph.relations_of_most])
-        yield (
-            f"{name} graph: {graph.relations_of_most} of {len(graph.relations)} relation types hold 99 % of the "
-            f"triples; the other {rare} have {total - held:,} of {total:,}"
-        )
-    if graph.duplicates:
-        yield f"{name} graph: {graph.duplicates:,} triples are listed more than once"
-
-
-def _of_relations(name: str, pairs: Sequence[RelationPair]) -> Iterator[str]:
-    for kind, words in (
-        ("inverse", "relation types that are inverses of each other"),
-        ("near-duplicate", "relation types that are near-duplicates"),
-        ("symmetric", "symmetric relation types"),
-    ):
-        chosen = [pair for pair in pairs if pair.kind == kind]
-        if chosen:
-            listed = [pair.relation if kind == "symmetric" else f"{pair.relation} / {pair.other}" for pair in chosen]
-            yield f"{name} graph: {words} ({len(chosen)}): {_names(listed)}"
+    for name, graph in found.graphs.items():
+        if graph.relation_types < graph.relation_slots:
+            yield f"{name} graph: {graph.relation_types} relation types occur, of {graph.relation_slots} relation ids"
+        rare = len(graph.relations) - graph.relations_of_most
+        if rare and rare >= len(graph.relations) // 2:
+            total = graph.triples + graph.targets
+            held = sum(list(graph.relations.values())[: graph.relations_of_most])
+            yield (
+                f"{name} graph: {graph.relations_of_most} of {len(graph.relations)} relation types hold 99 % of the "
+                f"triples; the other {rare} have {total - held:,} of {total:,}"
+            )
+        if graph.duplicates:
+            yield f"{name} graph: {graph.duplicates:,} triples are listed more than once"
+        for kind, words in (
+            ("inverse", "relation types that are inverses of each other"),
+            ("near-duplicate", "relation types that are near-duplicates"),
+            ("symmetric", "symmetric relation types"),
+        ):
+            if chosen := [pair for pair in found.similar_relations[name] if pair.kind == kind]:
+                listed = [
+                    pair.relation if kind == "symmetric" else f"{pair.relation} / {pair.other}" for pair in chosen
+                ]
+                yield f"{name} graph: {words} ({len(chosen)}): {_names(listed)}"
+    for name, part in found.targets.items():
+        yield from _of_targets(name, part)
+        yield from _of_patterns(name, part, patterns[name])
 
 
 def _of_targets(name: str, part: TargetAudit) -> Iterator[str]:

@@ -27,11 +27,7 @@ from mtbench.ranking.ranks import Ranks
 from mtbench.settings.table import HEADLINE
 
 CLUSTERS: Mapping[str, str] = MappingProxyType(
-    {
-        "pair": "(head, relation) pairs",
-        "component": "connected components of the graph",
-        "none": "single test triples",
-    }
+    {"pair": "(head, relation) pairs", "component": "connected components of the graph", "none": "single test triples"}
 )
 """The kinds of cluster, and how they read in a sentence."""
 

@@ -120,8 +120,7 @@ class Comparison:
     @property
     def task(self) -> str:
         """Dataset, split, protocol, vocabulary and candidate seed, separated by slashes."""
-        parts = (self.dataset, self.split, self.protocol, self.vocabulary, str(self.candidate_seed))
-        return "/".join(parts)
+        return "/".join((self.dataset, self.split, self.protocol, self.vocabulary, str(self.candidate_seed)))
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -319,7 +318,7 @@ def _graph(result: Result, kind: str, split: Split | None) -> Split | None:
 
 
 def _pairs(ranked: Sequence[tuple[Model, Drawn]], level: float) -> list[Pair]:
-    found = []
+    pairs = []
     for (better, upper), (worse, lower) in combinations(ranked, 2):
         difference = upper.minus(lower)
         low, high = difference.interval(level)
@@ -334,9 +333,9 @@ def _pairs(ranked: Sequence[tuple[Model, Drawn]], level: float) -> list[Pair]:
             detectable=difference.detectable(level),
             covers=_covers(better, worse),
         )
-        found.append(pair)
-    corrected = significance.holm([pair.p_value for pair in found])
-    return [replace(pair, corrected=value) for pair, value in zip(found, corrected, strict=True)]
+        pairs.append(pair)
+    corrected = significance.holm([pair.p_value for pair in pairs])
+    return [replace(pair, corrected=value) for pair, value in zip(pairs, corrected, strict=True)]
 
 
 def _rows(

@@ -155,10 +155,7 @@ def write(found: Fingerprints, path: Path, *, force: bool = False) -> None:
     metadata = {_VERSION_KEY: str(VERSION), _LINES_KEY: str(found.lines)}
     kinds = pa.dictionary(pa.int8(), pa.string())
     schema = pa.schema([(FIELDS[0], kinds), (FIELDS[1], pa.uint64())], metadata)
-    with (
-        replacing(path) as new,
-        pq.ParquetWriter(new, schema, compression="none", use_dictionary=[FIELDS[0]]) as file,
-    ):
+    with replacing(path) as new, pq.ParquetWriter(new, schema, compression="none", use_dictionary=[FIELDS[0]]) as file:
         for number, kind in enumerate(KINDS):
             values = getattr(found, kind)
             codes = pa.array(np.full(len(values), number, dtype=np.int8))

@@ -75,7 +75,9 @@ class Matrix:
         """
         if self.tests:
             return []
-        known = self._complete()
+        known = list(range(len(self.topics)))
+        while (missing := np.isnan(self.values[np.ix_(known, known)])).any():
+            del known[int((missing.sum(axis=0) + missing.sum(axis=1)).argmax())]
         found = []
         for first, second in itertools.combinations(known, 2):
             others = [index for index in known if index not in (first, second)]
@@ -94,13 +96,6 @@ class Matrix:
                 )
             )
         return sorted(found, key=lambda scenario: (scenario.between, scenario.train))[:most]
-
-    def _complete(self) -> list[int]:
-        """Return topics all of whose cells among each other are there, leaving out those that lack most."""
-        known = list(range(len(self.topics)))
-        while (missing := np.isnan(self.values[np.ix_(known, known)])).any():
-            del known[int((missing.sum(axis=0) + missing.sum(axis=1)).argmax())]
-        return known
 
     def to_dict(self) -> dict[str, object]:
         """Return the matrix and its scenarios as plain JSON values; a missing cell is null."""
