@@ -149,12 +149,11 @@ def _asked(
             raise UsageError(f"--set is for models on the command line: write set = {{...}} into {file}")
         grid = read_declared(file)
         labels = {chosen.label: chosen for chosen in grid.models}
-        kinds = (
+        for kind, wanted, known in (
             ("label", names, labels),
             ("dataset of the file", datasets, grid.datasets),
             ("training dataset of the file", train, grid.train),
-        )
-        for kind, wanted, known in kinds:
+        ):
             for name in wanted:
                 if name not in known:
                     raise UnknownNameError(kind, name, known)
@@ -163,10 +162,8 @@ def _asked(
     if not names or not (datasets or train):
         raise UsageError("a grid needs MODEL... and --dataset NAME, or --file grid.toml")
     common = parse_settings(settings)
-    models = map(typed_model, names)
-    return Grid(
-        [Chosen(label(model, own), model, {**common, **own}) for model, own in models], datasets or train, train
-    )
+    models = [Chosen(label(model, own), model, {**common, **own}) for model, own in map(typed_model, names)]
+    return Grid(models, datasets or train, train)
 
 
 def _split(texts: Sequence[str] | None) -> list[str]:
@@ -202,10 +199,10 @@ def duration(text: str) -> int:
     if matched is None or not text.strip():
         raise UsageError(f"a budget is written 25m, 1h30m or 90s, not {text!r}")
     hours, minutes, seconds = (int(part or 0) for part in matched.groups())
-    found = 3600 * hours + 60 * minutes + seconds
-    if not found:
+    total = 3600 * hours + 60 * minutes + seconds
+    if not total:
         raise UsageError(f"a budget of {text.strip()} leaves no time for anything")
-    return found
+    return total
 
 
 def spoken(seconds: float) -> str:
@@ -251,10 +248,8 @@ def record(each: Look | Ended) -> dict[str, str | int | float | None]:
 
 def count(ended: Sequence[Ended]) -> str:
     """Return how many runs came to what."""
-    counts = Counter(each.state for each in ended)
-    return f"{len(ended)} run{'s' * (len(ended) != 1)}, " + ", ".join(
-        f"{number} {state}" for state, number in counts.items()
-    )
+    counts = [f"{number} {state}" for state, number in Counter(each.state for each in ended).items()]
+    return f"{len(ended)} run{'s' * (len(ended) != 1)}, {', '.join(counts)}"
 
 
 def conclude(ended: Sequence[Ended], budget: str | None, command: str) -> None:
@@ -282,12 +277,8 @@ def again(context: typer.Context) -> str:
     words = ["mtbench", context.info_name or "grid"]
     for parameter in context.command.params:
         value = context.params.get(parameter.name or "")
-        if (
-            value == parameter.get_default(context)
-            or value is None
-            or value is False
-            or parameter.name == "retry_failed"
-        ):
+        unset = value is None or value is False or value == parameter.get_default(context)
+        if unset or parameter.name == "retry_failed":
             continue
         values = value if isinstance(value, list | tuple) else [value]
         option = parameter.opts[0] if parameter.param_type_name == "option" else None

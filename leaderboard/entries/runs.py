@@ -31,14 +31,7 @@ from mtbench.names import DIRECTIONS, METRICS
 from mtbench.ranking.lists import GIVEN_SCORES
 from mtbench.ranking.ranks import Ranks
 from mtbench.ranking.scorers import BETWEEN, INVERSES, METHODS, SCORE
-from mtbench.runs.directory import (
-    CHECKPOINTS,
-    COMPLETE,
-    CONVENTIONS_FILE,
-    COST_FILE,
-    HISTORY_FILE,
-    TASKS_FILE,
-)
+from mtbench.runs.directory import CHECKPOINTS, COMPLETE, CONVENTIONS_FILE, COST_FILE, HISTORY_FILE, TASKS_FILE
 from mtbench.runs.files import RANKS_FILE, RESULT_FILE, SCHEMA, read_json
 from mtbench.runs.result import TOLERANCE, contradictions
 from mtbench.runs.saved import Hash, Limits, Saved, Whole, expected, read_ranks
@@ -64,11 +57,10 @@ AGAIN = re.compile(rf"|{NOT_ASKED}|{GIVEN}|the same|the same within rounding: [0
 """What an evaluation says of how a model was asked, and of what became of the second time."""
 
 
-def _methods(text: str) -> bool:
-    return not {*text.replace("), ", ");").split(";")} - {*WAYS}
-
-
-Method = Annotated[str, expected(_methods, f"some of {'; '.join(WAYS)}")]
+Method = Annotated[
+    str,
+    expected(lambda text: {*WAYS}.issuperset(text.replace("), ", ");").split(";")), f"some of {'; '.join(WAYS)}"),
+]
 Scalar = Annotated[Any, expected(lambda value: isinstance(value, str | int | float), "a text, a number, true or false")]
 MOST = 10**15
 """Seconds and bytes beyond it are no measurement."""
@@ -163,13 +155,10 @@ class Read:
 
 
 def _complete(protocols: Mapping[str, Sequence[Read]]) -> bool:
-    for protocol, found in protocols.items():
-        names = [one.convention for one in found]
-        if (
-            names != [code for code in CODES if code in names]
-            or CODES[0] not in names
-            or any(one.protocol != protocol for one in found)
-        ):
+    for protocol, read in protocols.items():
+        names = [setting.convention for setting in read]
+        in_order = names == [code for code in CODES if code in names] and CODES[0] in names
+        if not in_order or any(setting.protocol != protocol for setting in read):
             return False
     return True
 

@@ -113,21 +113,15 @@ def do(attempt: Attempt, deadline: float | None, report: Callable[[Progress], No
     except AtWorkError:
         return ended("elsewhere")
     except MtbenchError as error:
-        if _finished(attempt.job):
-            return ended("found")
+        # Another process may have finished it after `_cleared` and before `run` held its directory.
+        with suppress(MtbenchError):
+            if state.kept(attempt.job) is not None:
+                return ended("found")
         partial = attempt.job.directory.partial.path
         anew = f" (to begin this run anew, remove {partial})" if partial.exists() else ""
         return ended("blocked", f"{error}{anew}")
     failed = [result for result in results if result.run.status != "ok"]
     return ended(state.status(results), failed[0].warnings[0] if failed else "")
-
-
-def _finished(job: Job) -> bool:
-    """Tell whether another process finished a job after `_cleared` and before `run` held its directory."""
-    try:
-        return state.kept(job) is not None
-    except MtbenchError:
-        return False
 
 
 def _cleared(attempt: Attempt) -> bool:

@@ -196,13 +196,10 @@ def jobs(grid: Grid, out: Path) -> list[Job]:
             raise UsageError(
                 f"{chosen.label!r} cannot name a folder of runs: a label has a-z, 0-9, '.', '_' and '-', as in mtdea-k4"
             )
-    _expect_distinct(
-        "models",
-        [
-            (each.label, " ".join([each.model, *(f"{key}={value}" for key, value in each.settings.items())]))
-            for each in grid.models
-        ],
-    )
+    typed = [
+        " ".join([each.model, *(f"{key}={value}" for key, value in each.settings.items())]) for each in grid.models
+    ]
+    _expect_distinct("models", list(zip((each.label for each in grid.models), typed, strict=True)))
     if out.exists() and not out.is_dir():
         raise UsageError(f"{out} is a file: name a directory with --out DIR")
     cells = [(train or test, test) for train, test in product(grid.train or [""], grid.datasets)]

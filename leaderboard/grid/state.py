@@ -260,8 +260,7 @@ def _differences(job: Job, found: Sequence[Result]) -> Iterator[str]:
         recorded = headline.run.hyperparameters
         asked |= {key: (recorded[key], text) for key, text in plan.settings.items() if key in recorded}
         asked = {key: pair for key, pair in asked.items() if key not in plan.settings or not _alike(*pair)}
-    drawn = [result for result in found if result.protocol in SAMPLED]
-    if drawn:
+    if drawn := [result for result in found if result.protocol in SAMPLED]:
         asked["candidate seed"] = (drawn[0].candidate_seed, plan.candidate_seed)
     if len(headline.ranks) and headline.ranks.named != plan.with_names:
         asked["names of the test triples"] = ("yes", "no") if headline.ranks.named else ("no", "yes")
