@@ -94,7 +94,7 @@ def standings(part: DatasetBoard, regime: Regime) -> list[Table]:
     lines = [line for line in part.of(regime) if line.place is not None]
     tables = []
     for view in VIEWS if lines else ():
-        notes, several = Notes(), _compares(lines, view)
+        notes, several = Notes(), view != PAPER and sum(line.figure(view) is not None for line in lines) > 1
         rows = [
             _entry_row(line, _standing(line, view, notes, best=several and part.leads(line, view, regime)), line.device)
             for line in lines
@@ -107,11 +107,6 @@ def standings(part: DatasetBoard, regime: Regime) -> list[Table]:
         table = Table(key, caption, "Entry", STANDING[view], [Group(rows)], view.key, tuple(notes))
         tables.append(filled(table))
     return tables
-
-
-def _compares(lines: Sequence[Line], view: View) -> bool:
-    """Tell whether one of several is marked as the best; the settings of the paper do not compare with each other."""
-    return view != PAPER and sum(line.figure(view) is not None for line in lines) > 1
 
 
 def how(view: View) -> str:

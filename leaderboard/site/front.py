@@ -148,29 +148,19 @@ def standings(board: Board) -> Table:
         Column("Time", "Training and scoring: wall clock of a run, mean over the covered datasets"),
         Column("Date", "Last change of the entry", "text"),
     ]
-    rows = [_row(board, one) for one in board.standings]
-    pinned = Row("Best heuristic baseline", _pinned(board), detail="learns nothing", kind="baseline")
-    table = Table(
-        "standings",
-        "MRR in both directions, by coverage and then by lift",
-        "Model",
-        columns,
-        [Group([pinned]), Group(rows)],
-        dense=True,
-    )
-    return filled(table)
+    cells = [MISSING, MISSING, signed(0.0)]
+    for one in scenarios(board):
+        cells += [_baseline(one.datasets), *(_baseline([part]) for part in one.each)]
+    cells += [MISSING, MISSING, MISSING]
+    pinned = Row("Best heuristic baseline", cells, detail="learns nothing", kind="baseline")
+    groups = [Group([pinned]), Group([_row(board, one) for one in board.standings])]
+    caption = "MRR in both directions, by coverage and then by lift"
+    return filled(Table("standings", caption, "Model", columns, groups, dense=True))
 
 
 def _below(part: DatasetBoard) -> str:
     name = short(part.name)
     return name.partition("/")[2] or ("strict" if name.endswith(STRICT) else name)
-
-
-def _pinned(board: Board) -> list[Cell]:
-    cells = [MISSING, MISSING, signed(0.0)]
-    for one in scenarios(board):
-        cells += [_baseline(one.datasets), *(_baseline([part]) for part in one.each)]
-    return [*cells, MISSING, MISSING, MISSING]
 
 
 def _baseline(parts: Sequence[DatasetBoard]) -> Cell:
@@ -214,23 +204,18 @@ def _cell(card: Card, parts: Sequence[DatasetBoard], lines: dict[str, Line]) -> 
         return figure_cell(Figure(mean, seeds=fewest), best=all(part.leads(lines[part.name]) for part in parts))
     there = {line.dataset for line, _ in own}
     missing = [part.name for part in parts if part.name not in there]
-    text = f"{len(own)} of {len(parts)}" if own else _why([lines[name] for name in missing if name in lines])
+    failed = sorted(lines[name].failed for name in missing if name in lines and lines[name].failed)
+    text = f"{len(own)} of {len(parts)}" if own else failed[0] if failed else "not run"
     return Cell(text, kind="missing", tip=_how(card, missing, list(lines.values())))
-
-
-def _why(known: Sequence[Line]) -> str:
-    failed = sorted({line.failed for line in known if line.failed})
-    return failed[0] if failed else "not run"
 
 
 def _how(card: Card, missing: Sequence[str], lines: Sequence[Line]) -> Tip:
     """Return how what is missing is run, and about how long it takes."""
-    time = estimate(lines, missing)
-    cost = (
-        "How long it takes is not known: no run of it is recorded."
-        if time is None
-        else f"Estimated at {duration(time).text} per seed, from its recorded runs and the size of the training graph."
-    )
+    cost = "How long it takes is not known: no run of it is recorded."
+    if (time := estimate(lines, missing)) is not None:
+        cost = (
+            f"Estimated at {duration(time).text} per seed, from its recorded runs and the size of the training graph."
+        )
     return Tip(f"Not run in both directions on {' and '.join(missing)}. {cost}", command(card.model, missing))
 
 

@@ -10,7 +10,6 @@ from functools import partial
 from importlib import resources
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from leaderboard.board.board import SEEDS, STANDARD, VIEWS, Board, DatasetBoard
 from leaderboard.board.tables import snippet
@@ -23,9 +22,6 @@ from mtbench.errors import MissingExtraError, UsageError
 from mtbench.files import atomic
 from mtbench.runs.origin import REGIMES
 from mtbench.runs.result import EVALUATOR_VERSION
-
-if TYPE_CHECKING:
-    from jinja2 import Environment
 
 LISTING = "SHA256SUMS"
 """Names every file of a site with its hash, for readers, and so that no other folder is taken for a site."""
@@ -113,7 +109,16 @@ def _files(entry: Entry) -> Iterator[Path]:
 
 def _pages(board: Board, entries: Path, data: Data) -> Iterator[tuple[str, Callable[[], str]]]:
     """Give the pages of the site, each with what writes it."""
-    environment = _environment()
+    import jinja2
+
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("leaderboard.site"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
     transfers = facts.transfers(entries)
     shared: dict[str, object] = {
         "views": VIEWS,
@@ -194,16 +199,3 @@ def _model(board: Board, entry: Entry, data: Data) -> dict[str, object]:
         "snippet": snippet(board, entry),
         "settings": detail.settings(entry),
     }
-
-
-def _environment() -> Environment:
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-
-    return Environment(
-        loader=PackageLoader("leaderboard.site"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
