@@ -68,11 +68,7 @@ def rebuild(raw: Sequence[Path], record: Record) -> Dataset:
     return together(record, record.id, trained, tested, record.parameters)
 
 
-def rebuild_paper(
-    raw: Sequence[Path],
-    record: Record,
-    options: Mapping[str, Parameter],
-) -> Dataset:
+def rebuild_paper(raw: Sequence[Path], record: Record, options: Mapping[str, Parameter]) -> Dataset:
     """Follow the paper's words on full dumps of FB15k-237 and NELL-995: another, larger dataset than the release.
 
     Training graph: the triples of each dump's ``train_relations`` most frequent relation types. Test

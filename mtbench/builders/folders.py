@@ -158,7 +158,12 @@ def _of(files: Mapping[str, Path], name: str, layout: str, share: float | None, 
     valid = split(name, "valid", tables["train/graph"], targets)
     test = split(name, "test", tables["test/graph"], tables["test/targets"])
     for of, path in ((valid, files.get("valid/targets")), (test, files["test/targets"])):
-        _expect_hidden(of, path)
+        observable = of.targets[among(keys(of, of.targets), keys(of, of.graph))]
+        if len(observable):
+            raise DatasetError(
+                f"{path}: {len(observable)} of {len(of.targets)} triples are in the {of.name} graph as well, first "
+                f"{of.named(observable[:1])[0]}: what is to be predicted must not be observable"
+            )
     parameters = {"layout": layout, "notes": "; ".join(defects), **drawn}
     info = catalog.own(catalog.FILES, name, parameters, licence="unknown", citation="")
     return own_release(together(info, name, valid, test, parameters))
@@ -247,12 +252,3 @@ def _about(targets: pa.Table, graph: pa.Table) -> int:
     """Return how many ends of triples are entities of a graph."""
     known = _names(graph["head"], graph["tail"])
     return sum(pc.sum(pc.is_in(targets[end], known)).as_py() or 0 for end in ("head", "tail"))
-
-
-def _expect_hidden(of: Split, path: Path | None) -> None:
-    observable = of.targets[among(keys(of, of.targets), keys(of, of.graph))]
-    if len(observable):
-        raise DatasetError(
-            f"{path}: {len(observable)} of {len(of.targets)} triples are in the {of.name} graph as well, first "
-            f"{of.named(observable[:1])[0]}: what is to be predicted must not be observable"
-        )

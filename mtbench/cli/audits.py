@@ -236,7 +236,12 @@ def _expose(
     elif exposed:
         _show_exposure(exposed, against)
     if exposed and fail_above is not None:
-        _judge(exposed[-1], fail_above)
+        test = exposed[-1]
+        over = {"inference graph": test.graph.exact, "test triples": test.targets.exact}
+        shown = [f"{count.share:.4f} of its {part}" for part, count in over.items() if count.share > fail_above]
+        if shown:
+            fail(f"{test.dataset}: {' and '.join(shown)} were seen, more than {fail_above:g}")
+            raise typer.Exit(1)
 
 
 def _show_exposure(exposed: list[Contamination], against: str) -> None:
@@ -255,11 +260,3 @@ def _row(label: str, part: Overlap) -> tuple[Cell, ...]:
 
 def _cell(count: Seen) -> str:
     return f"{count.seen:,} ({100 * count.share:.1f} %)" if count.seen else "0"
-
-
-def _judge(test: Contamination, limit: float) -> None:
-    over = {"inference graph": test.graph.exact, "test triples": test.targets.exact}
-    shown = [f"{count.share:.4f} of its {part}" for part, count in over.items() if count.share > limit]
-    if shown:
-        fail(f"{test.dataset}: {' and '.join(shown)} were seen, more than {limit:g}")
-        raise typer.Exit(1)

@@ -106,8 +106,7 @@ HEADINGS = ("Part", "Triples", "Release triples", "Content SHA-256", "Same")
 
 def build(
     name: Annotated[
-        str,
-        typer.Argument(metavar="NAME", autocompletion=options.datasets, help="A dataset of the catalogue."),
+        str, typer.Argument(metavar="NAME", autocompletion=options.datasets, help="A dataset of the catalogue.")
     ],
     seed: Annotated[int | None, typer.Option(help="Another seed gives a fresh dataset; it needs --out.")] = None,
     settings: Annotated[

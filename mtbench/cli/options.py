@@ -53,8 +53,7 @@ Dataset: TypeAlias = Annotated[str, _DATASET]
 DatasetIfAny: TypeAlias = Annotated[str | None, _DATASET]
 
 NamesOrFolders: TypeAlias = Annotated[
-    list[str] | None,
-    typer.Argument(metavar="NAME...", autocompletion=datasets, help=f"Each is a dataset, {FOLDERS}."),
+    list[str] | None, typer.Argument(metavar="NAME...", autocompletion=datasets, help=f"Each is a dataset, {FOLDERS}.")
 ]
 Protocols: TypeAlias = Annotated[
     list[str] | None,

@@ -180,20 +180,18 @@ def compare(
     Example: mtbench compare runs/isdea-* runs/mtdea-* --metric hits@10 --plot intervals.png
     """
     options.check_output(format, alone=as_json, plot=plot)
-    split = None
-    if data is not None:
-        split = load(data).split(results.load(runs[0]).split)
+    split = None if data is None else load(data).split(results.load(runs[0]).split)
     tasks = comparison.by_task(runs)
     if len(tasks) > 1 and (plot is not None or format == "csv" or split is not None):
         what = "--plot" if plot is not None else "--data" if split is not None else "--format csv"
         raise UsageError(f"{what} is for runs of one task, and these are of {len(tasks)}: {', '.join(tasks)}")
-    found = [comparison.compare(some, metric, draws=draws, cluster=cluster, split=split) for some in tasks.values()]
+    compared = [comparison.compare(own, metric, draws=draws, cluster=cluster, split=split) for own in tasks.values()]
     if plot is not None:
-        draw_comparison(found[0], plot)
+        draw_comparison(compared[0], plot)
     if as_json:
-        say_json(found[0].to_dict() if len(found) == 1 else [one.to_dict() for one in found])
+        say_json(compared[0].to_dict() if len(compared) == 1 else [task.to_dict() for task in compared])
         return
-    say("\n\n\n".join(_compared(one, format, named=len(found) > 1) for one in found))
+    say("\n\n\n".join(_compared(task, format, named=len(compared) > 1) for task in compared))
     if plot is not None and format != "csv":
         say(f"\n{plot} shows the intervals")
 
@@ -252,21 +250,17 @@ def verify(
     elif is_run:
         _verify_run(Path(name), as_json=as_json, weights=from_weights, model=model)
     else:
-        _verify_dataset(name, as_json=as_json)
-
-
-def _verify_dataset(name: str, *, as_json: bool) -> None:
-    directory, release = stored(name)
-    rows, valid = _stored(directory, release)
-    if as_json:
-        say_json({"directory": str(directory), "valid": valid, "parts": records(HEADINGS, rows)})
-    else:
-        say_table(HEADINGS, rows)
-    if not valid:
-        raise typer.Exit(1)
-    if not as_json:
-        caveat = "" if release else load(name).caveat
-        say(f"\n{directory}: every file and every content hash is as recorded{caveat}")
+        directory, release = stored(name)
+        rows, valid = _stored(directory, release)
+        if as_json:
+            say_json({"directory": str(directory), "valid": valid, "parts": records(HEADINGS, rows)})
+        else:
+            say_table(HEADINGS, rows)
+        if not valid:
+            raise typer.Exit(1)
+        if not as_json:
+            caveat = "" if release else load(name).caveat
+            say(f"\n{directory}: every file and every content hash is as recorded{caveat}")
 
 
 def _stored(directory: Path, release: Record | None) -> tuple[list[tuple[Cell, ...]], bool]:
@@ -300,16 +294,14 @@ def _verify_all(*, as_json: bool) -> None:
 
 def _verify_run(directory: Path, *, as_json: bool, weights: bool, model: str | None) -> None:
     problems = results.verify(directory).problems
-    tasks: Sequence[Again] = []
-    if weights and not problems:
-        tasks = from_weights(directory, model)
+    tasks: Sequence[Again] = from_weights(directory, model) if weights and not problems else []
     wrong = [problem.message for problem in problems]
-    wrong += [f"{directory}: {one}" for one in tasks if not one.ok]
-    rows = [(one.protocol, one.vocabulary, one.recorded, one.found, one.same) for one in tasks]
+    wrong += [f"{directory}: {task}" for task in tasks if not task.ok]
+    rows = [(task.protocol, task.vocabulary, task.recorded, task.found, task.same) for task in tasks]
     if as_json:
         named = [(problem.name, problem.message) for problem in problems]
-        found = {"directory": str(directory), "valid": not wrong, "problems": records(PROBLEMS, named)}
-        say_json(found | {"from_weights": records(WEIGHTS, rows)} if weights else found)
+        report = {"directory": str(directory), "valid": not wrong, "problems": records(PROBLEMS, named)}
+        say_json(report | {"from_weights": records(WEIGHTS, rows)} if weights else report)
     elif not problems:
         say(f"{directory}: verified, all metrics match the ranks")
         if rows:

@@ -223,7 +223,18 @@ def metadata(dataset: Dataset, parts: Sequence[Table]) -> dict[str, object]:
         "version": dataset.version,
         "citeAs": record.citation.strip(),
         "creator": [{"@type": "sc:Person", "name": name} for name in _authors(record.citation)],
-        "distribution": [_file(part) for part in parts],
+        "distribution": [
+            {
+                "@type": "cr:FileObject",
+                "@id": part.path,
+                "name": part.path,
+                "contentUrl": part.path,
+                "contentSize": f"{len(part.data)} B",
+                "encodingFormat": "application/x-parquet",
+                "sha256": hashlib.sha256(part.data).hexdigest(),
+            }
+            for part in parts
+        ],
         "recordSet": [_records(part, parts) for part in parts],
     }
     if found := re.search(r"\byear\s*=\s*[{\"]?(\d{4})", record.citation):
@@ -236,18 +247,6 @@ def _authors(citation: str) -> list[str]:
     found = re.search(r"\bauthor\s*=\s*[{\"](.*?)[}\"]\s*,?\s*\n", citation, re.DOTALL)
     names = re.split(r"\s+and\s+", found[1].strip()) if found else []
     return [" ".join(reversed(name.split(", ", 1))) for name in names]
-
-
-def _file(part: Table) -> dict[str, object]:
-    return {
-        "@type": "cr:FileObject",
-        "@id": part.path,
-        "name": part.path,
-        "contentUrl": part.path,
-        "contentSize": f"{len(part.data)} B",
-        "encodingFormat": "application/x-parquet",
-        "sha256": hashlib.sha256(part.data).hexdigest(),
-    }
 
 
 def _records(part: Table, parts: Sequence[Table]) -> dict[str, object]:

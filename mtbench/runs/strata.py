@@ -45,10 +45,6 @@ Labelling: TypeAlias = Callable[[Split, Split | None], Labels]
 """From a split, whose targets are those of the run in its order, and the training split where it is known."""
 
 
-def _half_link(split: Split, train: Split | None) -> Labels:
-    return Labels(HALF_LINKS, half_links(split))
-
-
 def _relation(split: Split, train: Split | None) -> Labels:
     ids, case, counts = np.unique(split.targets[:, RELATION], return_inverse=True, return_counts=True)
     order = np.argsort(-counts, kind="stable")
@@ -76,9 +72,9 @@ def _degree(split: Split, train: Split | None, *, ends: tuple[int, ...]) -> Labe
 
 def _distance(split: Split, train: Split | None) -> Labels:
     heads, tails = split.targets[:, HEAD], split.targets[:, TAIL]
-    found = graphs.distances(split.graph, heads, tails, split.num_entities, FARTHEST)
+    steps = graphs.distances(split.graph, heads, tails, split.num_entities, FARTHEST)
     names = [*map(str, range(FARTHEST + 1)), f"more than {FARTHEST}", "unreachable"]
-    return Labels(names, np.where(found == graphs.UNREACHABLE, len(names) - 1, found))
+    return Labels(names, np.where(steps == graphs.UNREACHABLE, len(names) - 1, steps))
 
 
 def _task(split: Split, train: Split | None) -> Labels:
@@ -94,7 +90,7 @@ def _task(split: Split, train: Split | None) -> Labels:
 
 STRATA: Mapping[str, Labelling] = MappingProxyType(
     {
-        "half_link": _half_link,
+        "half_link": lambda split, train: Labels(HALF_LINKS, half_links(split)),
         "relation": _relation,
         "relation_seen": _relation_seen,
         "inverse_visible": _inverse_visible,

@@ -71,10 +71,7 @@ def agreement(assignment: Assignment, split: Split) -> dict[str, object]:
         truth = np.unique([split.tasks[assignment.relations[row]] for row in known], return_inverse=True)[1]
         one_hot = np.eye(alpha.shape[1])[hard]
         for kind, shares in (("hard", one_hot[known]), ("soft", alpha[known])):
-            report[kind] = {
-                "ari": adjusted_rand(truth, shares),
-                "nmi": normalised_mutual_information(truth, shares),
-            }
+            report[kind] = {"ari": adjusted_rand(truth, shares), "nmi": normalised_mutual_information(truth, shares)}
     report["relations"] = {
         name: {"truth": split.tasks.get(name), "task": int(task), "alpha": [round(share, 6) for share in row]}
         for name, task, row in zip(assignment.relations, hard, alpha.tolist(), strict=True)

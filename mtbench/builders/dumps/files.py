@@ -69,26 +69,22 @@ def read_blocks(paths: Sequence[Path], block_bytes: int = BLOCK_BYTES) -> Iterat
 def _blocks(paths: Sequence[Path], block_bytes: int) -> Generator[Block, None, None]:
     for path in paths:
         try:
-            yield from _blocks_of_file(path, block_bytes)
+            name = path.name.lower()
+            if name.endswith(".parquet"):
+                yield from _parquet(path)
+            elif name.endswith((".tar.gz", ".tgz", ".tar")):
+                yield from _members(path, block_bytes)
+            elif name.endswith(".gz"):
+                # Python's own gzip unpacks a few kilobytes a call, and so waits at every one for the caller's thread.
+                with pa.OSFile(str(path)) as packed, pa.CompressedInputStream(packed, "gzip") as stream:
+                    yield from _lines(stream, str(path), block_bytes)
+            else:
+                with path.open("rb") as stream:
+                    yield from _lines(stream, str(path), block_bytes)
         except FileNotFoundError as error:
             raise DatasetError(f"{path} is missing: name {FORMS}") from error
         except (OSError, EOFError, zlib.error, tarfile.TarError, pa.ArrowInvalid) as error:
             raise DatasetError(f"{path} cannot be read ({error}): name {FORMS}") from error
-
-
-def _blocks_of_file(path: Path, block_bytes: int) -> Iterator[Block]:
-    name = path.name.lower()
-    if name.endswith(".parquet"):
-        yield from _parquet(path)
-    elif name.endswith((".tar.gz", ".tgz", ".tar")):
-        yield from _members(path, block_bytes)
-    elif name.endswith(".gz"):
-        # Python's own gzip unpacks a few kilobytes a call, and so waits at every one for the caller's thread.
-        with pa.OSFile(str(path)) as packed, pa.CompressedInputStream(packed, "gzip") as stream:
-            yield from _lines(stream, str(path), block_bytes)
-    else:
-        with path.open("rb") as stream:
-            yield from _lines(stream, str(path), block_bytes)
 
 
 def _lines(stream: Readable, file: str, block_bytes: int) -> Iterator[Block]:
