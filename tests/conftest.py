@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import copyreg
 import gc
+import json
 import os
 import pickle
 import shutil
@@ -113,6 +114,36 @@ def command(capsys) -> Callable[..., tuple[int, str, str]]:
             cli.main([str(argument) for argument in arguments])
         captured = capsys.readouterr()
         return stopped.value.code, captured.out, captured.err
+
+    return call
+
+
+@pytest.fixture
+def printed(command) -> Callable[..., str]:
+    """Run a command that must succeed without a word on stderr; returns what it prints."""
+
+    def call(*arguments: object) -> str:
+        code, out, err = command(*arguments)
+        assert (code, err) == (0, "")
+        return out
+
+    return call
+
+
+@pytest.fixture
+def listed(printed) -> Callable[..., object]:
+    """Run a command that must succeed; returns what it gives as JSON."""
+    return lambda *arguments: json.loads(printed(*arguments, "--json"))
+
+
+@pytest.fixture
+def refused(command) -> Callable[..., str]:
+    """Run a command that is wrong usage, which must print nothing; returns what it says on stderr."""
+
+    def call(*arguments: object) -> str:
+        code, out, err = command(*arguments)
+        assert (code, out) == (2, "")
+        return err
 
     return call
 

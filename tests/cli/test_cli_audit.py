@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 import toys
 
@@ -11,9 +9,8 @@ import mtbench
 from mtbench.files import pictures
 
 
-def test_audit_prints_tables_and_findings(run):
-    code, out, err = run("audit", "toy")
-    assert (code, err) == (0, "")
+def test_audit_prints_tables_and_findings(printed):
+    out = printed("audit", "toy")
     lines = [" ".join(line.split()) for line in out.splitlines()]
     assert lines[0] == "toy 2.0.0"
     assert "train 3 4 1 2 5 2.0 2" in lines
@@ -26,10 +23,8 @@ def test_audit_prints_tables_and_findings(run):
     assert "entity slots 50 heads, 50 tails 50.0 + 50.0 1.5 + 1.5 0.0 % 0 0.0886 0.1961" in lines
 
 
-def test_audit_as_json(run):
-    code, out, _ = run("audit", "toy", "--json")
-    found = json.loads(out)
-    assert code == 0
+def test_audit_as_json(listed):
+    found = listed("audit", "toy")
     assert (found["dataset"], found["threshold"]) == ("toy", 0.8)
     assert found["targets"]["valid"]["half_links"]["both"] == 1
     assert set(found["graphs"]) == {"train", "test"}
@@ -37,20 +32,17 @@ def test_audit_as_json(run):
     assert {part["false_negatives"] for part in found["candidates"]} == {0}
 
 
-def test_audit_draws(run, tmp_path):
+def test_audit_draws(printed, tmp_path):
     pytest.importorskip("matplotlib")
-    code, out, _ = run("audit", "toy", "--plot", tmp_path / "toy.png")
-    assert code == 0
+    out = printed("audit", "toy", "--plot", tmp_path / "toy.png")
     assert out.endswith(f"{tmp_path / 'toy.png'} shows the degrees and relation frequencies\n")
     assert (tmp_path / "toy.png").exists()
 
 
-def test_audit_refuses_before_it_loads(run, tmp_path, cache, monkeypatch):
+def test_audit_refuses_before_it_loads(run, refused, tmp_path, cache, monkeypatch):
     assert run("audit", "toy", "--plot", tmp_path / "toy.gif")[0] == 2
     monkeypatch.setattr(pictures, "find_spec", lambda name: None)
-    code, _, err = run("audit", "toy", "--plot", tmp_path / "toy.png")
-    assert code == 2
-    assert 'python -m pip install "mtbench-kg[plots]"' in err
+    assert 'python -m pip install "mtbench-kg[plots]"' in refused("audit", "toy", "--plot", tmp_path / "toy.png")
     assert not cache.exists()
 
 
@@ -62,9 +54,8 @@ def graph(tmp_path):
     return path
 
 
-def test_contamination_prints_a_table(run, graph):
-    code, out, err = run("audit", "toy", "--against", graph)
-    assert (code, err) == (0, "")
+def test_contamination_prints_a_table(printed, graph):
+    out = printed("audit", "toy", "--against", graph)
     lines = [" ".join(line.split()) for line in out.splitlines()]
     assert lines[0] == f"toy: seen in the 2 triples of {graph}"
     assert lines[2] == "Part Triples Exact Same pair Reversed Reversed pair Entities Relations"
@@ -74,10 +65,8 @@ def test_contamination_prints_a_table(run, graph):
     assert "test triples 2 1 (50.0 %) 2 (100.0 %) 0 0 2 (100.0 %) 1 (50.0 %)" in lines
 
 
-def test_contamination_as_json(run, graph):
-    code, out, _ = run("audit", "toy", "--against", graph, "--json")
-    found = json.loads(out)
-    assert code == 0
+def test_contamination_as_json(listed, graph):
+    found = listed("audit", "toy", "--against", graph)
     assert (found["against"], found["fingerprints"]) == (str(graph), None)
     data = mtbench.load("toy")
     assert found["splits"] == [mtbench.contamination(split, graph).to_dict() for split in (data.valid, data.test)]
@@ -97,19 +86,16 @@ def test_contamination_against_a_dataset(run):
     assert "1.0000 of its inference graph and 1.0000 of its test triples were seen" in err
 
 
-def test_fingerprints_stand_in_for_the_graph(run, graph, tmp_path):
+def test_fingerprints_stand_in_for_the_graph(printed, listed, refused, graph, tmp_path):
     prints = tmp_path / "prints.parquet"
-    code, out, _ = run("audit", "--against", graph, "--fingerprints", prints)
-    assert (code, out) == (0, f"{prints} holds the fingerprints of 2 triples\n")
-    _, by_graph, _ = run("audit", "toy", "--against", graph, "--json")
-    _, by_prints, _ = run("audit", "toy", "--against", prints, "--json")
-    assert json.loads(by_prints)["splits"] == json.loads(by_graph)["splits"]
-    code, out, err = run("audit", "toy", "--against", graph, "--fingerprints", prints)
-    assert (code, out) == (2, "")
-    assert "already exists" in err
-    code, out, _ = run("audit", "toy", "--against", graph, "--fingerprints", prints, "--force", "--json")
-    assert code == 0
-    assert json.loads(out) == {**json.loads(by_graph), "fingerprints": str(prints)}
+    assert printed("audit", "--against", graph, "--fingerprints", prints) == (
+        f"{prints} holds the fingerprints of 2 triples\n"
+    )
+    by_graph = listed("audit", "toy", "--against", graph)
+    assert listed("audit", "toy", "--against", prints)["splits"] == by_graph["splits"]
+    written = ("audit", "toy", "--against", graph, "--fingerprints", prints)
+    assert "already exists" in refused(*written)
+    assert listed(*written, "--force") == {**by_graph, "fingerprints": str(prints)}
 
 
 @pytest.mark.parametrize(
@@ -125,9 +111,7 @@ def test_fingerprints_stand_in_for_the_graph(run, graph, tmp_path):
         (["toy", "--against", "toy", "--fail-above", "2"], "'--fail-above'"),
     ],
 )
-def test_contamination_refuses(run, tmp_path, monkeypatch, arguments, message):
+def test_contamination_refuses(refused, tmp_path, monkeypatch, arguments, message):
     monkeypatch.chdir(tmp_path)
-    code, out, err = run("audit", *arguments)
-    assert (code, out) == (2, "")
-    assert message in err
+    assert message in refused("audit", *arguments)
     assert not (tmp_path / "x.parquet").exists()

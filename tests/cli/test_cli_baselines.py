@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 import mtbench
@@ -12,9 +10,8 @@ from mtbench.heuristics.figures import BASELINES
 from mtbench.settings.table import PROTOCOLS, VOCABULARIES
 
 
-def test_baselines_prints_one_table_per_task(run):
-    code, out, err = run("baselines", "toy", "--protocol", "dual", "--protocol", "relation")
-    assert (code, err) == (0, "")
+def test_baselines_prints_one_table_per_task(printed):
+    out = printed("baselines", "toy", "--protocol", "dual", "--protocol", "relation")
     titles = [line for line in out.splitlines() if line.startswith("toy ")]
     assert titles == [
         "toy test: protocol dual, present relations, candidate seed 0",
@@ -26,10 +23,8 @@ def test_baselines_prints_one_table_per_task(run):
     assert out.count("\nchance ") == 2
 
 
-def test_baselines_as_json(run):
-    code, out, _ = run("baselines", "toy", "--protocol", "all", "--vocabulary", "all", "--json")
-    found = json.loads(out)
-    assert code == 0
+def test_baselines_as_json(listed):
+    found = listed("baselines", "toy", "--protocol", "all", "--vocabulary", "all")
     tasks = [mtbench.task("toy", row["protocol"], row["vocabulary"]) for row in found]
     assert len({chosen.name for chosen in tasks}) == len(PROTOCOLS) * len(VOCABULARIES)
     for row, chosen in zip(found, tasks, strict=True):
@@ -54,8 +49,6 @@ def test_baselines_of_a_directory_as_markdown(run, tmp_path):
         (["toy", "--format", "markdwon"], "unknown table format 'markdwon': did you mean markdown?"),
     ],
 )
-def test_baselines_refuses(run, cache, arguments, message):
-    code, out, err = run("baselines", *arguments)
-    assert (code, out) == (2, "")
-    assert message in err
+def test_baselines_refuses(refused, cache, arguments, message):
+    assert message in refused("baselines", *arguments)
     assert not cache.exists()

@@ -38,10 +38,8 @@ def test_fetch_stores_each_dataset_once(run, server, cache):
 
 
 @pytest.mark.usefixtures("small")
-def test_fetch_all(run, server, cache):
-    code, out, _ = run("fetch", "--all", "--json")
-    assert code == 0
-    assert json.loads(out) == [{"name": "toy", "version": "2.0.0", "directory": str(cache), "problem": None}]
+def test_fetch_all(listed, server, cache):
+    assert listed("fetch", "--all") == [{"name": "toy", "version": "2.0.0", "directory": str(cache), "problem": None}]
     assert len(server.asked) == 4
 
 
@@ -62,23 +60,19 @@ def test_fetch_goes_on_after_a_dataset_that_cannot_be_had(run, server, monkeypat
 
 @pytest.mark.parametrize("verb", ["fetch", "info", "info --files", "info --cite", "baselines", "verify"])
 @pytest.mark.parametrize("arguments", [[], ["toy", "--all"]])
-def test_names_or_all_but_not_both(run, verb, arguments):
-    code, out, err = run(*verb.split(), *arguments)
-    assert (code, out) == (2, "")
-    assert f"give either '{'NAME|RUN' if verb == 'verify' else 'NAME...'}' or --all" in err
+def test_names_or_all_but_not_both(refused, verb, arguments):
+    assert f"give either '{'NAME|RUN' if verb == 'verify' else 'NAME...'}' or --all" in refused(
+        *verb.split(), *arguments
+    )
 
 
 @pytest.mark.parametrize("verb", ["fetch", "info", "info --files", "verify"])
-def test_a_misspelt_name_is_answered_with_the_nearest(run, verb):
-    code, out, err = run(*verb.split(), "wikitopics-mt1/helth")
-    assert (code, out) == (2, "")
-    assert "did you mean wikitopics-mt1/health" in err
+def test_a_misspelt_name_is_answered_with_the_nearest(refused, verb):
+    assert "did you mean wikitopics-mt1/health" in refused(*verb.split(), "wikitopics-mt1/helth")
 
 
-def test_urls_says_what_to_copy_and_where(run, monkeypatch, tmp_path, server):
-    code, out, _ = run("info", "--files", "toy", "toy", "--json")
-    assert code == 0
-    rows = json.loads(out)
+def test_urls_says_what_to_copy_and_where(run, listed, monkeypatch, tmp_path, server):
+    rows = listed("info", "--files", "toy", "toy")
     assert [row["url"] for row in rows] == [f"{server.address}{path}" for path in servers.FILES]
     for row in rows:
         place = tmp_path / "mirror" / row["place"]
@@ -93,9 +87,8 @@ def test_urls_says_what_to_copy_and_where(run, monkeypatch, tmp_path, server):
     assert server.asked == []
 
 
-def test_urls_names_a_shared_file_once(run):
-    code, out, _ = run("info", "--files", "wikitopics-mt1/health", "wikitopics-mt1/taxonomy")
-    assert code == 0
+def test_urls_names_a_shared_file_once(run, printed):
+    out = printed("info", "--files", "wikitopics-mt1/health", "wikitopics-mt1/taxonomy")
     assert out.count("mt1-health-v1/train.txt") == 2  # its address and its place
     assert "\n6 files, 1,523,080 bytes; MTBENCH_MIRROR=DIRECTORY" in out
     hashes = [row["sha256"] for row in json.loads(run("info", "--files", "--all", "--json")[1])]
@@ -103,13 +96,11 @@ def test_urls_names_a_shared_file_once(run):
     assert set(hashes) == {source.sha256 for name in catalog.names() for source in catalog.record(name).sources}
 
 
-def test_verify_all_checks_what_is_stored(run, cache):
-    code, out, err = run("verify", "--all", "--json")
-    assert (code, err) == (0, "")
+def test_verify_all_checks_what_is_stored(run, printed, cache):
+    out = printed("verify", "--all", "--json")
     assert {row["name"]: row["stored"] for row in json.loads(out)} == dict.fromkeys(catalog.names(), False)
     mtbench.load("toy")
-    code, out, _ = run("verify", "--all")
-    assert code == 0
+    out = printed("verify", "--all")
     assert ["toy", "yes", "yes"] in [line.split() for line in out.splitlines()]
     (cache / "test/graph.parquet").write_bytes(b"")
     code, out, err = run("verify", "--all", "--json")
@@ -118,9 +109,8 @@ def test_verify_all_checks_what_is_stored(run, cache):
     assert err.endswith("mtbench build toy --force\n")
 
 
-def test_info_of_a_release(run):
-    code, out, _ = run("info", "ultra:WikiTopicsMT3:infra")
-    assert code == 0
+def test_info_of_a_release(printed):
+    out = printed("info", "ultra:WikiTopicsMT3:infra")
     lines = [" ".join(line.split()) for line in out.splitlines()]
     assert "Stored: not yet (mtbench fetch wikitopics-mt3/infrastructure)" in lines
     assert "valid 10,000 29 99 57,815 6,422" in lines
@@ -141,13 +131,11 @@ def test_info_and_its_json_of_every_dataset(run):
         assert [source["url"] for source in row["sources"]] == [source.url for source in record.sources]
 
 
-def test_cite_prints_shared_entries_once(run):
-    code, out, _ = run("info", "--cite", "wikitopics-mt1/health", "wikitopics-v2/art", "fbnell", "metafam")
-    assert code == 0
+def test_cite_prints_shared_entries_once(printed):
+    out = printed("info", "--cite", "wikitopics-mt1/health", "wikitopics-v2/art", "fbnell", "metafam")
     entries = [line for line in out.splitlines() if line.startswith("@")]
     assert len(entries) == len(set(entries)) == 6
-    code, out, _ = run("info", "--cite", "--all", "--json")
-    assert code == 0
+    out = printed("info", "--cite", "--all", "--json")
     found = {row["name"]: row for row in json.loads(out)}
     assert found["fbnell"]["licence"].startswith("Not stated")
     assert found["wikitopics-v2/art"]["entries"][0].startswith("@article{gao2023double,")
@@ -163,10 +151,9 @@ def test_info_of_a_directory_has_its_own_counts(run, tmp_path):
     assert "defects of the release" in run("info", str(tmp_path / "kin"))[1]
 
 
-def test_info_of_a_folder_of_files_has_no_release_and_no_citation(run, tmp_path):
+def test_info_of_a_folder_of_files_has_no_release_and_no_citation(printed, tmp_path):
     for name, row in (("train", "a\tr\tb"), ("msg", "c\tr\td"), ("test", "d\tr\tc"), ("valid", "c\tr\tc")):
         (tmp_path / f"{name}.txt").write_text(f"{row}\n", encoding="utf-8")
-    code, out, err = run("info", str(tmp_path))
-    assert (code, err) == (0, "")
+    out = printed("info", str(tmp_path))
     assert "\nKnown defects\n  - valid is about the test graph" in out
     assert "Cite it" not in out

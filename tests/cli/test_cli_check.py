@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import textwrap
 
@@ -46,9 +45,8 @@ def module(monkeypatch, tmp_path):
     sys.modules.pop(NAME, None)
 
 
-def test_a_sound_scorer_passes(run):
-    code, out, err = run("check", f"{NAME}:by_degree")
-    assert (code, err) == (0, "")
+def test_a_sound_scorer_passes(printed):
+    out = printed("check", f"{NAME}:by_degree")
     assert "entity names     pass      exactly the same scores" in out
     assert out.endswith(f"{NAME}:by_degree on synthetic, 40 triples to rank: 9 pass, 0 fail, 0 not applicable\n")
 
@@ -67,10 +65,8 @@ def test_a_failed_check_is_exit_code_1(run):
     assert out.endswith("8 pass, 1 fail, 0 not applicable\n")
 
 
-def test_json_on_a_dataset(run):
-    code, out, err = run("check", f"{NAME}:score", "--dataset", "toy", "--json")
-    assert (code, err) == (0, "")
-    payload = json.loads(out)
+def test_json_on_a_dataset(listed):
+    payload = listed("check", f"{NAME}:score", "--dataset", "toy")
     assert (payload["scorer"], payload["dataset"], payload["ok"]) == (f"{NAME}:score", "toy", True)
     assert len(payload["checks"]) == 9
     assert payload["checks"][0] == {
@@ -94,12 +90,10 @@ def test_json_on_a_dataset(run):
         ((f"{NAME}:score", "--dataset", "tyo"), "unknown dataset or directory 'tyo': did you mean toy"),
     ],
 )
-def test_wrong_usage(run, arguments, message, tmp_path):
+def test_wrong_usage(refused, arguments, message, tmp_path):
     (tmp_path / "wrong.py").write_text('raise RuntimeError("no")', encoding="utf-8")
     (tmp_path / "unfinished.py").write_text("def (", encoding="utf-8")
-    code, out, err = run("check", *arguments)
-    assert (code, out) == (2, "")
-    assert message in err
+    assert message in refused("check", *arguments)
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 from ranking_toys import hashed, random_split
 
@@ -25,23 +23,19 @@ def runs(tmp_path):
     return found
 
 
-def test_tables_and_what_the_targets_can_tell(run, runs):
-    code, out, err = run("compare", *runs)
-    assert (code, err) == (0, "")
+def test_tables_and_what_the_targets_can_tell(printed, runs):
+    out = printed("compare", *runs)
     assert out.startswith("random/test/dual/present/0: MRR\n")
     assert "95 % from" in out
     assert "p (Holm)" in out
     assert "big seed 0: oom" in out
     assert "one seed only (rough)" in out
     assert out.rstrip().splitlines()[-1].startswith("40 test triples in ")
-    again = run("compare", *reversed(runs))
-    assert again == (code, out, err)
+    assert printed("compare", *reversed(runs)) == out
 
 
-def test_json_and_formats(run, runs):
-    code, out, _ = run("compare", *runs, "--json", "--metric", "hits@10", "--cluster", "none")
-    found = json.loads(out)
-    assert code == 0
+def test_json_and_formats(run, listed, runs):
+    found = listed("compare", *runs, "--metric", "hits@10", "--cluster", "none")
     assert (found["metric"], found["level"], found["cluster"]) == ("hits@10", 0.95, "none")
     assert {row["model"] for row in found["rows"]} == {"fine", "rough"}
     assert found["unfinished"][0]["status"] == "oom"
@@ -51,37 +45,31 @@ def test_json_and_formats(run, runs):
     assert len(csv) == 4
 
 
-def test_runs_of_several_tasks_are_compared_task_by_task(run, runs, tmp_path):
+def test_runs_of_several_tasks_are_compared_task_by_task(printed, listed, refused, runs, tmp_path):
     split = random_split(1)
     for seed, levels in enumerate((1000, 900)):
         result = evaluate(lambda triples, levels=levels: hashed(triples, levels), split, "entity")
         runs.append(result.save(tmp_path / f"other-{seed}", RunInfo(model="fine", seed=seed)))
-    code, out, err = run("compare", *runs)
-    alone, other = run("compare", *runs[:4])[1], run("compare", *runs[4:])[1]
-    assert (code, err, out) == (0, "", f"{alone}\n\n{other}")
-    found = json.loads(run("compare", *runs, "--json")[1])
-    assert [one["protocol"] for one in found] == ["dual", "entity"]
-    assert "random/test/entity/present/0\n\n| Model" in run("compare", *runs, "--format", "markdown")[1]
+    alone, other = printed("compare", *runs[:4]), printed("compare", *runs[4:])
+    assert printed("compare", *runs) == f"{alone}\n\n{other}"
+    assert [comparison["protocol"] for comparison in listed("compare", *runs)] == ["dual", "entity"]
+    assert "random/test/entity/present/0\n\n| Model" in printed("compare", *runs, "--format", "markdown")
     for more in (("--format", "csv"), ("--plot", tmp_path / "a.png"), ("--data", "toy")):
-        code, out, err = run("compare", *runs, *more)
-        assert (code, out) == (2, "")
-        assert "of one task, and these are of 2: random/test/dual/present/0, random/test/entity/present/0" in err
+        message = refused("compare", *runs, *more)
+        assert "of one task, and these are of 2: random/test/dual/present/0, random/test/entity/present/0" in message
 
 
-def test_the_picture(run, runs, tmp_path):
+def test_the_picture(run, printed, runs, tmp_path):
     pytest.importorskip("matplotlib")
     path = tmp_path / "new" / "intervals.svg"
-    code, out, _ = run("compare", *runs, "--plot", path)
-    assert code == 0
-    assert out.endswith(f"{path} shows the intervals\n")
+    assert printed("compare", *runs, "--plot", path).endswith(f"{path} shows the intervals\n")
     first = path.read_bytes()
     assert run("compare", *runs, "--plot", path)[0] == 0
     assert path.read_bytes() == first
 
 
-def test_one_run_has_no_differences(run, runs):
-    code, out, _ = run("compare", runs[0])
-    assert code == 0
+def test_one_run_has_no_differences(printed, runs):
+    out = printed("compare", runs[0])
     assert "Difference" not in out
     assert "whose errors are not opposed" in out
 

@@ -19,21 +19,17 @@ def module(monkeypatch, tmp_path):
     return thirdparty.install(monkeypatch, tmp_path / "elsewhere")
 
 
-def test_a_run_prints_its_table_and_where_it_is(run, tmp_path):
-    code, out, err = run("run", MODEL, "--dataset", "toy", "--out", "kept")
-    assert (code, err) == (0, "")
+def test_a_run_prints_its_table_and_where_it_is(printed, tmp_path):
+    out = printed("run", MODEL, "--dataset", "toy", "--out", "kept")
     assert "protocol dual, present relations" in out
     assert "hashing" in out
     assert out.endswith("kept holds the result; mtbench verify kept recomputes it\n")
     assert verify(tmp_path / "kept").ok
-    code, out, _ = run("verify", "kept")
-    assert code == 0
-    assert "verified, all metrics match the ranks" in out
+    assert "verified, all metrics match the ranks" in printed("verify", "kept")
 
 
-def test_paper_writes_the_papers_settings_too(run, tmp_path):
-    code, out, err = run("run", MODEL, "--dataset", "toy", "--out", "kept", "--paper")
-    assert (code, err) == (0, "")
+def test_paper_writes_the_papers_settings_too(run, printed, tmp_path):
+    out = printed("run", MODEL, "--dataset", "toy", "--out", "kept", "--paper")
     assert "conventions.json holds the model in the evaluation settings of the paper's tables\n" in out
     assert list(json.loads((tmp_path / "kept" / "conventions.json").read_text(encoding="utf-8"))["protocols"]) == [
         "dual"
@@ -41,21 +37,18 @@ def test_paper_writes_the_papers_settings_too(run, tmp_path):
     assert run("run", MODEL, "--dataset", "toy", "--out", "kept", "--paper", "--force")[0] == 0
 
 
-def test_without_out_the_run_lies_below_runs(run, tmp_path):
-    code, _, _ = run("run", MODEL, "--dataset", "toy", "--seed", 4, "--set", "depth=2")
-    assert code == 0
+def test_without_out_the_run_lies_below_runs(printed, tmp_path):
+    printed("run", MODEL, "--dataset", "toy", "--seed", 4, "--set", "depth=2")
     (made,) = [path for path in (tmp_path / "runs").iterdir() if not path.name.startswith(".")]
     assert made.name == f"{thirdparty.NAME}-Hashing-toy-depth=2-seed4"
     assert load(made).run.hyperparameters == {"width": 3, "depth": "2"}
 
 
-def test_json_holds_every_task_with_both_tie_bounds(run, tmp_path):
-    code, out, err = run(
-        *("run", MODEL, "--dataset", "toy", "--out", "kept", "--json"),
+def test_json_holds_every_task_with_both_tie_bounds(listed, tmp_path):
+    payload = listed(
+        *("run", MODEL, "--dataset", "toy", "--out", "kept"),
         *("--protocol", "relation", "--protocol", "entity", "--vocabulary", "all", "--candidate-seed", 2),
     )
-    assert (code, err) == (0, "")
-    payload = json.loads(out)
     assert (payload["directory"], payload["model"]) == ("kept", "hashing")
     assert [(part["protocol"], part["vocabulary"]) for part in payload["results"]] == [
         ("relation", "present"),
@@ -93,9 +86,8 @@ def test_json_holds_every_task_with_both_tie_bounds(run, tmp_path):
         (f"run {MODEL} --dataset toy --vocabulary slot", "error: unknown vocabulary 'slot': did you mean slots?"),
     ],
 )
-def test_wrong_usage_exits_with_2_and_does_nothing(run, module, tmp_path, arguments, message):
-    code, out, err = run(*arguments.split())
-    assert (code, out) == (2, "")
+def test_wrong_usage_exits_with_2_and_does_nothing(refused, module, tmp_path, arguments, message):
+    err = refused(*arguments.split())
     assert message in err
     assert "Traceback" not in err
     assert module.calls == []
@@ -110,12 +102,11 @@ def test_scores_that_are_not_numbers_exit_with_1(run, tmp_path):
     assert not (tmp_path / "kept").exists()
 
 
-def test_an_existing_run_is_refused_without_force(run):
+def test_an_existing_run_is_refused_without_force(run, refused):
     arguments = ("run", MODEL, "--dataset", "toy", "--out", "kept")
     assert run(*arguments)[0] == 0
-    code, out, err = run(*arguments)
-    assert (code, out) == (2, "")
-    assert err == "error: kept exists already: name another with --out DIR, or replace it with --force\n"
+    message = "error: kept exists already: name another with --out DIR, or replace it with --force\n"
+    assert refused(*arguments) == message
     assert run(*arguments, "--force")[0] == 0
 
 
@@ -127,11 +118,9 @@ def test_an_interruption_exits_with_130_and_says_how_to_go_on(run, tmp_path):
     assert not (tmp_path / "kept").exists()
 
 
-def test_warnings_about_ties_are_part_of_the_table_not_of_stderr(run, module, monkeypatch):
+def test_warnings_about_ties_are_part_of_the_table_not_of_stderr(printed, module, monkeypatch):
     monkeypatch.setattr(module.Hashing, "scorer", lambda self, observable: lambda triples: triples[:, 0] * 0.0)
-    code, out, err = run("run", MODEL, "--dataset", "toy", "--out", "kept")
-    assert (code, err) == (0, "")
-    assert "warning: " in out
+    assert "warning: " in printed("run", MODEL, "--dataset", "toy", "--out", "kept")
 
 
 def test_a_model_that_runs_out_of_memory_exits_with_1_and_leaves_a_result(run, module, monkeypatch, tmp_path):

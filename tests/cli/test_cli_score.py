@@ -13,11 +13,10 @@ from mtbench.runs.result import load, verify
 
 
 @pytest.fixture
-def scored(run, tmp_path, monkeypatch):
+def scored(printed, tmp_path, monkeypatch):
     """Return a file of scores of the toy's dual task, made from the written triples."""
     monkeypatch.chdir(tmp_path)
-    code, out, err = run("score", "--template", "triples.csv", "--task", "toy")
-    assert (code, err) == (0, "")
+    out = printed("score", "--template", "triples.csv", "--task", "toy")
     assert out.startswith("triples.csv holds the ")
     assert "mtbench score triples.csv --task toy/test/dual/present/0\n" in out
     frame = pd.read_csv("triples.csv")
@@ -32,10 +31,9 @@ def expected():
 
 
 @pytest.mark.filterwarnings("ignore::mtbench.runs.result.MtbenchWarning")
-def test_a_table_is_printed_and_nothing_is_kept_unasked(run, scored, tmp_path):
+def test_a_table_is_printed_and_nothing_is_kept_unasked(printed, scored, tmp_path):
     before = sorted(tmp_path.iterdir())
-    code, out, err = run("score", scored, "--task", "toy")
-    assert (code, err) == (0, "")
+    out = printed("score", scored, "--task", "toy")
     assert "toy test: protocol dual, present relations, candidate seed 0" in out
     assert f"{expected().metrics['mrr']:.4f}" in out
     assert out.endswith("not saved: --out DIR keeps the result as a run directory\n")
@@ -43,36 +41,28 @@ def test_a_table_is_printed_and_nothing_is_kept_unasked(run, scored, tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore::mtbench.runs.result.MtbenchWarning")
-def test_a_run_directory_records_what_was_said_about_the_model(run, scored, tmp_path):
+def test_a_run_directory_records_what_was_said_about_the_model(run, printed, refused, scored, tmp_path):
     arguments = ("score", scored, "--task", "toy/test/dual/present/0", "--out", "kept")
     about = ("--model", "mine", "--seed", 3, "--regime", "fine-tuned")
     more = ("--pretraining-graph", "fbnell", "--pretraining-graph", "nell")
-    code, out, err = run(*arguments, *about, *more)
-    assert (code, err) == (0, "")
-    assert out.endswith("kept holds the result; mtbench verify kept recomputes it\n")
+    assert printed(*arguments, *about, *more).endswith("kept holds the result; mtbench verify kept recomputes it\n")
     assert verify(tmp_path / "kept").ok
     info = load(tmp_path / "kept").run
     assert (info.model, info.seed, info.regime) == ("mine", 3, "fine-tuned")
     assert info.pretraining_graphs == ("fbnell", "nell")
     assert load(tmp_path / "kept").metrics == expected().metrics
-    code, _, err = run(*arguments)
-    assert code == 2
-    assert "exists already" in err
+    assert "exists already" in refused(*arguments)
     assert run(*arguments, "--force")[0] == 0
     assert load(tmp_path / "kept").run.model == "scores"
 
 
 @pytest.mark.filterwarnings("ignore::mtbench.runs.result.MtbenchWarning")
-def test_json(run, scored):
-    code, out, err = run("score", scored, "--task", "toy", "--json")
-    assert (code, err) == (0, "")
-    payload = json.loads(out)
+def test_json(listed, scored):
+    payload = listed("score", scored, "--task", "toy")
     assert (payload["task"], payload["model"], payload["directory"]) == ("toy/test/dual/present/0", "scores", None)
     assert payload["metrics"] == expected().metrics
     assert payload["warnings"] == list(expected().warnings)
-    code, out, _ = run("score", "--template", "t.tsv", "--task", "toy/valid", "--json")
-    assert code == 0
-    assert json.loads(out) == {
+    assert listed("score", "--template", "t.tsv", "--task", "toy/valid") == {
         "task": "toy/valid/dual/present/0",
         "file": "t.tsv",
         "triples": len(tasks.named("toy/valid").triples),

@@ -34,9 +34,8 @@ def runs(tmp_path, monkeypatch):
     return tmp_path / "runs"
 
 
-def test_one_run_is_printed_as_it_was_when_it_was_made(run, runs):
-    code, out, err = run("show", "runs/a0")
-    assert (code, err) == (0, "")
+def test_one_run_is_printed_as_it_was_when_it_was_made(run, printed, runs):
+    out = printed("show", "runs/a0")
     assert out == f"{results.load(runs / 'a0').text('all')}\n"
     assert run("show", "runs/a0/result.json")[1] == out
 
@@ -52,9 +51,8 @@ def test_a_model_of_a_file_beside_is_found_to_explain_its_run(run, runs, tmp_pat
     assert f"train again with mtbench run {name}:Model --dataset toy --seed 0 --force" in err
 
 
-def test_several_runs_stand_side_by_side(run, runs):
-    code, out, err = run("show", "runs/a0", "runs/a1", "runs/c", "runs/a0", "--format", "markdown")
-    assert (code, err) == (0, "")
+def test_several_runs_stand_side_by_side(run, printed, runs):
+    out = printed("show", "runs/a0", "runs/a1", "runs/c", "runs/a0", "--format", "markdown")
     rows = out.splitlines()[2:]
     names = [" ".join(row.partition("|")[2].partition("|")[0].split()) for row in rows]
     assert names[0] == r"a\_b"
@@ -67,24 +65,17 @@ def test_several_runs_stand_side_by_side(run, runs):
 
 
 @pytest.mark.parametrize(("name", "starts"), [("latex", r"\begin{tabular}"), ("csv", "stratum,targets,share,mr,")])
-def test_strata_in_other_formats_are_the_table_alone(run, runs, name, starts):
-    code, out, err = run("show", "runs/a0", "--by", "relation", "--format", name)
-    assert (code, err) == (0, "")
-    assert out.startswith(starts)
+def test_strata_in_other_formats_are_the_table_alone(printed, runs, name, starts):
+    assert printed("show", "runs/a0", "--by", "relation", "--format", name).startswith(starts)
 
 
-def test_strata_of_one_run_and_of_several(run, runs):
-    code, out, _ = run("show", "runs/a0", "--by", "relation")
-    assert code == 0
-    assert out == f"{results.load(runs / 'a0').by('relation')}\n"
-    code, out, _ = run(
-        "show", "runs/a0", "runs/a1", "runs/c", "--by", "relation", "--metric", "hits@1", "--format", "csv"
-    )
-    rows = list(csv.reader(io.StringIO(out)))
+def test_strata_of_one_run_and_of_several(printed, listed, runs):
+    assert printed("show", "runs/a0", "--by", "relation") == f"{results.load(runs / 'a0').by('relation')}\n"
+    several = ("runs/a0", "runs/a1", "runs/c", "--by", "relation", "--metric", "hits@1", "--format", "csv")
+    rows = list(csv.reader(io.StringIO(printed("show", *several))))
     assert rows[0][3:] == ["hits@1, a_b (seed 0)", "hits@1, a_b (seed 1)", "hits@1, c|d", "hits@1, chance"]
     assert [row[0] for row in rows[1:]] == ["eats", "hunts [red]", "all"]
-    code, out, _ = run("show", "runs/a0", "--by", "relation", "--json")
-    (found,) = json.loads(out)
+    (found,) = listed("show", "runs/a0", "--by", "relation")
     assert [row["label"] for row in found["rows"]] == ["eats", "hunts [red]"]
     assert found["whole"]["metrics"] == pytest.approx(results.load(runs / "a0").metrics)
 
@@ -102,11 +93,9 @@ def test_the_help_names_every_stratum(run):
         ("runs/a0 runs/c --plot deep/a.svg", "deep/a.svg shows the models"),
     ],
 )
-def test_a_picture_is_drawn_beside_the_table(run, runs, options, said):
+def test_a_picture_is_drawn_beside_the_table(printed, runs, options, said):
     pytest.importorskip("matplotlib")
-    code, out, err = run("show", *options.split())
-    assert (code, err) == (0, "")
-    assert out.endswith(f"\n\n{said}\n")
+    assert printed("show", *options.split()).endswith(f"\n\n{said}\n")
     (drawn,) = (runs.parent / "deep").iterdir()
     assert drawn.stat().st_size > 1000
 
@@ -133,11 +122,9 @@ def test_a_picture_is_drawn_beside_the_table(run, runs, options, said):
         ("runs/a0 --by relation --dataset toyy", "error: unknown dataset or directory 'toyy': did you mean toy"),
     ],
 )
-def test_wrong_usage_exits_with_2_and_says_what_to_type(run, runs, arguments, message):
+def test_wrong_usage_exits_with_2_and_says_what_to_type(refused, runs, arguments, message):
     pytest.importorskip("matplotlib")
-    code, out, err = run("show", *arguments.split())
-    assert (code, out) == (2, "")
-    assert message in err
+    assert message in refused("show", *arguments.split())
     assert not list(runs.parent.glob("*.png"))
 
 
@@ -148,27 +135,22 @@ def test_a_damaged_run_exits_with_1(run, runs):
     assert "ranks.parquet: cannot be read" in err
 
 
-def test_the_dataset_of_an_unreleased_run_can_be_given(run, runs):
+def test_the_dataset_of_an_unreleased_run_can_be_given(run, printed, runs):
     assert run("build", "toy", "--set", "seed=2", "--out", "mine")[0] == 0
     data = mtbench.load("mine")
     evaluate(hashed, data.test).save("runs/mine", RunInfo(model="a"))
     assert run("show", "runs/mine", "--by", "relation_seen")[0] == 2
-    code, out, err = run("show", "runs/mine", "--by", "relation_seen", "--dataset", "mine")
-    assert (code, err) == (0, "")
-    assert "relation_seen" in out
+    assert "relation_seen" in printed("show", "runs/mine", "--by", "relation_seen", "--dataset", "mine")
 
 
-def test_a_run_that_failed_is_shown_with_its_status(run, runs):
+def test_a_run_that_failed_is_shown_with_its_status(run, printed, runs):
     failed = task(toys.dataset().test).unfinished("oom")
     replace(failed, run=replace(failed.run, model="big")).save("runs/big")
     assert "no ranks: oom" in run("show", "runs/big")[1]
-    code, out, _ = run("show", "runs/big", "runs/a0")
-    assert code == 0
-    assert "unfinished: 0" in out
+    assert "unfinished: 0" in printed("show", "runs/big", "runs/a0")
 
 
 @pytest.mark.parametrize("name", ["toy", "--all", "runs"])
-def test_only_a_run_can_be_scored_again_from_weights(run, runs, name):
-    code, out, err = run("verify", name, "--from-weights")
-    assert (code, out) == (2, "")
-    assert err == f"error: --from-weights takes the directory of a run, not {name}: there is no result.json\n"
+def test_only_a_run_can_be_scored_again_from_weights(refused, runs, name):
+    message = f"error: --from-weights takes the directory of a run, not {name}: there is no result.json\n"
+    assert refused("verify", name, "--from-weights") == message

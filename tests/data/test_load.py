@@ -129,18 +129,15 @@ def test_a_directory_with_another_dataset_needs_force(tmp_path):
     assert mtbench.load(made).parameters["seed"] == 4
 
 
-def test_a_directory_with_other_files_is_never_replaced(tmp_path):
-    (tmp_path / "thesis").mkdir()
-    (tmp_path / "thesis" / "chapter.tex").write_text("x")
+def test_an_empty_directory_is_as_good_as_none_and_one_with_other_files_is_never_replaced(tmp_path):
+    made, file = tmp_path / "made", tmp_path / "made" / "chapter.tex"
+    made.mkdir()
+    mtbench.build("toy", out=made)
+    toys.assert_same(mtbench.load(made), toys.dataset())
+    file.write_text("x")
     with pytest.raises(UsageError, match="holds other files"):
-        mtbench.build("toy", out=tmp_path / "thesis", force=True)
-    assert (tmp_path / "thesis" / "chapter.tex").read_text() == "x"
-
-
-def test_an_empty_directory_is_as_good_as_none(tmp_path):
-    (tmp_path / "made").mkdir()
-    mtbench.build("toy", out=tmp_path / "made")
-    toys.assert_same(mtbench.load(tmp_path / "made"), toys.dataset())
+        mtbench.build("toy", out=made, force=True)
+    assert file.read_text() == "x"
 
 
 @pytest.mark.parametrize("name", ["toi", "toyy", "metafm", "no/such/place"])
@@ -192,14 +189,8 @@ def test_a_build_that_misses_the_release_names_the_part_and_stores_nothing(monke
 
 def test_check_compares_all_six_parts():
     rows = match_parts(mtbench.build("toy", seed=3), catalog.record("toy"))
-    assert {row.part: row.same for row in rows} == {
-        "train/graph": False,
-        "train/targets": True,
-        "valid/graph": False,
-        "valid/targets": True,
-        "test/graph": True,
-        "test/targets": True,
-    }
+    parts = [f"{split}/{part}" for split in ("train", "valid", "test") for part in ("graph", "targets")]
+    assert {row.part: row.same for row in rows} == {part: part not in ("train/graph", "valid/graph") for part in parts}
     assert [(row.triples, row.expected_triples) for row in rows[:2]] == [(3, 4), (0, 0)]
     assert all(row.same for row in match_parts(mtbench.load("toy"), catalog.record("toy")))
 
@@ -216,18 +207,17 @@ def test_a_damaged_cache_names_the_command_and_the_command_mends_it(cache):
 
 @pytest.mark.parametrize("other", ["seed", "name", "version", "files"])
 def test_another_dataset_in_the_place_of_the_release_is_refused(cache, command, other):
-    made = mtbench.build("toy", seed=3, out=cache) if other == "seed" else toys.dataset()
-    if other != "seed":
-        found = {
-            "name": replace(made, name="fbnell"),
-            "version": replace(made, version="1.0.0"),
-            "files": replace(made, info=replace(made.info, builder=catalog.FILES)),
-        }
-        store.obtain(cache, lambda: found[other])
+    made = toys.dataset()
+    others = {
+        "seed": lambda: mtbench.build("toy", seed=3),
+        "name": lambda: replace(made, name="fbnell"),
+        "version": lambda: replace(made, version="1.0.0"),
+        "files": lambda: replace(made, info=replace(made.info, builder=catalog.FILES)),
+    }
+    store.obtain(cache, others[other])
+    message = r"not the catalogue's release of toy .*: mtbench build toy --force$"
     for use in (mtbench.load, mtbench.build):
-        with pytest.raises(
-            CorruptedFileError, match=r"not the catalogue's release of toy .*: mtbench build toy --force$"
-        ):
+        with pytest.raises(CorruptedFileError, match=message):
             use("toy")
     for verb in ("info", "audit", "baselines", "verify"):
         code, stdout, stderr = command(verb, "toy")
