@@ -15,9 +15,11 @@ from functools import cache
 from importlib.metadata import entry_points
 from importlib.util import find_spec
 from pathlib import Path
-from types import MappingProxyType
+from types import MappingProxyType, ModuleType
 
 import pytest
+import thirdparty
+import toys
 from filelock import FileLock
 from hypothesis import HealthCheck, settings
 
@@ -116,6 +118,21 @@ def command(capsys) -> Callable[..., tuple[int, str, str]]:
         return stopped.value.code, captured.out, captured.err
 
     return call
+
+
+@pytest.fixture
+def toy_cache(monkeypatch, tmp_path) -> Path:
+    """Put the toy into the catalogue, and give the test a cache of its own; returns where the toy is stored there."""
+    toys.install(monkeypatch.setattr)
+    monkeypatch.setenv("MTBENCH_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache" / "datasets" / "toy" / "2.0.0"
+
+
+@pytest.fixture
+def somebodys_models(toy_cache, monkeypatch, tmp_path) -> ModuleType:
+    """Return the models that somebody else's package would bring; the toy is in the catalogue."""
+    (tmp_path / "elsewhere").mkdir()
+    return thirdparty.install(monkeypatch, tmp_path / "elsewhere")
 
 
 @pytest.fixture

@@ -23,14 +23,6 @@ def split():
 
 
 @pytest.fixture(scope="session")
-def torch(tmp_path_factory):
-    """PyTorch, with one thread: the tests' tensors are small."""
-    module = pytest.importorskip("torch")
-    module.set_num_threads(1)
-    return module
-
-
-@pytest.fixture(scope="session")
 def pykeen(torch, tmp_path_factory):
     """PyKEEN, which makes a folder when it is imported: a temporary one."""
     with pytest.MonkeyPatch.context() as patch:

@@ -147,9 +147,8 @@ def test_an_empty_slot_is_never_taken_for_an_inverse(split, torch, pyg):
         return triples.sum(dim=1).float()
 
     chosen = task(split, "dual", "slots")
-    with pytest.raises(
-        UsageError, match=r'triples have a relation from an empty slot \(ids 8 to 19\).*use vocabulary="pr'
-    ):
+    message = r'triples have a relation from an empty slot \(ids 8 to 19\).*use vocabulary="pr'
+    with pytest.raises(UsageError, match=message):
         chosen.run(adapter.scorer(score, split))
     found = adapter.scorer(score, split, empty_slot=-1.5)(chosen.triples).numpy()
     empty = chosen.triples[:, 1] >= split.num_relations
@@ -160,13 +159,11 @@ def test_an_empty_slot_is_never_taken_for_an_inverse(split, torch, pyg):
 
 
 def test_scores_of_a_wrong_shape_and_graphs_of_another_size(split, torch, pyg, metafam):
-    with pytest.raises(
-        ScoreError, match=r"returned the shape \(40, 3\) for a batch of 40 triples, expected \(40,\), one"
-    ):
+    message = r"returned the shape \(40, 3\) for a batch of 40 triples, expected \(40,\), one"
+    with pytest.raises(ScoreError, match=message):
         adapter.scorer(lambda data, triples: triples, split)(split.targets)
-    with pytest.raises(
-        UsageError, match=r"the graph has 656 nodes and 56 relations, expected 60 and 8, or 16 with inver"
-    ):
+    message = r"the graph has 656 nodes and 56 relations, expected 60 and 8, or 16 with inver"
+    with pytest.raises(UsageError, match=message):
         adapter.scorer(lambda data, triples: triples[:, 0], split, data=adapter.to_pyg(metafam))
     with pytest.raises(UsageError, match=r"batch_size must be an integer, not 2\.5"):
         adapter.scorer(lambda data, triples: triples[:, 0], split, batch_size=2.5)

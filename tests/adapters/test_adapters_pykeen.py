@@ -113,9 +113,8 @@ def test_scoring_leaves_no_gradient_and_the_model_as_it_was(split, pykeen):
 
 
 def test_empty_slots_are_refused_unless_the_model_has_them(split, pykeen):
-    with pytest.raises(
-        UsageError, match=r"random test: \d+ of \d+ triples have a relation from an empty slot \(ids 8 to"
-    ):
+    message = r"random test: \d+ of \d+ triples have a relation from an empty slot \(ids 8 to"
+    with pytest.raises(UsageError, match=message):
         evaluate(adapter.scorer(model_of(adapter.triples_factory(split)), split), split, "dual", "slots")
     factory = adapter.triples_factory(split, empty_slots=True)
     scorer = adapter.scorer(model_of(factory), split, factory=factory)
@@ -127,21 +126,16 @@ def test_models_and_factories_that_do_not_fit(split, pykeen):
     from pykeen.triples import TriplesFactory
 
     other = adapter.triples_factory(random_split(1, entities=50))
-    with pytest.raises(
-        UsageError, match="the model has 50 entities and 8 relations, expected 60 and 8 or 20: train it"
-    ):
+    message = "the model has 50 entities and 8 relations, expected 60 and 8 or 20: train it"
+    with pytest.raises(UsageError, match=message):
         adapter.scorer(model_of(other), split)
     with pytest.raises(UsageError, match="the model has 60 entities and 5 relations"):
         adapter.scorer(model_of(adapter.triples_factory(random_split(1, relations=5))), split)
     ours = adapter.triples_factory(split)
-    theirs = TriplesFactory(
-        ours.mapped_triples,
-        {name: split.num_entities - 1 - number for name, number in ours.entity_to_id.items()},
-        ours.relation_to_id,
-    )
-    with pytest.raises(
-        UsageError, match="60 of 60 entities have another id in the factory, first 'e0000' with 59 instead"
-    ):
+    turned = {name: split.num_entities - 1 - number for name, number in ours.entity_to_id.items()}
+    theirs = TriplesFactory(ours.mapped_triples, turned, ours.relation_to_id)
+    message = "60 of 60 entities have another id in the factory, first 'e0000' with 59 instead"
+    with pytest.raises(UsageError, match=message):
         adapter.scorer(model_of(theirs), split, factory=theirs)
     renamed = replace(split, relations=np.array([*split.relations[:-1], "r999"]))
     with pytest.raises(UsageError, match="1 of 8 relations have another id in the factory, first 'r999' with none"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -60,9 +61,8 @@ def test_a_family_counted_by_hand():
     assert (valid.targets, valid.in_graph, valid.reversed_pair, valid.reversed_same, valid.same_pair) == (1, 1, 1, 0, 0)
     assert valid.half_links == {"both": 1, "head only": 0, "tail only": 0, "neither": 0}
     assert found.targets["test"].half_links == {"both": 0, "head only": 0, "tail only": 1, "neither": 0}
-    similar = {
-        (pair.relation, pair.other, pair.kind): (pair.jaccard, pair.pairs) for pair in found.similar_relations["train"]
-    }
+    pairs = found.similar_relations["train"]
+    similar = {(pair.relation, pair.other, pair.kind): (pair.jaccard, pair.pairs) for pair in pairs}
     assert similar == {("child", "parent", "inverse"): (1.0, 2), ("sibling", "sibling", "symmetric"): (1.0, 2)}
     assert "1 entities are in train and test" in found.findings
     assert "train graph: 3 relation types occur, of 4 relation ids" in found.findings
@@ -137,9 +137,8 @@ def test_relation_candidates_are_those_that_are_drawn(graph, targets):
     split = split_of(graph, targets)
     found = audit_targets(split).candidates
     for protocol in ("dual", "relation"):
-        assert found[protocol] == pytest.approx(
-            draw(split, setting_of(protocol, "present")).drawn["relation"][1].mean()
-        )
+        drawn = draw(split, setting_of(protocol, "present")).drawn["relation"]
+        assert found[protocol] == pytest.approx(drawn[1].mean())
     assert "entity" not in found
 
 
@@ -163,19 +162,18 @@ def test_similar_relations_by_definition(graph, targets, threshold):
 @settings(max_examples=50)
 @given(triples, triples)
 def test_two_hop_patterns_by_definition(graph, targets):
-    steps = [(head, f"r{rel}", tail) for head, rel, tail in graph] + [
-        (tail, f"^r{rel}", head) for head, rel, tail in graph
-    ]
-    expected: dict[tuple[str, str, str], int] = {}
+    steps = [(head, f"r{rel}", tail) for head, rel, tail in graph]
+    steps += [(tail, f"^r{rel}", head) for head, rel, tail in graph]
+    expected: Counter[tuple[str, str, str]] = Counter()
     for head, relation, tail in targets:
-        paths = {
-            (one, two)
-            for start, one, middle in steps
-            for again, two, end in steps
-            if start == head and middle == again and end == tail and middle not in (head, tail)
-        }
-        for path in paths:
-            expected[(f"r{relation}", *path)] = expected.get((f"r{relation}", *path), 0) + 1
+        expected.update(
+            {
+                (f"r{relation}", one, two)
+                for start, one, middle in steps
+                for again, two, end in steps
+                if start == head and middle == again and end == tail and middle not in (head, tail)
+            }
+        )
     found = two_hop_patterns(split_of(graph, targets))
     assert {(row.relation, row.first, row.second): row.covered for row in found} == expected
     for row in found:

@@ -38,12 +38,7 @@ def planted(split, drawn, side, row, place, value):
 
 
 @settings(max_examples=30)
-@given(
-    split=splits(),
-    protocol=st.sampled_from(SAMPLED),
-    vocabulary=st.sampled_from(VOCABULARIES),
-    seed=st.sampled_from(SEEDS),
-)
+@given(splits(), st.sampled_from(SAMPLED), st.sampled_from(VOCABULARIES), st.sampled_from(SEEDS))
 def test_an_audit_is_that_of_plain_counts(split, protocol, vocabulary, seed):
     drawn = draw(split, setting_of(protocol, vocabulary), seed)
     found = examine(split, drawn)
@@ -52,9 +47,8 @@ def test_an_audit_is_that_of_plain_counts(split, protocol, vocabulary, seed):
     assert found.asked == asked
     rows = {side: rows_of(drawn, side) for side in asked}
     assert found.drawn == pytest.approx({side: np.mean([len(row) for row in part]) for side, part in rows.items()})
-    assert found.distinct == pytest.approx(
-        {side: np.mean([len(set(row)) for row in part]) for side, part in rows.items()}
-    )
+    distinct = {side: np.mean([len(set(row)) for row in part]) for side, part in rows.items()}
+    assert found.distinct == pytest.approx(distinct)
     numbers = list(zip(*([len(row) for row in part] for part in rows.values()), strict=True))
     short = [any(got < number for got, number in zip(part, asked.values(), strict=True)) for part in numbers]
     assert found.short == pytest.approx(np.mean(short))

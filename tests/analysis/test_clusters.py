@@ -47,10 +47,8 @@ def test_components_are_those_of_the_graph_and_not_only_of_the_targets():
 
 
 def test_the_kind_is_declared_in_one_place():
-    assert clusters.choose("metafam") == "component"
-    assert clusters.choose("metafam-strict") == "component"
-    assert clusters.choose("wikitopics-mt1/health") == "pair"
-    assert clusters.choose("somebody's own") == "pair"
+    kinds = {"metafam": "component", "metafam-strict": "component", "wikitopics-mt1/health": "pair", "my own": "pair"}
+    assert {name: clusters.choose(name) for name in kinds} == kinds
     assert clusters.choose("metafam", "none") == "none"
     with pytest.raises(UnknownNameError, match="kind of cluster 'pairs': did you mean pair"):
         clusters.choose("metafam", "pairs")
@@ -59,10 +57,8 @@ def test_the_kind_is_declared_in_one_place():
 def test_refusals():
     with pytest.raises(UsageError, match="need the graph"):
         clusters.label(RANKS, "component")
-    with pytest.raises(
-        UsageError,
-        match=r"all 2 test triples are in one cluster \(\(head, relation\) pairs\).*choose the clusters none",
-    ):
+    message = r"all 2 test triples are in one cluster \(\(head, relation\) pairs\).*choose the clusters none"
+    with pytest.raises(UsageError, match=message):
         clusters.label(ranks_of(("a", "r", "b"), ("a", "r", "c")), "pair")
     with pytest.raises(UsageError, match="all 1 test triples are in one cluster"):
         clusters.label(ranks_of(("a", "r", "b")), "none")

@@ -65,9 +65,7 @@ def test_counts_are_those_of_a_plain_loop(split, other, size):
     assert counts(found.targets) == plain(split.named(split.targets), known)
 
 
-def test_every_kind_of_graph_gives_the_same(monkeypatch, tmp_path):
-    toys.install(monkeypatch.setattr)
-    monkeypatch.setenv("MTBENCH_CACHE", str(tmp_path / "cache"))
+def test_every_kind_of_graph_gives_the_same(toy_cache):
     data = mtbench.load("toy")
     rows = [row for part in (toys.TRAIN, toys.MASKED, toys.TEST, toys.MISSING) for row in part]
     expected = mtbench.contamination(data.test, rows)

@@ -84,15 +84,9 @@ def dumps(tmp_path):
     folder = tmp_path / "FB15k-237"
     folder.mkdir()
     for prefix, path in (("/", folder / "train.txt"), ("concept:", tmp_path / "nell.tsv")):
-        rows = {
-            (
-                f"{prefix}e{rng.randrange(60)}",
-                f"{prefix}r{int(12 * rng.random() ** 2)}",
-                f"{prefix}e{rng.randrange(60)}",
-            )
-            for _ in range(900)
-        }
-        path.write_text("".join("\t".join(row) + "\n" for row in sorted(rows)), encoding="utf-8")
+        drawn = ((rng.randrange(60), int(12 * rng.random() ** 2), rng.randrange(60)) for _ in range(900))
+        rows = {f"{prefix}e{head}\t{prefix}r{relation}\t{prefix}e{tail}\n" for head, relation, tail in drawn}
+        path.write_text("".join(sorted(rows)), encoding="utf-8")
     return [folder, tmp_path / "nell.tsv"]
 
 
@@ -115,9 +109,7 @@ def test_the_papers_recipe(dumps, record):
         assert set(graph) | set(targets) == {row for row in rows if row[1] in kept}
         assert {row[1] for row in targets} <= hidden
         assert len(targets) == int(0.2 * sum(row[1] in hidden for row in rows))
-        assert {name for row in targets for name in (row[0], row[2])} <= {
-            name for row in graph for name in (row[0], row[2])
-        }
+        assert {name for row in targets for name in row[::2]} <= {name for row in graph for name in row[::2]}
         assert split.relation_slots == len(kept)
     assert data.name == "fbnell[recipe=paper,seed=3,train_relations=4,test_relations=9,share=0.2]"
     again = paper(dumps[::-1], record, seed=3, train_relations=4, test_relations=9, share=0.2)
@@ -144,10 +136,8 @@ def test_the_397_targets_on_new_relations_are_kept(published):
     data = fbnell.keep_new_relations(published, "fbnell-strict")
     assert len(data.test.targets) == 397
     assert mtbench.audit(data).overlap.targets_on_training_relations == 0
-    known = {
-        relation
-        for _, relation, _ in published.valid.named(np.concatenate((published.train.graph, published.valid.targets)))
-    }
+    training = np.concatenate((published.train.graph, published.valid.targets))
+    known = {relation for _, relation, _ in published.valid.named(training)}
     expected = [row for row in published.test.named(published.test.targets) if row[1] not in known]
     assert data.test.named(data.test.targets) == expected
     assert {split.dataset for split in (data.train, data.valid, data.test)} == {data.name} == {"fbnell-strict"}

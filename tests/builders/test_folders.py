@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import json
 
 import numpy as np
 import pyarrow as pa
@@ -51,18 +50,15 @@ def test_a_folder_is_read_as_it_is_and_repeated_rows_once(folder):
     assert (data.test.relations.tolist(), data.test.relation_slots) == (["eats", "hunts"], 2)
     assert data.info.parts["test/graph"].content_sha256 == data.test.graph_sha256
     assert mtbench.audit(data).targets["test"].unseen_entities == 1
-    with pytest.raises(
-        DatasetError,
-        match=r"mine holds no manifest.json, so there is no hash to compare.*: mtbench info .*mine shows the",
-    ):
+    message = r"mine holds no manifest.json, so there is no hash to compare.*: mtbench info .*mine shows the"
+    with pytest.raises(DatasetError, match=message):
         stored(folder)
     assert named(f"{folder}/valid/dual").split.content_sha256 == data.valid.content_sha256
 
 
 def write_csv(folder, name, rows):
-    (folder / f"{name}.csv").write_text(
-        text([("tail", "relation", "head"), *(row[::-1] for row in rows)], ","), encoding="utf-8"
-    )
+    turned = [("tail", "relation", "head"), *(row[::-1] for row in rows)]
+    (folder / f"{name}.csv").write_text(text(turned, ","), encoding="utf-8")
 
 
 def write_parquet(folder, name, rows):
@@ -129,11 +125,7 @@ def test_validation_targets_of_the_test_graph_are_left_out_and_said_to_be(folder
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        (
-            "msg.txt",
-            None,
-            r"about entities that train.txt has not, .*: mtbench import .* --out",
-        ),
+        ("msg.txt", None, r"about entities that train.txt has not, .*: mtbench import .* --out"),
         ("msg.txt", "", r"msg.txt holds no triple"),
         ("test.txt", "", r"test.txt holds no triple"),
         ("msg.tsv", "a\tb\tc\n", r"mine holds msg.txt and msg.tsv: keep one of them"),
@@ -160,9 +152,8 @@ def test_a_cell_that_text_could_not_hold_is_refused(tmp_path, cell):
 
 
 def test_a_folder_without_triples_says_what_it_should_hold(tmp_path):
-    with pytest.raises(
-        DatasetError, match=r"no train and no msg and no test file.*holds nothing: name a folder of train"
-    ):
+    message = r"no train and no msg and no test file.*holds nothing: name a folder of train"
+    with pytest.raises(DatasetError, match=message):
         mtbench.load(tmp_path)
     for number in range(7):
         (tmp_path / f"{number}.py").touch()
@@ -210,9 +201,8 @@ def test_files_are_named_one_by_one_where_no_layout_is_theirs(folder, tmp_path):
     files = {part: folder / f"{name}.txt" for part, name in zip(ARGUMENTS, PARTS, strict=True)}
     found = mtbench.from_files(**files, name="ours")
     assert (found.name, found.test.content_sha256) == ("ours", mtbench.load(folder).test.content_sha256)
-    assert not len(
-        mtbench.from_files(train=files["train"], inference=files["inference"], test=files["test"]).valid.targets
-    )
+    unvalidated = mtbench.from_files(**{part: file for part, file in files.items() if part != "valid"})
+    assert not len(unvalidated.valid.targets)
     for some in ({}, {"train": files["train"]}, {"directory": folder, "train": files["train"]}):
         with pytest.raises(UsageError, match="give a folder of files, or a file for train and one for test"):
             mtbench.from_files(**some)
@@ -247,22 +237,18 @@ def test_of_a_whole_test_graph_a_share_is_hidden_and_nothing_left_alone(folder):
         mtbench.from_files(folder)
 
 
-def test_what_is_imported_is_stored_and_loads_as_it_was(folder, tmp_path, command):
+def test_what_is_imported_is_stored_and_loads_as_it_was(folder, tmp_path, printed, listed, refused):
     out = tmp_path / "stored"
-    code, said, err = command("import", folder, "--out", out)
-    assert (code, err) == (0, "")
+    said = printed("import", folder, "--out", out)
     assert f"read as train, valid, msg, test, as InGram and mtbench have them, and stored in {out}" in said
     assert "Heuristic baselines on mine/test/dual/present/0" in said
     stored, read = mtbench.load(out), mtbench.load(folder)
     assert repr(stored) == repr(read)
     assert stored.test.content_sha256 == read.test.content_sha256
-    assert command("verify", out)[0] == 0
-    code, said, err = command("import", folder, "--out", out)
-    assert (code, said) == (2, "")
-    assert "exists already" in err
-    code, said, _ = command("import", folder, "--out", out, "--force", "--json")
-    assert (code, json.loads(said)["name"], mtbench.load(out).name) == (0, "mine", "mine")
-    assert "say where the dataset is to be stored: add --out DIR" in command("import", folder)[2]
+    printed("verify", out)
+    assert "exists already" in refused("import", folder, "--out", out)
+    assert listed("import", folder, "--out", out, "--force")["name"] == mtbench.load(out).name == "mine"
+    assert "say where the dataset is to be stored: add --out DIR" in refused("import", folder)
     (out / "test" / "graph.parquet").write_bytes(b"")
     with pytest.raises(MtbenchError, match=r"mtbench import FOLDER --out .*stored --force"):
         mtbench.load(out)

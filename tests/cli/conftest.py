@@ -6,15 +6,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import toys
 
 
 @pytest.fixture(autouse=True)
-def cache(monkeypatch, tmp_path) -> Path:
+def cache(toy_cache) -> Path:
     """Return where the toy is stored."""
-    toys.install(monkeypatch.setattr)
-    monkeypatch.setenv("MTBENCH_CACHE", str(tmp_path / "cache"))
-    return tmp_path / "cache" / "datasets" / "toy" / "2.0.0"
+    return toy_cache
 
 
 @pytest.fixture

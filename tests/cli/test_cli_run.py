@@ -13,10 +13,9 @@ MODEL = f"{thirdparty.NAME}:Hashing"
 
 
 @pytest.fixture(autouse=True)
-def module(monkeypatch, tmp_path):
-    (tmp_path / "elsewhere").mkdir()
+def module(somebodys_models, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
-    return thirdparty.install(monkeypatch, tmp_path / "elsewhere")
+    return somebodys_models
 
 
 def test_a_run_prints_its_table_and_where_it_is(printed, tmp_path):

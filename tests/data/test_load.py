@@ -79,11 +79,9 @@ print([os.waitpid(child, 0)[1] for child in children])
 
 
 @pytest.fixture(autouse=True)
-def cache(monkeypatch, tmp_path) -> Path:
-    toys.install(monkeypatch.setattr)
-    monkeypatch.setenv("MTBENCH_CACHE", str(tmp_path / "cache"))
+def cache(toy_cache, monkeypatch, tmp_path) -> Path:
     monkeypatch.setenv("TOY_LOG", str(tmp_path / "log"))
-    return tmp_path / "cache" / "datasets" / "toy" / "2.0.0"
+    return toy_cache
 
 
 def times_built(tmp_path) -> int:

@@ -29,9 +29,7 @@ TRIPLES = st.lists(st.tuples(NAMES, NAMES, NAMES), max_size=8)
 
 
 @pytest.fixture(autouse=True)
-def toy(monkeypatch, tmp_path) -> Record:
-    toys.install(monkeypatch.setattr)
-    monkeypatch.setenv("MTBENCH_CACHE", str(tmp_path / "cache"))
+def toy(toy_cache) -> Record:
     return catalog.record("toy")
 
 

@@ -21,16 +21,9 @@ def site(once: Callable[[str, Callable[[Path], object]], Path]) -> Path:
 
 
 def build(folder: Path) -> None:
-    command = [
-        sys.executable,
-        "-m",
-        "sphinx",
-        "--fail-on-warning",
-        "--keep-going",
-        "--doctree-dir",
-        f"{folder}-doctrees",
-    ]
-    done = subprocess.run([*command, "docs", str(folder)], cwd=ROOT, capture_output=True, text=True, check=False)
+    options = ["--fail-on-warning", "--keep-going", "--doctree-dir", f"{folder}-doctrees"]
+    command = [sys.executable, "-m", "sphinx", *options, "docs", str(folder)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
 
 

@@ -94,12 +94,10 @@ def test_pages_tested_elsewhere_are():
         assert (pages.ROOT / "tests" / test).is_file()
 
 
-def test_the_script_of_the_page_on_mirrors_fills_one(tmp_path, mirror, monkeypatch, capsys):
+def test_the_script_of_the_page_on_mirrors_fills_one(tmp_path, mirror, monkeypatch, printed):
     (script,) = (block.text for block in PAGES["offline.md"] if block.title)
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(SystemExit):
-        cli.main(["info", "--files", "fbnell", "metafam", "--json"])
-    listed = capsys.readouterr().out
+    listed = printed("info", "--files", "fbnell", "metafam", "--json")
     (tmp_path / "files.json").write_text(listed, encoding="utf-8")
     monkeypatch.setattr(
         urllib.request, "urlretrieve", lambda url, to: shutil.copyfile(mirror / downloads.place(url), to)

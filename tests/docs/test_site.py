@@ -55,14 +55,10 @@ def test_every_link_leads_to_a_file_and_anchor_of_the_site(pages, site):
             # The page for what is not found may be shown anywhere: its links begin at the root.
             base = site if parts.path.startswith("/") else path.parent
             target = (base / unquote(parts.path).lstrip("/")).resolve() if parts.path else path
-            anchor = unquote(parts.fragment)
+            anchor = unquote(parts.fragment) if target.suffix == ".html" else ""
             if not target.is_relative_to(site.resolve()) or not target.is_file():
                 broken.append(f"{path.relative_to(site)}: {address}: no such file")
-            elif (
-                anchor
-                and target.suffix == ".html"
-                and anchor not in pages[site / target.relative_to(site.resolve())].anchors
-            ):
+            elif anchor and anchor not in pages[site / target.relative_to(site.resolve())].anchors:
                 broken.append(f"{path.relative_to(site)}: {address}: no such anchor")
     assert broken == []
 

@@ -10,7 +10,6 @@ from dataclasses import replace
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-import toys
 
 from mtbench.data import catalog
 from mtbench.export import hubs
@@ -26,12 +25,6 @@ PATHS = [
     "relations/train.parquet",
     "relations/test.parquet",
 ]
-
-
-@pytest.fixture
-def toy(monkeypatch):
-    toys.install(monkeypatch.setattr)
-    return toys.dataset(tasks="eating")
 
 
 def front_matter(text: str) -> list[str]:

@@ -6,18 +6,11 @@ import json
 
 import numpy as np
 import pytest
-import toys
 
 from mtbench.adapters import requirements as modules
 from mtbench.errors import MissingExtraError
 from mtbench.export import pyg
 from mtbench.export.writers import write
-
-
-@pytest.fixture
-def toy(monkeypatch):
-    toys.install(monkeypatch.setattr)
-    return toys.dataset(tasks="eating")
 
 
 @pytest.fixture

@@ -11,7 +11,6 @@ from importlib import resources
 import numpy as np
 import pytest
 import released
-import toys
 
 from mtbench.data import catalog, loading
 from mtbench.errors import DatasetError, UnknownNameError, UsageError
@@ -39,12 +38,6 @@ sources = []
 [parameters]
 
 """
-
-
-@pytest.fixture
-def toy(monkeypatch):
-    toys.install(monkeypatch.setattr)
-    return toys.dataset(tasks="eating")
 
 
 def test_ids_and_names_come_back(toy, tmp_path):

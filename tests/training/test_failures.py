@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 import thirdparty
-import toys
 
 from mtbench.errors import CorruptedFileError, MtbenchError, UsageError
 from mtbench.runs.origin import RunInfo
@@ -56,11 +55,7 @@ from mtbench.errors import UsageError
 
 
 @pytest.fixture(autouse=True)
-def module(monkeypatch, tmp_path):
-    toys.install(monkeypatch.setattr)
-    monkeypatch.setenv("MTBENCH_CACHE", str(tmp_path / "cache"))
-    (tmp_path / "elsewhere").mkdir()
-    thirdparty.install(monkeypatch, tmp_path / "elsewhere")
+def module(somebodys_models, monkeypatch, tmp_path):
     (tmp_path / "elsewhere" / "failing_models.py").write_text(SOURCE, encoding="utf-8")
     monkeypatch.delitem(__import__("sys").modules, "failing_models", raising=False)
 
@@ -169,11 +164,17 @@ def test_the_sentence_names_settings_the_model_has(settings, expected):
     assert text.endswith("runs/m holds the result with the status oom, --force replaces it")
 
 
-def test_the_cost_of_a_run_adds_up_over_its_processes(monkeypatch, tmp_path):
+@pytest.fixture
+def begun(tmp_path):
+    """Interrupt a run; return the plan that goes on with it, and the file of what it cost so far."""
     plan = Plan(f"{thirdparty.NAME}:Hashing", "toy", out=tmp_path / "runs" / "one")
     with pytest.raises(KeyboardInterrupt):
         run(replace(plan, model=f"{thirdparty.NAME}:Interrupted"))
-    file = tmp_path / "runs" / ".one.partial" / "checkpoints" / "cost.json"
+    return plan, tmp_path / "runs" / ".one.partial" / "checkpoints" / "cost.json"
+
+
+def test_the_cost_of_a_run_adds_up_over_its_processes(begun):
+    plan, file = begun
     kept = json.loads(file.read_text(encoding="utf-8"))
     assert kept["seconds"] > 0
     file.write_text(json.dumps({"seconds": 5000.5, "peak": 2**50}), encoding="utf-8")
@@ -183,11 +184,8 @@ def test_the_cost_of_a_run_adds_up_over_its_processes(monkeypatch, tmp_path):
     assert info.peak_memory_bytes == 2**50
 
 
-def test_a_run_that_begins_anew_begins_its_cost_anew(tmp_path):
-    plan = Plan(f"{thirdparty.NAME}:Hashing", "toy", out=tmp_path / "runs" / "one")
-    with pytest.raises(KeyboardInterrupt):
-        run(replace(plan, model=f"{thirdparty.NAME}:Interrupted"))
-    file = tmp_path / "runs" / ".one.partial" / "checkpoints" / "cost.json"
+def test_a_run_that_begins_anew_begins_its_cost_anew(begun):
+    plan, file = begun
     file.write_text("[]", encoding="utf-8")
     with pytest.raises(CorruptedFileError, match=r"cost\.json: not the cost of a run .*--restart"):
         run(plan)

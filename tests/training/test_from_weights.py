@@ -41,13 +41,9 @@ class Keeping(Model):
 
 
 @pytest.fixture
-def trained(monkeypatch, tmp_path):
-    toys.install(monkeypatch.setattr)
-    monkeypatch.setenv("MTBENCH_CACHE", str(tmp_path / "cache"))
-    plan = Plan(
-        NAME, "toy", protocols=("dual", "entity"), vocabularies=("present", "slots"), seed=3, out=tmp_path / "run"
-    )
-    return run(plan)[0]
+def trained(toy_cache, tmp_path):
+    tasks = {"protocols": ("dual", "entity"), "vocabularies": ("present", "slots")}
+    return run(Plan(NAME, "toy", **tasks, seed=3, out=tmp_path / "run"))[0]
 
 
 def test_the_weights_of_a_run_give_its_ranks(trained):
@@ -71,10 +67,8 @@ def test_nothing_is_trained_for_it(trained):
         from_weights(trained)
 
 
-def test_the_command_shows_both_figures(trained, command):
-    code, out, err = command("verify", trained, "--from-weights")
-    assert (code, err) == (0, "")
-    assert out.count("100.0%") == 4
+def test_the_command_shows_both_figures(trained, command, printed):
+    assert printed("verify", trained, "--from-weights").count("100.0%") == 4
     (trained / "checkpoints" / "weights.json").write_text("[0.5, -0.25, 1.75]", encoding="utf-8")
     code, out, err = command("verify", trained, "--from-weights", "--json")
     assert code == 1
@@ -83,10 +77,14 @@ def test_the_command_shows_both_figures(trained, command):
     assert "its weights give an MRR of" in err
 
 
+def edit(directory, **changes):
+    """Change what is recorded of every task of a run."""
+    for path in directory.rglob("result.json"):
+        path.write_text(json.dumps(json.loads(path.read_text(encoding="utf-8")) | changes), encoding="utf-8")
+
+
 def test_a_model_under_another_name_is_named(trained):
-    for path in trained.rglob("result.json"):
-        payload = json.loads(path.read_text(encoding="utf-8"))
-        path.write_text(json.dumps(payload | {"model": "keeping-k2"}), encoding="utf-8")
+    edit(trained, model="keeping-k2")
     with pytest.raises(UsageError, match="--model NAME"):
         from_weights(trained)
     assert all(one.ok for one in from_weights(trained, NAME))
@@ -95,10 +93,7 @@ def test_a_model_under_another_name_is_named(trained):
 @pytest.mark.parametrize("verb", ["run", "grid"])
 def test_a_model_under_another_name_is_known_by_the_command_that_made_the_run(trained, monkeypatch, verb):
     def record(name):
-        for path in trained.rglob("result.json"):
-            payload = json.loads(path.read_text(encoding="utf-8"))
-            environment = {"command": f"mtbench {verb} {name} --dataset toy"}
-            path.write_text(json.dumps(payload | {"model": "keeping-k2", "environment": environment}), encoding="utf-8")
+        edit(trained, model="keeping-k2", environment={"command": f"mtbench {verb} {name} --dataset toy"})
 
     record("keeping")
     monkeypatch.setattr(models, "names", lambda: ["keeping"])
@@ -109,11 +104,8 @@ def test_a_model_under_another_name_is_known_by_the_command_that_made_the_run(tr
         from_weights(trained)
 
 
-def test_a_run_that_nobody_can_score_again_is_refused(monkeypatch, tmp_path):
-    toys.install(monkeypatch.setattr)
-    monkeypatch.setenv("MTBENCH_CACHE", str(tmp_path / "cache"))
-    data = toys.dataset()
-    evaluate(lambda triples: triples[:, 0].astype(float), data.test).save(tmp_path / "run", RunInfo(model=NAME))
+def test_a_run_that_nobody_can_score_again_is_refused(toy_cache, tmp_path):
+    evaluate(lambda triples: triples[:, 0] * 1.0, toys.dataset().test).save(tmp_path / "run", RunInfo(model=NAME))
     with pytest.raises(UsageError, match="holds no checkpoints"):
         from_weights(tmp_path / "run")
 
@@ -125,7 +117,5 @@ def test_a_run_that_nobody_can_score_again_is_refused(monkeypatch, tmp_path):
         (["toy", "--model", "isdea"], "--model is for --from-weights"),
     ],
 )
-def test_options_that_do_not_go_together(command, options, message):
-    code, out, err = command("verify", *options)
-    assert (code, out) == (2, "")
-    assert message in err
+def test_options_that_do_not_go_together(refused, options, message):
+    assert message in refused("verify", *options)

@@ -60,17 +60,14 @@ def test_without_ground_truth_there_is_nothing_to_agree_with(split):
 
 
 @pytest.fixture
-def telling(monkeypatch, tmp_path):
+def telling(somebodys_models, monkeypatch, tmp_path):
     """Return a plan for a model that tells everything."""
-    toys.install(monkeypatch.setattr)
-    monkeypatch.setenv("MTBENCH_CACHE", str(tmp_path / "cache"))
-    (tmp_path / "elsewhere").mkdir()
-    module = thirdparty.install(monkeypatch, tmp_path / "elsewhere")
-    monkeypatch.setattr(module.Hashing, "history", lambda self: HISTORY, raising=False)
+    model = somebodys_models.Hashing
+    monkeypatch.setattr(model, "history", lambda self: HISTORY, raising=False)
     names = {"train": ["knows", "likes"], "test": ["eats", "hunts [red]"]}
     found = {name: assignment(relations, [[0.6, 0.4], [0.2, 0.8]]) for name, relations in names.items()}
-    monkeypatch.setattr(module.Hashing, "assignments", lambda self: found, raising=False)
-    monkeypatch.setattr(module.Hashing, "peak_memory", lambda self: 12345, raising=False)
+    monkeypatch.setattr(model, "assignments", lambda self: found, raising=False)
+    monkeypatch.setattr(model, "peak_memory", lambda self: 12345, raising=False)
     return Plan(f"{thirdparty.NAME}:Hashing", "toy", out=tmp_path / "run")
 
 

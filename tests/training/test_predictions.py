@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-from functools import partial
 
 import numpy as np
 import pytest
 import thirdparty
-import toys
 from hypothesis import given
 from hypothesis import strategies as st
 from ranking_toys import random_split, small
@@ -24,19 +22,10 @@ TRIPLES = "ann\tknows\tbob\nbob\tknows\tcem\ncem\tlikes\tann\nann\tlikes\tdee\n"
 
 
 @pytest.fixture
-def folder(monkeypatch, tmp_path):
-    toys.install(monkeypatch.setattr)
-    monkeypatch.setenv("MTBENCH_CACHE", str(tmp_path / "cache"))
-    (tmp_path / "elsewhere").mkdir()
-    thirdparty.install(monkeypatch, tmp_path / "elsewhere")
+def folder(somebodys_models, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "people.tsv").write_text(TRIPLES, encoding="utf-8")
     return tmp_path
-
-
-@pytest.fixture
-def typed(folder, command):
-    return partial(command, "score-with")
 
 
 def answer(score, split, question, top, *, known=False):
@@ -89,42 +78,33 @@ def test_predictions_of_a_file_and_of_a_dataset(folder):
     assert predict(READY, "people.tsv", "ann", "knows", top=9, known=True) != of_file
 
 
-def test_the_name_of_a_model_also_means_the_one_of_it_that_has_weights(folder, monkeypatch):
+def test_the_name_of_a_model_also_means_the_one_of_it_that_has_weights(folder, somebodys_models, monkeypatch):
     monkeypatch.setattr(models, "names", lambda: ["mine", f"mine{FOUNDATION}"])
     made = []
-    monkeypatch.setattr(models, "factory", lambda name: made.append(name) or thirdparty_ready())
+    monkeypatch.setattr(models, "factory", lambda name: made.append(name) or somebodys_models.Ready)
     predict("mine", "people.tsv", "ann", "knows")
     assert made == [f"mine{FOUNDATION}"]
 
 
-def thirdparty_ready():
-    import importlib
-
-    return importlib.import_module(thirdparty.NAME).Ready
-
-
-def test_answers_are_shown_as_a_table_as_json_and_as_csv(typed):
-    code, out, err = typed(READY, "people.tsv", "--head", "ann", "--relation", "knows", "--known")
-    assert (code, err) == (0, "")
-    title, _, headings, _, *rows = out.splitlines()
+def test_answers_are_shown_as_a_table_as_json_and_as_csv(folder, printed, listed):
+    people = ("score-with", READY, "people.tsv")
+    title, _, headings, _, *rows = printed(*people, "--head", "ann", "--relation", "knows", "--known").splitlines()
     assert title == "(ann, knows, ?) in people.tsv, by ready: 4 triples, 4 entities"
     assert headings.split() == ["Head", "Relation", "Tail", "Score", "Known"]
     assert {row.split()[2]: row.split()[4] for row in rows} == {"ann": "no", "bob": "yes", "cem": "no", "dee": "no"}
-    _, out, _ = typed(READY, "people.tsv", "--tail", "ann", "--relation", "likes", "--json", "--top", "2")
-    found = json.loads(out)
+    found = listed(*people, "--tail", "ann", "--relation", "likes", "--top", "2")
     assert found["model"] == "ready"
     assert found["question"] == {"head": None, "relation": "likes", "tail": "ann"}
     assert len(found["predictions"]) == 2
     assert found["predictions"][0].keys() == {"head", "relation", "tail", "score", "known"}
-    _, out, _ = typed(READY, "people.tsv", "--tail", "ann", "--head", "bob", "--format", "csv")
-    assert out.splitlines()[0] == "head,relation,tail,score,known"
-    assert {line.split(",")[1] for line in out.splitlines()[1:]} == {"knows", "likes"}
+    heading, *rows = printed(*people, "--tail", "ann", "--head", "bob", "--format", "csv").splitlines()
+    assert heading == "head,relation,tail,score,known"
+    assert {row.split(",")[1] for row in rows} == {"knows", "likes"}
 
 
-def test_where_everything_is_known_that_is_said(typed, folder):
+def test_where_everything_is_known_that_is_said(printed, folder):
     (folder / "one.tsv").write_text("ann\tknows\tann\n")
-    code, out, _ = typed(READY, "one.tsv", "--head", "ann", "--relation", "knows")
-    assert code == 0
+    out = printed("score-with", READY, "one.tsv", "--head", "ann", "--relation", "knows")
     assert out.endswith("nothing is left: all of them are in the graph already; --known shows them\n")
 
 
@@ -146,10 +126,8 @@ def test_where_everything_is_known_that_is_said(typed, folder):
         ("people.tsv --head ann --relation knows --dataset toy", "--dataset names the dataset of a run: give --run"),
     ],
 )
-def test_a_name_that_is_spelled_wrong_is_one_clear_error(typed, words, message):
-    code, out, err = typed(READY, *words.split())
-    assert (code, out) == (2, "")
-    assert err.startswith(f"error: {message}")
+def test_a_name_that_is_spelled_wrong_is_one_clear_error(folder, refused, words, message):
+    assert refused("score-with", READY, *words.split()).startswith(f"error: {message}")
 
 
 def test_names_are_checked_before_a_model_is_made(folder):
@@ -171,12 +149,12 @@ def test_a_file_called_like_a_dataset_does_not_hide_it(folder):
 
 
 @pytest.fixture
-def run(typed, folder):
+def run(command, folder):
     """Make a run of a model without checkpoints, and give it a folder that holds some."""
     run_plan(Plan(READY, "toy", out=folder / "run", protocols=("dual", "entity")))
     (folder / "run" / "checkpoints").mkdir()
     words = "people.tsv --head ann --relation knows --run"
-    return lambda *more: typed(READY, *words.split(), *more)
+    return lambda *more: command("score-with", READY, *words.split(), *more)
 
 
 @pytest.mark.parametrize("path", ["run", "run/result.json", "run/entity-present"])
@@ -206,11 +184,11 @@ def test_a_run_that_cannot_be_used_says_why(run, folder):
         edit(result, **told)
 
 
-def test_a_model_that_cannot_be_remade_says_how_to_train_again(run, monkeypatch):
+def test_a_model_that_cannot_be_remade_says_how_to_train_again(run, somebodys_models, monkeypatch):
     def fit(self, train, valid):
         raise UsageError("the checkpoint is wider")
 
-    monkeypatch.setattr(thirdparty_ready(), "fit", fit)
+    monkeypatch.setattr(somebodys_models.Ready, "fit", fit)
     code, _, err = run("run")
     assert code == 2
     assert err.startswith("error: run: the model cannot be remade (the checkpoint is wider): train again with mtbench")
@@ -221,7 +199,6 @@ def test_a_relation_without_a_triple_cannot_be_asked_about(folder):
         predict(READY, small(), head="ann", relation="hates")
 
 
-def test_a_model_that_has_to_be_trained_says_so(typed):
-    code, _, err = typed(f"{thirdparty.NAME}:Hashing", "people.tsv", "--head", "ann", "--relation", "knows")
-    assert code == 2
+def test_a_model_that_has_to_be_trained_says_so(folder, refused):
+    err = refused("score-with", f"{thirdparty.NAME}:Hashing", "people.tsv", "--head", "ann", "--relation", "knows")
     assert "has no weights before it is trained: name a run of it with --run RUN, or take a model" in err

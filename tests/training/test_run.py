@@ -20,12 +20,8 @@ pytestmark = pytest.mark.filterwarnings("ignore::mtbench.runs.result.MtbenchWarn
 
 
 @pytest.fixture(autouse=True)
-def module(monkeypatch, tmp_path):
-    """Return somebody's models; the toy is in the catalogue, and the cache is the test's own."""
-    toys.install(monkeypatch.setattr)
-    monkeypatch.setenv("MTBENCH_CACHE", str(tmp_path / "cache"))
-    (tmp_path / "elsewhere").mkdir()
-    return thirdparty.install(monkeypatch, tmp_path / "elsewhere")
+def module(somebodys_models):
+    return somebodys_models
 
 
 @pytest.fixture

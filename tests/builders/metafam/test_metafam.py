@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import os
-import subprocess
-import sys
 from collections import Counter
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
+import toys
 from released import derived
 
 import mtbench
@@ -23,7 +21,6 @@ from mtbench.errors import UsageError
 build = partial(mtbench.build, "metafam")
 
 SMALL = {"train_trees": 3, "test_trees": 2}
-ROOT = Path(__file__).resolve().parents[3]
 
 
 @pytest.fixture
@@ -99,12 +96,6 @@ def test_same_parameters_same_rows_other_seed_other_rows() -> None:
         assert first.split(split).content_sha256 != other.split(split).content_sha256
 
 
-def python(program: str, hash_seed: str) -> str:
-    environment = {**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-c", program]
-    return subprocess.run(command, capture_output=True, text=True, check=True, env=environment).stdout
-
-
 def test_rows_do_not_depend_on_hash_order() -> None:
     program = (
         "import mtbench\n"
@@ -114,7 +105,9 @@ def test_rows_do_not_depend_on_hash_order() -> None:
     )
     data = build(seed=3, train_trees=2, test_trees=1)
     expected = [rows(data, split, part) for split in ("valid", "test") for part in ("graph", "targets")]
-    assert python(program, "1") == python(program, "2") == f"{expected}\n"
+    for hash_seed in ("1", "2"):
+        printed, errors = toys.python("-c", program, env={"PYTHONHASHSEED": hash_seed}).communicate()
+        assert printed == f"{expected}\n", errors
 
 
 @pytest.mark.parametrize("train_trees", [1, 2, 5])

@@ -64,11 +64,8 @@ def test_every_target_has_its_pattern_and_no_inverse(seed: int) -> None:
         assert len(pairs) == len(split.graph) + len(split.targets)
         assert split.num_entities == len(np.unique(split.graph[:, (0, 2)]))
         assert set(split.tasks) == set(split.relations.tolist())
-    assert {data.valid.tasks[relation] for _, relation, _ in data.valid.named(data.valid.targets)} == {
-        "parent",
-        "child",
-    }
-    assert {data.test.tasks[relation] for _, relation, _ in data.test.named(data.test.targets)} == {"parent"}
+    for split, tasks in ((data.valid, {"parent", "child"}), (data.test, {"parent"})):
+        assert {split.tasks[relation] for _, relation, _ in split.named(split.targets)} == tasks
 
 
 @settings(max_examples=4)
@@ -86,19 +83,14 @@ def test_the_rest_is_metafam_of_the_same_seed(seed: int) -> None:
 
 def test_the_release(strict: Dataset) -> None:
     assert not differences(strict, catalog.record("metafam-strict"))
-    assert Counter(relation for _, relation, _ in strict.valid.named(strict.valid.targets)) == {
-        "motherOf": 88,
-        "fatherOf": 88,
-        "sonOf": 88,
-        "daughterOf": 70,
-    }
+    counts = Counter(relation for _, relation, _ in strict.valid.named(strict.valid.targets))
+    assert counts == {"motherOf": 88, "fatherOf": 88, "sonOf": 88, "daughterOf": 70}
     assert len(strict.test.targets) == 184
 
 
 def test_both_patterns_recover_their_half_and_no_other_half_link_helps(strict: Dataset) -> None:
-    covered = {
-        (row.relation, row.first, row.second): (row.covered, row.targets) for row in two_hop_patterns(strict.valid)
-    }
+    patterns = two_hop_patterns(strict.valid)
+    covered = {(row.relation, row.first, row.second): (row.covered, row.targets) for row in patterns}
     assert covered["parent", "parent", "sibling"] == (176, 176)
     assert covered["child", "sibling", "child"] == (158, 158)
     assert ("child", "child", "sibling") not in covered
@@ -108,9 +100,8 @@ def test_both_patterns_recover_their_half_and_no_other_half_link_helps(strict: D
     assert found.overlap.relations == ()
     assert found.overlap.entities == 0
     # A parent keeps another child's link, a child keeps none of its own.
-    parents = np.isin(
-        strict.valid.targets[:, 1], [strict.valid.relations.tolist().index(n) for n in ("motherOf", "fatherOf")]
-    )
+    ids = [strict.valid.relations.tolist().index(name) for name in ("motherOf", "fatherOf")]
+    parents = np.isin(strict.valid.targets[:, 1], ids)
     assert set(half_links(strict.valid)[parents].tolist()) == {1}
     assert set(half_links(strict.valid)[~parents].tolist()) == {2}
 

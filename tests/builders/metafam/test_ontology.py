@@ -94,10 +94,8 @@ def test_relations_tasks_and_slots_of_the_family() -> None:
     assert sorted(ontology.relations) == list(range(1, 29))
     assert ontology.slots == 29
     assert ontology.tasks == {name: pattern for pattern, names in GENDERED.items() for name in names}
-    by_index = [ontology.relations[index].name for index in (1, 3, 4, 15, 20, 28)]
-    assert by_index == [
-        "sisterOf", "motherOf", "fatherOf", "girlCousinOf", "boyFirstCousinOnceRemovedOf", "nephewOf",
-    ]  # fmt: skip
+    by_index = " ".join(ontology.relations[index].name for index in (1, 3, 4, 15, 20, 28))
+    assert by_index == "sisterOf motherOf fatherOf girlCousinOf boyFirstCousinOnceRemovedOf nephewOf"
 
 
 SMALL = """
@@ -127,9 +125,8 @@ def test_another_ontology(tmp_path: Path) -> None:
     triples = derive(ontology, tree)
     assert ontology.slots == 8
     assert ontology.tasks["ancestorOf"] == "ancestor"
-    assert [(x, y) for x, relation, y in triples if relation == 5] == sorted(
-        [*tree.couples, *inverse(set(tree.couples))]
-    )
+    married = sorted([*tree.couples, *inverse(set(tree.couples))])
+    assert [(x, y) for x, relation, y in triples if relation == 5] == married
     parent = patterns(tree)["parent"]
     ancestor = parent
     while not compose(ancestor, parent) <= ancestor:
@@ -160,11 +157,6 @@ def test_what_a_file_shows_does_not_matter(tmp_path: Path) -> None:
 def test_file_that_cannot_be_read(tmp_path: Path, program: str, message: str) -> None:
     with pytest.raises(UsageError, match=message):
         read_ontology(write(tmp_path, program))
-
-
-def test_missing_file(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"no ontology file '.*absent\.lp'"):
-        read_ontology(str(tmp_path / "absent.lp"))
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,6 @@ import subprocess
 import sys
 
 import pytest
-import toys
 
 from mtbench.runs.result import load, verify
 from mtbench.training.run import Plan, run
@@ -45,12 +44,10 @@ def committed():
 
 
 @pytest.fixture
-def ran(monkeypatch, tmp_path):
+def ran(toy_cache, tmp_path):
     """Return a function that runs a recipe on a toy dataset, and returns the directory and what the run tells."""
 
     def run_it(recipe, **settings):
-        toys.install(monkeypatch.setattr)
-        monkeypatch.setenv("MTBENCH_CACHE", str(tmp_path / "cache"))
         plan = Plan(f"leaderboard.external.{recipe}:build", "toy", settings=settings, out=tmp_path / "run")
         directory, _ = run(plan)
         assert verify(directory).ok

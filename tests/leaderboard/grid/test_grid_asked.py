@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -23,11 +24,7 @@ from mtbench.errors import UnknownNameError, UsageError
         ("mtdea:tasks=4", ("mtdea", {"tasks": "4"}), "mtdea-tasks-4"),
         ("mtdea:tasks=4,mask=none", ("mtdea", {"tasks": "4", "mask": "none"}), "mtdea-tasks-4-mask-none"),
         ("mine.models:Model", ("mine.models:Model", {}), "mine.models-model"),
-        (
-            "mine:Model:rate=1e-3,note=a=b",
-            ("mine:Model", {"rate": "1e-3", "note": "a=b"}),
-            "mine-model-rate-1e-3-note-a-b",
-        ),
+        ("mine:Model:rate=1e-3,b=a=b", ("mine:Model", {"rate": "1e-3", "b": "a=b"}), "mine-model-rate-1e-3-b-a-b"),
     ],
 )
 def test_a_model_may_carry_settings(text, expected, label):
@@ -53,11 +50,7 @@ def test_a_budget(text, expected):
 @pytest.mark.parametrize(
     ("read", "message", "texts"),
     [
-        (
-            typed_model,
-            r"the settings in .* must be .*:KEY=VALUE",
-            "isdea:tasks|isdea:|isdea:a=1,b|mine:Model:=4|a:b=1,b=2",
-        ),
+        (typed_model, "settings in .* must be .*:KEY=VALUE", "isdea:tasks|isdea:|isdea:a=1,b|mine:Model:=4|a:b=1,b=2"),
         (typed_seeds, "seeds", "|-1|0-|a|0..2|2-0|1,,2|0:3"),
         (cli_grid.duration, "budget", "| |25|25min|m|1.5h|30m1h|-5m|0m|1d|1H"),
     ],
@@ -101,12 +94,7 @@ def test_a_declared_grid(tmp_path):
     overrides = {"wikitopics-mt1/health": {"tasks": "6"}}
     assert grid.models == [Chosen("isdea", "isdea"), Chosen("mtdea-k4", "mtdea", settings, overrides)]
     assert (grid.datasets, grid.seeds) == (["metafam", "wikitopics-mt1/health"], [0, 1])
-    assert (grid.protocols, tuple(grid.vocabularies), grid.paper, grid.with_names) == (
-        ["all"],
-        ("present",),
-        True,
-        True,
-    )
+    assert (grid.protocols, list(grid.vocabularies), grid.paper, grid.with_names) == (["all"], ["present"], True, True)
     found = {str(job): job.plan for job in jobs(grid, tmp_path / "out")}
     assert len(found) == 8
     assert found["mtdea-k4/metafam/seed1"].settings == settings
@@ -133,20 +121,12 @@ MINIMAL = 'datasets = ["metafam"]\n[models.isdea]\nmodel = "isdea"\n'
         (MINIMAL + "set = { tasks = [4] }", r"models.isdea.set.tasks.* must be .*integer.*, not \[4\]"),
         ('datasets = ["metafam"]\n[models]\nisdea = "isdea"', "models.isdea must be an object, not 'isdea'"),
         ('datasets = ["metafam"]\n[models.a]\nset = { tasks = 4 }', "grid.toml: missing models.a.model"),
-        (
-            MINIMAL + "[models.isdea.datasets.metafm]\nset = { a = 1 }",
-            "unknown dataset in .*: 'metafm': did you mean metafam",
-        ),
+        (MINIMAL + "[models.isdea.datasets.metafm]\nset = { a = 1 }", "dataset in .*: 'metafm': did you mean metafam"),
     ],
 )
 def test_a_file_of_another_form_is_refused_by_name(tmp_path, text, message):
     with pytest.raises(UsageError, match=message):
         read_declared(declare(tmp_path, text))
-
-
-def test_a_file_that_is_not_there_is_refused(tmp_path):
-    with pytest.raises(UsageError, match=r"nothing\.toml: cannot be read"):
-        read_declared(tmp_path / "nothing.toml")
 
 
 def test_a_dataset_that_does_not_exist_is_refused(tmp_path):
@@ -165,14 +145,8 @@ def test_a_folder_of_files_of_triples_is_a_dataset(tmp_path):
 
 
 def line(seed=0, **changes):
-    fields = {
-        "label": "çelik",
-        "dataset": "metafam",
-        "seed": seed,
-        "attempt": 1,
-        "started": "2026-01-01T00:00:00+00:00",
-    }
-    return Line(**{**fields, "seconds": 1.5, "status": "ok", **changes})
+    begun = Line("çelik", "metafam", seed, attempt=1, started="2026-01-01T00:00:00+00:00", seconds=1.5, status="ok")
+    return replace(begun, **changes)
 
 
 def test_a_log_is_read_as_it_was_written(tmp_path):

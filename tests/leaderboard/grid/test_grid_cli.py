@@ -18,33 +18,30 @@ from mtbench.training.models import Progress
 
 COUNTING = f"{gridtoys.HERE}:Counting"
 LABEL = f"{gridtoys.HERE}-counting"
+EPOCHS = (("short", 1), ("long", 2))
 
 
-def test_a_line_per_finished_run_and_a_sentence_at_the_end(mtbench_grid, small, tmp_path):
+def test_a_line_per_finished_run_and_a_sentence_at_the_end(printed, small, tmp_path):
     words = (COUNTING, f"{COUNTING}:epochs=5", "--dataset", small, "--seeds", "0-1", "--out", "kept")
-    code, out, err = mtbench_grid(*words)
-    assert (code, err) == (0, "")
+    out = printed("grid", *words)
     names = [f"{label}/small/seed{seed}" for seed in (0, 1) for label in (LABEL, f"{LABEL}-epochs-5")]
     lines = out.splitlines()
     assert [re.sub(r" \d+s$", "", line) for line in lines[:-1]] == [f"{name} ok after" for name in names]
     assert lines[-1] == "kept: 4 runs, 4 done"
     assert load(tmp_path / "here" / "kept" / names[-1]).run.hyperparameters == {"epochs": 5}
-    assert mtbench_grid(*words) == (0, "kept: 4 runs, 4 done\n", "")
+    assert printed("grid", *words) == "kept: 4 runs, 4 done\n"
     assert gridtoys.diary().count("0 scored") == 2
 
 
-def test_what_run_knows_is_passed_on(mtbench_grid, small):
+def test_what_run_knows_is_passed_on(printed, small):
     options = "--set epochs=2 --protocol dual,entity --vocabulary slots --paper --without-names"
-    code, _, _ = mtbench_grid(f"{COUNTING}:colour=red", "--dataset", small, "--out", "kept", *options.split())
-    assert code == 0
-    (job,) = jobs(
-        gridtoys.grid(small, gridtoys.chosen(label=f"{LABEL}-colour-red", epochs=2, colour="red")), Path("kept")
-    )
-    found = load(job.directory.path)
+    printed("grid", f"{COUNTING}:colour=red", "--dataset", small, "--out", "kept", *options.split())
+    kept = Path("kept") / f"{LABEL}-colour-red" / "small" / "seed0"
+    found = load(kept)
     assert (found.protocol, found.vocabulary, found.candidate_seed) == ("dual", "slots", 0)
     assert found.run.hyperparameters == {"epochs": 2}
     assert not found.ranks.named
-    assert {path.name for path in job.directory.path.iterdir()} >= {"entity-slots", "conventions.json"}
+    assert {path.name for path in kept.iterdir()} >= {"entity-slots", "conventions.json"}
 
 
 def test_json_is_all_that_is_printed(mtbench_grid, small):
@@ -77,10 +74,10 @@ def test_failed_runs_are_listed_and_exit_with_1_until_they_are_retried(mtbench_g
     assert (code, out.count("failed after"), err.splitlines()) == (1, 2, expected)
 
 
-def test_a_plan_shows_what_would_run_and_trains_nothing(mtbench_grid, small, tmp_path):
+def test_a_plan_shows_what_would_run_and_trains_nothing(mtbench_grid, printed, listed, small, tmp_path):
     words = (f"{gridtoys.HERE}:Interrupted", "--dataset", small)
-    code, out, err = mtbench_grid(*words, "--seeds", "0-2", "--out", "kept", "--plan")
-    assert (code, err) == (0, "")
+    planned = (*words, "--seeds", "0-2", "--out", "kept", "--plan")
+    out = printed("grid", *planned)
     assert [line.split()[-2:] for line in out.splitlines()[2:5]] == [["new", "unknown"]] * 3
     assert out.endswith("\n3 of 3 runs to do; nothing was trained\n")
     assert not (tmp_path / "here" / "kept").exists()
@@ -89,8 +86,7 @@ def test_a_plan_shows_what_would_run_and_trains_nothing(mtbench_grid, small, tmp
     again = shlex.join(["mtbench", "grid", *map(str, words), "--seeds", "0-1", "--out", "kept"])
     assert err == f"error: interrupted; checkpoints are kept, go on with: {again}\n"
     before = gridtoys.diary()
-    code, out, _ = mtbench_grid(*words, "--seeds", "0-2", "--out", "kept", "--plan", "--json")
-    found = json.loads(out)
+    found = listed("grid", *planned)
     assert [run["state"] for run in found["runs"]] == ["done", "resumes", "new"]
     seconds = load(tmp_path / "here" / "kept" / f"{gridtoys.HERE}-interrupted" / "small" / "seed0").run.wall_seconds
     assert [run["estimated_seconds"] for run in found["runs"]] == [seconds] * 3
@@ -109,23 +105,14 @@ def test_a_budget_that_is_over_says_what_is_left_and_how_to_go_on(mtbench_grid, 
     monkeypatch.undo()
 
 
-def test_a_declared_grid_and_some_of_it(mtbench_grid, small, tmp_path):
-    (tmp_path / "here" / "grid.toml").write_text(
-        f'datasets = ["{small}"]\nseeds = [0, 1]\n'
-        + "".join(
-            f'[models.{label}]\nmodel = "{COUNTING}"\nset = {{ epochs = {epochs} }}\n' for label, epochs in EPOCHS
-        ),
-        encoding="utf-8",
-    )
-    code, out, _ = mtbench_grid("--file", "grid.toml", "--plan", "--json")
-    assert code == 0
-    assert len(json.loads(out)["runs"]) == 4
-    assert mtbench_grid("long", "--file", "grid.toml", "--seeds", "4", "--out", "kept")[0] == 0
+def test_a_declared_grid_and_some_of_it(printed, listed, small, tmp_path):
+    models = [f'[models.{label}]\nmodel = "{COUNTING}"\nset = {{ epochs = {epochs} }}\n' for label, epochs in EPOCHS]
+    text = f'datasets = ["{small}"]\nseeds = [0, 1]\n{"".join(models)}'
+    (tmp_path / "here" / "grid.toml").write_text(text, encoding="utf-8")
+    assert len(listed("grid", "--file", "grid.toml", "--plan")["runs"]) == 4
+    printed("grid", "long", "--file", "grid.toml", "--seeds", "4", "--out", "kept")
     (run,) = (tmp_path / "here" / "kept").glob("*/*/seed*")
     assert run.relative_to(tmp_path / "here" / "kept").as_posix() == "long/small/seed4"
-
-
-EPOCHS = (("short", 1), ("long", 2))
 
 
 @pytest.mark.parametrize(
@@ -140,10 +127,7 @@ EPOCHS = (("short", 1), ("long", 2))
         ("COUNTING --dataset metafam --set epochs", "--set takes KEY=VALUE, not 'epochs'"),
         ("COUNTING COUNTING --dataset metafam", "two models would have the folder gridtoys-counting"),
         ("COUNTING --dataset metafam --dataset Metafam_v1", "unknown dataset"),
-        (
-            "COUNTING --dataset metafam --dataset MetaFam",
-            "two datasets would have the folder metafam: metafam and MetaFam",
-        ),
+        ("COUNTING --dataset metafam --dataset MetaFam", "the folder metafam: metafam and MetaFam"),
         ("COUNTING --dataset metafam --seeds 0..2", "seeds are written 0-2, or 0,3,7, not '0..2'"),
         ("COUNTING --dataset metafam --protocol duel", "unknown protocol 'duel': did you mean dual"),
         ("COUNTING --dataset metafam --vocabulary slot", "unknown vocabulary 'slot': did you mean slots"),
@@ -161,20 +145,19 @@ EPOCHS = (("short", 1), ("long", 2))
         ("--file mine.toml --dataset fbnel", "unknown dataset of the file 'fbnel'"),
     ],
 )
-def test_wrong_usage_exits_with_2_and_does_nothing(mtbench_grid, tmp_path, arguments, message):
+def test_wrong_usage_exits_with_2_and_does_nothing(refused, tmp_path, arguments, message):
     (tmp_path / "here" / "taken").touch()
     (tmp_path / "here" / "mine.toml").write_text('datasets = ["metafam"]\n[models.isdea]\nmodel = "isdea"\n')
-    code, out, err = mtbench_grid(*arguments.replace("COUNTING", COUNTING).split())
-    assert (code, out) == (2, "")
+    err = refused("grid", *arguments.replace("COUNTING", COUNTING).split())
     assert message in " ".join(err.split())
     assert gridtoys.diary() == []
     assert {path.name for path in (tmp_path / "here").iterdir()} == {"taken", "mine.toml"}
 
 
-def test_without_ray_there_is_no_engine(monkeypatch, mtbench_grid, small):
+def test_without_ray_there_is_no_engine(monkeypatch, refused, small):
     monkeypatch.setattr(engines, "find_spec", lambda name: None)
-    code, _, err = mtbench_grid(COUNTING, "--dataset", small, "--engine", "ray")
-    assert (code, 'python -m pip install "mtbench-kg[cluster]"' in err) == (2, True)
+    err = refused("grid", COUNTING, "--dataset", small, "--engine", "ray")
+    assert 'python -m pip install "mtbench-kg[cluster]"' in err
 
 
 def test_whoever_waits_is_told_what_runs_and_what_ended(small, tmp_path, capsys):

@@ -14,6 +14,7 @@ from pathlib import Path
 import gridtoys
 import pytest
 import toys
+from gridtoys import go
 
 from leaderboard.entries import entries
 from leaderboard.grid import engines, state
@@ -34,13 +35,6 @@ CARD = (PUBLISHED / "deq-ingram" / "card.toml").read_text(encoding="utf-8")
 @pytest.fixture
 def out(tmp_path):
     return tmp_path / "runs"
-
-
-def go(grid, out, watch=None, engine=in_this_process, **options):
-    """Drive a grid to its end; returns the states by seed, one model on one dataset given."""
-    looks = survey(jobs(grid, out), out, retry_failed=options.get("retry_failed", False))
-    ended = drive(looks, out, engine, watch or gridtoys.Watcher(), **options)
-    return [each.state for each in ended]
 
 
 def states(grid, out, **options):
@@ -185,13 +179,14 @@ def test_running_out_of_memory_is_an_end(small, out):
 def test_what_stands_in_the_way_of_a_run_is_no_failure_of_it(small, out, monkeypatch):
     grid = gridtoys.grid(small, "Counting", seeds=(0, 1))
     looks = survey(jobs(grid, out), out)
-    (out / "counting" / "small" / "seed0").mkdir(parents=True)
-    (out / "counting" / "small" / "seed0" / "thesis.tex").write_text("dear", encoding="utf-8")
+    thesis = out / "counting" / "small" / "seed0" / "thesis.tex"
+    thesis.parent.mkdir(parents=True)
+    thesis.write_text("dear", encoding="utf-8")
     ended = drive(looks, out, in_this_process, gridtoys.Watcher())
     assert [each.state for each in ended] == ["blocked", "done"]
     assert "holds no run" in ended[0].error
     assert attempts(out) == [(0, 1, "blocked"), (1, 1, "ok")]
-    (out / "counting" / "small" / "seed0" / "thesis.tex").unlink()
+    thesis.unlink()
     assert go(grid, out) == ["done", "done"]
 
 
@@ -238,11 +233,8 @@ def test_a_run_another_process_is_at_work_on_is_left_to_it(small, out):
     watch = gridtoys.Watcher()
     with jobs(grid, out)[0].directory.alone():
         assert go(grid, out, watch) == ["elsewhere", "done"]
-    assert [(name[-1], ending) for name, _, ending in watch.outcomes] == [
-        ("0", "elsewhere"),
-        ("1", "ok"),
-        ("0", "elsewhere"),
-    ]
+    endings = [(name[-1], ending) for name, _, ending in watch.outcomes]
+    assert endings == [("0", "elsewhere"), ("1", "ok"), ("0", "elsewhere")]
     assert attempts(out) == [(1, 1, "ok")]
     assert go(grid, out) == ["done", "done"]
 
@@ -291,13 +283,16 @@ def test_a_run_of_another_dataset_or_seed_is_refused(small, out, tmp_path):
         survey(jobs(replace(grid, datasets=("metafam",)), out), out)
 
 
+def edit(run, change):
+    payload = json.loads((run / "result.json").read_text(encoding="utf-8"))
+    change(payload)
+    (run / "result.json").write_text(json.dumps(payload), encoding="utf-8")
+
+
 def test_settings_are_compared_with_the_result_where_it_has_no_command(small, out):
     four = gridtoys.grid(small, gridtoys.chosen(epochs=4))
     go(four, out)
-    path = out / "counting" / "small" / "seed0" / "result.json"
-    payload = json.loads(path.read_text(encoding="utf-8"))
-    del payload["environment"]["command"]
-    path.write_text(json.dumps(payload), encoding="utf-8")
+    edit(out / "counting" / "small" / "seed0", lambda payload: payload["environment"].pop("command"))
     assert states(four, out) == ["done"]
     with pytest.raises(UsageError, match="epochs: 4 there, 5 here"):
         states(gridtoys.grid(small, gridtoys.chosen(epochs=5)), out)
@@ -312,10 +307,7 @@ def test_more_than_was_asked_for_is_enough(small, out):
 def test_a_run_that_does_not_hold_is_refused(small, out):
     grid = gridtoys.grid(small, "Counting", protocols=("dual", "entity"))
     go(grid, out)
-    path = out / "counting" / "small" / "seed0" / "entity-present" / "result.json"
-    payload = json.loads(path.read_text(encoding="utf-8"))
-    payload["metrics"]["mrr"] += 0.1
-    path.write_text(json.dumps(payload), encoding="utf-8")
+    edit(out / "counting" / "small" / "seed0" / "entity-present", lambda payload: payload["metrics"].update(mrr=0.1))
     with pytest.raises(ResultError, match=r"the counts give .*; remove .*seed0 to run it again"):
         survey(jobs(grid, out), out)
 
@@ -361,14 +353,9 @@ def test_a_death_that_cannot_be_recorded_is_told_and_does_not_end_the_grid(small
 def test_estimates_are_those_of_the_same_dataset_then_of_the_model(small, out):
     grid = gridtoys.grid(small, "Counting", "Fails", "Greedy", seeds=(0, 1))
     assert estimates(jobs(grid, out)[:1], out) == [None]
-    for label, folder, seed, seconds in (
-        ("counting", "small", 7, 10),
-        ("counting", "small", 8, 20),
-        ("fails", "b", 0, 3),
-    ):
-        place = out / label / folder / f"seed{seed}"
-        place.mkdir(parents=True)
-        (place / "result.json").write_text(json.dumps({"status": "ok", "wall_seconds": seconds}), encoding="utf-8")
+    for name, seconds in (("counting/small/seed7", 10), ("counting/small/seed8", 20), ("fails/b/seed0", 3)):
+        (out / name).mkdir(parents=True)
+        (out / name / "result.json").write_text(f'{{"status": "ok", "wall_seconds": {seconds}}}', encoding="utf-8")
     (out / "fails" / "b" / "seed1").mkdir()
     (out / "fails" / "b" / "seed1" / "result.json").write_text("{", encoding="utf-8")
     assert estimates(jobs(grid, out)[:3], out) == [15.0, 3.0, None]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 import os
-import sys
 from collections import Counter, deque
 
 import gridtoys
@@ -13,7 +12,7 @@ import pytest
 import toys
 
 from leaderboard.grid import state
-from leaderboard.grid.drive import drive, survey
+from leaderboard.grid.drive import survey
 from leaderboard.grid.engines import Attempt, in_this_process, on_ray
 from leaderboard.grid.jobs import jobs
 from mtbench.errors import MtbenchError, UsageError
@@ -39,8 +38,7 @@ def out(tmp_path):
 
 
 def go(grid, out, watch=None, engine=None, **options):
-    looks = survey(jobs(grid, out), out)
-    return [each.state for each in drive(looks, out, engine or on_ray(), watch or gridtoys.Watcher(), **options)]
+    return gridtoys.go(grid, out, watch, engine or on_ray(), **options)
 
 
 def attempts(out):
@@ -121,22 +119,16 @@ def test_nothing_begins_after_the_deadline(small, out):
     assert watch.begun == []
 
 
-WORK = """
-import sys
-from mtbench.cli.app import main
-main(["grid", *sys.argv[1:]])
-"""
-
-
-def start(*arguments, **environment):
-    where = os.pathsep.join([os.path.dirname(toys.__file__), *sys.path])  # noqa: PTH120
-    return toys.python("-c", WORK, *map(str, arguments), env={"PYTHONPATH": where, **environment})
+def start(small, out, *more):
+    words = (f"{gridtoys.HERE}:Counting", "--dataset", small, "--out", out, "--engine", "ray", *more)
+    return toys.python(
+        "-c", "import sys; from mtbench.cli.app import main; main(sys.argv[1:])", "grid", *map(str, words)
+    )
 
 
 @pytest.mark.skipif(os.name == "nt", reason="POSIX signals")
 def test_the_command_brings_its_own_ray_and_takes_it_away(small, out):
-    words = (f"{gridtoys.HERE}:Counting", "--dataset", small, "--out", out, "--engine", "ray", "--json")
-    process = start(*words)
+    process = start(small, out, "--json")
     printed, errors = process.communicate()
     assert process.returncode == 0, errors
     (found,) = json.loads(printed)["runs"]
@@ -145,9 +137,8 @@ def test_the_command_brings_its_own_ray_and_takes_it_away(small, out):
 
 
 def test_a_cluster_that_does_not_answer_is_named(small, out, monkeypatch):
-    words = (f"{gridtoys.HERE}:Counting", "--dataset", small, "--out", out, "--engine", "ray")
     monkeypatch.setenv("RAY_ADDRESS", "nowhere")
-    _, errors = start(*words).communicate()
+    _, errors = start(small, out).communicate()
     (line,) = (line for line in errors.splitlines() if line.startswith("error: "))
     assert line.startswith("error: no Ray answers at nowhere (")
     assert "ray start --head" in line
@@ -159,8 +150,7 @@ def test_a_ray_that_does_not_start_in_time_is_named(small, out, monkeypatch):
 
     monkeypatch.setattr(ray, "is_initialized", lambda: False)
     monkeypatch.setattr(ray, "init", init)
-    with pytest.raises(
-        MtbenchError, match=r"no Ray answers at local \(Exception: The current node timed out during startup"
-    ):
+    message = r"no Ray answers at local \(Exception: The current node timed out during startup"
+    with pytest.raises(MtbenchError, match=message):
         go(gridtoys.grid(small, "Counting"), out)
     assert gridtoys.diary() == []

@@ -11,11 +11,11 @@ from dataclasses import replace
 import gridtoys
 import pytest
 import toys
+from gridtoys import go
 
 import mtbench
 from leaderboard.grid import engines
-from leaderboard.grid.drive import drive, survey
-from leaderboard.grid.engines import in_this_process
+from leaderboard.grid.drive import survey
 from leaderboard.grid.jobs import jobs
 from leaderboard.grid.state import read
 from mtbench.runs.result import load
@@ -37,11 +37,6 @@ def asked(pair):
         return replace(gridtoys.grid("", *models, seeds=seeds, **options), datasets=pair)
 
     return grid
-
-
-def go(grid, out, watch=None, **options):
-    ended = drive(survey(jobs(grid, out), out), out, in_this_process, watch or gridtoys.Watcher(), **options)
-    return [each.state for each in ended]
 
 
 def test_the_second_test_graph_is_only_scored(asked, tmp_path):
@@ -120,12 +115,7 @@ def test_a_killed_grid_goes_on_and_still_trains_once(asked, tmp_path):
     found = survey(jobs(grid, out), out)
     assert [each.state for each in found] == ["done", "done", "resumes", "new"]
     assert go(grid, out) == ["done"] * 4
-    assert [line for line in gridtoys.diary() if line.startswith("1 epoch")] == [
-        "1 epoch 1",
-        "1 epoch 2",
-        "1 epoch 2",
-        "1 epoch 3",
-    ]
+    assert [line[-1] for line in gridtoys.diary() if line.startswith("1 epoch")] == ["1", "2", "2", "3"]
 
 
 def test_one_that_was_begun_on_its_own_goes_on_on_its_own(asked, tmp_path):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import signal
@@ -14,8 +13,6 @@ import numpy as np
 import pytest
 import toys
 
-from leaderboard.grid.drive import drive, survey
-from leaderboard.grid.engines import in_this_process
 from leaderboard.grid.jobs import jobs, named
 from leaderboard.grid.state import matrices
 from mtbench.analysis.matrix import Matrix, scenario_file, scenario_table
@@ -71,9 +68,7 @@ def grid(model, train, tests=(), **options):
 
 
 def go(asked, out):
-    found = jobs(asked, out)
-    ended = drive(survey(found, out), out, in_this_process, gridtoys.Watcher())
-    return [each.state for each in ended], matrices(found)
+    return gridtoys.go(asked, out), matrices(jobs(asked, out))
 
 
 def trained():
@@ -136,18 +131,17 @@ def test_what_runs_out_of_memory_is_a_cell_of_its_own_and_seeds_are_averaged(top
     assert matrix.values[0, 0] == pytest.approx(sum(cells) / 2)
 
 
-def test_the_matrix_is_printed_and_kept(topics, mtbench_grid, monkeypatch, tmp_path):
+def test_the_matrix_is_printed_and_kept(topics, printed, listed, monkeypatch, tmp_path):
     monkeypatch.setattr(pictures, "available", lambda: find_spec("matplotlib") is not None)
     model = f"{gridtoys.HERE}:Counting"
-    code, out, err = mtbench_grid(model, "--train", "topics/*", "--out", tmp_path / "runs")
-    assert (code, err) == (0, "")
+    out = printed("grid", model, "--train", "topics/*", "--out", tmp_path / "runs")
     folder = tmp_path / "runs" / "gridtoys-counting"
     kept = {path.name for path in folder.iterdir() if path.is_file()}
     assert kept - {"heatmap.png"} == {"matrix.csv", "matrix.md", "matrix.json", "plan.json"}
     assert ("heatmap.png" in kept) == (find_spec("matplotlib") is not None)
     assert out.endswith("9 runs, 9 done\n")
-    code, out, _ = mtbench_grid(model, "--train", "topics/art,topics/sport", "--out", tmp_path / "runs", "--json")
-    (matrix,) = json.loads(out)["matrices"].values()
+    found = listed("grid", model, "--train", "topics/art,topics/sport", "--out", tmp_path / "runs")
+    (matrix,) = found["matrices"].values()
     assert matrix["topics"] == ["art", "sport"]
     assert [[f"{value:.3f}" for value in row] for row in matrix["mrr"]] == [
         line.split()[1:]
@@ -164,10 +158,8 @@ def test_the_matrix_is_printed_and_kept(topics, mtbench_grid, monkeypatch, tmp_p
         ((), "a grid needs MODEL... and --dataset NAME, or --file grid.toml"),
     ],
 )
-def test_wrong_usage_exits_with_2_and_does_nothing(topics, mtbench_grid, tmp_path, arguments, message):
-    code, out, err = mtbench_grid(f"{gridtoys.HERE}:Counting", *arguments, "--out", tmp_path / "runs")
-    assert (code, out) == (2, "")
-    assert message in err
+def test_wrong_usage_exits_with_2_and_does_nothing(topics, refused, tmp_path, arguments, message):
+    assert message in refused("grid", f"{gridtoys.HERE}:Counting", *arguments, "--out", tmp_path / "runs")
     assert not (tmp_path / "runs").exists()
 
 

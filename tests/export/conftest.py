@@ -1,0 +1,14 @@
+"""The toy, with relations that have a task."""
+
+from __future__ import annotations
+
+import pytest
+import toys
+
+from mtbench.data.splits import Dataset
+
+
+@pytest.fixture
+def toy(monkeypatch) -> Dataset:
+    toys.install(monkeypatch.setattr)
+    return toys.dataset(tasks="eating")
