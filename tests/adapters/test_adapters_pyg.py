@@ -9,7 +9,6 @@ from mtbench.adapters import pyg as adapter
 from mtbench.adapters import requirements as modules
 from mtbench.errors import MissingExtraError, ScoreError, UsageError
 from mtbench.evaluation.tasks import evaluate, task
-from mtbench.export import pyg as exporter
 
 pytestmark = pytest.mark.filterwarnings("ignore::mtbench.runs.result.MtbenchWarning")
 
@@ -167,10 +166,6 @@ def test_scores_of_a_wrong_shape_and_graphs_of_another_size(split, torch, pyg, m
         adapter.scorer(lambda data, triples: triples[:, 0], split, data=adapter.to_pyg(metafam))
     with pytest.raises(UsageError, match=r"batch_size must be an integer, not 2\.5"):
         adapter.scorer(lambda data, triples: triples[:, 0], split, batch_size=2.5)
-
-
-def test_the_export_and_the_adapter_are_one(split, pyg):
-    assert exporter.to_pyg is adapter.to_pyg
 
 
 def test_without_pytorch_geometric_the_message_is_the_remedy(split, monkeypatch):

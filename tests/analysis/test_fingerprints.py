@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from ranking_toys import splitmix
 
 from mtbench.analysis.fingerprints import KINDS, canonical, collect, of_columns, of_named, of_names, of_split
 from mtbench.data.ragged import splitmix64
@@ -55,11 +56,7 @@ def test_canonical_names_are_their_own(name):
 
 
 def mix(state):
-    """Give the first output of splitmix64, in whole numbers."""
-    state = (state + 0x9E3779B97F4A7C15) % 2**64
-    state = (state ^ state >> 30) * 0xBF58476D1CE4E5B9 % 2**64
-    state = (state ^ state >> 27) * 0x94D049BB133111EB % 2**64
-    return state ^ state >> 31
+    return splitmix(state, 0)
 
 
 def plain(name):

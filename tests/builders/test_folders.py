@@ -25,6 +25,9 @@ PARTS = {
 }
 
 
+COLUMNS = ("head", "relation", "tail")
+
+
 def text(rows, separator="\t", end="\n"):
     return "".join(separator.join(row) + end for row in rows)
 
@@ -56,43 +59,32 @@ def test_a_folder_is_read_as_it_is_and_repeated_rows_once(folder):
     assert named(f"{folder}/valid/dual").split.content_sha256 == data.valid.content_sha256
 
 
-def write_csv(folder, name, rows):
-    turned = [("tail", "relation", "head"), *(row[::-1] for row in rows)]
-    (folder / f"{name}.csv").write_text(text(turned, ","), encoding="utf-8")
+def parquet(rows):
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.table(dict(zip(COLUMNS, zip(*rows, strict=True), strict=True))), sink)
+    return sink.getvalue().to_pybytes()
 
 
-def write_parquet(folder, name, rows):
-    columns = zip(("head", "relation", "tail"), zip(*rows, strict=True), strict=True)
-    pq.write_table(pa.table(dict(columns)), folder / f"{name}.parquet")
-
-
-def write_packed(folder, name, rows):
-    (folder / f"{name}.tsv.gz").write_bytes(gzip.compress(text([("head", "relation", "tail"), *rows]).encode()))
-
-
-def write_lines_of_windows(folder, name, rows):
-    (folder / f"{name}.tsv").write_text(text(rows, end="\r\n"), encoding="utf-8", newline="")
-
-
-def write_marked(folder, name, rows):
-    (folder / f"{name}.txt").write_text(text(rows), encoding="utf-8-sig")
-
-
-def write_plainly(folder, name, rows):
-    part = {"train": "train_graph", "valid": "valid_targets", "msg": "test_graph", "test": "test_targets"}[name]
-    (folder / f"{part}.txt").write_text(text(rows), encoding="utf-8")
+PLAINLY = {"train": "train_graph", "valid": "valid_targets", "msg": "test_graph", "test": "test_targets"}
 
 
 @pytest.mark.parametrize(
-    "write",
-    [write_csv, write_parquet, write_packed, write_lines_of_windows, write_marked, write_plainly],
-    ids=lambda one: one.__name__,
+    ("suffix", "content", "names"),
+    [
+        ("csv", lambda rows: text([COLUMNS[::-1], *(row[::-1] for row in rows)], ",").encode(), {}),
+        ("parquet", parquet, {}),
+        ("tsv.gz", lambda rows: gzip.compress(text([COLUMNS, *rows]).encode()), {}),
+        ("tsv", lambda rows: text(rows, end="\r\n").encode(), {}),
+        ("txt", lambda rows: text(rows).encode("utf-8-sig"), {}),
+        ("txt", lambda rows: text(rows).encode(), PLAINLY),
+    ],
+    ids=["turned csv", "parquet", "packed with a heading", "lines of Windows", "with a mark", "named plainly"],
 )
-def test_every_form_of_a_file_gives_the_same(folder, tmp_path, write):
+def test_every_form_of_a_file_gives_the_same(folder, tmp_path, suffix, content, names):
     other = tmp_path / "other"
     other.mkdir()
     for name, rows in PARTS.items():
-        write(other, name, rows)
+        (other / f"{names.get(name, name)}.{suffix}").write_bytes(content(rows))
     ours, theirs = mtbench.load(folder), mtbench.load(other)
     for split in ("train", "valid", "test"):
         assert theirs.split(split).content_sha256 == ours.split(split).content_sha256

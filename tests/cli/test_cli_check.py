@@ -69,11 +69,8 @@ def test_json_on_a_dataset(listed):
     payload = listed("check", f"{NAME}:score", "--dataset", "toy")
     assert (payload["scorer"], payload["dataset"], payload["ok"]) == (f"{NAME}:score", "toy", True)
     assert len(payload["checks"]) == 9
-    assert payload["checks"][0] == {
-        "check": "shape and type",
-        "verdict": "pass",
-        "message": "one real number per triple",
-    }
+    first = {"check": "shape and type", "verdict": "pass", "message": "one real number per triple"}
+    assert payload["checks"][0] == first
 
 
 @pytest.mark.parametrize(

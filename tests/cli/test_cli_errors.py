@@ -34,6 +34,8 @@ INSTALLED = "import sys, toys; toys.install(); from mtbench.cli.app import main;
         ("info toyy", "error: unknown dataset or directory 'toyy': did you mean toy"),
         ("build toyy", "error: unknown dataset 'toyy': did you mean toy"),
         ("info --cite toy toyy", "error: unknown dataset 'toyy': did you mean toy"),
+        ("info --files toyy", "error: unknown dataset 'toyy': did you mean toy"),
+        ("fetch toyy", "error: unknown dataset 'toyy': did you mean toy"),
         ("verify toyy", "error: unknown dataset or directory 'toyy': did you mean toy"),
         ("export toyy --out x", "error: unknown dataset or directory 'toyy': did you mean toy"),
         ("export toy --format tvs --out x", "error: unknown format 'tvs': did you mean tsv?"),

@@ -36,8 +36,11 @@ def test_the_datasets_serve_every_verb(run, printed, refused, here):
     assert run("verify", directory)[0] == 0
     code, stdout, _ = run("audit", "out/mine/b", "--json")
     assert (code, bool(json.loads(stdout))) == (0, True)
-    for form in ("tsv", "npz", "huggingface", "croissant"):
-        printed("export", "out/mine/b", "--format", form, "--out", form)
+    made = {"tsv": "train.txt", "npz": "dataset.npz", "huggingface": "README.md", "croissant": "croissant.json"}
+    for form, file in made.items():
+        files = printed("export", "out/mine/b", "--format", form, "--out", form).splitlines()
+        assert f"{form}/{file}" in files
+        assert all((here / name).is_file() for name in files)
     assert "mine/b" in (here / "croissant" / "croissant.json").read_text(encoding="utf-8")
     assert "--force" in refused(*BUILD, *SIZE)
     assert run(*BUILD, *SIZE, "--force")[0] == 0

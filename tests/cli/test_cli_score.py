@@ -62,11 +62,8 @@ def test_json(listed, scored):
     assert (payload["task"], payload["model"], payload["directory"]) == ("toy/test/dual/present/0", "scores", None)
     assert payload["metrics"] == expected().metrics
     assert payload["warnings"] == list(expected().warnings)
-    assert listed("score", "--template", "t.tsv", "--task", "toy/valid") == {
-        "task": "toy/valid/dual/present/0",
-        "file": "t.tsv",
-        "triples": len(tasks.named("toy/valid").triples),
-    }
+    written = {"task": "toy/valid/dual/present/0", "file": "t.tsv", "triples": len(tasks.named("toy/valid").triples)}
+    assert listed("score", "--template", "t.tsv", "--task", "toy/valid") == written
 
 
 def test_a_template_by_direction_counts_its_rows_and_is_read_back(run, scored):
@@ -88,11 +85,7 @@ def test_a_template_by_direction_counts_its_rows_and_is_read_back(run, scored):
         (("scores.parquet",), 2, "Missing option '--task'"),
         (("scores.parquet", "--task", "tou"), 2, "unknown dataset or directory 'tou': did you mean toy"),
         (("scores.parquet", "--task", "toy/duel"), 2, "'duel': did you mean dual"),
-        (
-            ("scores.parquet", "--task", "toy", "--regime", "zeroshot"),
-            2,
-            "unknown regime 'zeroshot': did you mean zero",
-        ),
+        (("scores.parquet", "--task", "toy", "--regime", "zeroshot"), 2, "regime 'zeroshot': did you mean zero-shot"),
         (("scores.parquet", "--task", "toy/train"), 2, "there are no triples to rank"),
         (("scors.parquet", "--task", "toy"), 2, "scors.parquet is no file: check the path"),
         (("triples.csv", "--task", "toy"), 1, "triples.csv: the column score is missing"),

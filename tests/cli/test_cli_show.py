@@ -105,10 +105,7 @@ def test_a_picture_is_drawn_beside_the_table(printed, runs, options, said):
     [
         ("", "Missing argument 'RUN...'"),
         ("runs/aO", "error: no run at runs/aO (there is no result.json): did you mean "),
-        (
-            "nowhere/x",
-            "error: no run at nowhere/x (there is no result.json): mtbench run MODEL --dataset NAME makes one",
-        ),
+        ("nowhere/x", "no run at nowhere/x (there is no result.json): mtbench run MODEL --dataset NAME makes one"),
         ("runs", "error: runs is no run, but holds some: runs/a0, runs/a1, runs/c, runs/unknown; type runs/* for all"),
         ("runs/a0 --by relations", "error: unknown stratum 'relations': did you mean relation"),
         ("runs/a0 --by task", "error: toy test: no ground-truth tasks are known"),
@@ -154,3 +151,4 @@ def test_a_run_that_failed_is_shown_with_its_status(run, printed, runs):
 def test_only_a_run_can_be_scored_again_from_weights(refused, runs, name):
     message = f"error: --from-weights takes the directory of a run, not {name}: there is no result.json\n"
     assert refused("verify", name, "--from-weights") == message
+    assert "--model is for --from-weights" in refused("verify", name, "--model", "isdea")

@@ -111,10 +111,8 @@ def test_the_sources_of_a_record_are_files_that_stay(name):
         for url in source.urls:
             parts = urlsplit(url)
             assert (parts.scheme, parts.query, parts.fragment) == ("https", "", "")
-            # A branch moves on, a commit does not.
-            assert parts.netloc != "raw.githubusercontent.com" or re.fullmatch(
-                r"[0-9a-f]{40}", parts.path.split("/")[3]
-            )
+            if parts.netloc == "raw.githubusercontent.com":  # a branch moves on, a commit does not
+                assert re.fullmatch(r"[0-9a-f]{40}", parts.path.split("/")[3])
             assert downloads.place(url) == f"{parts.netloc}{parts.path}"
 
 
@@ -127,10 +125,8 @@ def test_every_alias_leads_to_its_record(name):
 
 
 def test_no_name_leads_to_two_datasets():
-    said = Counter(
-        spelling for name in NAMES for spelling in {known.casefold() for known in (name, *catalog.record(name).aliases)}
-    )
-    assert [spelling for spelling, times in said.items() if times > 1] == []
+    spellings = [{known.casefold() for known in (name, *catalog.record(name).aliases)} for name in NAMES]
+    assert [spelling for spelling, times in Counter(itertools.chain(*spellings)).items() if times > 1] == []
 
 
 @pytest.mark.parametrize("name", SAME)
@@ -179,11 +175,7 @@ def test_a_misspelt_key_fails_and_is_named(name):
         ("\nsummary = ", "\n# summary = ", "missing summary"),
         ("relations = 28", 'relations = "28"', "graphs.train.relations must be a valid integer, not '28'"),
         ("bytes = 454474", "bytes = 454474\nmirrors = [1]", r"sources.0.mirrors.0 must be a valid string, not 1"),
-        (
-            "bytes = 454474",
-            'bytes = 454474\nmirrors = "https://x"',
-            "sources.0.mirrors must be a valid array, not 'https://x'",
-        ),
+        ("bytes = 454474", 'bytes = 1\nmirrors = "x"', "sources.0.mirrors must be a valid array, not 'x'"),
     ],
 )
 def test_a_missing_or_mistyped_value_fails(old, new, message):

@@ -138,12 +138,6 @@ def test_an_empty_directory_is_as_good_as_none_and_one_with_other_files_is_never
     assert file.read_text() == "x"
 
 
-@pytest.mark.parametrize("name", ["toi", "toyy", "metafm", "no/such/place"])
-def test_an_unknown_name_is_reported(name):
-    with pytest.raises(UnknownNameError, match=f"unknown dataset or directory '{name}'"):
-        mtbench.load(name)
-
-
 def test_at_most_three_near_names_are_proposed_whatever_their_case():
     assert nearest("TOY", ["toy1", "Toy2", "toy3", "toy4", "zoology"]) == ["toy1", "Toy2", "toy3"]
 
@@ -304,6 +298,8 @@ def test_a_task_is_had_by_name_or_by_split():
         ("~nosuchuser/x", "can be no directory: .*home directory"),
         ("a\0b", "(can be no directory|unknown dataset or directory)"),
         ("x" * 5000, "can be no directory: File name too long"),
+        ("toyy", "unknown dataset or directory 'toyy': did you mean toy"),
+        ("no/such/place", "unknown dataset or directory 'no/such/place'"),
     ],
 )
 def test_what_can_be_no_name_is_one_clear_error(source, message):

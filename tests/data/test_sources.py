@@ -278,6 +278,19 @@ def test_a_terminal_shows_a_bar(capsys, monkeypatch, source):
     assert "data/train.txt" in said
 
 
+@pytest.fixture
+def released(monkeypatch, server):
+    """Return a function that releases the toy with another file; returns the record."""
+
+    def release_with(path, content):
+        server.files[path] = content
+        record = servers.release(server.address, dict(server.files))
+        toys.install(monkeypatch.setattr, record)
+        return record
+
+    return release_with
+
+
 @pytest.mark.parametrize(
     ("line", "message"),
     [
@@ -290,12 +303,8 @@ def test_a_terminal_shows_a_bar(capsys, monkeypatch, source):
         (b"ann\tknows\t\xff", r"is not UTF-8: b'ann\\tknows\\t\\xff'"),
     ],
 )
-def test_a_malformed_line_is_reported_with_file_number_and_text(monkeypatch, server, line, message):
-    files = {path: servers.text(rows) for path, rows in servers.FILES.items()}
-    files[TRAIN] = BODY + line + b"\n" + BODY
-    server.files.update(files)
-    record = servers.release(server.address, files)
-    toys.install(monkeypatch.setattr, record)
+def test_a_malformed_line_is_reported_with_file_number_and_text(released, line, message):
+    record = released(TRAIN, BODY + line + b"\n" + BODY)
     where = re.escape(f"{downloads.place(record.sources[0].url)} ({downloads.kept(record.sources[0])}), line 5 ")
     with pytest.raises(DatasetError, match=f"^{where}{message}"):
         mtbench.load("toy")
@@ -311,22 +320,18 @@ def test_files_are_read_between_tabs_or_spaces(tmp_path):
     assert release.read_triples(file) == []
 
 
-def test_right_bytes_with_other_triples_than_declared_are_not_stored(monkeypatch, server):
-    files = {path: servers.text(rows) for path, rows in servers.FILES.items()}
-    server.files["/data/test.txt"] = files["/data/test.txt"] = servers.text(toys.MISSING[:1])
-    record = servers.release(server.address, files)
-    toys.install(monkeypatch.setattr, record)
-    with pytest.raises(DatasetError, match=r"^toy: test/targets differ from the release"):
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        (toys.MISSING[:1], "^toy: test/targets differ from the release"),
+        ([("x 1", "eats", "stranger")], "toy test targets: 1 of 1 triples name an entity .*stranger"),
+    ],
+)
+def test_right_bytes_with_other_triples_than_declared_are_not_stored(released, rows, message):
+    record = released("/data/test.txt", servers.text(rows))
+    with pytest.raises(DatasetError, match=message):
         mtbench.load("toy")
     assert not store.cached(record).exists()
-
-
-def test_a_target_with_an_unknown_entity_is_an_error(monkeypatch, server):
-    files = {path: servers.text(rows) for path, rows in servers.FILES.items()}
-    server.files["/data/test.txt"] = files["/data/test.txt"] = servers.text([("x 1", "eats", "stranger")])
-    toys.install(monkeypatch.setattr, servers.release(server.address, files))
-    with pytest.raises(DatasetError, match=r"toy test targets: 1 of 1 triples name an entity .*stranger"):
-        mtbench.load("toy")
 
 
 AT_ONCE = """

@@ -53,9 +53,8 @@ def everything(directory: Path) -> dict[str, bytes]:
 @given(graph=TRIPLES, targets=TRIPLES, extra_slots=st.integers(0, 3), tasks=st.none() | NAMES)
 def test_any_dataset_comes_back_as_it_was(toy, graph, targets, extra_slots, tasks):
     slots = (extra_slots + len(graph), extra_slots + len(targets))
-    made = toys.dataset(
-        "toy[seed=3]", parameters={"seed": 3}, parts=(graph, targets, targets, graph), slots=slots, tasks=tasks
-    )
+    parts = (graph, targets, targets, graph)
+    made = toys.dataset("toy[seed=3]", parameters={"seed": 3}, parts=parts, slots=slots, tasks=tasks)
     with tempfile.TemporaryDirectory() as folder:
         directory = Path(folder) / "made"
         assert store.obtain(directory, lambda: made) is made

@@ -16,14 +16,8 @@ from mtbench.export import hubs
 from mtbench.export.writers import write
 
 PATHS = [
-    "graph/train.parquet",
-    "graph/test.parquet",
-    "targets/validation.parquet",
-    "targets/test.parquet",
-    "entities/train.parquet",
-    "entities/test.parquet",
-    "relations/train.parquet",
-    "relations/test.parquet",
+    *("graph/train.parquet", "graph/test.parquet", "targets/validation.parquet", "targets/test.parquet"),
+    *("entities/train.parquet", "entities/test.parquet", "relations/train.parquet", "relations/test.parquet"),
 ]
 
 
@@ -58,12 +52,8 @@ def test_the_card_names_every_file_and_says_what_is_known(toy, tmp_path):
     text = (tmp_path / "out" / "README.md").read_text(encoding="utf-8")
     lines = front_matter(text)
     assert [line.split()[1].strip('"') for line in lines if line.startswith("    path:")] == PATHS
-    assert [line.split()[-1] for line in lines if "config_name:" in line] == [
-        "graph",
-        "targets",
-        "entities",
-        "relations",
-    ]
+    configs = [line.split()[-1] for line in lines if "config_name:" in line]
+    assert configs == ["graph", "targets", "entities", "relations"]
     assert lines[0] == 'pretty_name: "Toy [bold]"'
     assert "license: other" in lines
     for words in ("- It is [red]tiny[/red].", "@misc{toy,", "CC0", toy.test.graph_sha256, "| `targets` | `test` | 2 |"):
@@ -117,9 +107,8 @@ def test_croissant_describes_the_files_beside_it(toy, tmp_path):
     }
     assert fields["targets-validation/head"]["references"]["field"]["@id"] == "entities-train/entity"
     assert fields["targets-test/relation"]["references"]["field"]["@id"] == "relations-test/relation"
-    assert len({row["@id"] for row in [*found["distribution"], *found["recordSet"], *fields.values()]}) == 16 + len(
-        fields
-    )
+    ids = {row["@id"] for row in [*found["distribution"], *found["recordSet"], *fields.values()]}
+    assert len(ids) == 16 + len(fields)
 
 
 def test_croissant_takes_authors_and_year_from_the_citation(toy):

@@ -12,6 +12,8 @@ from mtbench.errors import MissingExtraError
 from mtbench.export import pyg
 from mtbench.export.writers import write
 
+SPLITS = ("train", "valid", "test")
+
 
 @pytest.fixture
 def torch():
@@ -50,13 +52,8 @@ def test_a_change_to_the_tensors_leaves_the_split_alone(toy, torch):
 
 def test_files_come_back_and_hold_no_pickle(toy, torch, tmp_path):
     files = write(toy, tmp_path / "out", "pyg")
-    assert [file.name for file in files] == [
-        "train.safetensors",
-        "valid.safetensors",
-        "test.safetensors",
-        "vocabulary.json",
-    ]
-    for name in ("train", "valid", "test"):
+    assert [file.name for file in files] == [*(f"{name}.safetensors" for name in SPLITS), "vocabulary.json"]
+    for name in SPLITS:
         found, expected = pyg.read(tmp_path / "out", name), pyg.to_pyg(toy.split(name))
         assert set(found.keys()) == set(expected.keys())
         assert (found.num_nodes, found.num_relations) == (expected.num_nodes, expected.num_relations)

@@ -100,9 +100,8 @@ def test_a_run_without_names_names_no_relation(telling, monkeypatch):
     monkeypatch.setattr(pictures, "available", lambda: False)
     directory, _ = run(replace(telling, with_names=False))
     assert names_in(directory) == ["history.json", "ranks.parquet", "result.json"]
-    assert not any(
-        name in path.read_text(errors="replace") for path in directory.iterdir() for name in ("hunts", "likes")
-    )
+    texts = [path.read_text(errors="replace") for path in directory.iterdir()]
+    assert not any(name in text for text in texts for name in ("hunts", "likes"))
 
 
 def test_a_line_per_graph_says_how_the_tasks_agree(split, tmp_path):
@@ -137,11 +136,8 @@ def test_the_curves_are_the_history_and_the_best_epoch_is_marked(figures, tmp_pa
     assert [list(line.get_ydata()) for line in loss.get_lines()] == [[0.9, 0.7], [0.8]]
     assert [axes.get_legend() is not None for axes in (loss, mrr, moves)] == [True, False, True]
     assert [text.get_text() for text in mrr.texts] == ["0.300 in epoch 2"]
-    assert [axes.get_title() for axes in (loss, mrr, moves)] == [
-        "Training loss",
-        "Validation MRR",
-        "Relations moved to another task",
-    ]
+    titles = [axes.get_title() for axes in (loss, mrr, moves)]
+    assert titles == ["Training loss", "Validation MRR", "Relations moved to another task"]
     assert (tmp_path / "training.png").stat().st_size > 10_000
 
 

@@ -81,9 +81,8 @@ def test_mother_father_counts(seed: int) -> None:
     kinds = Counter(relation for _, relation, _ in masked)
     assert kinds[MOTHER] == kinds[FATHER]
     assert set(kinds) <= {MOTHER, FATHER}
-    assert {tail for _, relation, tail in masked if relation == MOTHER} == {
-        tail for _, relation, tail in masked if relation == FATHER
-    }
+    of_mothers, of_fathers = ({row[2] for row in masked if row[1] == parent} for parent in (MOTHER, FATHER))
+    assert of_mothers == of_fathers
     children = Counter(person.parents for person in tree.persons if person.parents is not None)
     daughters = Counter(person.parents for person in tree.persons if person.parents is not None and person.female)
     # Somebody has a sister where there is a daughter and another child.

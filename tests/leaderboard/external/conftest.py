@@ -3,6 +3,7 @@
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
 from mtbench.runs.result import load, verify
@@ -41,6 +42,36 @@ def committed():
         return place
 
     return commit
+
+
+@pytest.fixture
+def noted(monkeypatch):
+    """Return a function that makes networks note every question that reaches them; it returns the notes."""
+
+    def note(*networks):
+        questions = []
+
+        def noting(network, answer):
+            def asked(self, block):
+                questions.extend((network, *question) for question in block.tolist())
+                return answer(self, block)
+
+            return asked
+
+        for network in networks:
+            monkeypatch.setattr(network, "answer", noting(network, network.answer))
+        return questions
+
+    return note
+
+
+@pytest.fixture
+def tangled():
+    """Return triples of 18 nodes with parallel edges, leaves that are alike, parts, a loop, and no type but 0 and 1."""
+    rng = np.random.default_rng(1)
+    drawn = np.stack((rng.integers(9, size=11), rng.integers(2, size=11), rng.integers(9, size=11)), axis=1)
+    leaves = [[3, 0, 12], [3, 0, 13], [14, 1, 4], [15, 1, 4], [15, 1, 4], [14, 1, 4]]
+    return np.concatenate((drawn, drawn[:2], leaves, [[9, 0, 10], [10, 1, 9], [11, 1, 11]]))
 
 
 @pytest.fixture

@@ -35,11 +35,8 @@ def of_entities(depth, out):
 
 
 @pytest.fixture
-def triples():
-    rng = np.random.default_rng(1)
-    some = np.stack((rng.integers(9, size=11), rng.integers(2, size=11), rng.integers(9, size=11)), axis=1)
-    leaves = [[3, 0, 12], [3, 0, 13], [14, 1, 4], [15, 1, 4], [15, 1, 4], [14, 1, 4]]
-    return np.concatenate((some, some[:2], leaves, [[9, 0, 10], [10, 1, 9], [11, 1, 11]]))  # of type 2 there is none
+def triples(tangled):
+    return tangled  # of type 2 there is none
 
 
 @pytest.fixture

@@ -127,12 +127,11 @@ def test_scores_are_those_of_a_plain_loop_over_edges(checkout):
         ):
             with torch.inference_mode():
                 theirs = plain(model.model, passing._query(asked), kinds.triples, kinds.half, start, len(every))
-            ours = score(np.stack(np.broadcast_arrays(*triples), axis=1))
+            triples = np.stack(np.broadcast_arrays(*triples), axis=1)
+            ours = score(triples)
             np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-5)
             unreached += int((theirs == 0).sum())
-            one_by_one = [
-                score(np.array([triple]))[0] for triple in np.stack(np.broadcast_arrays(*triples), axis=1)[:9]
-            ]
+            one_by_one = [score(triple[None])[0] for triple in triples[:9]]
             np.testing.assert_allclose(ours[:9], one_by_one, rtol=0, atol=1e-5)
     assert unreached > 0
 
@@ -267,9 +266,8 @@ def test_weights_that_are_not_there_or_are_none_are_refused(checkout, held):
         file.parent.mkdir()
         file.write_bytes(held)
     why = "is not there" if held is None else "is no checkpoint"
-    with pytest.raises(
-        UsageError, match=rf"model_best\.tar {why}: git clone https://github\.com/nju-websoft/KG-ICL again"
-    ):
+    message = rf"model_best\.tar {why}: git clone https://github\.com/nju-websoft/KG-ICL again"
+    with pytest.raises(UsageError, match=message):
         made(checkout, checkpoint="KG-ICL-5L")
 
 

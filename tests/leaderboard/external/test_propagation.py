@@ -15,12 +15,8 @@ NODES, HALF, WIDTH, DEPTH = 18, 2, 4, 3
 
 
 @pytest.fixture
-def made():
+def made(tangled):
     torch.manual_seed(0)
-    rng = np.random.default_rng(1)
-    triples = np.stack((rng.integers(9, size=11), rng.integers(HALF, size=11), rng.integers(9, size=11)), axis=1)
-    leaves = [[3, 0, 12], [3, 0, 13], [14, 1, 4], [15, 1, 4], [15, 1, 4], [14, 1, 4]]
-    triples = np.concatenate((triples, triples[:2], leaves, [[9, 0, 10], [10, 1, 9], [11, 1, 11]]))
     layers = [
         SimpleNamespace(
             linear=nn.Linear(2 * WIDTH, WIDTH),
@@ -30,7 +26,7 @@ def made():
         )
         for _ in range(DEPTH)
     ]
-    return Network(layers, nn.Linear(2 * WIDTH, 1), twins(triples, NODES, 2 * HALF)), triples
+    return Network(layers, nn.Linear(2 * WIDTH, 1), twins(tangled, NODES, 2 * HALF)), tangled
 
 
 def literal(network, triples, representations, start, relation):

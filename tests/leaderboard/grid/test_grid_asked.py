@@ -14,7 +14,7 @@ from leaderboard.grid import state
 from leaderboard.grid.jobs import Chosen, jobs, read_declared, typed_model, typed_seeds
 from leaderboard.grid.jobs import label as label_of
 from leaderboard.grid.state import Line
-from mtbench.errors import UnknownNameError, UsageError
+from mtbench.errors import UsageError
 
 
 @pytest.mark.parametrize(
@@ -33,18 +33,14 @@ def test_a_model_may_carry_settings(text, expected, label):
 
 
 @pytest.mark.parametrize(
-    ("text", "expected"),
-    [("0", [0]), ("0-2", [0, 1, 2]), ("0,2,5-7", [0, 2, 5, 6, 7]), ("3,3", [3]), ("2-2", [2]), ("1, 4", [1, 4])],
+    ("read", "values"),
+    [
+        (typed_seeds, {"0": [0], "0-2": [0, 1, 2], "0,2,5-7": [0, 2, 5, 6, 7], "3,3": [3], "2-2": [2], "1, 4": [1, 4]}),
+        (cli_grid.duration, {"25m": 1500, "1h30m": 5400, "90s": 90, "2h": 7200, "1h0m5s": 3605, " 5m ": 300}),
+    ],
 )
-def test_seeds(text, expected):
-    assert typed_seeds(text) == expected
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"), [("25m", 1500), ("1h30m", 5400), ("90s", 90), ("2h", 7200), ("1h0m5s", 3605), (" 5m ", 300)]
-)
-def test_a_budget(text, expected):
-    assert cli_grid.duration(text) == expected
+def test_seeds_and_budgets(read, values):
+    assert {text: read(text) for text in values} == values
 
 
 @pytest.mark.parametrize(
@@ -127,12 +123,6 @@ MINIMAL = 'datasets = ["metafam"]\n[models.isdea]\nmodel = "isdea"\n'
 def test_a_file_of_another_form_is_refused_by_name(tmp_path, text, message):
     with pytest.raises(UsageError, match=message):
         read_declared(declare(tmp_path, text))
-
-
-def test_a_dataset_that_does_not_exist_is_refused(tmp_path):
-    grid = read_declared(declare(tmp_path, MINIMAL.replace('["metafam"]', '["metafm"]')))
-    with pytest.raises(UnknownNameError, match="did you mean metafam"):
-        jobs(grid, tmp_path)
 
 
 def test_a_folder_of_files_of_triples_is_a_dataset(tmp_path):

@@ -143,10 +143,8 @@ def test_the_matrix_is_printed_and_kept(topics, printed, listed, monkeypatch, tm
     found = listed("grid", model, "--train", "topics/art,topics/sport", "--out", tmp_path / "runs")
     (matrix,) = found["matrices"].values()
     assert matrix["topics"] == ["art", "sport"]
-    assert [[f"{value:.3f}" for value in row] for row in matrix["mrr"]] == [
-        line.split()[1:]
-        for line in (folder / "matrix.md").read_text(encoding="utf-8").replace("|", " ").splitlines()[4:]
-    ]
+    lines = (folder / "matrix.md").read_text(encoding="utf-8").replace("|", " ").splitlines()[4:]
+    assert [[f"{value:.3f}" for value in row] for row in matrix["mrr"]] == [line.split()[1:] for line in lines]
 
 
 @pytest.mark.parametrize(
@@ -203,11 +201,8 @@ def test_the_scenarios_can_be_built_as_they_are_written(tmp_path):
     topics = ("art", "people", "health", "taxonomy")
     proposed = matrix_of(VALUES, topics).scenarios()
     text = scenario_file(proposed, "v1")
-    assert tomllib.loads(text)["scenarios"]["art-people"] == {
-        "version": "v1",
-        "train": ["art", "people"],
-        "test": ["health", "taxonomy"],
-    }
+    expected = {"version": "v1", "train": ["art", "people"], "test": ["health", "taxonomy"]}
+    assert tomllib.loads(text)["scenarios"]["art-people"] == expected
     (tmp_path / "mine.toml").write_text(text, encoding="utf-8")
     plans = read_scenarios(tmp_path / "mine.toml").plans
     assert [plan.name for plan in plans[:2]] == ["art-people/health", "art-people/taxonomy"]
