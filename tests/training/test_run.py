@@ -172,7 +172,6 @@ def test_an_interrupted_run_leaves_no_run_directory_and_keeps_its_checkpoints_bu
     assert not plan.out.exists()
     directory, _ = run(replace(plan, restart=restart))
     assert (directory / "checkpoints").exists() == (directory / "checkpoints" / "state").is_dir() == (not restart)
-    assert tree(directory) == ["ranks.parquet", "result.json"]
     assert verify(directory).ok
 
 
