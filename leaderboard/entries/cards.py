@@ -95,17 +95,18 @@ INVISIBLE = re.compile(
 MOST_MARKS = 4
 """Marks on one letter: more cover its neighbours (Unicode TS 39, section 5.4)."""
 
-ALIKE = str.maketrans("0l15\u00f8\u0142\u0111\u0127\u0167\u0131\u0138\u014b", "oiisoldhtikn")
-"""Letters and digits that look like others, each to one of its kind; other marks fall away with NFKD."""
+ALIKE = str.maketrans("0l15\u00f8\u0142\u0111\u00f0\u0127\u0167\u0131\u0138\u014b|!$", "oiisoiddhtikniis")
+"""Characters that look like others, each to one of its kind; other marks fall away with NFKD."""
 
 
 def skeleton(name: str) -> str:
     """Return what a name is compared by: two that have the same are taken for each other.
 
-    It is in small letters and digits alone, without marks, and o and 0, i, l and 1, s and 5 are the same.
+    It is in small letters and digits alone, without marks, and o and 0, i, l, 1, | and !, s, 5 and $, m and rn are the
+    same.
     """
     text = unicodedata.normalize("NFKD", unicodedata.normalize("NFKC", name).casefold())
-    return "".join(filter(str.isalnum, text)).translate(ALIKE)
+    return "".join(filter(str.isalnum, text.translate(ALIKE))).replace("rn", "m")
 
 
 @dataclass(frozen=True)

@@ -53,7 +53,7 @@ def render(
 
 def expect_free(out: Path, *, force: bool = False) -> None:
     """Raise what would stop a rendering before any work: a missing extra, or a folder that would be lost."""
-    if find_spec("jinja2") is None:
+    if any(find_spec(name) is None for name in ("jinja2", "matplotlib")):
         raise MissingExtraError("mtbench leaderboard render", "site")
     if out.exists() and not out.is_dir():
         raise UsageError(f"{out} is a file: name a folder with --out DIR")

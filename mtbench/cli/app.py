@@ -90,6 +90,7 @@ MEANT: Mapping[str, str] = {
     "evaluate": "score FILE --task NAME",
     "help": "--help",
     "load": "fetch NAME",
+    "ls": "list",
     "predict": "score-with tally GRAPH --head NAME --relation NAME",
     "rank": "score FILE --task NAME",
     "settings": "run MODEL --dataset NAME --paper",

@@ -161,8 +161,9 @@ def score(
             warnings.simplefilter("ignore", MtbenchWarning)
             result = replace(asked.evaluate_file(file), run=info)
         if out:
-            with RunDirectory(out).alone():
-                RunDirectory(out).keep([result], force=force)
+            directory = RunDirectory.to_make(out)
+            with directory.alone():
+                directory.keep([result], force=force)
         _show(asked.name, result, out, as_json)
 
 

@@ -151,15 +151,22 @@ def _tidy(directory: Path) -> None:
     # Under the lock nobody else is at work, so ".new" is a torso, ".old" is complete (renamed whole)
     # and ".gone" is on its way out.
     new, old, gone = (_beside(directory, state) for state in ("new", "old", "gone"))
-    if new.exists():
-        shutil.rmtree(new)
-    shutil.rmtree(gone, ignore_errors=True)
+    remove(new)
+    remove(gone)
     if old.exists():
         if directory.exists():
             old.rename(gone)
-            shutil.rmtree(gone, ignore_errors=True)
+            remove(gone)
         else:
             old.rename(directory)
+
+
+def remove(path: Path) -> None:
+    """Delete a directory with all that is in it, or a file or link itself; one that is not there is fine."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def flush(directory: Path) -> None:

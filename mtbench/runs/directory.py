@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from mtbench.errors import UsageError, nearest, shown
+from mtbench.errors import CorruptedFileError, UsageError, nearest, shown
 from mtbench.files import atomic
 from mtbench.runs import result
 from mtbench.runs.files import RANKS_FILE, RESULT_FILE
@@ -64,6 +64,11 @@ class RunDirectory:
     """The directory of one run, there or to be made."""
 
     path: Path
+
+    @classmethod
+    def to_make(cls, path: Path) -> RunDirectory:
+        """Return the directory that a run is to be made in: of a link the one it leads to, so that the link stays."""
+        return cls(path.resolve() if path.is_symlink() else path)
 
     def __str__(self) -> str:
         return str(self.path)
@@ -122,9 +127,10 @@ class RunDirectory:
         """
         with atomic.locked(self.path, wait=False):
             ready = self._beside("ready")
-            if ready.path.exists():
+            if ready.exists:
                 self.expect_replaceable(force=True)
                 atomic.put_in_place(ready.path, self.path)
+            atomic.remove(ready.path)  # what is no run was put there by hand
             yield
 
     def begin(self, *, restart: bool = False, start: RunDirectory | None = None, more: bool = False) -> RunDirectory:
@@ -146,7 +152,7 @@ class RunDirectory:
             trained = partial.checkpoints / TRAINED_FILE
             if trained.exists():
                 # What a model kept while it adapted to one test graph is none of the next one's.
-                names = {*json.loads(trained.read_text(encoding="utf-8")), TRAINED_FILE, COST_FILE}
+                names = {*_names(trained), TRAINED_FILE, COST_FILE}
                 for path in partial.checkpoints.iterdir():
                     if path.name not in names:
                         shutil.rmtree(path) if path.is_dir() else path.unlink()
@@ -224,6 +230,16 @@ class RunDirectory:
 
     def _beside(self, state: str) -> RunDirectory:
         return RunDirectory(self.path.parent / f".{self.path.name}.{state}")
+
+
+def _names(path: Path) -> list[str]:
+    try:
+        names = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise CorruptedFileError(f"{path}: not valid JSON ({error}); begin the run anew with --restart") from error
+    if not (isinstance(names, list) and all(isinstance(name, str) for name in names)):
+        raise CorruptedFileError(f"{path}: no list of names; begin the run anew with --restart")
+    return names
 
 
 def holds_run(directory: Path) -> bool:

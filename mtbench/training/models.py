@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import math
 import shlex
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -73,7 +74,8 @@ class ModelInfo:
     then: what its training goes by where that is not its own name or hyper-parameters, empty where it is. Runs of one
     seed on one training graph in which all of that is alike may begin with each other's checkpoints.
 
-    Raises `UnknownNameError` for a regime that does not exist, and `UsageError` for graphs that are no list.
+    Raises `UnknownNameError` for a regime that does not exist, and `UsageError` for a value of another type, before
+    anything is trained.
     """
 
     name: str
@@ -88,8 +90,29 @@ class ModelInfo:
     def __post_init__(self) -> None:
         if self.regime not in REGIMES:
             raise UnknownNameError("regime", self.regime, REGIMES)
-        if isinstance(self.pretraining_graphs, str):
-            raise UsageError(f"{self.name}: pretraining_graphs is one text; it must be a list of names of graphs")
+        for key in ("name", "device", "url", "commit"):
+            if not isinstance(text := getattr(self, key), str):
+                raise UsageError(f"ModelInfo: {key} must be a text, not {text!r}")
+        if not self.name.strip():
+            raise UsageError("ModelInfo: name must not be empty: results are filed under it")
+        graphs = self.pretraining_graphs
+        if graphs is not None and not (
+            isinstance(graphs, list | tuple) and all(isinstance(graph, str) for graph in graphs)
+        ):
+            raise UsageError(f"{self.name}: pretraining_graphs must be a list of names of graphs, not {graphs!r}")
+        for key in ("hyperparameters", "trained_as"):
+            values = getattr(self, key)
+            if values is None and key == "trained_as":
+                continue
+            if not isinstance(values, Mapping):
+                raise UsageError(f"{self.name}: {key} must be a mapping of names to values, not {values!r}")
+            for name, value in values.items():
+                whole = isinstance(value, str | int) or (isinstance(value, float) and math.isfinite(value))
+                if not (isinstance(name, str) and whole):
+                    raise UsageError(
+                        f"{self.name}: {key} must be texts, finite numbers, true or false by name: "
+                        f"{name!r} is {value!r}, of type {type(value).__name__}"
+                    )
 
 
 @dataclass(frozen=True, eq=False)

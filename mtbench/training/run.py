@@ -12,7 +12,7 @@ from pathlib import Path
 
 from mtbench.data.loading import load
 from mtbench.data.splits import Dataset
-from mtbench.errors import UsageError
+from mtbench.errors import MtbenchError, UsageError
 from mtbench.evaluation.paper import read_all
 from mtbench.evaluation.tasks import Task
 from mtbench.files.atomic import replace_file
@@ -70,7 +70,9 @@ class Plan:
         """Return the run directory: ``out``, or one below ``runs`` named by model, dataset, settings and seed."""
         given = Path(self.dataset).expanduser()
         dataset = given.resolve().name if given.is_dir() else self.dataset
-        return RunDirectory(self.out or Path("runs") / folder_name((self.model, dataset), self.settings, self.seed))
+        return RunDirectory.to_make(
+            self.out or Path("runs") / folder_name((self.model, dataset), self.settings, self.seed)
+        )
 
 
 def folder_name(parts: Sequence[str], settings: Mapping[str, str], seed: int) -> str:
@@ -178,6 +180,8 @@ def run(
 
         try:
             if (failure := costs.attempt(work, keep=keep_failures)) is not None:
+                if len(results) == len(settings):
+                    raise MtbenchError(f"{directory}: everything is scored, but then {failure.sentence}")
                 for setting in settings[len(results) :]:
                     keep(replace(asked(setting).unfinished(failure.status), warnings=(failure.sentence,)))
                 replace_file(partial.path / FAILURE_FILE, failure.trace.encode())

@@ -372,7 +372,8 @@ def test_checkpoints_hold_what_training_writes(entry, run, file, changed, name, 
 
 @pytest.mark.parametrize("year", ["2025", "2027"])
 @pytest.mark.parametrize(
-    "name", ["ISDEA", "isdea", "lSDEA", " ISDEA ", "I5DEA", "I S D E A", "1.s-d_e a", "\u00cdSD\u00c9A"]
+    "name",
+    ["ISDEA", "isdea", "lSDEA", " ISDEA ", "I5DEA", "I S D E A", "1.s-d_e a", "\u00cdSD\u00c9A", "|SDEA", "!$\u00d0EA"],
 )
 def test_a_name_that_looks_like_anothers_is_taken_whoever_is_older(entry, name, year):
     other = copy_entry(entry.parent, "mtdea-k2")

@@ -9,7 +9,7 @@ import pytest
 from ranking_toys import hashed, random_split
 from toys import fork
 
-from mtbench.errors import AtWorkError, UsageError
+from mtbench.errors import AtWorkError, CorruptedFileError, UsageError
 from mtbench.evaluation.tasks import evaluate
 from mtbench.runs.directory import CHECKPOINTS, RunDirectory
 from mtbench.runs.origin import RunInfo
@@ -121,3 +121,44 @@ def test_a_run_that_is_reopened_goes_on_from_its_newest_checkpoints(run):
         (run.path / CHECKPOINTS).mkdir()
         run.reopen()
     assert (run.partial.checkpoints / "weights.bin").read_bytes() == b"2"
+
+
+def test_of_a_link_the_directory_it_leads_to_is_made_and_replaced(run, tmp_path):
+    link = tmp_path / "link"
+    link.symlink_to(run.path, target_is_directory=True)
+    for number in (1, 2):  # first the link leads nowhere
+        made = RunDirectory.to_make(link)
+        prepare(made, number)
+        with made.alone():
+            made.finish()
+        assert load(run.path).run.seed == number
+    assert link.readlink() == run.path
+    assert sorted(path.name for path in run.path.parent.iterdir()) == [".one.lock", "one"]
+
+
+@pytest.mark.parametrize("state", ["ready", "new", "old", "gone"])
+@pytest.mark.parametrize("kind", ["file", "link", "empty"])
+def test_what_somebody_left_beside_a_run_does_not_replace_it(run, state, kind):
+    seed(1).save(run.path)
+    place = run.path.with_name(f".one.{state}")
+    if kind == "file":
+        place.write_text("x", encoding="utf-8")
+    elif kind == "link":
+        place.symlink_to(run.path.parent)
+    else:
+        place.mkdir()
+    with run.alone():
+        assert load(run.path).run.seed == 1
+        prepared = run.begin()
+        seed(2).save(prepared.path)
+        run.finish()
+    assert load(run.path).run.seed == 2
+    assert sorted(path.name for path in run.path.parent.iterdir()) == [".one.lock", "one"]
+
+
+@pytest.mark.parametrize("text", ["{", "5", "[1]"])
+def test_edited_names_of_what_was_trained_are_refused(run, text):
+    prepare(run, 1)
+    (run.partial.checkpoints / "trained.json").write_text(text, encoding="utf-8")
+    with pytest.raises(CorruptedFileError, match=r"trained\.json: .* begin the run anew with --restart"), run.alone():
+        run.begin()

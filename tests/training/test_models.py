@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import importlib.metadata
 
+import numpy as np
 import pytest
 import thirdparty
 import toys
@@ -58,8 +59,19 @@ def test_what_is_no_model_is_refused_with_what_to_write(kind):
 def test_what_a_model_tells_of_itself_is_checked():
     with pytest.raises(UnknownNameError, match="unknown regime 'zeroshot': did you mean zero-shot"):
         models.ModelInfo("mine", "zeroshot")
-    with pytest.raises(UsageError, match="mine: pretraining_graphs is one text; it must be a list"):
-        models.ModelInfo("mine", pretraining_graphs="wikidata5m")
+    for wrong, message in (
+        ({"pretraining_graphs": "wikidata5m"}, "mine: pretraining_graphs must be a list of names of graphs, not 'wiki"),
+        ({"pretraining_graphs": [1]}, "mine: pretraining_graphs must be a list of names of graphs, not \\[1\\]"),
+        ({"name": ""}, "name must not be empty"),
+        ({"name": 5}, "name must be a text, not 5"),
+        ({"device": None}, "device must be a text, not None"),
+        ({"hyperparameters": [("width", 3)]}, "hyperparameters must be a mapping"),
+        ({"hyperparameters": {"width": np.int64(3)}}, "'width' is .*3.*, of type int64"),
+        ({"hyperparameters": {"rate": float("nan")}}, "'rate' is nan, of type float"),
+        ({"trained_as": {"depth": None}}, "trained_as must be texts, .*: 'depth' is None"),
+    ):
+        with pytest.raises(UsageError, match=message):
+            models.ModelInfo(**{"name": "mine", **wrong})
     with pytest.raises(TypeError, match="pretrained"):
         models.ModelInfo("mine", pretrained=["wikidata5m"])
 

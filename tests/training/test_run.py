@@ -9,7 +9,7 @@ import pytest
 import thirdparty
 import toys
 
-from mtbench.errors import UnknownNameError, UsageError
+from mtbench.errors import MtbenchError, UnknownNameError, UsageError
 from mtbench.runs.directory import RunDirectory
 from mtbench.runs.result import load, verify
 from mtbench.settings.table import MAIN, VOCABULARIES
@@ -125,6 +125,18 @@ def test_a_wrong_name_is_refused_before_anything_is_done(module, plan, change, m
 def test_a_negative_seed_is_refused(plan, name):
     with pytest.raises(UsageError, match=f"^{name} must be a whole number from 0 to {2**63 - 1}, not -1$"):
         replace(plan, **{name: -1})
+
+
+def test_memory_that_runs_out_after_all_is_scored_is_told(plan, monkeypatch):
+    def fail(*_):
+        raise MemoryError
+
+    run(plan)
+    monkeypatch.setattr(run_module, "read_all", fail)
+    with pytest.raises(MtbenchError, match="everything is scored, but then MemoryError"):
+        run(replace(plan, paper=True))
+    assert verify(plan.out).ok
+    assert "failure.txt" not in tree(plan.out)
 
 
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
