@@ -45,7 +45,7 @@ def test_a_model_runs_and_records_what_it_did(command, tmp_path, model, name, re
     [
         ("isdea --set epoch=3", "error: unknown hyper-parameter 'epoch': did you mean epochs"),
         ("mtdea --set epochs=few", "error: epochs must be int, not 'few'"),
-        ("mtdea --set mask=all", "error: mask must be one of none, triple, not 'all'"),
+        ("mtdea --set mask=all", "error: mask must be one of none, pair, triple, not 'all'"),
         ("mtdea --set tasks=0", "error: tasks must be at least 1, not 0"),
         (
             "reference_models.mtdea:build_search --set reassign=false",

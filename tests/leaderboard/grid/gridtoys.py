@@ -53,16 +53,18 @@ class Counting(Model):
     def first_time(self):
         """Tell whether nobody asked this before, of the same seed."""
         marker = Path(f"{os.environ['MTBENCH_TOY_DIARY']}-{self.context.seed}")
-        asked = marker.exists()
-        marker.touch()
-        return not asked
+        try:
+            marker.touch(exist_ok=False)
+        except FileExistsError:
+            return False
+        return True
 
     def fit(self, train, valid):
         state = self.context.workdir / "epoch"
         begun = int(state.read_text()) if state.exists() else 0
         for epoch in range(begun + 1, self.epochs + 1):
             self.note(f"epoch {epoch}")
-            if epoch == 2 and self.context.seed == 1 and (self.first_time() or not self.once):
+            if epoch == 2 and self.context.seed == 1 and (not self.once or self.first_time()):
                 self.misbehave()
             self.context.workdir.mkdir(parents=True, exist_ok=True)
             state.write_text(str(epoch))
