@@ -1,7 +1,5 @@
 """The core knows no framework: nothing in it imports one, whether or not one is installed."""
 
-from __future__ import annotations
-
 import json
 import os
 from importlib.util import find_spec

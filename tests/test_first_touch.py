@@ -1,7 +1,5 @@
 """What a newcomer sees first: a dataset printed, a result printed, and evaluating on a name."""
 
-from __future__ import annotations
-
 import pytest
 import released
 from ranking_toys import hashed

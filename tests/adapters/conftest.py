@@ -1,7 +1,5 @@
 """A released graph where there is one, random graphs elsewhere, and the real libraries or a visible skip."""
 
-from __future__ import annotations
-
 import pytest
 from ranking_toys import random_split
 

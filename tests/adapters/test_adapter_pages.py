@@ -1,7 +1,5 @@
 """The pages on other libraries' models: their examples run as they stand, with the real libraries."""
 
-from __future__ import annotations
-
 import pages
 import pytest
 

@@ -1,7 +1,5 @@
 """A small message-passing model made of PyTorch Geometric's layers, behind our evaluator."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """PyKEEN's real models behind our evaluator: the same ids, the same scores on every side, and what is refused."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The audit finds by itself what is known to be wrong with the released data."""
 
-from __future__ import annotations
-
 import pytest
 import released
 

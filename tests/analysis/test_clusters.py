@@ -1,7 +1,5 @@
 """Clusters of targets, and the resolution of a dataset that follows from them: also that of the page."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from pathlib import Path

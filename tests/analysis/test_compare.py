@@ -1,7 +1,5 @@
 """Comparisons of saved runs and of results: what is gathered, refused and said."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

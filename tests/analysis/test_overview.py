@@ -1,7 +1,5 @@
 """Runs side by side: seeds are averaged, and nothing else is."""
 
-from __future__ import annotations
-
 import csv
 import io
 import statistics

@@ -1,7 +1,5 @@
 """Pictures of runs: right values, words that say what is drawn, files that are always the same."""
 
-from __future__ import annotations
-
 import re
 import warnings
 from dataclasses import replace

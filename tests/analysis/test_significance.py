@@ -1,7 +1,5 @@
 """The bootstrap on values whose true mean and spread are known; corrections, groups and ranks by hand."""
 
-from __future__ import annotations
-
 import math
 from itertools import combinations
 

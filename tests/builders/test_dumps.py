@@ -1,7 +1,5 @@
 """Raw dumps: every form gives the same triples, and what is wrong is named by file, line and text."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import subprocess

@@ -1,7 +1,5 @@
 """Sampling: what must hold for any graph and any seed, checked on random ones against networkx-free definitions."""
 
-from __future__ import annotations
-
 from collections import Counter, deque
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Scenarios of one's own: what the file may say, what is drawn from it, and everything that can be wrong in it."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import random

@@ -1,7 +1,5 @@
 """``mtbench audit``: tables, JSON, the picture, and refusals before any work."""
 
-from __future__ import annotations
-
 import pytest
 import toys
 

@@ -1,7 +1,5 @@
 """``mtbench baselines``: tables, JSON, and refusals before any work."""
 
-from __future__ import annotations
-
 import pytest
 
 import mtbench

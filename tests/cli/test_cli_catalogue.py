@@ -1,7 +1,5 @@
 """The verbs about many datasets and their published files."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """``mtbench check`` as it is typed, with scorers that lie in the working directory."""
 
-from __future__ import annotations
-
 import sys
 import textwrap
 

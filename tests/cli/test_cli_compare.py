@@ -1,7 +1,5 @@
 """``mtbench compare``: tables, JSON, the picture, and what a stranger might type."""
 
-from __future__ import annotations
-
 import pytest
 from ranking_toys import hashed, random_split
 

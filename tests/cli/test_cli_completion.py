@@ -1,7 +1,5 @@
 """What the shell proposes after Tab, asked for as the installed completion asks."""
 
-from __future__ import annotations
-
 import os
 import shlex
 import subprocess

@@ -1,7 +1,5 @@
 """Wrong spellings, interruptions and closed pipes: one clear line, the right exit code, never a traceback."""
 
-from __future__ import annotations
-
 import os
 import platform
 from importlib.metadata import EntryPoint

@@ -1,7 +1,5 @@
 """``mtbench build --raw``: groups, single datasets, FBNELL, and everything that can be typed wrong."""
 
-from __future__ import annotations
-
 import random
 import re
 from dataclasses import replace

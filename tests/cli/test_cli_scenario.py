@@ -1,7 +1,5 @@
 """``mtbench build wikitopics --scenario``: from a file to datasets every other verb takes."""
 
-from __future__ import annotations
-
 import json
 import random
 

@@ -1,7 +1,5 @@
 """``mtbench score`` as it is typed: the triples out, the scores in, and what a stranger gets wrong."""
 
-from __future__ import annotations
-
 import json
 
 import pandas as pd

@@ -1,7 +1,5 @@
 """``mtbench show`` as it is typed."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

@@ -1,7 +1,5 @@
 """The verbs: what they print, what they store, and how they exit."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

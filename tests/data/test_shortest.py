@@ -1,7 +1,5 @@
 """Shortest paths of many pairs at once, beside SciPy's searches one by one."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

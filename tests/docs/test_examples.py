@@ -1,7 +1,5 @@
 """Every example of the documentation runs as it stands, and prints what the page says; `pages` says how."""
 
-from __future__ import annotations
-
 import json
 import shlex
 import shutil

@@ -1,7 +1,5 @@
 """The README does what it says: examples and commands run as they stand, and print what it shows."""
 
-from __future__ import annotations
-
 import importlib.util
 import re
 from functools import cache

@@ -1,7 +1,5 @@
 """The page on submitting: its commands are run exactly as printed, and print what the page says."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import tomllib

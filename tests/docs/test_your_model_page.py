@@ -1,7 +1,5 @@
 """The page on models of one's own: its example is run exactly as printed, and prints what the page says."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

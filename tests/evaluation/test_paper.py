@@ -1,7 +1,5 @@
 """Each setting of the paper against a plain implementation in Python integers and sets, and against closed forms."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math

@@ -1,7 +1,5 @@
 """The evaluation settings on the released data: what the paper's printed figures and the page on settings rest on."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from pathlib import Path

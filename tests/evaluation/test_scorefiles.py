@@ -1,7 +1,5 @@
 """Scores from files: every format, every order of rows, and every refusal by name."""
 
-from __future__ import annotations
-
 import gzip
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Tasks by their one-line names: what is recognised, what is left out, what is refused."""
 
-from __future__ import annotations
-
 import pytest
 import toys
 

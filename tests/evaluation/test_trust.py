@@ -4,8 +4,6 @@ The single steps have tests of their own (scores that are refused, closed forms,
 they are tried together, through the whole evaluator, as somebody would who wants a better figure.
 """
 
-from __future__ import annotations
-
 from functools import cache
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Export to PyTorch Geometric: shapes, inverses, names, and the way back."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

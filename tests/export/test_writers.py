@@ -1,7 +1,5 @@
 """Exports: what comes out is what went in, the release byte for byte, complete or absent; a record measured anew."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 import tomllib

@@ -1,7 +1,5 @@
 """Every forgery somebody may try is refused by name; what is merely incomplete or old is a remark."""
 
-from __future__ import annotations
-
 import json
 import os
 import pickle

@@ -1,7 +1,5 @@
 """Every figure of the paper beside ours: verdicts, which entry stands for a row, and what explains a difference."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections import Counter

@@ -1,7 +1,5 @@
 """What is shared of the board: a table for a paper, the snippet of an entry, and how far it is."""
 
-from __future__ import annotations
-
 import re
 import sys
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Runs become an entry that holds, whole or not at all; what does not belong together is refused with what to type."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -3,8 +3,6 @@
 The builds need the package `build` and its back end: tox's environment ``core`` has them.
 """
 
-from __future__ import annotations
-
 import hashlib
 import shutil
 import subprocess

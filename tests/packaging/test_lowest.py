@@ -1,7 +1,5 @@
 """The lowest versions that are promised are the ones that are tested."""
 
-from __future__ import annotations
-
 import os
 import re
 import tomllib

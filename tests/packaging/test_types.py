@@ -1,7 +1,5 @@
 """The types hold, as mypy reads them with the libraries of every extra that has some."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

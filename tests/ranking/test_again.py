@@ -1,7 +1,5 @@
 """Scorers that look at their batch are refused, those that round differently in another are not."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings

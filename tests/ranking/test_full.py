@@ -1,7 +1,5 @@
 """Rankings against every candidate, and scorers of whole rows under every protocol."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from types import SimpleNamespace
 

@@ -1,7 +1,5 @@
 """The reference models need PyTorch: where it is not installed, nothing in this folder is collected."""
 
-from __future__ import annotations
-
 import warnings
 from importlib.util import find_spec
 

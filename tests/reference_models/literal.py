@@ -4,8 +4,6 @@ Everything here is float64. ``X`` has shape ``(N, R, d)``, ``A`` is the stack of
 ``(R, N, N)`` with ``A[r, v, u]`` the number of edges of type r from u to v.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 

@@ -1,7 +1,5 @@
 """Stopping a run at a chosen place, and telling whether two runs are the same to the last bit."""
 
-from __future__ import annotations
-
 import torch
 from safetensors.torch import load_file
 

@@ -1,7 +1,5 @@
 """The baselines as ``mtbench run`` trains, stops, continues and records them."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

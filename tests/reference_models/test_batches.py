@@ -1,7 +1,5 @@
 """Mini-batches: what a positive is trained against, what is hidden while it is scored, distances, and the losses."""
 
-from __future__ import annotations
-
 import math
 from collections import deque
 from dataclasses import replace

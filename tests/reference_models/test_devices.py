@@ -1,7 +1,5 @@
 """Every model on a CUDA device that is only pretended, as it is on the processor: placed right, and the same."""
 
-from __future__ import annotations
-
 import shutil
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Numbers that are none stop a training by name, before they reach a weight."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Graphs as sparse operators, which slots a network has, and its inverses."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import literal

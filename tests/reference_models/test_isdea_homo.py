@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import literal
 import numpy as np
 import pytest

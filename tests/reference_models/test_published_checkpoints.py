@@ -1,7 +1,5 @@
 """The trained weights that ship with the repository give the figures they are published with."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

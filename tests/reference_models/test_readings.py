@@ -1,7 +1,5 @@
 """Readings of the paper's layers other than the usual ones: their formulas, what follows from them, and training."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import product
 

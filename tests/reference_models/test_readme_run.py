@@ -1,7 +1,5 @@
 """The README's first command: a model trained, adapted and scored, and a run that verifies."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

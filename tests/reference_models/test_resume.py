@@ -1,7 +1,5 @@
 """A run is decided by its options and its seed, however often it is stopped on the way."""
 
-from __future__ import annotations
-
 import ast
 import json
 import os

@@ -1,7 +1,5 @@
 """``mtbench run`` with the models of this repository, as it is typed."""
 
-from __future__ import annotations
-
 import json
 from importlib import metadata
 

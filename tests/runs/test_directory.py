@@ -1,7 +1,5 @@
 """A run directory is whole whatever happens to its process, and one process at a time works on it."""
 
-from __future__ import annotations
-
 import os
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Metrics by stratum: every target in exactly one, figures that average to the whole, the right split or none."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The table of settings: names that are unique, what each has, and how settings are chosen by name."""
 
-from __future__ import annotations
-
 import pytest
 
 from mtbench.errors import UnknownNameError

@@ -1,7 +1,5 @@
 """Copies of published entries, and the edits of somebody who wants a better place."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Small splits, and scores as a framework returns them, for the tests of the evaluator."""
 
-from __future__ import annotations
-
 import hashlib
 from types import SimpleNamespace
 

@@ -1,7 +1,5 @@
 """A small catalogued dataset and random datasets, for tests of everything that stores, loads or prints."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """Runs that are scored again from their weights; those of the reference models are tested with what is published."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

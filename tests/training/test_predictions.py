@@ -1,7 +1,5 @@
 """What a model with weights of its own finds most plausible, asked for by name, in Python and as it is typed."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What the recipes of published models refuse: settings they do not know, and folders that are no checkout."""
 
-from __future__ import annotations
-
 import pytest
 
 from leaderboard.external import kgicl, trix, ultra

@@ -1,7 +1,5 @@
 """What is computed near a start and around ends, and by patterns, is what loops over both graphs give."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import numpy as np

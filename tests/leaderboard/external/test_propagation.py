@@ -1,7 +1,5 @@
 """What is computed between a start and its ends alone is what loops over the whole graph give."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Tally with weights of its own: how they are made, what they say of themselves, and what they do for a stranger."""
 
-from __future__ import annotations
-
 import hashlib
 import itertools
 import json

@@ -1,7 +1,5 @@
 """Every family of statistics against a plain loop over the triples of a small graph."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import replace
 from functools import cache, cached_property

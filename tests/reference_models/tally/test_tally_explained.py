@@ -1,7 +1,5 @@
 """``mtbench show RUN --explain`` of runs of tally, as it is typed."""
 
-from __future__ import annotations
-
 import json
 import shutil
 
