@@ -26,7 +26,7 @@ from mtbench.metrics import closed
 from mtbench.names import PARTS, Direction, IntArray, Part, ScoreArray, ScoreFunction, Scorer, Side
 from mtbench.ranking.again import ask_again as compare_again
 from mtbench.ranking.candidates import Candidates, Filtered, draw, filter_side
-from mtbench.ranking.lists import Layout, RankedPart, given, rank_all, rank_listed
+from mtbench.ranking.lists import Layout, RankedPart, rank_all, rank_given, rank_listed
 from mtbench.ranking.ranks import Counts, Ranks
 from mtbench.ranking.scorers import Progress, Ways, accept, batch_limit, ways
 from mtbench.runs.origin import RunInfo, Status
@@ -172,7 +172,7 @@ class Task:
                 whole = np.empty_like(own, shape=len(triples))
                 whole[rows] = own
                 accepted[direction] = whole, kind
-        return self._result(given(accepted, self._layout), GIVEN, notes)
+        return self._result(rank_given(accepted, self._layout), GIVEN, notes)
 
     def evaluate_file(self, path: Path | str) -> Result:
         """Rank the scores of a file written by any language, its rows in any order.
@@ -216,7 +216,7 @@ class Task:
 
     def rank(self, scores: ScoreArray) -> Ranks:
         """Count the candidates above and tied with every target, part by part, by scores aligned with ``triples``."""
-        return self._named(given(dict.fromkeys(self.directions, (scores, "")), self._layout))
+        return self._named(rank_given(dict.fromkeys(self.directions, (scores, "")), self._layout))
 
     def _named(self, ranked: Mapping[Part, RankedPart]) -> Ranks:
         heads, relations, tails = self.split.targets.T

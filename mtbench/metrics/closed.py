@@ -23,18 +23,19 @@ from mtbench.names import FloatArray, IntArray
 NO_TARGETS = "metrics of no targets are undefined: choose a split or a stratum with targets"
 
 DENSE_CODES = 1 << 16
-"""Up to as many different pairs are counted in a table rather than sorted."""
+"""Codes below this are counted in a table rather than sorted."""
 
 HIGH_BITS = np.int64(-1 << 27)
+"""Keeps the upper 26 of the 53 significant bits of a float64; see `_mean`."""
 
 
 @dataclass(frozen=True)
 class Metric:
-    """One rank metric of targets ``(m,)``, as a function of counts and in closed form where nothing is known.
+    """A rank metric of targets ``(m,)``, as a function of rank counts, with its null distribution.
 
-    ``of`` takes the candidates above and tied with each target, summed over the sides of a list, and is the expectation
-    over the order of the ties. ``null`` takes the number of ranks N a target can have and gives the mean and the
-    variance where each is as likely; H is the harmonic number of N and H2 that of squares.
+    ``of`` takes the candidates above and tied with each target, summed over the sides of a list, and returns the
+    expectation over the order of the ties. ``null`` takes the number of ranks N a target can have and returns the mean
+    and variance when each is equally likely; H is the harmonic number of N and H2 that of squares.
     """
 
     of: Callable[[IntArray, IntArray], FloatArray]
@@ -57,6 +58,7 @@ def _reciprocal(greater: IntArray, equal: IntArray) -> FloatArray:
     """MRR = (H(g + m) - H(g)) / m, where m = e + 1."""
     block = equal + 1
     harmonic = _harmonic(int(np.max(greater + block, initial=0)))
+    # Without ties 1 / rank is exact, while a difference of two harmonic numbers has lost its last bits.
     return np.where(equal == 0, 1 / (greater + 1), (harmonic[greater + block] - harmonic[greater]) / block)
 
 
@@ -64,6 +66,7 @@ def _reciprocal_null(ranks: IntArray) -> tuple[FloatArray, FloatArray]:
     """H / N and H2 / N - (H / N)^2."""
     most = int(np.max(ranks, initial=0))
     mean, square = (_harmonic(most, power)[ranks] / ranks for power in (1, 2))
+    # A target without candidates has variance 0, which rounding may take below it.
     return mean, np.maximum(square - mean**2, 0)
 
 
@@ -74,7 +77,7 @@ def _hits(greater: IntArray, equal: IntArray, k: int) -> FloatArray:
 
 
 def _hits_null(ranks: IntArray, k: int) -> tuple[FloatArray, FloatArray]:
-    """P = min(k, N) / N and p (1 - p)."""
+    """The share s = min(k, N) / N and s (1 - s)."""
     share = np.minimum(k, ranks) / ranks
     return share, share * (1 - share)
 
@@ -122,7 +125,7 @@ def figures(greater: IntArray, equal: IntArray, counts: IntArray) -> dict[str, d
     """Return ``metrics``, ``optimistic``, ``pessimistic`` and ``chance``: all that follows from rank counts.
 
     One pass over the targets: ``greater`` and ``equal`` as in `per_target`, ``counts`` ``(m,)`` the candidates of each.
-    Optimistic is every target above its ties, what no order of them can exceed; pessimistic every target below.
+    Optimistic ranks every target above its ties, pessimistic below them: the bounds over all orders.
     """
     pairs = _distinct(greater, equal)
     above, tied, weights = pairs
@@ -146,7 +149,7 @@ def spread(optimistic: Mapping[str, float], pessimistic: Mapping[str, float]) ->
 
 
 def _harmonic(last: int, power: int = 1) -> FloatArray:
-    """Return the harmonic numbers H(0) to H(last), of powers where one is given."""
+    """Return the harmonic numbers H(0) to H(last), the sums of 1 / n**power."""
     return np.concatenate(([0.0], np.cumsum(1 / np.arange(1, last + 1) ** power)))
 
 
@@ -159,7 +162,7 @@ def _distinct(
     """
     width = int(np.max(equal, initial=0)) + 1
     codes = greater * width
-    codes += equal
+    codes += equal  # in place: with a million targets each temporary array is felt
     distinct, numbers = _tabulated(codes, weights)
     above, tied = np.divmod(distinct, width)
     return above, tied, numbers
@@ -170,6 +173,7 @@ def _tabulated(codes: IntArray, weights: IntArray | None = None) -> tuple[IntArr
     if not len(codes):
         raise UsageError(NO_TARGETS)
     size = int(codes.max()) + 1
+    # Counting in a table is linear; where the largest code is far above their number, sorting takes less memory.
     if size <= max(DENSE_CODES, len(codes)):
         numbers = np.bincount(codes, weights, size).astype(np.int64, copy=False)
         distinct = np.flatnonzero(numbers)
@@ -184,8 +188,8 @@ def _averages(pairs: tuple[IntArray, IntArray, IntArray]) -> dict[str, float]:
 
 
 def _mean(values: FloatArray, numbers: IntArray) -> float:
-    # An exactly rounded sum does not depend on the order of the targets, nor on how NumPy adds. Each value is
-    # split in two halves of 26 bits, so that its product with the number of targets that have it is exact too.
+    # An exactly rounded sum does not depend on the order of the targets, nor on how NumPy adds. Each value is split in
+    # two halves of 26 or 27 bits, so that its product with the number of targets that have it is exact too.
     high = (values.view(np.int64) & HIGH_BITS).view(np.float64)
     terms = np.concatenate((high * numbers, (values - high) * numbers))
     return math.fsum(terms.tolist()) / int(numbers.sum())

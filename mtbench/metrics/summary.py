@@ -16,12 +16,12 @@ BEST = 1.0
 """The value every metric has when each target is ranked first."""
 
 NOTHING = 1e-9
-"""Where chance is so close to the best value, no share of the way is left to go."""
+"""Where chance is this close to the best value, an index would divide by 0: it is undefined."""
 
 
 def per_list(ranks: Ranks) -> dict[Direction, dict[str, FloatArray]]:
     """Return every metric of every target ``(m,)`` in each of its lists, in expectation over the order of its ties."""
-    return {way: closed.per_target(found.greater, found.equal) for way, found in ranks.lists.items()}
+    return {direction: closed.per_target(counts.greater, counts.equal) for direction, counts in ranks.lists.items()}
 
 
 def per_target(ranks: Ranks) -> dict[str, FloatArray]:
@@ -36,24 +36,25 @@ def kinds(ranks: Ranks) -> dict[str, Ranks]:
     """Return the ranks behind ``metrics``, both orders of ties, and ``chance``: a scorer that ties everything."""
 
     def changed(change: Callable[[Counts], tuple[IntArray, IntArray]]) -> Ranks:
-        return replace(ranks, parts={part: Counts(*change(one), one.count) for part, one in ranks.parts.items()})
+        changed_parts = {part: Counts(*change(counts), counts.count) for part, counts in ranks.parts.items()}
+        return replace(ranks, parts=changed_parts)
 
     none = np.zeros(len(ranks), dtype=np.int64)
     return {
         "metrics": ranks,
-        "optimistic": changed(lambda part: (part.greater, none)),
-        "pessimistic": changed(lambda part: (part.greater + part.equal, none)),
-        "chance": changed(lambda part: (none, part.count)),
+        "optimistic": changed(lambda counts: (counts.greater, none)),
+        "pessimistic": changed(lambda counts: (counts.greater + counts.equal, none)),
+        "chance": changed(lambda counts: (none, counts.count)),
     }
 
 
 @dataclass(frozen=True)
 class Adjusted:
-    """One metric beside its null: ``index`` is 0 at chance and 1 at best, ``z`` counts standard deviations.
+    """A metric beside its null: ``index`` is 0 at chance and 1 at best, ``z`` counts standard deviations.
 
     ``deviation`` is the standard deviation of the mean metric under the null. Higher is better for
     ``index`` and ``z`` of every metric, also of the mean rank, whose index is the AMRI. None stands for
-    what is undefined where no target has a candidate.
+    a value that is undefined because no target has a candidate.
     """
 
     observed: float

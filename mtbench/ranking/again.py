@@ -1,8 +1,8 @@
-"""A score is a property of the triple: some triples are asked again among others, and have to score the same.
+"""A score is a property of the triple: a sample is asked for again in other batches, and has to score the same.
 
-Within the batches of an evaluation a target is the only triple that shares its head with many others and its tail
-with many others too, so that a scorer that looks at the company of a triple finds the targets without a model. Batch
-statistics, a softmax over the batch and subgraphs around all candidates do the same by accident.
+In the batches of an evaluation a target is the only triple that shares its head with many others and its tail with
+many others too, so a scorer that looks at the rest of the batch can tell the targets without a model. Batch
+statistics, a softmax over the batch and subgraphs around all candidates do so by accident.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ FEWEST, MOST = 4, 64
 """Targets of a part that are asked for again, each with one candidate."""
 
 TRIPLES, ROWS = 400, 50
-"""Between these it is a target for so many triples that are scored, or for so many whole rows: a few percent of all."""
+"""Between the two, a target for every 400 triples or 50 whole rows that are scored: a few percent of all."""
 
 BATCHES = 16
-"""The most batches: what would need one more is left out."""
+"""The most batches: triples that fit into none of them are left out."""
 
 ROUNDING = 100
-"""Scores that differ by up to as many roundings of the largest one are the same but for the order of additions."""
+"""Scores that differ by up to this many roundings of the largest score are the same but for the order of additions."""
 
 PASSED = 0.1
-"""Of the other scores: a difference that carries a score past more of them moves ranks, however small it is."""
+"""Share of the other scores: a difference that moves a score past more of them moves ranks, however small it is."""
 
 EPSILON = {"bfloat16": 2.0**-7}
 """Rounding of types that NumPy does not have, relative to a number."""
@@ -41,7 +41,7 @@ PAIRS = ((HEAD, RELATION), (HEAD, TAIL), (RELATION, TAIL))
 
 @dataclass(frozen=True, eq=False)
 class Asked:
-    """What one method was asked and answered: some triples ``(k, 3)``, their scores ``(k,)``, and how to ask again."""
+    """What a method was asked and answered: triples ``(k, 3)``, their scores ``(k,)``, and how to ask again."""
 
     method: str
     kind: str
@@ -50,17 +50,18 @@ class Asked:
     ask: Callable[[IntArray], ScoreArray]
 
 
-def chosen(number: int, *, triples: int = 0, rows: int = 0) -> IntArray:
-    """Return the targets, of a ``number``, that are asked for again where so many triples or rows are scored."""
+def sampled_targets(number: int, *, triples: int = 0, rows: int = 0) -> IntArray:
+    """Return which of ``number`` targets are asked for again, by how many triples or whole rows are scored in all."""
     size = min(number, MOST, max(FEWEST, triples // TRIPLES, rows // ROWS))
+    # The seed is the number of targets, so that a task always asks for the same ones again.
     return np.random.default_rng(number).choice(number, size, replace=False)
 
 
 def apart(split: Split, triples: IntArray) -> list[IntArray]:
-    """Divide triples ``(k, 3)`` into batches, none of which has two triples of one target's lists.
+    """Divide triples ``(k, 3)`` into batches, none of which has two triples of the same target's lists.
 
-    A target's lists hold triples that share two of its three names: two triples stay apart where they share two names
-    each with the same target. Triples are taken in random order; those that fit into none of `BATCHES` are left out.
+    A target's lists hold triples that share two of its three names, so two triples that each share two names with the
+    same target stay apart. Triples are taken in random order; those that fit into none of `BATCHES` are left out.
     """
     owners: list[set[int]] = [set() for _ in triples]
     for columns in PAIRS:
@@ -70,27 +71,28 @@ def apart(split: Split, triples: IntArray) -> list[IntArray]:
         first, last = (np.searchsorted(known[order], asked, side=side) for side in ("left", "right"))
         for row, (start, stop) in enumerate(zip(first.tolist(), last.tolist(), strict=True)):
             owners[row].update(order[start:stop].tolist())
-    taken: list[set[int]] = []
+    # Greedy: a triple goes into the first batch that has nothing of its targets, as in colouring a graph.
+    batch_owners: list[set[int]] = []
     batches: list[list[int]] = []
     for row in np.random.default_rng(len(triples)).permutation(len(triples)).tolist():
-        free = next((number for number, there in enumerate(taken) if not there & owners[row]), len(taken))
+        free = next((number for number, there in enumerate(batch_owners) if not there & owners[row]), len(batches))
         if free == BATCHES:
             continue
-        if free == len(taken):
-            taken.append(set())
+        if free == len(batches):
+            batch_owners.append(set())
             batches.append([])
-        taken[free] |= owners[row]
+        batch_owners[free] |= owners[row]
         batches[free].append(row)
     return [np.array(rows) for rows in batches]
 
 
-def ask_again(found: Mapping[Part, Asked], split: Split) -> str:
-    """Ask for the triples of every part again, in other batches and another order, and return how the scores compare.
+def ask_again(samples: Mapping[Part, Asked], split: Split) -> str:
+    """Ask for the sample of every part again, in other batches and another order, and return how the scores compare.
 
     Raises `BatchError` where they differ by more than the rounding of their type.
     """
     largest = 0.0
-    for asked in dict.fromkeys(found.values()):  # directions may share a part, and what was asked in it
+    for asked in dict.fromkeys(samples.values()):  # directions may share a part and its sample
         batches = apart(split, asked.triples)
         rows = np.concatenate(batches)
         again = np.concatenate([asked.ask(asked.triples[batch]) for batch in batches])
@@ -99,7 +101,7 @@ def ask_again(found: Mapping[Part, Asked], split: Split) -> str:
 
 
 def compared(asked: Asked, rows: IntArray, again: ScoreArray, split: Split) -> float:
-    """Return how far scores of some rows are from the first ones; raises `BatchError` beyond rounding."""
+    """Return how far the scores of ``rows`` are from the first ones; raises `BatchError` beyond rounding."""
     largest, why = difference(asked.scores[rows], again, asked.kind)
     if why:
         raise BatchError(
@@ -116,18 +118,23 @@ def difference(first: ScoreArray, second: ScoreArray, kind: str) -> tuple[float,
     ours, theirs = (scores.astype(np.float64) for scores in (first, second))
     largest, allowed = float(np.abs(ours - theirs).max(initial=0)), 0.0
     if first.dtype.kind == "f":
+        # Relative to the largest score, not to each: a sum near 0 has the rounding of its large terms.
         most = float(np.abs(ours).max(initial=0))
         unit = EPSILON[kind] * most if kind in EPSILON else float(np.spacing(first.dtype.type(most)))
         allowed = ROUNDING * unit
     if largest > allowed:
         return largest, f"where rounding explains {allowed:.2g}"
+    # Where scores lie close together, mere rounding may carry a score past many others.
     number = int(passed(first, second).max(initial=0))
     moves = number > max(1, PASSED * len(first))
     return largest, f"which carries one past {number} of {len(first)}" if moves else ""
 
 
 def passed(first: ScoreArray, second: ScoreArray) -> IntArray:
-    """Return how many of the first scores ``(k,)`` each one passes, or comes to tie with, on its way to the second."""
+    """Return how many of the first scores ``(k,)`` each score passes, or comes to tie with, on its way to the second.
+
+    Not counted are the score itself and those it was tied with from the beginning.
+    """
     ordered = np.sort(first)
     low, high = np.minimum(first, second), np.maximum(first, second)
     between = np.searchsorted(ordered, high, side="right") - np.searchsorted(ordered, low, side="left")

@@ -63,11 +63,13 @@ class Filtered:
 
     def listed(self) -> tuple[IntArray, BoolArray]:
         """Return the ids of all candidates of every target ``(m, k)``, and which of them are not padding."""
+        # Row by row, so the candidates of a row lie together in `ids`, the smallest first.
         rows, ids = np.nonzero(self.allowed(0, len(self.pairs)))
         numbers = self.numbers[self.row, None]
         place = np.arange(int(numbers.max(initial=0)))
         valid = place < numbers
         starts = np.searchsorted(rows, self.row)[:, None]
+        # Padding looks up index -1, where a -1 is appended: without it a split without candidates has nothing there.
         return np.where(valid, np.append(ids, -1)[np.where(valid, starts + place, -1)], -1), valid
 
 
@@ -81,15 +83,18 @@ def filter_side(split: Split, side: Side, *, empty_slots: bool) -> Filtered:
     universe = np.arange(sizes[side])
     if side == "relation" and not empty_slots:
         universe = unique(split.graph[:, RELATION])
-    first, second = (COLUMN[other] for other in KEPT[side])
+    first, second = (COLUMN[kept] for kept in KEPT[side])
     size = sizes[KEPT[side][1]]
     position = np.full(sizes[side], -1)
     position[universe] = np.arange(len(universe))
     known = np.concatenate((split.graph, split.targets))
+    # A pair is one integer, so that a single binary search finds the row of every known triple.
     codes, members = known[:, first] * size + known[:, second], position[known[:, COLUMN[side]]]
     rows, row = np.unique(split.targets[:, first] * size + split.targets[:, second], return_inverse=True)
     owner = np.searchsorted(rows, codes)
+    # The search also gives a place, which may lie beyond the last row, to a pair that no target has.
     asked = (rows[np.minimum(owner, len(rows) - 1)] == codes) & (members >= 0)
+    # Sorted by row and member; a triple that is both in the graph and a target is left out once.
     flat = unique(owner[asked] * len(universe) + members[asked])
     owner = flat // len(universe)
     return Filtered(
@@ -140,8 +145,8 @@ class Candidates:
     @property
     def lengths(self) -> IntArray:
         """Candidates per target in each of its lists, ``(l, m)``."""
-        sides = ([PARTS[part][1] for part in parts] for parts in self.setting.lists)
-        return np.stack([np.sum([self.drawn[side][1] for side in some], axis=0) for some in sides])
+        lists = ([PARTS[part][1] for part in parts] for parts in self.setting.lists)
+        return np.stack([np.sum([self.drawn[side][1] for side in sides], axis=0) for sides in lists])
 
     def side(self, side: Side) -> tuple[IntArray, BoolArray]:
         """Return the ids of one side ``(m, k)`` and which of them are candidates, not padding."""
@@ -166,7 +171,7 @@ def draw(split: Split, setting: Setting = HEADLINE, seed: int = 0) -> Candidates
         )
     seed = seed_of(seed, "the candidate seed")
     if setting.full:
-        seed = 0
+        seed = 0  # nothing is drawn: the same candidates must not have a hash per seed
     if setting.inverses:
         split = split.with_inverses()
     header = _draw_header(split, setting, seed)
@@ -254,9 +259,11 @@ def _draw_filtered(split: Split, side: Side, setting: Setting, header: str) -> t
     counts = np.where(allowed, width, 0).astype(np.int64) if again else np.minimum(allowed, width)
     valid = np.arange(width) < counts[:, None]
     picks = np.sort(np.where(valid, picks, size), axis=1)
-    # The u-th allowed id is u plus the number of known ids with at most u allowed ids below them.
+    # The u-th allowed id is u plus the number of known ids with at most u allowed ids below them. Counting them takes
+    # memory for the known triples alone, where a mask of all ids would take targets times entities.
     owner = np.repeat(np.arange(len(filtered.pairs)), np.diff(starts))
     below = filtered.members - (np.arange(len(owner)) - starts[owner])
+    # With the row as the leading digit, one search serves all rows.
     passed = np.searchsorted(owner * (size + 1) + below, row[:, None] * (size + 1) + picks, side="right")
     passed -= starts[row][:, None]
     ids = np.full(picks.shape, -1, dtype=np.int64)
@@ -272,19 +279,20 @@ def _draw_against_graph(split: Split, side: Side, setting: Setting, header: str)
     pairs, group, sizes = np.unique(split.targets[:, fixed] @ steps, return_inverse=True, return_counts=True)
     asked = split.graph[:, fixed] @ steps
     place = np.minimum(np.searchsorted(pairs, asked), len(pairs) - 1)
+    # An observable triple filters the turns of the targets it shares a pair with; the other turns go without it.
     turns_of_row = np.where(pairs[place] == asked, sizes[place], 0)
     order = np.argsort(group, kind="stable")
     turn = np.empty_like(group)
     turn[order] = np.arange(len(group)) - np.searchsorted(group[order], group[order])
     ids = np.empty((len(group), setting.number(side)), dtype=np.int64)
     counts = np.empty(len(group), dtype=np.int64)
-    # Of targets that share their other two parts, each turn holds one, so that none is filtered for another.
+    # Filtering leaves out all targets. So targets that share a pair take turns, and none is filtered for another.
     for number in range(int(turn.max()) + 1):
         rows = turn == number
-        part = replace(split, targets=split.targets[rows])
+        turn_split = replace(split, targets=split.targets[rows])
         if side != "relation":  # where the graph also says which relations are present
-            part = replace(part, graph=split.graph[turns_of_row > number])
-        ids[rows], counts[rows] = _draw_filtered(part, side, setting, header)
+            turn_split = replace(turn_split, graph=split.graph[turns_of_row > number])
+        ids[rows], counts[rows] = _draw_filtered(turn_split, side, setting, header)
     return ids, counts
 
 
@@ -294,6 +302,7 @@ def _without_last(split: Split, side: Side) -> Split:
     place = np.full(len(split.targets), len(universe) - 1)
     last = split.targets.copy()
     while len(universe):
+        # A place of -1 means no candidate is left; the id at the other end that it reads is never used.
         last[:, COLUMN[side]] = universe[place]
         taken = is_known(split, last) & (place >= 0)
         if not taken.any():
@@ -304,7 +313,7 @@ def _without_last(split: Split, side: Side) -> Split:
 
 def _collapsed(ids: IntArray) -> tuple[IntArray, IntArray]:
     """Return each row's distinct ids, sorted and padded with -1, and their number."""
-    beyond = np.iinfo(np.int64).max
+    beyond = np.iinfo(np.int64).max  # sorts behind every id
     repeated = np.zeros(ids.shape, dtype=np.bool_)
     repeated[:, 1:] = ids[:, 1:] == ids[:, :-1]
     packed = np.sort(np.where(repeated | (ids < 0), beyond, ids), axis=1)
@@ -327,6 +336,7 @@ def _streams(header: str, targets: IntArray) -> UIntArray:
 
 def _below(stream: UIntArray, number: int, limits: IntArray) -> IntArray:
     """Return draw ``number`` of each stream as an integer below its limit; 0 where the limit is 0."""
+    # The remainder of 64 bits prefers small numbers by less than limit / 2**64, which no sample can show.
     return (splitmix64(stream, number) % np.maximum(limits, 1).astype(np.uint64)).astype(np.int64)
 
 
@@ -337,6 +347,8 @@ def _repeated(stream: UIntArray, allowed: IntArray, width: int) -> IntArray:
 def _distinct(stream: UIntArray, allowed: IntArray, width: int) -> IntArray:
     """Draw ``width`` distinct integers below ``allowed`` by Floyd's method, or all where there are fewer."""
     picks = np.full((width, len(stream)), -1, dtype=np.int64)
+    # Step n draws up to first + n, and takes that newest number where the pick is taken: no step before could reach it.
+    # Unlike a rejection of repeats this takes the same number of draws for every target, all targets at once.
     first = np.maximum(allowed - width, 0)
     for number in range(width):
         pick = _below(stream, number, first + number + 1)

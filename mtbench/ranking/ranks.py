@@ -44,7 +44,7 @@ CHUNK = 248
 """Columns counted at a time: a whole number of words, and a count of them fits in a byte."""
 
 WIDE = 1024
-"""From so many columns on, a row is long enough to be counted by itself."""
+"""Rows of this many columns or more are long enough to be counted one by one."""
 
 THREADS, CELLS_PER_THREAD = 2, 1 << 22
 """NumPy compares without the interpreter's lock; below this size a thread costs more than it brings."""
@@ -57,7 +57,7 @@ AnyArray: TypeAlias = NDArray[np.generic]
 
 @dataclass(frozen=True, eq=False)
 class Counts:
-    """Per target of one part or list, int64 ``(m,)``: candidates strictly above it, equal to it, and in all."""
+    """Per target of a part or list, int64 ``(m,)``: candidates strictly above it, equal to it, and in all."""
 
     greater: IntArray
     equal: IntArray
@@ -65,8 +65,8 @@ class Counts:
 
     def differs(self, other: Counts) -> BoolArray:
         """Return which targets ``(m,)`` have another rank than in other counts."""
-        apart: BoolArray = (self.greater != other.greater) | (self.equal != other.equal)
-        return apart
+        differing: BoolArray = (self.greater != other.greater) | (self.equal != other.equal)
+        return differing
 
     def __add__(self, other: Counts) -> Counts:
         return Counts(self.greater + other.greater, self.equal + other.equal, self.count + other.count)
@@ -76,9 +76,8 @@ class Counts:
 class Ranks:
     """The targets by name, in the order of the split, and their counts in every part of the protocol's lists.
 
-    A target has one rank per list, which is one for every direction it was asked for. Ranks that were saved
-    without names (of data that may not be passed on) have empty ones; what needs them asks
-    `mtbench.runs.origin.with_names`.
+    A target has a rank per list: one for every direction it was asked for. Ranks that were saved
+    without names (of data that may not be passed on) have empty ones, which `mtbench.runs.origin.with_names` fills in.
     """
 
     heads: NameArray
@@ -100,7 +99,7 @@ class Ranks:
 
     @property
     def named(self) -> bool:
-        """Whether the targets have names; those of no targets have."""
+        """Whether the targets have names; true without targets."""
         return not len(self) or bool(self.heads[0])
 
     def __len__(self) -> int:
@@ -138,7 +137,8 @@ class Ranks:
         return ranks
 
     def _joined(self, name: str) -> IntArray:
-        return np.concatenate([np.empty(0, dtype=np.int64), *(getattr(one, name) for one in self.lists.values())])
+        # The empty array gives a run without lists, one that failed, its type.
+        return np.concatenate([np.empty(0, dtype=np.int64), *(getattr(counts, name) for counts in self.lists.values())])
 
     def to_frame(self) -> pd.DataFrame:
         """Return one row per target: its names, the counts per part, and its mean rank over lists and tied orders.
@@ -176,7 +176,7 @@ def count_rows(own: ScoreArray, row: IntArray, scores: ScoreArray, allowed: Bool
 def _in_blocks(
     own: ScoreArray, width: int, rows: Callable[[slice], tuple[ScoreArray, BoolArray]]
 ) -> tuple[IntArray, IntArray]:
-    """Count the rows of candidates that a function returns for a block of targets, so that few are there at a time."""
+    """Count block by block of targets: ``rows`` returns the scores of a block, so that few are in memory at a time."""
     greater, equal = np.empty(len(own), dtype=np.int64), np.empty(len(own), dtype=np.int64)
     step = max(1, BLOCK_CELLS // max(1, width))
     for start in range(0, len(own), step):
@@ -192,17 +192,18 @@ def tally(own: ScoreArray, others: ScoreArray, valid: BoolArray | None = None) -
     The third value says whether every score, marked or not, is finite: a NaN is neither above nor
     equal, so counts of scores that are not finite mean nothing.
 
-    Blocks of rows are compared into one small buffer that stays in the processor's cache, and the bytes of
+    Blocks of rows are compared into a small buffer that stays in the processor's cache, and the bytes of
     a row's answers are added eight at a time; long rows are compared and counted one by one.
     """
+    # Unsigned, as the words are that their bytes are summed in; no count comes near 2**63, so the bits are int64's too.
     above, equal = np.zeros((2, len(own)), dtype=np.uint64)
     workers = max(1, min(THREADS, _processors(), others.size // CELLS_PER_THREAD))
     cuts = [len(own) * part // workers for part in range(workers + 1)]
     shares = [slice(first, last) for first, last in pairwise(cuts)]
 
     def work(share: slice) -> bool:
-        part = None if valid is None else valid[share]
-        return _count(own[share], others[share], part, above[share], equal[share])
+        marked = None if valid is None else valid[share]
+        return _count(own[share], others[share], marked, above[share], equal[share])
 
     if workers == 1:
         finite = [work(shares[0])]
@@ -225,20 +226,20 @@ def _count(own: ScoreArray, others: ScoreArray, valid: BoolArray | None, above: 
         block = slice(start, start + rows)
         target = own[block, None]
         for first in range(0, others.shape[1], CHUNK):
-            part = others[block, first : first + CHUNK]
+            chunk = others[block, first : first + CHUNK]
             marked = None if valid is None else valid[block, first : first + CHUNK]
-            finite &= _finite(part)
+            finite &= _finite(chunk)
             # A narrower last chunk must not see what the one before left behind.
-            answers[:, part.shape[1] :] = False
-            here = answers[: len(part), : part.shape[1]]
+            answers[:, chunk.shape[1] :] = False
+            answered = answers[: len(chunk), : chunk.shape[1]]
             for operation, total in ((np.greater, above), (np.equal, equal)):
-                operation(part, target, out=here)
+                operation(chunk, target, out=answered)
                 if marked is not None:
-                    np.logical_and(here, marked, out=here)
+                    np.logical_and(answered, marked, out=answered)
                 # Most models tie nowhere, and looking is cheaper than counting.
                 if not answers.any():
                     continue
-                total[block] += _row_sums(words[: len(part)], sums[: len(part)])
+                total[block] += _row_sums(words[: len(chunk)], sums[: len(chunk)])
     return finite
 
 
@@ -278,4 +279,5 @@ def _finite(scores: ScoreArray) -> bool:
 
 
 def _processors() -> int:
+    # What this process may use: a container or a queue may have pinned it to fewer than the machine has.
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -1,7 +1,7 @@
 """How a scorer is asked: triple by triple or a whole row at once, in bounded batches, every answer checked.
 
-A score that is no finite number, or has no place, is refused by name: a NaN that is only compared ranks first in
-silence.
+A score that is not finite, or too many or too few of them, is refused by name: a NaN that is only compared ranks first
+in silence.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ METHODS: Mapping[Side, str] = {
     "relation": "score_relations(heads, tails)",
     "tail": "score_tails(heads, relations)",
 }
-"""What a scorer can be asked for: triples, by one of three functions, or whole rows of one side."""
+"""What a scorer can be asked for: triples, by one of three functions, or whole rows of a side."""
 
 UNNAMED = "unnamed"
 SHOWN = 3
-"""So many wrong triples are named."""
+"""How many of the wrong triples are named."""
 
 NO_RANK = "Look for a division by zero, log(0) or an overflow in the model: such a score has no rank"
 
@@ -59,7 +59,7 @@ RowFunction: TypeAlias = Callable[[IntArray, IntArray], ArrayLike]
 
 @dataclass(frozen=True, eq=False)
 class Method:
-    """One way to ask a scorer: its name, the function, and the side whose whole rows that gives, None for triples."""
+    """A way to ask a scorer: its name, the function, and the side whose whole rows it gives, None for triples."""
 
     name: str
     function: Callable[..., ArrayLike]
@@ -68,11 +68,11 @@ class Method:
 
 @dataclass(frozen=True, eq=False)
 class Ways:
-    """What a scorer offers: a function of triples, functions that return a whole row of one side, or both.
+    """What a scorer offers: a function of triples, functions that return a whole row of a side, or both.
 
-    ``inverses`` is the function of triples for the direction ``head``, None where both directions have one, and
-    ``between`` that for relations, None where they have that of their direction. ``name`` is what the scorer is called
-    where nobody says: its ``name``, that of the function, or its class's.
+    ``inverses`` is the function of triples for the direction ``head``, None where both directions share ``triples``;
+    ``between`` is that for relations, None where their direction's is used. ``name`` is the default name of the scorer:
+    its attribute ``name``, the function's name, or that of its class.
     """
 
     triples: ScoreFunction | None
@@ -91,14 +91,17 @@ class Ways:
         return None if self.triples is None else Method(SCORE, self.triples)
 
     def of_rows(self, direction: Direction) -> Sequence[Method]:
-        """Return the methods of rows that may serve a direction: not those of the other end, if there are others."""
-        other = "tail" if direction == "head" else "head"
-        kinds = [kind for kind in self.rows if kind != other] or list(self.rows)
-        return [Method(METHODS[kind], self.rows[kind], kind) for kind in kinds]
+        """Return the methods of rows that may serve a direction: those of the opposite end only if there are no others.
+
+        A model may answer (h, r, ?) and (?, r, t) by different queries, which do not compare.
+        """
+        opposite = "tail" if direction == "head" else "head"
+        sides = [side for side in self.rows if side != opposite] or list(self.rows)
+        return [Method(METHODS[side], self.rows[side], side) for side in sides]
 
 
 def ways(score: Scorer | Ways) -> Ways:
-    """Return how a scorer can be asked; one that cannot be asked at all raises `UsageError`.
+    """Return how a scorer can be asked; raises `UsageError` for an object that cannot score.
 
     An object with any of the methods is asked through them alone, also where it can be called: a PyTorch
     module can be, with arguments of its own.
@@ -132,7 +135,7 @@ def ways(score: Scorer | Ways) -> Ways:
 
 
 def batch_limit(batch_size: int) -> int:
-    """Return a batch size as an int; raises `UsageError` for one that is none or is below 1."""
+    """Return a batch size as an int; raises `UsageError` for what is no integer or below 1."""
     try:
         size = operator.index(batch_size)
     except TypeError as error:
@@ -144,7 +147,7 @@ def batch_limit(batch_size: int) -> int:
 
 @dataclass(eq=False)
 class Meter:
-    """How many of all triples are scored; ``progress(done, total)`` is told after every batch."""
+    """How many of all triples are scored; ``progress(done, total)`` is called after every batch."""
 
     total: int
     progress: Progress | None = None
@@ -159,7 +162,7 @@ class Meter:
 
 @dataclass(eq=False)
 class Seen:
-    """What a reader has to know of the scores of one method: their type, and whether they look like probabilities."""
+    """What a reader has to know of a method's scores: their type, and whether they look like probabilities."""
 
     kind: str = ""
     inside: bool = False
@@ -167,6 +170,7 @@ class Seen:
 
     def add(self, scores: ScoreArray) -> None:
         """Take note of scores of any shape."""
+        # Integers are no probabilities: a rule that answers 0 or 1 ties on purpose.
         if scores.dtype.kind != "f":
             self.bounded = False
         if self.bounded:
@@ -181,9 +185,9 @@ class Seen:
 
 @dataclass(eq=False)
 class Asker:
-    """Asks by one method, in batches of at most ``size`` scores, and keeps what was ``seen`` of the answers.
+    """Asks by a single method, in batches of at most ``size`` scores, and keeps what was ``seen`` of the answers.
 
-    Answers that cannot be ranked are refused as `accept` does, and those of two types with `ScoreError`.
+    Answers that cannot be ranked are refused as in `accept`, and answers of two types with `ScoreError`.
     """
 
     split: Split
@@ -199,18 +203,20 @@ class Asker:
         scores: ScoreArray = np.empty(0)
         for start in range(0, len(triples), self.size):
             batch = triples[start : start + self.size]
-            part, kind = accept(self.method.function(batch.copy()), batch, self.split, self.meter.total)
+            # A copy, since a model may write into what it is handed.
+            answer, kind = accept(self.method.function(batch.copy()), batch, self.split, self.meter.total)
             if not start:
-                scores = np.empty_like(part, shape=len(triples))
-            self._note(part, kind, len(part))
-            scores[start : start + self.size] = part
+                # In the type of the first answer: a conversion could make or break ties.
+                scores = np.empty_like(answer, shape=len(triples))
+            self._note(answer, kind, len(answer))
+            scores[start : start + self.size] = answer
         return scores
 
     def score_rows(self, side: Side, pairs: IntArray, needed: BoolArray) -> ScoreArray:
         """Return scores ``(b, w)`` of all triples of one side with pairs ``(b, 2)`` of the others.
 
-        ``needed`` marks those that will be read; of a method that does not give rows of the side, only they are
-        asked for, and the others are 0.
+        ``needed`` marks those that will be read; a method that does not give rows of the side is asked for them alone,
+        and the rest is 0.
         """
         if self.method.rows == side:
             return self._whole(side, pairs, needed)
@@ -232,6 +238,7 @@ class Asker:
         return array
 
     def _gathered(self, triples: IntArray, side: Side) -> ScoreArray:
+        """Return the scores of triples ``(k, 3)`` by asking for each row they are in once, batch by batch of rows."""
         keys, width = _row_keys(self.split, side, triples)
         _, first, row = np.unique(keys, return_index=True, return_inverse=True)
         scores: ScoreArray = np.empty(0)
@@ -247,6 +254,7 @@ class Asker:
         return scores
 
     def _note(self, scores: ScoreArray, kind: str, number: int) -> None:
+        # NumPy would compare float16 with float32 without a word, and scores that tied would tie no more.
         if self.seen.kind not in ("", kind):
             raise ScoreError(
                 f"{self.split.dataset} {self.split.name}: scores have the type {self.seen.kind} before triple "
@@ -273,9 +281,9 @@ def score_listed(
     """Return per part scores ``(k,)`` aligned with ``triples`` ``(k, 3)``, filled in the rows ``needed`` of it,
     which may repeat.
 
-    A scorer of triples is asked for each once per function it has: of a direction, of both, or of relations.
-    Otherwise every part is read from the kind of rows of its direction that takes the fewest scores, parts that
-    share a kind from the same rows, so that a target and its candidates in a part always come from one method.
+    A scorer of triples is asked for each triple once per function it has: for a direction, for both, or for relations.
+    Otherwise every part is read from those rows of its direction that take the fewest scores, and parts that read the
+    same kind of rows share them. So a target and its candidates in a part always come from one method.
     """
     chosen: dict[Part, Method] = {}
     for part, rows in needed.items():
@@ -297,18 +305,19 @@ def score_listed(
         scores[rows] = answer
         asker.meter = Meter(meter.total)  # what is asked for again is no progress
         answers[name] = Scored(name, scores, asker.seen, asker.score)
+    # Parts of one method share its answer, which `Layout.rank` tells by identity to count it once.
     return {part: answers[chosen[part].name] for part in needed}
 
 
 def _cells(split: Split, triples: IntArray, method: Method) -> int:
-    """Return how many scores a method of rows is asked for, to have those of some triples."""
+    """Return how many scores a method of rows is asked for to score triples ``(k, 3)``."""
     assert method.rows is not None
     keys, width = _row_keys(split, method.rows, triples)
     return len(unique(keys)) * width
 
 
 def _row_keys(split: Split, side: Side, triples: IntArray) -> tuple[IntArray, int]:
-    """Return one number per triple for the row of a side it is in, and how many scores a row has."""
+    """Return a number per triple for the row of a side it is in, ``(k,)``, and how many scores a row has."""
     sizes = {"head": split.num_entities, "relation": split.relation_slots, "tail": split.num_entities}
     first, second = KEPT[side]
     return triples[:, COLUMN[first]] * sizes[second] + triples[:, COLUMN[second]], sizes[side]
@@ -317,8 +326,8 @@ def _row_keys(split: Split, side: Side, triples: IntArray) -> tuple[IntArray, in
 def joined(side: Side, pairs: IntArray, rows: IntArray, ids: IntArray) -> IntArray:
     """Return triples ``(k, 3)``: what stays fixed from rows ``(k,)`` of the pairs ``(b, 2)``, and ids of the side."""
     triples = np.empty((len(ids), 3), dtype=np.int64)
-    for other, values in zip(KEPT[side], pairs.T, strict=True):
-        triples[:, COLUMN[other]] = values[rows]
+    for kept, values in zip(KEPT[side], pairs.T, strict=True):
+        triples[:, COLUMN[kept]] = values[rows]
     triples[:, COLUMN[side]] = ids
     return triples
 
@@ -349,6 +358,7 @@ def compare(target_scores: object, candidate_scores: object, valid: BoolArray | 
     if valid is not None and (valid.dtype != np.bool_ or valid.shape != others.shape):
         raise UsageError(f"valid must be bool of shape {others.shape}, not {valid.dtype} of shape {valid.shape}")
     greater, equal, finite = tally(own, others, valid)
+    # Counting looks at every cell anyway; only where padding or a score is not finite is it worth asking which.
     if not finite:
         _refuse_rows(own[:, None], np.ones((len(own), 1), dtype=np.bool_), "target")
         _refuse_rows(others, np.True_ if valid is None else valid, "candidate")
@@ -362,7 +372,7 @@ def accept(scores: object, triples: IntArray, split: Split, total: int) -> tuple
     ``scores`` is aligned with ``triples`` ``(k, 3)`` and may be a NumPy array, a PyTorch tensor on any
     device, or anything NumPy reads as an array of integers or floats; ``total`` is the number of
     triples of the whole task. Raises `ScoreError` that names the dataset, how many scores are wrong
-    and the first few triples, because a NaN that is only compared ranks first in silence.
+    and the first few triples.
     """
     where = f"{split.dataset} {split.name}"
     array, kind = _numbers(scores, where)
@@ -370,9 +380,9 @@ def accept(scores: object, triples: IntArray, split: Split, total: int) -> tuple
         raise ScoreError(f"{where}: {_shape_problem(array, len(triples))}")
     wrong = ~np.isfinite(array)
     if wrong.any():
-        part = "scores" if len(triples) == total else f"scores of a batch, {total} in all,"
+        scope = "scores" if len(triples) == total else f"scores of a batch, {total} in all,"
         few = triples[np.flatnonzero(wrong)[:SHOWN]]
-        raise NotFiniteError(f"{where}: {_not_finite(array[wrong], f'of {len(triples)} {part}', _named(few, split))}")
+        raise NotFiniteError(f"{where}: {_not_finite(array[wrong], f'of {len(triples)} {scope}', _named(few, split))}")
     return array, kind
 
 
@@ -406,6 +416,7 @@ def accept_rows(
 
 def _numbers(scores: object, where: str) -> tuple[ScoreArray, str]:
     """Return real numbers of any shape as a NumPy array with the name of their type, or refuse them."""
+    # np.asarray would drop the mask and bring back the numbers under it.
     if isinstance(scores, np.ma.MaskedArray):
         raise ScoreError(
             f"{where}: scores are a masked array, so some may be missing: pass scores.filled() or score them"
@@ -451,7 +462,7 @@ def _named(few: IntArray, split: Split) -> list[str]:
 
 
 def _not_finite(values: ScoreArray, of: str, names: Sequence[str]) -> str:
-    """Say how many of the scores are wrong; ``names`` are those of the first ``values``."""
+    """Say how many scores are wrong, and name the first few: ``names`` belong to the first ``values``."""
     shown = "; ".join(
         f"{name} scored {value}" for name, value in zip(names, values[: len(names)].tolist(), strict=True)
     )
@@ -471,7 +482,7 @@ def _refuse_rows(scores: ScoreArray, valid: BoolArray | np.bool_, what: str) -> 
 
 @runtime_checkable
 class _Tensor(Protocol):
-    """What is used of a PyTorch tensor, so that the core accepts one without importing PyTorch."""
+    """What is used of a PyTorch tensor, so that the core accepts it without importing PyTorch."""
 
     dtype: object
 

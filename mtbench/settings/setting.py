@@ -35,9 +35,9 @@ class Setting:
 
     **Candidates.** ``heads``, ``relations`` and ``tails`` are how many a target has of each kind; `EVERY` asks for all
     there are, which are counted, not drawn. Relations are those of the graph or, with ``empty_slots``, all ids of the
-    dictionary. Sides that are ``repeated`` are drawn with replacement: one drawn twice counts twice, or once with
-    ``distinct``. ``draw`` names the protocol whose candidates these are a part of. With ``last_excluded`` the
-    candidate with the largest id is never drawn, as by a bound that is one too low. ``inverses`` takes targets and
+    dictionary. Sides that are ``repeated`` are drawn with replacement: a candidate drawn twice counts twice, or once
+    with ``distinct``. ``draw`` names the protocol whose candidates these are a part of. With ``last_excluded`` the
+    candidate with the largest id is never drawn, an off-by-one error that is kept. ``inverses`` takes targets and
     candidates from `Split.with_inverses`, with relations from 2R slots: only a scorer of inverses can be ranked so.
 
     **Filter.** No candidate is a ``known`` triple: any that is observable or missing (``all``), or an observable one
@@ -72,6 +72,7 @@ class Setting:
     invented: int = 0
 
     def __post_init__(self) -> None:
+        # No setting of the paper needs these combinations, and the draw would get them wrong in silence.
         if self.last_excluded and (self.known != "all" or self.empty_slots):
             raise UsageError(f'setting {self.name}: last_excluded needs known="all" and relations without empty slots')
         if (self.sampled_hits or self.invented) and self.ties == "expected":
@@ -82,12 +83,12 @@ class Setting:
 
     @property
     def name(self) -> str:
-        """Its name, which is also that of its folder in a run: ``dual-present``; ``isdea:dual`` for another's code."""
+        """Its name and that of its folder in a run: ``dual-present``; ``isdea:dual`` for a code base of the paper."""
         return f"{self.protocol}-{self.vocabulary}" if self.standard else f"{self.code}:{self.protocol}"
 
     @property
     def standard(self) -> bool:
-        """Whether it is one of this package's own, so that a `Result` can be of it."""
+        """Whether it is this package's own, so that a `Result` can be of it."""
         return self.code == STANDARD
 
     @property
@@ -137,6 +138,7 @@ class Setting:
 
 def seed_of(seed: object, what: str) -> int:
     """Return a seed as an int; raises `UsageError` for what is no whole number from 0 to `LAST_SEED`."""
+    # True is an index too, but nobody who passes it means seed 1.
     if not isinstance(seed, bool | np.bool_) and isinstance(seed, SupportsIndex):
         number = operator.index(seed)
         if 0 <= number <= LAST_SEED:

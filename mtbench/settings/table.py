@@ -116,8 +116,10 @@ _NBFNET = Setting(
 
 
 def _three(dual: Setting) -> Iterable[Setting]:
-    """Give the settings of one code base: it ranks 50 tails and, unless targets are doubled, 50 heads; 50 relations."""
+    """Give the settings of a code base: it ranks 50 tails and, unless targets are doubled, 50 heads; 50 relations."""
+    # A doubled target has its inverse in place of a rank among heads.
     heads = 0 if dual.inverses else 50
+    # InGram's dual metric joins heads, tails and relations in a list; its entity metric ranks heads and tails apart.
     ends = "sides" if dual.ranked_in == "one list" and heads else dual.ranked_in
     yield dual
     yield replace(dual, protocol="entity", heads=heads, relations=0, tails=50, ranked_in=ends, invented=0)
@@ -146,7 +148,7 @@ SETTINGS: Mapping[str, Setting] = MappingProxyType(
 """Every setting by its name, ours first."""
 
 HEADLINE = SETTINGS["dual-present"]
-"""What is meant where nobody says, and what the leaderboard ranks by."""
+"""The default, and what the leaderboard ranks by."""
 
 OURS = tuple(setting for setting in SETTINGS.values() if setting.standard)
 PROTOCOLS = tuple(dict.fromkeys(setting.protocol for setting in OURS))
@@ -165,7 +167,7 @@ MODELS = {f"mtdea-k{number}": "mtdea" for number in (2, 4, 6)}
 
 
 def setting_of(protocol: str = HEADLINE.protocol, vocabulary: str = HEADLINE.vocabulary) -> Setting:
-    """Return our setting of a protocol and a vocabulary; raises `UnknownNameError` for either."""
+    """Return our setting of a protocol and a vocabulary; raises `UnknownNameError` for an unknown name of either."""
     if protocol not in PROTOCOLS:
         raise UnknownNameError("protocol", protocol, PROTOCOLS)
     if vocabulary not in VOCABULARIES:
@@ -194,19 +196,20 @@ def settings_of(
 
 
 def setting_in(code: str, protocol: str = HEADLINE.protocol) -> Setting:
-    """Return the setting of a code base for a protocol of the paper, that of ``standard`` among present relations.
+    """Return the setting of a code base for a protocol of the paper; ``standard`` is ours, among present relations.
 
-    Raises `UnknownNameError` for either.
+    Raises `UnknownNameError` for an unknown code base or protocol.
     """
     if code not in CODES:
         raise UnknownNameError("evaluation setting", code, CODES)
     if protocol not in MAIN:
         raise UnknownNameError("protocol", protocol, MAIN)
+    # Each of ours comes in two vocabularies, present relations first in the table.
     return next(setting for setting in SETTINGS.values() if (setting.code, setting.protocol) == (code, protocol))
 
 
 def codes_of(model: str) -> tuple[str, ...]:
-    """Return the code bases whose settings a row of the paper can be scored in, its own first; none for other models.
+    """Return the code bases whose settings a row of the paper can be scored in, its own first; none if it has no row.
 
     ISDEA's code has inverse relations and their slots among its candidates; a model without them is scored in the
     setting that draws from the dictionary alone.
