@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import pkgutil
 import tomllib
 from pathlib import Path
 
@@ -55,17 +54,6 @@ def test_help_imports_no_arrays():
         f"finally: print(sorted(set(sys.modules) & set({HEAVY[:5]})))"
     )
     assert run(script).endswith("\n[]\n")
-
-
-def test_loading_never_imports_torch(tmp_path, monkeypatch):
-    monkeypatch.setenv("MTBENCH_CACHE", str(tmp_path))
-    assert run("import sys, toys, mtbench; toys.install(); mtbench.load('toy'); print('torch' in sys.modules)") == (
-        "False\n"
-    )
-
-
-def test_no_module_has_the_name_of_a_public_name():
-    assert not {found.name for found in pkgutil.iter_modules(mtbench.__path__)} & set(mtbench.__all__)
 
 
 def test_build_shows_its_parameters():

@@ -39,17 +39,6 @@ def test_relation_candidates_that_count_on_metafam(metafam, last_excluded, pool)
         assert np.mean(seeds) == pytest.approx(drawn_distinct(pool, number), abs=0.15)
 
 
-def test_the_printed_mean_rank_of_ingram_needs_distinct_candidates_and_the_excluded_last():
-    """InGram's MetaFam row: entity MR 1.552, relation MR 9.678, dual MR 7.805."""
-    entity, relation = 1.552, 9.678
-    entities = 24 / 50 * (entity - 1)
-    assert 1 + entities + 26 / 50 * (relation - 1) == pytest.approx(5.78, abs=0.005)
-    shares = {pool: drawn_distinct(pool, 26) / drawn_distinct(pool, 50) for pool in (26, 27)}
-    assert 1 + entities + shares[26] * (relation - 1) == pytest.approx(7.72, abs=0.005)
-    assert 1 + entities + shares[27] * (relation - 1) == pytest.approx(7.66, abs=0.005)
-    assert 1 + (relation - 1) * 50 / drawn_distinct(26, 50) == pytest.approx(20.4, abs=0.05)
-
-
 def test_five_relation_candidates_at_most_on_wikitopics_mt1_health(mirror):
     split = released.dataset("wikitopics-mt1/health", mirror).test
     counts = draw(split, setting_in("ingram", "relation")).drawn["relation"][1]

@@ -8,21 +8,16 @@ from functools import cache
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from ranking_toys import counted, hashed, random_split, ties_expected
+from ranking_toys import hashed, random_split, ties_expected
 
 from mtbench.errors import ScoreError
 from mtbench.evaluation.tasks import task
-from mtbench.metrics import closed as metrics
-from mtbench.ranking.scorers import compare
 from mtbench.settings.table import PROTOCOLS, VOCABULARIES, setting_of
 
 SAMPLED = [name for name in ("dual", "entity", "relation") if name in PROTOCOLS]
 every_task = pytest.mark.parametrize(
     ("protocol", "vocabulary"), [(protocol, vocabulary) for protocol in SAMPLED for vocabulary in VOCABULARIES]
 )
-dense = st.tuples(st.integers(0, 10**6), st.integers(1, 20), st.integers(1, 60))
 
 LIMIT = 4
 """Standard errors a figure may be from chance: one test in ten thousand would fail by bad luck, and seeds are fixed."""
@@ -133,27 +128,3 @@ def test_where_a_target_stands_is_not_seen_by_a_scorer(name):
     first = np.mean([tuple(shown[row].tolist()) in targets for row in starts])
     share = np.mean([tuple(row) in targets for row in shown.tolist()])
     assert abs(first - share) < 0.02
-
-
-def dense_scores(seed, rows, width, levels=5):
-    rng = np.random.default_rng(seed)
-    return rng.integers(0, levels, rows), rng.integers(0, levels, (rows, width)), rng
-
-
-@given(dense)
-def test_the_order_of_rows_and_of_candidates_changes_nothing(size):
-    own, others, rng = dense_scores(*size)
-    rows, columns = rng.permutation(len(own)), rng.permutation(others.shape[1])
-    whole, moved = compare(own, others), compare(own[rows], others[rows][:, columns])
-    assert counted(moved) == [counted(whole)[row] for row in rows]
-    ours, theirs = (metrics.figures(found.greater, found.equal, found.count) for found in (whole, moved))
-    assert ours == theirs
-
-
-@given(dense, st.integers(-(10**6), 10**6), st.integers(0, 20))
-def test_a_constant_and_the_size_of_batches_change_nothing(size, constant, cut):
-    own, others, _ = dense_scores(*size)
-    whole = counted(compare(own, others))
-    assert counted(compare(own + constant, others + constant)) == whole
-    parts = [counted(compare(own[part], others[part])) for part in (slice(cut), slice(cut, None))]
-    assert parts[0] + parts[1] == whole

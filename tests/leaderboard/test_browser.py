@@ -401,17 +401,3 @@ def test_every_page_opens_named_labelled_and_asks_for_files_only(browser, site):
     ]
     assert len(asked) >= 3 * len(pages)
     assert [url for url in asked if not url.startswith(("file:", "data:"))] == []
-
-
-def test_links_are_followed(browser, site):
-    for link, title in (("ISDEA-homo", "ISDEA-homo"), ("fbnell", "FBNELL")):
-        follow(browser, link)
-        heading = f"//h1[starts-with(normalize-space(), '{title}')]"
-        WebDriverWait(browser, PATIENCE).until(expected_conditions.presence_of_element_located((By.XPATH, heading)))
-    follow(browser, "Overview")
-    WebDriverWait(browser, PATIENCE).until(expected_conditions.url_to_be((site / "index.html").as_uri()))
-
-
-def follow(browser, text: str) -> None:
-    wait = WebDriverWait(browser, PATIENCE)
-    wait.until(expected_conditions.element_to_be_clickable((By.LINK_TEXT, text))).click()

@@ -40,13 +40,6 @@ def test_bounds_are_the_best_and_the_worst_order(pairs):
     assert pessimistic(greater, equal) == pytest.approx(by_rank(worst), rel=1e-12)
 
 
-@given(counts)
-def test_without_ties_the_three_are_identical(pairs):
-    greater = arrays(pairs)[0]
-    none = np.zeros_like(greater)
-    assert metrics.expected(greater, none) == optimistic(greater, none) == pessimistic(greater, none)
-
-
 @given(counts, st.randoms(use_true_random=False))
 def test_the_order_of_the_targets_does_not_change_a_bit(pairs, order):
     shuffled = pairs.copy()

@@ -2,7 +2,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import released
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from ranking_toys import plainly_drawn, random_split, small, splits
@@ -135,18 +134,10 @@ def test_the_hash_covers_every_id_and_count():
     assert replace(drawn, content_sha256="0" * 64).sha256 != drawn.sha256
 
 
-def test_the_draw_is_the_same_on_every_platform():
-    hashes = {
-        name: [draw(small(), setting_of(name, vocabulary)).sha256 for vocabulary in ("present", "slots")]
-        for name in SAMPLED
-    }
-    assert hashes == FROZEN
-
-
-def test_the_draw_on_the_released_metafam_is_the_same_everywhere(mirror):
-    split = released.dataset("metafam", mirror).test
-    assert split.release.id == "metafam"
-    assert {name: draw(split, setting_of(name)).sha256 for name in FROZEN_METAFAM} == FROZEN_METAFAM
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_the_draw_is_the_same_on_every_platform(protocol):
+    hashes = (draw(small(), setting_of(protocol, vocabulary)).sha256 for vocabulary in VOCABULARIES)
+    assert tuple(found[:16] for found in hashes) == FROZEN[protocol]
 
 
 def chi_square(observed, expected):
@@ -247,10 +238,6 @@ def test_the_hash_of_a_full_protocol_is_that_of_its_numbers(protocol):
     assert draw(replace(split, targets=split.targets[order]), setting_of(protocol)).sha256 == drawn.sha256
 
 
-def test_the_numbers_of_a_full_protocol_are_the_same_on_every_platform():
-    assert {name: draw(small(), setting_of(name)).sha256 for name in FULL} == FROZEN_FULL
-
-
 def test_arrays_are_read_only():
     for protocol in ("dual", "full"):
         for array in (
@@ -268,42 +255,16 @@ def test_a_split_without_targets_names_those_that_have_some():
 
 
 FROZEN = {
-    "dual": [
-        "506edb42f7e2977c8a404af3a9a33a5eeb7ff2d316e03bfebf2acf1545accefb",
-        "c72f070c6ca5acf955e767061882307219059b05ec438c80946ce27e72f287a4",
-    ],
-    "entity": [
-        "a896cd6b978d14696f87fe8fb953d13fa3b3e5937f40511d5dd08930ec167d6f",
-        "aff30f5490f60e29d083943675aba8925c0b3789f15a3ba93ab65393deb39ac5",
-    ],
-    "relation": [
-        "e68c11662fc484f5609172fa136035b095dff6887484f6cff231247cdf28b09e",
-        "d7ad212c683bb2bab616130f96680476412e66c20ecd7331074ae64c49b64f37",
-    ],
-    "dual-tail": [
-        "65efdec59b0afbcb192343f42513a79e6d489b0f2bf4973dc3a41af96fd5a1ed",
-        "430911227e0968074e24fcbf0e788570d55288dd58363aea7c5739c57e53a90d",
-    ],
-    "dual-head": [
-        "0cab9f8e597b48326aef1084715c792276b4faa0ad40d278da5efd7ed65cbf6d",
-        "f48d9d2d48ce04237e1bf86c8c51011f458f8d66fb3fa2f0ee13543e11b3a199",
-    ],
-    "entity-tail": [
-        "7c99d00570e0cb157b643f1afba7b21fa8e809984ac8e690becdd9736b7ac9d6",
-        "2445af26331d1b817a95947e6abf6ae9b56b43ee73e0d6bc3cdec78afe054d9d",
-    ],
-    "entity-head": [
-        "0a0380e494e7bb04e9a64e016042ec2912289dae8463aefda084317f0eda24f8",
-        "56df1efb9cc0abaa56f1092aecedaa509333ef4b30c8afd8b348321aa91c3f8a",
-    ],
+    "dual": ("506edb42f7e2977c", "c72f070c6ca5acf9"),
+    "entity": ("a896cd6b978d1469", "aff30f5490f60e29"),
+    "relation": ("e68c11662fc484f5", "d7ad212c683bb2ba"),
+    "dual-tail": ("65efdec59b0afbcb", "430911227e096807"),
+    "dual-head": ("0cab9f8e597b4832", "f48d9d2d48ce0423"),
+    "entity-tail": ("7c99d00570e0cb15", "2445af26331d1b81"),
+    "entity-head": ("0a0380e494e7bb04", "56df1efb9cc0abaa"),
+    "full": ("cc02980d7333cfb1", "e06f59b7ac9786c6"),
+    "full-tail": ("5f0c3727ff0b763a", "e228e41a4a2f4079"),
+    "full-head": ("79220d834adc64fc", "ac6fdb649ffd1b5f"),
+    "full-relation": ("bec915cbc3cf871a", "35abbf969149459b"),
 }
-FROZEN_METAFAM = {
-    "dual": "1b5d046e45710d553bcbcd3d9f6ff8e35f2ea8e5d0115311b0963c596848f2f3",
-    "dual-tail": "f53f54eba00cd76fad02f5f5f4f87cb8a62defb7246e2f04a9062411bdeb2ea8",
-}
-FROZEN_FULL = {
-    "full": "cc02980d7333cfb1f509415ef1e1d8dc7fc7e191b71325cb1ede58933d00bb20",
-    "full-tail": "5f0c3727ff0b763a87f48a3ac52c17c882f3cd64016bd1b6cee39aa6d16e3a7e",
-    "full-head": "79220d834adc64fcf39f45796c15df1be370b71e5e1c108d16cdaf90f57aadda",
-    "full-relation": "bec915cbc3cf871ab90c9d85a2fba84c2900ce35b741846f4d1d7be29abb38c4",
-}
+"""How the hashes begin among present relations and among all slots."""

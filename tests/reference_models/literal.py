@@ -120,6 +120,20 @@ def soft_nodewise(layer, X, attention):
     return torch.stack(out, dim=1)
 
 
+def scrambled(module, seed=0, scale=1.0):
+    """Give a module random parameters, biases and offsets among them, and running statistics, in float64."""
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for parameter in module.double().parameters():
+            parameter.copy_(scale * torch.randn(parameter.shape, generator=generator, dtype=torch.float64))
+        for name, buffer in module.named_buffers():
+            if name.endswith("running_mean"):
+                buffer.copy_(torch.randn(buffer.shape, generator=generator, dtype=torch.float64))
+            elif name.endswith("running_var"):
+                buffer.uniform_(0.5, 2.0, generator=generator)
+    return module
+
+
 def random_graph(seed, nodes=6, slots=4, edges=20, dtype=torch.float64):
     """Draw edges with repeats and self-loops; the last node is isolated, and with three or more slots one is empty."""
     rng = np.random.default_rng(seed)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 from literal import affine
+from literal import scrambled as fully_scrambled
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
@@ -40,13 +41,8 @@ def random(*shape, seed=0):
     return torch.randn(shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
 
 
-def scrambled(module, seed=0):
-    """Give a module random weights, biases and offsets in float64."""
-    generator = torch.Generator().manual_seed(seed)
-    with torch.no_grad():
-        for parameter in module.double().parameters():
-            parameter.copy_(0.5 * torch.randn(parameter.shape, generator=generator, dtype=torch.float64))
-    return module
+def scrambled(module):
+    return fully_scrambled(module, scale=0.5)
 
 
 def softmax(values):

@@ -18,12 +18,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::mtbench.runs.result.MtbenchWarn
 
 
 def network_of(gin_layers=2, hops=0, seed=0):
-    network = ISDEAHomo(Architecture(8, gin_layers, 1, hops)).double()
-    generator = torch.Generator().manual_seed(seed)
-    with torch.no_grad():
-        for parameter in network.parameters():
-            parameter.copy_(torch.randn(parameter.shape, generator=generator, dtype=torch.float64))
-    return network
+    return literal.scrambled(ISDEAHomo(Architecture(8, gin_layers, 1, hops)), seed)
 
 
 def scores_of(network, graph, triples):

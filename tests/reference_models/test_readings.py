@@ -1,4 +1,5 @@
-"""Readings of the paper's layers other than the usual ones: their formulas, what follows from them, and training."""
+"""Every reading of the paper's layers: its formula, what follows from it, and training; of the usual one more is in
+`test_layers`."""
 
 from dataclasses import replace
 from itertools import product
@@ -8,6 +9,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from literal import scrambled
 from resumed import assert_same_run
 from test_layers import (
     WIDTH,
@@ -17,20 +19,18 @@ from test_layers import (
     graphs,
     inputs,
     linked,
-    scrambled,
     seeds,
     tables,
     trainable,
     widths,
 )
 from test_network import all_triples, logits_for, scores_of
-from test_network import scrambled as scrambled_network
 
 from mtbench.runs.result import load
 from mtbench.training.models import Context
 from mtbench.training.run import Plan, run
 from reference_models import isdea, isdea_homo, mtdea
-from reference_models.equivariant.mean import EquivariantPerceptron, Table
+from reference_models.equivariant.mean import EquivariantLinear, EquivariantPerceptron, Table
 from reference_models.equivariant.network import Architecture, attention_logits
 from reference_models.equivariant.slotwise import SlotwiseGIN, SlotwiseNodes
 from reference_models.equivariant.soft import Input, SoftGIN, SoftLinear
@@ -39,25 +39,39 @@ from reference_models.layers.basic import RowNorm
 from reference_models.mtdea import MTDEA
 
 SIZES = Architecture(width=WIDTH, gin_layers=2, tasks=3, hops=0)
+USUAL = "usual"
+"""The reading that is factorised: others' edges, the literal mean, no epsilon, single linear layers."""
 GIN = list(product(("others", "tasks"), ("literal", "normalised"), (False, True)))
 NODES = list(product(("literal", "normalised"), ("single", "perceptron")))
+of_gin = pytest.mark.parametrize("reading", [USUAL, *GIN], ids=str)
+of_nodes = pytest.mark.parametrize("reading", [USUAL, *NODES], ids=str)
 
 
-def gin_of(adjacency, mean, learned, tasks=3, width=WIDTH, seed=5):
+def gin_of(reading, tasks=3, width=WIDTH, seed=5):
+    if reading == USUAL:
+        return scrambled(SoftGIN(width, WIDTH, tasks), seed)
+    adjacency, mean, learned = reading
     sizes = replace(SIZES, tasks=tasks, adjacency=adjacency, mean=mean)
     return scrambled(SlotwiseGIN(sizes, width, learn_epsilon=learned), seed)
 
 
+def nodes_of(reading, tasks=3, seed=5):
+    if reading == USUAL:
+        return scrambled(SoftLinear(WIDTH, tasks), seed)
+    mean, linear_layers = reading
+    return scrambled(SlotwiseNodes(replace(SIZES, tasks=tasks, mean=mean, linear_layers=linear_layers)), seed)
+
+
 def layer_and_inputs(reading, tasks=3, seed=5):
     graph = literal.random_graph(seed, nodes=7, slots=5, edges=30)
-    return gin_of(*reading, tasks), graph, *inputs(graph, WIDTH, tasks, seed)
+    return gin_of(reading, tasks), graph, *inputs(graph, WIDTH, tasks, seed)
 
 
-@pytest.mark.parametrize("reading", GIN, ids=str)
+@of_gin
 @cases
 @given(graphs(), widths, st.integers(1, 4), seeds)
 def test_a_gin_of_any_reading_is_its_formula(reading, graph, width, tasks, seed):
-    layer = gin_of(*reading, tasks, width, seed)
+    layer = gin_of(reading, tasks, width, seed)
     features, logits = inputs(graph, width, tasks, seed)
     attention = torch.softmax(logits, dim=1)
     expected = literal.soft_gin(layer, features, graph, attention)
@@ -67,12 +81,11 @@ def test_a_gin_of_any_reading_is_its_formula(reading, graph, width, tasks, seed)
     assert_equal_with_gradients(layer(features, graph.onto(some), attention), expected[some], variables)
 
 
-@pytest.mark.parametrize("reading", NODES, ids=str)
+@of_nodes
 @cases
 @given(graphs(), st.integers(1, 4), seeds)
 def test_a_layer_without_neighbours_of_any_reading_is_its_formula(reading, graph, tasks, seed):
-    mean, linear_layers = reading
-    layer = scrambled(SlotwiseNodes(replace(SIZES, tasks=tasks, mean=mean, linear_layers=linear_layers)), seed)
+    layer = nodes_of(reading, tasks, seed)
     features, logits = inputs(graph, WIDTH, tasks, seed)
     attention = torch.softmax(logits, dim=1)
     expected = literal.soft_nodewise(layer, torch.relu(features), attention)
@@ -80,27 +93,15 @@ def test_a_layer_without_neighbours_of_any_reading_is_its_formula(reading, graph
     assert_equal_with_gradients(found, expected, [features, logits, *layer.parameters()])
 
 
+@pytest.mark.parametrize("kind", [EquivariantLinear, EquivariantPerceptron])
 @cases
 @given(graphs(), seeds, st.booleans(), at_once)
-def test_an_equivariant_layer_of_perceptrons_is_its_formula(graph, seed, rectified, rows):
-    layer, reached = scrambled(EquivariantPerceptron(WIDTH), seed), linked(graph, 1, rows).layers[0]
+def test_an_equivariant_layer_without_neighbours_is_its_formula(kind, graph, seed, rectified, rows):
+    layer, reached = scrambled(kind(WIDTH), seed), linked(graph, 1, rows).layers[0]
     values, *affine = variables = [tables(reached, WIDTH, seed), *scrambled(RowNorm(WIDTH), seed).parameters()]
     table = Table(values, reached, affine, rectified)
     expected = literal.equivariant_nodewise(layer, table.whole())
     assert_equal_with_gradients(layer(table).whole(), expected, [*variables, *trainable(layer)])
-
-
-def test_slot_by_slot_the_usual_reading_is_what_is_factorised():
-    slotwise, graph, features, logits = layer_and_inputs(("others", "literal", False))
-    attention, nodes = torch.softmax(logits, dim=1), SlotwiseNodes(SIZES).double()
-    factorised, linear = SoftGIN(WIDTH, WIDTH, 3).double(), SoftLinear(WIDTH, 3).double()
-    factorised.load_state_dict(slotwise.state_dict())
-    linear.load_state_dict(nodes.state_dict())
-    for left, right in (
-        (slotwise(features, graph.everyone, attention), factorised(features, graph.everyone, attention)),
-        (nodes(Input(features), attention), linear(Input(features), attention)),
-    ):
-        assert_equal_with_gradients(left, right, [features, logits])
 
 
 @pytest.mark.parametrize("mean", ["literal", "normalised"])
@@ -126,38 +127,48 @@ def test_of_one_hot_tasks_summed_by_task_is_the_hard_layer_on_the_graphs_of_the_
     assert_equal_with_gradients(layer(features, graph.everyone, attention), torch.stack(out, dim=1), variables)
 
 
-@pytest.mark.parametrize("reading", GIN, ids=str)
-def test_within_a_layer_a_relation_does_not_feel_its_own_task(reading):
-    layer, graph, features, logits = layer_and_inputs(reading)
-    out = layer(features, graph.everyone, torch.softmax(logits, dim=1))
+@pytest.mark.parametrize("tasks", [2, 3])
+@pytest.mark.parametrize(
+    ("of", "reading"), [*((gin_of, one) for one in (USUAL, *GIN)), *((nodes_of, one) for one in (USUAL, *NODES))]
+)
+def test_within_a_layer_a_relation_does_not_feel_its_own_task(of, reading, tasks):
+    _, graph, features, logits = layer_and_inputs(USUAL, tasks)
+    layer, attention = of(reading, tasks), torch.softmax(logits, dim=1)
+    out = layer(features, graph.everyone, attention) if of is gin_of else layer(Input(features), attention)
     for r in range(graph.num_slots):
         (gradient,) = torch.autograd.grad(out[:, r].square().sum(), logits, retain_graph=True)
+        assert gradient.abs().max() > 1e-3
         assert gradient[r].abs().max() < 1e-8 * gradient.abs().max()
 
 
-def test_nothing_with_an_axis_for_tasks_and_one_for_relations_is_kept_for_the_backward_pass():
-    layer, graph, features, logits = layer_and_inputs(("tasks", "normalised", True), tasks=6)
+@pytest.mark.parametrize("reading", [USUAL, ("tasks", "normalised", True)])
+def test_nothing_with_an_axis_for_tasks_and_one_for_relations_is_kept_for_the_backward_pass(reading):
+    layer, graph, features, logits = layer_and_inputs(reading, tasks=6)
     sizes = []
     with torch.autograd.graph.saved_tensors_hooks(lambda kept: sizes.append(kept.numel()) or kept, lambda kept: kept):
         layer(features, graph.everyone, torch.softmax(logits, dim=1))
     nodes = graph.num_nodes
-    assert max(sizes) <= max(nodes * graph.num_slots, 6 * nodes) * WIDTH < 6 * nodes * 5 * WIDTH
+    rows = max(nodes, len(graph.everyone.pairs.keys)) if reading == USUAL else nodes
+    assert max(sizes) <= max(nodes * graph.num_slots, 6 * rows) * WIDTH < 6 * nodes * 5 * WIDTH
 
 
+@pytest.mark.parametrize("gin_layers", [1, 2])
 @pytest.mark.parametrize("linear_layers", ["single", "perceptron"])
 @pytest.mark.parametrize("reading", GIN, ids=str)
-def test_one_task_at_position_zero_is_isdea(reading, linear_layers):
+def test_one_task_at_position_zero_is_isdea(reading, linear_layers, gin_layers):
     adjacency, mean, learned = reading
-    sizes = Architecture(4, 2, 1, 0, linear_layers=linear_layers)
-    expected = scrambled_network(ISDEA(sizes, learn_epsilon=learned))
-    read = replace(sizes, adjacency=adjacency, mean=mean, checkpointing=True)
-    found = scrambled_network(MTDEA(read, learn_epsilon=learned), 1)
+    sizes = Architecture(4, gin_layers, 1, hops=3, linear_layers=linear_layers)
+    expected = scrambled(ISDEA(sizes, learn_epsilon=learned))
+    read = replace(sizes, adjacency=adjacency, mean=mean, checkpointing=gin_layers > 1)
+    found = scrambled(MTDEA(read, learn_epsilon=learned), 1)
     with torch.no_grad():
         for layer in found.layers:
             layer.positions.zero_()
-        for layer in expected.layers[:2]:
+        for layer in expected.layers[:gin_layers]:
             layer.epsilon *= learned
     weights = {name.replace("others.", "same_task."): value for name, value in expected.state_dict().items()}
+    left_alone = set(found.state_dict()) - set(weights)
+    assert all("other_tasks." in name or name.endswith("positions") for name in left_alone)
     found.load_state_dict({name: value for name, value in weights.items() if name in found.state_dict()}, strict=False)
     graph = literal.random_graph(3, nodes=7, slots=4, edges=25)
     logits, triples = logits_for(graph, 1), all_triples(graph)
@@ -165,6 +176,7 @@ def test_one_task_at_position_zero_is_isdea(reading, linear_layers):
         scores = scores_of(expected.train(mode), graph, None, triples)
         ours = scores_of(found.train(mode), graph, logits, triples)
         torch.testing.assert_close(ours, scores, rtol=1e-8, atol=1e-8)
+        torch.testing.assert_close([*found.norms.buffers()], [*expected.norms.buffers()], rtol=1e-8, atol=1e-8)
         gradients = [
             torch.autograd.grad(logit.square().sum(), [*network.norms.parameters()])
             for logit, network in ((ours, found), (scores, expected))
