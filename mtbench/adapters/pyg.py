@@ -57,6 +57,7 @@ def tensors(split: Split, *, inverses: bool) -> dict[str, Tensor]:
     arrays = (edges, types, _ends(split.targets), split.targets[:, RELATION])
     return {
         name: torch.from_numpy(np.array(array, dtype=np.int64, order="C"))
+        # Copied: a tensor would share the split's memory, and a model may write into it.
         for name, array in zip(TENSORS, arrays, strict=True)
     }
 
@@ -83,7 +84,7 @@ def scorer(
 
     ``function(data, triples)`` returns one score ``(b,)`` per row of the int64 tensor ``triples``
     ``(b, 3)``, columns head, relation, tail; ``data`` is `to_pyg` of the split without its targets, which
-    no model should see, or the graph given here, with whatever a model adds to it. At most ``batch_size``
+    no model should see, or the graph passed here, with whatever a model adds to it. At most ``batch_size``
     triples are scored at a time, without gradients, a module in evaluation mode. ``device`` is where
     graph and triples go; left out, it is where the module's parameters are, else the CPU. With ``inverses``,
     for a graph that has them, an object is returned that asks for the head of (h, r, t) as such models do: by
@@ -98,6 +99,7 @@ def scorer(
     import torch
 
     size = batch_limit(batch_size)
+    # Data.to moves the tensors of the object it is called on: the caller's stays where it is.
     graph = to_pyg(split.observable()) if data is None else copy.copy(data)
     _expect_same(graph, split)
     if inverses and graph.num_relations != 2 * split.num_relations:

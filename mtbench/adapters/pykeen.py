@@ -25,7 +25,7 @@ BATCH_SIZE = 8192
 def triples_factory(split: Split, *, create_inverse_triples: bool = False, empty_slots: bool = False) -> TriplesFactory:
     """Return the observable triples of a split as a factory whose ids are the split's.
 
-    A model trained on another factory has other ids, and its scores would be those of other triples.
+    A model trained on another factory has different ids, and its scores would be those of different triples.
     With ``empty_slots`` the relations are all ``relation_slots`` of the dictionary, for the vocabulary
     ``slots``; inverse relations are PyKEEN's own affair and never counted. Raises `MissingExtraError`
     without PyKEEN.
@@ -45,11 +45,11 @@ def triples_factory(split: Split, *, create_inverse_triples: bool = False, empty
 
 @dataclass(frozen=True, eq=False)
 class Scorer:
-    """A PyKEEN model behind the interface of a scorer; `scorer` makes one and checks that it fits the split.
+    """A PyKEEN model behind the interface of a scorer; `scorer` makes it and checks that it fits the split.
 
     Every method scores without gradients and in evaluation mode, and leaves the model in the mode it was
-    in. All four give a triple the same score, up to rounding: also for a model with inverse relations,
-    where PyKEEN's own ``predict_h`` asks for (t, inverse of r, h), which is another number.
+    in. All four give a triple the same score, up to rounding, even for a model with inverse relations,
+    where PyKEEN's own ``predict_h`` gives the score of (t, inverse of r, h), which is different.
     """
 
     model: Model
@@ -79,8 +79,7 @@ class Scorer:
     def score_heads(self, relations: IntArray, tails: IntArray, /) -> Tensor:
         """Return the scores ``(b, num_entities)`` of every head of (relation, tail).
 
-        With ``predict_h``, except for a model with inverse relations, whose heads are scored one triple
-        each.
+        With ``predict_h``, except for a model with inverse relations, where each head is scored as a triple.
         """
         if not self.model.use_inverse_triples:
             return self._predict(self.model.predict_h, np.stack((relations, tails), axis=1))
@@ -119,6 +118,7 @@ class BothWays(Scorer):
         return self._predict(self.model.predict_h, np.stack((relations, tails), axis=1))
 
     def _inverses(self, batch: Tensor) -> Tensor:
+        # PyKEEN has no predict_hrt for inverses: this is what its predict_h does, for single triples.
         ids = self.model.relation_inverter.map(batch=batch.to(self.model.device), index=RELATION)
         scores = self.model.score_hrt_inverse(ids)
         return scores.sigmoid() if self.model.predict_with_sigmoid else scores
@@ -158,11 +158,11 @@ def scorer(
     return (BothWays if inverses else Scorer)(model, split, size)
 
 
-def _expect_same_ids(found: Mapping[str, int], names: Sequence[str], what: str, where: str) -> None:
-    wrong = [(index, name) for index, name in enumerate(names) if found.get(name) != index]
+def _expect_same_ids(ids: Mapping[str, int], names: Sequence[str], what: str, where: str) -> None:
+    wrong = [(index, name) for index, name in enumerate(names) if ids.get(name) != index]
     if wrong:
         index, name = wrong[0]
         raise UsageError(
             f"{where}: {len(wrong)} of {len(names)} {what} have another id in the factory, first {name!r} with "
-            f"{found.get(name, 'none')} instead of {index}: train on mtbench.adapters.pykeen.triples_factory(split)"
+            f"{ids.get(name, 'none')} instead of {index}: train on mtbench.adapters.pykeen.triples_factory(split)"
         )

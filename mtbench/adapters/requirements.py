@@ -20,16 +20,17 @@ EXTRA = "adapters"
 
 
 def expect(what: str, *modules: str) -> None:
-    """Raise `MissingExtraError`, the command that installs it, unless every module can be imported."""
+    """Raise `MissingExtraError` with the command that installs them unless every module can be imported."""
     if any(find_spec(module) is None for module in modules):
         raise MissingExtraError(what, EXTRA)
 
 
 @contextmanager
 def scoring(model: object) -> Iterator[None]:
-    """Score without gradients and, where ``model`` is a PyTorch module, in evaluation mode; then as it was before."""
+    """Score without gradients and, where ``model`` is a PyTorch module, in evaluation mode; restore its mode after."""
     import torch
 
+    # Part by part: somebody may have frozen some of them, as batch statistics, and train() would wake them all.
     before = [(part, part.training) for part in model.modules()] if isinstance(model, torch.nn.Module) else []
     try:
         if isinstance(model, torch.nn.Module):

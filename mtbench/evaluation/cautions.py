@@ -18,7 +18,7 @@ from mtbench.runs.result import FLAG_SPREAD
 
 @dataclass(frozen=True)
 class Caution:
-    """One thing to know: which, and a sentence on it. A result keeps the sentences; programs read the code."""
+    """Something to know before believing a result, which keeps the sentence; programs read the code."""
 
     code: Literal["ignored", "no candidate", "bounds", "rounding", "saturated"]
     sentence: str
@@ -27,7 +27,7 @@ class Caution:
 def cautions(
     ranked: Mapping[Part, RankedPart], ranks: Ranks, figures: Mapping[str, Mapping[str, float]]
 ) -> Iterator[Caution]:
-    """Give everything in some ranks and figures that should be known before they are believed."""
+    """Give everything about the ranks and their figures that should be known before they are believed."""
     what = "triples" if len(ranks.lists) == 1 else "ranks"
     alone = int(np.count_nonzero(ranks.count == 0))
     if alone:
@@ -47,6 +47,7 @@ def cautions(
     for kind in sorted({part.seen.kind for part in tied} & {"float16", "bfloat16"}):
         sentence = f"{share} tie with a candidate in {kind} scores; return float32 to tell a tie from rounding"
         yield Caution("rounding", sentence)
+    # Only ties at the very ends of [0, 1] are a sigmoid's: a baseline's probabilities may tie anywhere.
     if any(part.seen.probabilities and np.isin(part.own[part.counts.equal > 0], (0, 1)).any() for part in tied):
         yield Caution(
             "saturated",
@@ -56,7 +57,7 @@ def cautions(
 
 
 def depth() -> int:
-    """Return how far above the caller the code stands that called this package: the line a warning is about."""
+    """Return how many frames above the caller the user's code is, so that a warning points at the user's line."""
     package, frame, depth = __name__.partition(".")[0], sys._getframe(1), 1
     while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == package:
         frame, depth = frame.f_back, depth + 1

@@ -1,6 +1,6 @@
 """What to know about a scorer before believing its figures: nine checks that take seconds.
 
-A benchmark cannot see inside a model. It can hand it the same question twice, in other batches, in
+A benchmark cannot see inside a model. It can ask it the same question twice, in other batches, in
 another order and under other names, and see whether the answers stay the same.
 """
 
@@ -49,13 +49,13 @@ TARGETS = 100
 """Targets of a dataset that are scored: enough to see a rank move, few enough for seconds."""
 
 TRIAL, SCORINGS = 5, 12
-"""Targets that are scored first to see what scoring takes, and how often all are scored until every check is done."""
+"""Targets that are scored first to see how long it takes, and how often all are scored until every check is done."""
 
 ALONE, BATCH = 50, 97
 """Triples that are scored one by one, and the size of the batches that all are scored in again."""
 
 BUILDS, LEVEL = 16, 0.01
-"""Builds of a model with random features that are compared on each side, and the level at which they differ."""
+"""How many builds of a model with random features are compared on each side, and the level of the test."""
 
 MORE = "allow more (--seconds; 0: no limit)"
 
@@ -64,7 +64,7 @@ NO_FACTORY = "name a function of the split that returns the scorer, so that it c
 
 @dataclass(frozen=True)
 class Finding:
-    """One check: its name, its verdict, and a sentence on what that means and what to do."""
+    """A check: its name, its verdict, and a sentence on what that means and what to do."""
 
     name: str
     verdict: Verdict
@@ -73,7 +73,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Report:
-    """All findings about one scorer on one split, by its answers about so many ``targets``."""
+    """All findings about a scorer on a split, by its answers about the first ``targets`` of it."""
 
     dataset: str
     targets: int
@@ -112,7 +112,7 @@ class _Subject:
         return accept(self.score(self.triples.copy()), self.triples, self.task.split, len(self.triples))[0]
 
     def moved(self, scores: ScoreArray) -> int:
-        """Return how many ranks other scores change, two of every target."""
+        """Return how many ranks differ by other ``scores``; a target has two."""
         ours, theirs = self.task.rank(self.scores), self.task.rank(scores)
         return int(np.count_nonzero((ours.greater != theirs.greater) | (ours.equal != theirs.equal)))
 
@@ -131,8 +131,8 @@ def check(
 ) -> Report:
     """Ask a scorer the same in different ways and return what changed.
 
-    ``scorer`` is one of three things: an object with a method ``score``; a function whose parameter is
-    called ``triples``; or a factory, any other function, which is handed the observable split (and a
+    ``scorer`` is an object with a method ``score``; a function whose parameter is
+    called ``triples``; or a factory, any other function, which is called with the observable split (and a
     ``seed``, if it has a parameter of that name) and returns a scorer. Only a factory can be checked for
     equivariance and for reading the targets. ``split`` is any split with targets, of which the first
     100 are used, fewer where all checks of those would take longer than ``seconds``; without it a small graph is
@@ -168,7 +168,7 @@ def _findings(subject: _Subject, seconds: float, report: Callable[[str], None]) 
     yield finite
     rest: dict[str, Callable[[], Finding]] = {
         **{name: partial(_repeated, name, ask, subject) for name, ask in REPEATED.items()},
-        **{name: partial(_rebuilt, name, other, subject) for name, other in REBUILT.items()},
+        **{name: partial(_rebuilt, name, score_on, subject) for name, score_on in REBUILT.items()},
         "ties": partial(_ties, subject),
     }
     pointless = dict.fromkeys(
@@ -184,6 +184,7 @@ def _findings(subject: _Subject, seconds: float, report: Callable[[str], None]) 
             finding = look()
         except _TimeIsUpError:
             finding = Finding(name, "not applicable", f"left out: the {seconds:g} seconds are over, {MORE}")
+        # A scorer that draws anew every time would fail these two as well, and say nothing about batches or order.
         if (name, finding.verdict) == ("determinism", "fail"):
             pointless |= dict.fromkeys(("batch size", "order"), "the same question twice has two answers already")
         yield finding
@@ -266,33 +267,35 @@ def _compared(subject: _Subject, scores: ScoreArray) -> tuple[bool, str]:
     return False, f"scores differ by up to {largest:.2g}, {ranks}"
 
 
-def _rebuilt(name: str, other: Callable[[_Subject, Factory, int], ScoreArray], subject: _Subject) -> Finding:
+def _rebuilt(name: str, score_on: Callable[[_Subject, Factory, int], ScoreArray], subject: _Subject) -> Finding:
     """Compare scorers built on another split exactly or, where builds differ by chance, in distribution."""
     build, observable = subject.build, subject.task.split.observable()
     if build is None:
         return Finding(name, "not applicable", NO_FACTORY)
     try:
-        same, words = _compared(subject, other(subject, build, 0))
+        same, words = _compared(subject, score_on(subject, build, 0))
         if same:
             return Finding(name, "pass", words)
+        # Features drawn at random belong to an id, so that renaming changes scores, but not their distribution.
         ours = [subject.read(build(observable, seed), subject.triples) for seed in range(BUILDS)]
         if all(np.array_equal(scores, ours[0]) for scores in ours):
             return Finding(name, "fail", f"{words}: {ADVICE[name]}")
-        theirs = [other(subject, build, seed) for seed in range(BUILDS)]
+        theirs = [score_on(subject, build, seed) for seed in range(BUILDS)]
     except _TimeIsUpError:
         raise
     except Exception as error:  # noqa: BLE001 - as above
         return Finding(name, "fail", f"raised {type(error).__name__}: {error}; {ADVICE[name]}")
-    return _distributed(name, *(np.stack([subject.reciprocal(one) for one in side]) for side in (ours, theirs)))
+    return _distributed(name, *(np.stack([subject.reciprocal(scores) for scores in side]) for side in (ours, theirs)))
 
 
 def _distributed(name: str, ours: FloatArray, theirs: FloatArray) -> Finding:
     """Compare reciprocal ranks ``(builds, m)`` by a permutation test on how far the mean ranks of targets are apart."""
     table = np.concatenate((ours, theirs))
 
-    def apart(one: IntArray, other: IntArray) -> float:
-        return float(((table[one].mean(axis=0) - table[other].mean(axis=0)) ** 2).sum())
+    def apart(left: IntArray, right: IntArray) -> float:
+        return float(((table[left].mean(axis=0) - table[right].mean(axis=0)) ** 2).sum())
 
+    # What is permuted is the numbers of builds, whole rows of the table: ranks within a build are not independent.
     builds = np.arange(len(ours)), np.arange(len(ours), len(table))
     likely = float(permutation_test(builds, apart, alternative="greater", n_resamples=999, rng=0).pvalue)
     here, there = (f"{side.mean():.3f} ± {side.mean(axis=1).std(ddof=1):.3f}" for side in (ours, theirs))
@@ -306,8 +309,9 @@ def _distributed(name: str, ours: FloatArray, theirs: FloatArray) -> Finding:
 
 
 def _renamed(subject: _Subject, build: Factory, seed: int, columns: tuple[int, ...]) -> ScoreArray:
-    """Score the same triples on a split where the ids of the relation column, or of both others, are permuted."""
+    """Score the same triples on a split where the ids of relations, or those of entities, are permuted."""
     split = subject.task.split.observable()
+    # Empty slots keep their ids: a model need not know them, and no triple of the task has them.
     number = split.num_relations if RELATION in columns else split.num_entities
     new = np.random.default_rng(seed + 1).permutation(number)
 
@@ -373,7 +377,7 @@ def factory(scorer: object) -> Factory | None:
 
 
 def function(scorer: object, what: str = "") -> ScoreFunction:
-    """Return a function of triples for any scorer; of one that only scores whole rows, it picks from the rows."""
+    """Return a function of triples for any scorer; where it only scores whole rows, the function picks from them."""
     if not isinstance(scorer, KINDS) and not callable(scorer):
         raise UsageError(
             f"{what or type(scorer).__name__} cannot score: give a function of triples, an object with a score method "

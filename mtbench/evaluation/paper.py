@@ -1,8 +1,8 @@
-"""One scorer in the settings behind the rows of the paper's tables.
+"""A scorer in the settings behind the rows of the paper's tables.
 
-The paper states one protocol, but its rows come from three code bases that drew other candidates,
-broke ties in other ways and counted Hits@k in other ways. Scoring *one* model in all of them shows
-how far a figure moves without any change to the model.
+The paper states one protocol, but its rows come from three code bases that drew different candidates, broke ties in
+different ways and counted Hits@k in different ways. Scoring the same model in all of them shows how far a figure moves
+without any change to the model.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ HITS_SAMPLE = 50
 
 @dataclass(frozen=True, eq=False)
 class Reading:
-    """One scorer in one setting.
+    """What a scorer reaches in a setting.
 
     ``metrics`` are the figures as the setting computes them; ``expected`` the same with the mean over
     the random integer in place of its draw, so equal to ``metrics`` where none is drawn. ``greater`` and
@@ -76,13 +76,13 @@ def read(
     batch_size: int = BATCH_SIZE,
     progress: Progress | None = None,
 ) -> Reading:
-    """Rank a scorer as the code behind some rows of the paper's tables ranked its own model.
+    """Rank a scorer as the code behind rows of the paper's tables ranked its own model.
 
     ``score``, ``batch_size`` and ``progress`` are as for `mtbench.evaluation.tasks.evaluate`; ``seed`` names the
-    draw of candidates and of the random integer, and the same one gives the same figures everywhere.
+    draw of candidates and of the random integer, and the same seed gives the same figures everywhere.
     A scorer that tells inverse relations apart (`mtbench.names.InverseScorer`) is asked through them where a
-    target is ranked as its inverse, any other through the relation itself. One with inverses asks a scorer for
-    relations as for tails and heads, whether it has a query of its own for them or not.
+    target is ranked as its inverse, any other scorer through the relation itself. In a setting with inverses a scorer
+    is asked for relations as for tails and heads, whether it has a query of its own for them or not.
     The result is for comparison with those rows only: it is no `Result`, cannot be saved as a run and
     has no place beside standard figures. Raises `UsageError` for a split without targets, or a setting with inverses
     and a scorer without, and `ScoreError` as the evaluator does.
@@ -93,10 +93,12 @@ def read(
     else:
         greater, equal = _counts(ways(score), Task(split, drawn), batch_size, progress)
     added = integers(split, setting, drawn.seed) if setting.invented else np.zeros_like(greater)
+    # Where a tie counts against the target, all ties are above it and no tie is left.
     below = greater + equal + added
     metrics = closed.expected(*((greater, equal) if setting.ties == "expected" else (below, np.zeros_like(below))))
     expected = metrics
     if setting.invented:
+        # An integer drawn uniformly from 0 to k shifts the rank as k ties in random order would.
         expected = closed.expected(greater + equal, np.full_like(added, setting.invented))
     if setting.sampled_hits:
         number = sum(setting.number(PARTS[part][1]) for part in setting.lists[0]) + setting.invented
@@ -124,11 +126,11 @@ def read_all(
     batch_size: int = BATCH_SIZE,
     progress: Progress | None = None,
 ) -> tuple[Reading, ...]:
-    """Score one model in the standard setting and in each of the paper's, in that order.
+    """Score a model in the standard setting and in each of the paper's, in that order.
 
-    What differs between the results is the setting alone. One with inverses is left out for a scorer without
-    them. The arguments are those of `read`; `table` prints what comes back. Raises `UnknownNameError` for a protocol
-    that the paper does not have.
+    The results differ in the setting alone. A setting with inverses is left out for a scorer without them. The
+    arguments are those of `read`; `table` prints what comes back. Raises `UnknownNameError` for a protocol that the
+    paper does not have.
     """
     settings = [setting_in(code, protocol) for code in CODES]
     return tuple(
@@ -139,7 +141,7 @@ def read_all(
 
 
 def table(results: Sequence[Reading], format: str = "text") -> str:  # noqa: A002
-    """Return one row per result as ``text``, ``markdown`` or ``latex``, and one more where chance was drawn."""
+    """Return a row per result as ``text``, ``markdown`` or ``latex``, and a second where an integer was drawn."""
     rows: list[tuple[str, Mapping[str, float]]] = []
     for result in results:
         setting = result.setting
@@ -153,12 +155,13 @@ def sampled_hits(below: IntArray, negatives: int, invented: int = 0) -> dict[str
     """Return NBFNet's estimate of Hits@k of every target, for each k of `mtbench.metrics.closed.HITS`.
 
     A target with ``below`` ``(n,)`` of ``negatives`` candidates above it is taken to have each of 49
-    other candidates above it with probability below / negatives, so that Hits@k is the probability of
-    fewer than k successes in 49 trials: a rank of 6 among 51 still has a chance of Hits@1. ``invented``
-    takes the mean over adding each integer from 0 to it. Source: Zhu et al. 2021, evaluation on sampled
+    further candidates above it with probability below / negatives, so that Hits@k is the probability of
+    fewer than k successes in 49 trials: a rank of 6 among 51 still has a chance of Hits@1. With ``invented``,
+    the mean over adding each integer from 0 to it. Source: Zhu et al. 2021, evaluation on sampled
     negatives.
     """
     trials = HITS_SAMPLE - 1
+    # A row per possible number of candidates above, computed once and looked up for every target and integer.
     chance = np.minimum(np.arange(int(below.max(initial=0)) + invented + 1) / negatives, 1.0)
     successes = np.arange(max(closed.HITS))
     orders = np.array([math.comb(trials, number) for number in successes.tolist()], dtype=np.float64)
@@ -178,7 +181,7 @@ def _counts(scorer: Ways, task: Task, batch_size: int, progress: Progress | None
         warnings.simplefilter("ignore", MtbenchWarning)
         parts = task.run(scorer, batch_size=batch_size, progress=progress).ranks.parts
     greater, equal = (
-        np.concatenate([np.sum([getattr(parts[part], name) for part in some], axis=0) for some in setting.lists])
+        np.concatenate([np.sum([getattr(parts[part], name) for part in members], axis=0) for members in setting.lists])
         for name in ("greater", "equal")
     )
     return greater, equal
@@ -192,10 +195,11 @@ def _with_inverses(
         raise UsageError("a setting with inverses needs a scorer that has score_inverses: take isdea")
     triples, slots = doubled.triples, split.relation_slots
     turned = triples[:, RELATION] >= slots
+    # A scorer knows R relations: (t, r + R, h) is asked for as the head of (h, r, t).
     asked = np.where(turned[:, None], inverted(triples, slots), triples)
     needed: dict[Part, IntArray] = {"tail": np.flatnonzero(~turned), "head": np.flatnonzero(turned)}
-    found = score_listed(scorer, split, asked, needed, batch_limit(batch_size), progress)
-    ranks = doubled.rank(np.where(turned, found["head"].scores, found["tail"].scores))
+    scored = score_listed(scorer, split, asked, needed, batch_limit(batch_size), progress)
+    ranks = doubled.rank(np.where(turned, scored["head"].scores, scored["tail"].scores))
     return ranks.greater, ranks.equal
 
 

@@ -34,7 +34,7 @@ Kind: TypeAlias = Literal["ids", "names"]
 class Questions:
     """The distinct triples ``(k, 3)`` of a task, sorted; its name, its split and its candidates' hash.
 
-    ``rows`` are those that every direction asks for; ``direction`` is the one whose triples these are, empty for all.
+    ``rows`` are those that each direction asks for; ``direction`` is set where these are the triples of one alone.
     """
 
     name: str
@@ -50,19 +50,19 @@ class Questions:
         return f"{self.split.dataset} {self.split.name}" + (f", direction {self.direction}" if self.direction else "")
 
     def of(self, direction: Direction) -> Questions:
-        """Return what one direction asks for."""
+        """Return what a direction asks for."""
         return replace(self, triples=self.triples[self.rows[direction]], direction=direction)
 
     def shown(self, rows: IntArray) -> str:
-        """Return the first few of the triples in some rows by name, and how many more there are."""
+        """Return the first few of the triples in ``rows`` by name, and how many more there are."""
         names = "; ".join(f"({', '.join(name)})" for name in self.split.named(self.triples[rows[:SHOWN]]))
         return names + (f"; and {len(rows) - SHOWN} more" if len(rows) > SHOWN else "")
 
     def write(self, path: Path, *, by_direction: bool = False, force: bool = False) -> Path:
-        """Write the triples, one row each, by name and by id, and return the file.
+        """Write the triples, a row each, by name and by id, and return the file.
 
         The columns are head, relation, tail (names) and head_id, relation_id, tail_id (int64); add a column
-        score and hand the file to ``evaluate_file``. With ``by_direction`` a column direction says whether the tail
+        score and pass the file to ``evaluate_file``. With ``by_direction`` a column direction says whether the tail
         or the head is asked for, and a triple that both ask for has two rows. Parquet and Arrow files carry the
         task's name and the hashes of its split and candidates as metadata. Errors are those of
         `mtbench.files.formats.write`.
@@ -75,8 +75,8 @@ class Questions:
         }
         columns |= {name: pa.array(triples[:, column]) for column, name in enumerate(ID_COLUMNS)}
         if by_direction:
-            ways = np.repeat(list(self.rows), [len(some) for some in self.rows.values()])
-            columns[DIRECTION] = pa.array(ways.tolist(), pa.string())
+            directions = np.repeat(list(self.rows), list(map(len, self.rows.values())))
+            columns[DIRECTION] = pa.array(directions.tolist(), pa.string())
         about = {TASK: self.name} | _hashes(self)
         formats.write(path, pa.table(columns).replace_schema_metadata(about), force=force)
         return path
@@ -84,8 +84,8 @@ class Questions:
     def read(self, path: Path) -> tuple[ScoreArray | Mapping[Direction, ScoreArray], tuple[Caution, ...]]:
         """Read scores from a file with the columns head, relation, tail and score, rows in any order.
 
-        They come aligned with the triples, ``(k,)``, or, where a column direction (tail or head) divides the rows by
-        what was asked, with those of each direction; and with what a reader should know.
+        They are returned aligned with the triples, ``(k,)``, or, where a column direction (tail or head) says what was
+        asked, with the triples of each direction; beside them, cautions about rows that were ignored.
 
         Triples are by id where the first three columns are integers and by name where they are text. In CSV
         and TSV, which know no types, they are by id where every cell is a whole number, unless a relation of
@@ -107,8 +107,8 @@ class Questions:
             if DIRECTION not in table.column_names:
                 scores, note = _undirected(table, self, text=text)
                 return scores, (Caution("ignored", note),) if note else ()
-            ways = table.column(DIRECTION).to_pylist()
-            if wrong := set(ways) - set(DIRECTIONS):
+            asked = table.column(DIRECTION).to_pylist()
+            if wrong := set(asked) - set(DIRECTIONS):
                 raise ScoreError(
                     f"{self.where}: column direction must be tail or head in every row, not "
                     f"{', '.join(sorted(map(repr, wrong)))}"
@@ -116,11 +116,11 @@ class Questions:
             directed: dict[Direction, ScoreArray] = {}
             notes: dict[str, None] = {}
             for direction in self.rows:
-                own = table.filter(pa.array([way == direction for way in ways], pa.bool_()))
+                own = table.filter(pa.array([row == direction for row in asked], pa.bool_()))
                 directed[direction], note = _undirected(own, self.of(direction), text=text)
                 notes |= {note: None} if note else {}
-            if extra := sum(way not in self.rows for way in ways):
-                notes[f"rows of a direction the task does not ask for were ignored: {extra} of {len(ways)}"] = None
+            if extra := sum(row not in self.rows for row in asked):
+                notes[f"rows of a direction the task does not ask for were ignored: {extra} of {len(asked)}"] = None
             return directed, tuple(Caution("ignored", note) for note in notes)
         except ScoreError as error:
             raise ScoreError(f"{path}: {error}") from error
@@ -135,6 +135,7 @@ def _undirected(table: pa.Table, asked: Questions, *, text: bool) -> tuple[Score
     where, split, triples = asked.where, asked.split, asked.triples
     ids, values, empty = _ids(table, split, where, text), *_numbers(table.column(SCORE), where)
     keys, expected = (graphs.keys(split, part) for part in (ids, triples))
+    # The triples are sorted, so their keys are; the search also gives a place to triples that nobody asks for.
     rows = np.searchsorted(expected, keys)
     wanted = expected[np.minimum(rows, len(expected) - 1)] == keys
     rows, values, empty = rows[wanted], values[wanted], empty[wanted]
@@ -156,11 +157,11 @@ def _undirected(table: pa.Table, asked: Questions, *, text: bool) -> tuple[Score
 def _missing(rows: IntArray, extra: int, asked: Questions) -> Iterator[str]:
     missing = np.bincount(rows, minlength=len(asked.triples)) == 0
     if missing.any():
-        other = f" {extra} rows score triples the task does not ask for: is it another task's file?" if extra else ""
+        foreign = f" {extra} rows score triples the task does not ask for: is it another task's file?" if extra else ""
         yield (
             f"{int(missing.sum())} of {len(asked.triples)} triples have no score: "
             f"{asked.shown(np.flatnonzero(missing))}. Score every one of task.triples, which "
-            f"mtbench score --template FILE writes to a file.{other}"
+            f"mtbench score --template FILE writes to a file.{foreign}"
         )
 
 
@@ -170,6 +171,7 @@ def _repeated(rows: IntArray, values: ScoreArray, asked: Questions) -> Iterator[
     order = np.argsort(rows, kind="stable")
     rows, values = rows[order], values[order]
     again = rows[1:] == rows[:-1]
+    # Shown first are triples with different scores, which say most about what went wrong.
     repeated, differing = unique(rows[1:][again]), unique(rows[1:][again & (values[1:] != values[:-1])])
     first = np.concatenate((differing, np.setdiff1d(repeated, differing)))[:SHOWN]
     shown = "; ".join(
@@ -190,6 +192,7 @@ def _numbers(column: pa.ChunkedArray, where: str) -> tuple[ScoreArray, BoolArray
     if not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):
         raise ScoreError(f"{where}: column score has the type {column.type}, expected integers or floats")
     empty = column.is_null().to_numpy()
+    # Integers with gaps would become float64, which rounds those beyond 2**53; the 0 is refused before it counts.
     filled = pc.fill_null(column, 0) if empty.any() and pa.types.is_integer(column.type) else column
     return filled.to_numpy(), empty
 
@@ -204,8 +207,8 @@ def _ids(table: pa.Table, split: Split, where: str, text: bool) -> IntArray:
     if text and not any(name.isdecimal() for name in split.relations.tolist()) and all(map(_decimal, columns)):
         kinds = ["ids"] * 3
     if len(set(kinds)) > 1:
-        found = ", ".join(f"{name} {column.type}" for name, column in zip(COLUMNS, columns, strict=True))
-        raise ScoreError(f"{where}: ids and names are mixed ({found}); give all three columns as integers or as text")
+        types = ", ".join(f"{name} {column.type}" for name, column in zip(COLUMNS, columns, strict=True))
+        raise ScoreError(f"{where}: ids and names are mixed ({types}); give all three columns as integers or as text")
     vocabularies = _vocabularies(split)
     if kinds[0] == "ids":
         limits = [len(known) for known in vocabularies]
@@ -215,13 +218,13 @@ def _ids(table: pa.Table, split: Split, where: str, text: bool) -> IntArray:
         pc.index_in(_plain(column), value_set=known) for column, known in zip(columns, vocabularies, strict=True)
     ]
     unknown = [
-        _unknown(name, _plain(column).filter(found.is_null()), known)
-        for name, column, found, known in zip(COLUMNS, columns, numbers, vocabularies, strict=True)
-        if found.null_count
+        _unknown(name, _plain(column).filter(ids.is_null()), known)
+        for name, column, ids, known in zip(COLUMNS, columns, numbers, vocabularies, strict=True)
+        if ids.null_count
     ]
     if unknown:
         raise ScoreError(f"{where}: {'; '.join(unknown)}. Names are those of {where}, spelt as in task.triples")
-    return np.stack([found.to_numpy().astype(np.int64) for found in numbers], axis=1)
+    return np.stack([ids.to_numpy().astype(np.int64) for ids in numbers], axis=1)
 
 
 def _vocabularies(split: Split) -> tuple[pa.StringArray, pa.StringArray, pa.StringArray]:
@@ -230,16 +233,17 @@ def _vocabularies(split: Split) -> tuple[pa.StringArray, pa.StringArray, pa.Stri
     return entities, relations, entities
 
 
-def _kind(given: pa.DataType, name: str, where: str) -> Kind:
-    inner = given.value_type if pa.types.is_dictionary(given) else given
-    if pa.types.is_integer(given):
+def _kind(column_type: pa.DataType, name: str, where: str) -> Kind:
+    inner = column_type.value_type if pa.types.is_dictionary(column_type) else column_type
+    if pa.types.is_integer(column_type):
         return "ids"
     if pa.types.is_string(inner) or pa.types.is_large_string(inner) or pa.types.is_string_view(inner):
         return "names"
-    raise ScoreError(f"{where}: column {name} has the type {given}, expected names (text) or ids (integers)")
+    raise ScoreError(f"{where}: column {name} has the type {column_type}, expected names (text) or ids (integers)")
 
 
 def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    # index_in needs the very type of its value set; R and polars write dictionaries and large strings.
     inner = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
     return column.cast(inner).cast(pa.string())
 
@@ -268,6 +272,6 @@ def _unknown(name: str, cells: pa.ChunkedArray, known: pa.StringArray) -> str:
     names = pc.unique(cells).to_pylist()
     near = nearest(names[0], known.to_pylist()) if len(known) <= SEARCHED else []
     hint = f" (did you mean {near[0]!r}?)" if near else ""
-    shown = f"{names[0]!r}{hint}" + "".join(f", {other!r}" for other in names[1:SHOWN])
+    shown = f"{names[0]!r}{hint}" + "".join(f", {unknown!r}" for unknown in names[1:SHOWN])
     rest = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
     return f"column {name} has unknown names ({len(names)} in {len(cells)} of its rows): {shown}{rest}"

@@ -1,4 +1,4 @@
-"""The standard evaluator: one task, one way to rank, whatever the model is made of.
+"""The standard evaluator: every model is ranked the same way, on the same task.
 
 Every distinct triple, or row of triples, of a side is scored exactly once, so a target and its candidates
 never differ by the rounding of a second forward pass, and two models that agree on every triple agree on
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from mtbench.evaluation.scorefiles import Questions
 
 COUNTED_AT_ONCE = 1 << 20
-"""Scores of heuristic baselines at a time: each is some arithmetic, and walks begin at many entities together."""
+"""Scores of heuristic baselines at a time: each takes little memory, and walks begin at many entities together."""
 
 BATCH_SIZE = 65_536
 LISTED = 20_000_000
@@ -49,11 +49,11 @@ More are only ranked for a scorer, in batches.
 
 KINDS: Mapping[str, tuple[str, ...]] = {"split": SPLIT_NAMES, "protocol": PROTOCOLS, "vocabulary": VOCABULARIES}
 LONGEST = 100
-"""Digits of a candidate seed that are read."""
+"""The most digits of a candidate seed that are read: Python refuses to read thousands."""
 
 UNVERSIONED = "unversioned"
 NOT_ASKED, GIVEN = "not asked for again", "given as numbers, which cannot be asked for again"
-"""What a result says of scores that nobody compared with those in other batches."""
+"""What a result says of scores that were not compared with those in other batches."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,6 +81,7 @@ class Task:
         return cls(split, drawn, dataset_version)
 
     def __post_init__(self) -> None:
+        # Splits of equal content may have their targets in another order, while counts go by row: both are compared.
         same = self.candidates.content_sha256 == self.split.content_sha256
         if not same or not np.array_equal(self.candidates.targets, self.split.targets):
             raise UsageError(f"{self.name}: the candidates were drawn for another split; draw them for this one")
@@ -124,7 +125,7 @@ class Task:
                 f"asked for them in batches, or use a sampled protocol: {', '.join(SAMPLED)}"
             )
         return Layout(
-            self.split, self.setting.parts, {side: found.listed() for side, found in self._filtered().items()}
+            self.split, self.setting.parts, {side: filtered.listed() for side, filtered in self._filtered().items()}
         )
 
     def rows(self, direction: Direction) -> IntArray:
@@ -170,7 +171,7 @@ class Task:
                 rows = self.rows(direction)
                 own, kind = accept(scores[direction], triples[rows], self.split, len(rows))
                 whole = np.empty_like(own, shape=len(triples))
-                whole[rows] = own
+                whole[rows] = own  # the other rows stay unset: no list of this direction reads them
                 accepted[direction] = whole, kind
         return self._result(rank_given(accepted, self._layout), GIVEN, notes)
 
@@ -206,7 +207,8 @@ class Task:
         ranked = self._ranked(scorer, batch_size, progress)
         again = NOT_ASKED
         if ask_again:
-            again = compare_again({part: one.asked for part, one in ranked.items() if one.asked}, self.split)
+            samples = {part: ranked_part.asked for part, ranked_part in ranked.items() if ranked_part.asked}
+            again = compare_again(samples, self.split)
         result = self._result(ranked, again)
         return replace(result, run=replace(result.run, model=scorer.name))
 
@@ -221,12 +223,12 @@ class Task:
     def _named(self, ranked: Mapping[Part, RankedPart]) -> Ranks:
         heads, relations, tails = self.split.targets.T
         names = self.split.entities[heads], self.split.relations[relations], self.split.entities[tails]
-        return Ranks(*names, {part: found.counts for part, found in ranked.items()})
+        return Ranks(*names, {part: ranked_part.counts for part, ranked_part in ranked.items()})
 
     def _ranked(
         self, scorer: Ways, batch_size: int = BATCH_SIZE, progress: Progress | None = None, parts: Sequence[Part] = ()
     ) -> dict[Part, RankedPart]:
-        """Ask a scorer for what the protocol needs, and rank the targets in every part, or in some."""
+        """Ask a scorer for what the protocol needs, and rank the targets in ``parts``, by default in all."""
         size, wanted = batch_limit(batch_size), parts or self.setting.parts
         if self.setting.full:
             filtered = self._filtered()
@@ -234,12 +236,12 @@ class Task:
         return rank_listed(scorer, self._layout, wanted, size, progress)
 
     def counts(self, score: Scorer, parts: Sequence[Part] = ()) -> Mapping[Part, Counts]:
-        """Count the candidates above and tied with every target, part by part or in some of them, by a scorer."""
+        """Count the candidates above and tied with every target by a scorer, in ``parts``, by default in all."""
         ranked = self._ranked(ways(score), COUNTED_AT_ONCE, parts=parts)
-        return {part: one.counts for part, one in ranked.items()}
+        return {part: ranked_part.counts for part, ranked_part in ranked.items()}
 
     def cautions(self, score: Scorer) -> list[Caution]:
-        """Return what should be known of a scorer's ranks before they are believed."""
+        """Return what a reader should know about a scorer's ranks before believing them."""
         ranked = self._ranked(ways(score))
         ranks = self._named(ranked)
         return list(cautions(ranked, ranks, closed.figures(ranks.greater, ranks.equal, ranks.count)))
@@ -251,19 +253,19 @@ class Task:
 
     @cached_property
     def baselines(self) -> Mapping[str, Mapping[str, float]]:
-        """Metrics of the heuristic baselines, on the same candidates, computed when looked at."""
+        """Metrics of the heuristic baselines on the same candidates, each computed when first read."""
         return Baselines(self.split, self.expected)
 
     def _result(self, ranked: Mapping[Part, RankedPart], again: str = "", notes: Iterable[Caution] = ()) -> Result:
-        """Return the result of ranked targets, or of none where a run could not be scored."""
+        """Return the result of ranked targets; of no targets for a run that could not be scored."""
         ranks = self._named(ranked) if ranked else Ranks.empty()
         figures = closed.figures(ranks.greater, ranks.equal, ranks.count) if ranked else {}
-        told = [*notes, *(cautions(ranked, ranks, figures) if ranked else ())]
-        for caution in told:
+        all_cautions = [*notes, *(cautions(ranked, ranks, figures) if ranked else ())]
+        for caution in all_cautions:
             warnings.warn(f"{self.name}: {caution.sentence}", MtbenchWarning, stacklevel=depth())
-        asked: dict[Direction, dict[str, None]] = {}
-        for part, one in ranked.items():
-            asked.setdefault(PARTS[part][0], {})[one.method] = None
+        asked: dict[Direction, dict[str, None]] = {}  # methods by direction, each once, in the order they were asked
+        for part, ranked_part in ranked.items():
+            asked.setdefault(PARTS[part][0], {})[ranked_part.method] = None
         return Result(
             dataset=self.split.dataset,
             dataset_version=self.dataset_version,
@@ -280,7 +282,7 @@ class Task:
             tie_rate=closed.tie_rate(ranks.equal),
             baselines=self.baselines,
             ranks=ranks,
-            warnings=tuple(caution.sentence for caution in told),
+            warnings=tuple(caution.sentence for caution in all_cautions),
             asked={direction: ", ".join(methods) for direction, methods in asked.items()},
             asked_again=again,
         )
@@ -319,9 +321,9 @@ def named(name: str, **chosen: str | None) -> Task:
     """Return the task of a name: a dataset or its directory, then any of split, protocol, vocabulary and seed.
 
     The parts are separated by slashes and come in this order, as in ``Task.name``; each may be left out.
-    ``chosen`` are the same parts given apart from the name (``split``, ``protocol``, ``vocabulary``,
+    ``chosen`` are the same parts apart from the name (``split``, ``protocol``, ``vocabulary``,
     ``candidate_seed``). Raises `UnknownNameError` for a part that does not exist and `UsageError` for
-    one that is given twice or out of order.
+    a part that is named twice with different values, or out of order.
     """
     dataset, parts = _dataset_of(name)
     parts_by_kind: dict[str, str] = {}
@@ -330,7 +332,7 @@ def named(name: str, **chosen: str | None) -> Task:
         kind = _kind_of(part)
         if kind not in kinds:
             raise UsageError(f"task {name!r}: {part!r} is out of order; write DATASET/SPLIT/PROTOCOL/VOCABULARY/SEED")
-        kinds = kinds[kinds.index(kind) + 1 :]
+        kinds = kinds[kinds.index(kind) + 1 :]  # what may still follow
         parts_by_kind[kind] = part
     for key, value in chosen.items():
         kind = key.replace("_", " ")
@@ -355,10 +357,12 @@ def _kind_of(part: str) -> str:
 def _dataset_of(name: str) -> tuple[str, list[str]]:
     """Return the longest leading part of a task's name that is a dataset or the directory of one, and the rest."""
     parts = name.rstrip("/").split("/")
+    # The longest first: a directory may have the name of a protocol, and datasets have slashes in their names.
     for length in range(len(parts), 0, -1):
         candidate = "/".join(parts[:length])
         if candidate and _is_dataset(candidate):
             return candidate, parts[length:]
+    # For the message, what can be a part of a task is taken off the end: the rest was meant to be the dataset.
     while len(parts) > 1 and (parts[-1].isdecimal() or any(parts[-1] in known for known in KINDS.values())):
         parts.pop()
     raise UnknownNameError("dataset or directory", "/".join(parts), catalog.choices("/".join(parts)))
@@ -402,8 +406,8 @@ def evaluate(
     Each distinct triple or row of a side is asked for once, at most ``batch_size`` scores at a time but always
     a whole row, so a target and its candidates on a side never differ by a second forward pass;
     ``progress(done, total)`` counts triples after every batch. Some triples are then asked for again in other
-    batches, and scores that differ refused with `BatchError`; without ``ask_again`` they are not, which the
-    result tells. ``seed`` is that of the candidates. An exception inside ``score`` is not caught.
+    batches, and scores that differ refused with `BatchError`; without ``ask_again`` they are not, and the
+    result says so. ``seed`` is that of the candidates. An exception inside ``score`` is not caught.
 
     Raises `ScoreError` for scores that cannot be ranked, `UnknownNameError` for a protocol or vocabulary that
     does not exist and `UsageError` for a split without targets or a scorer that cannot serve the protocol. The
@@ -414,28 +418,29 @@ def evaluate(
 
 
 def measure(name: str, tasks: Sequence[Task]) -> list[Mapping[str, float]]:
-    """Return a heuristic baseline's metrics on tasks of one split.
+    """Return a heuristic baseline's metrics on tasks of the same split.
 
-    Each triple is scored once for all tasks, and what has the same candidates in several is counted once.
+    Each triple is scored once for all tasks, and parts that have the same candidates in several are counted once.
     """
     score = baseline(name, tasks[0].split)
     # A full ranking asks for too many triples to list: it is scored in batches, on its own.
     listed = [task.triples for task in tasks if not task.setting.full]
-    once = _remembered(score, tasks[0].split, listed) if len(listed) > 1 else score
+    lookup = _remembered(score, tasks[0].split, listed) if len(listed) > 1 else score
     known: dict[tuple[object, ...], Counts] = {}
-    found: list[Mapping[str, float]] = []
+    metrics: list[Mapping[str, float]] = []
     for task in tasks:
         wanted = {part: _key(task.candidates, part) for part in task.setting.parts}
         if missing := [part for part, key in wanted.items() if key not in known]:
-            counted = task.counts(score if task.setting.full else once, missing)
+            counted = task.counts(score if task.setting.full else lookup, missing)
             known |= {wanted[part]: counts for part, counts in counted.items()}
         ranks = Ranks.unnamed({part: known[key] for part, key in wanted.items()})
-        found.append(closed.expected(ranks.greater, ranks.equal))
-    return found
+        metrics.append(closed.expected(ranks.greater, ranks.equal))
+    return metrics
 
 
 def _key(candidates: Candidates, part: Part) -> tuple[object, ...]:
     """Return what is the same for tasks of a split that have the same candidates in a part."""
+    # A baseline scores a triple alike in both directions, so the side is enough.
     side, setting = PARTS[part][1], candidates.setting
     if setting.full:
         return side, setting.vocabulary if side == "relation" else ""
@@ -443,7 +448,7 @@ def _key(candidates: Candidates, part: Part) -> tuple[object, ...]:
 
 
 def _remembered(score: ScoreFunction, split: Split, triples: Sequence[IntArray]) -> ScoreFunction:
-    """Return a scorer that looks up the scores of triples, all of which are scored here."""
+    """Return a scorer that looks up the scores of ``triples``, all scored here, each once."""
     together = np.concatenate(triples)
     known, first = np.unique(keys(split, together), return_index=True)
     scores = np.asarray(score(together[first]))

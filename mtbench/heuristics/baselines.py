@@ -1,7 +1,7 @@
 """Heuristic baselines as formulas of head, relation and tail, asked for single triples or for whole rows.
 
-Each is made of the observable triples: counts of a relation, an entity, a half-link, a reversed pair; and, on the
-simple undirected graph without relation types, how close head and tail are to each other.
+Each reads the observable triples: counts of a relation, an entity, a half-link, a reversed pair; and, on the simple
+undirected graph without relation types, how close head and tail are.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ STEPS = 20
 """The walk is cut off after this many steps: 0.85 ** 21 = 3 % of its weight, which no longer moves the metrics."""
 
 KEPT_BITS = 12
-"""Bits of a score that count: its rounding errors are smaller, and would break ties between equal places."""
+"""Bits of a score that are kept: rounding errors are smaller, and would break ties between equivalent entities."""
 
 BLOCK = 64
 """Entities per block: 10,000 rows of single precision then stay in the processor's cache."""
@@ -37,8 +37,8 @@ Scores: TypeAlias = NDArray[np.number[Any]]
 Formula: TypeAlias = Callable[[IntArray, IntArray, IntArray], Scores]
 """From ids of heads, relations and tails, which broadcast against each other, to scores that broadcast likewise.
 
-Single triples are three arrays ``(m,)``. In rows, two sides are given as ``(b, 1)`` and the third has all its ids, as
-``(1, n)``; a formula that does not look at it returns ``(b, 1)``.
+Single triples are three arrays ``(m,)``. For rows, two sides are ``(b, 1)`` and the third is all its ids, ``(1, n)``; a
+formula that ignores the third returns ``(b, 1)``.
 """
 
 Columns: TypeAlias = Callable[[IntArray], NDArray[np.float32]]
@@ -81,9 +81,9 @@ class Baseline:
 
 
 class Together:
-    """How often a first and a second id stand together, looked up as `Formula` asks for them.
+    """How often a first and a second id occur together, looked up as `Formula` asks for them.
 
-    ``first`` and ``second`` are ids ``(e,)``, with repetitions, below ``sizes``. Only what is there takes memory.
+    ``first`` and ``second`` are ids ``(e,)``, with repetitions, below ``sizes``. Pairs that never occur take no memory.
     """
 
     def __init__(self, first: IntArray, second: IntArray, sizes: tuple[int, int]) -> None:
@@ -91,6 +91,7 @@ class Together:
 
     def __call__(self, first: IntArray, second: IntArray) -> IntArray:
         """Return the counts of pairs of ids, int64 in the shape the two broadcast to."""
+        # Whole rows are filled from a slice of the sorted pairs: far cheaper than a search for each of their cells.
         if first.shape != second.shape and first.ndim == 2:
             if first.shape[1] == 1 and second.shape == (1, self._sizes[1]):
                 return self._rows(first[:, 0])
@@ -104,17 +105,17 @@ class Together:
 
     @cached_property
     def _counted(self) -> tuple[IntArray, IntArray]:
-        """Return a number for every pair that is there, in increasing order, and how often it is."""
+        """Return a number for every pair that occurs, in increasing order, and how often it does."""
         return counted(self._first * self._sizes[1] + self._second)
 
     def _rows(self, ids: IntArray) -> IntArray:
         known, counts = self._counted
         width = self._sizes[1]
         starts, stops = np.searchsorted(known, ids * width), np.searchsorted(known, (ids + 1) * width)
-        found = np.zeros((len(ids), width), dtype=np.int64)
-        for row, start, stop in zip(found, starts.tolist(), stops.tolist(), strict=True):
+        rows = np.zeros((len(ids), width), dtype=np.int64)
+        for row, start, stop in zip(rows, starts.tolist(), stops.tolist(), strict=True):
             row[known[start:stop] % width] = counts[start:stop]
-        return found
+        return rows
 
 
 def random(split: Split) -> Baseline:
@@ -186,8 +187,8 @@ def common_neighbours(split: Split) -> Baseline:
     adjacency = Doubled.of(split).links
 
     def columns(entities: IntArray) -> NDArray[np.float32]:
-        found: NDArray[np.float32] = adjacency @ adjacency[:, entities].toarray()
-        return found
+        shared: NDArray[np.float32] = adjacency @ adjacency[:, entities].toarray()
+        return shared
 
     return Baseline(split, lambda heads, relations, tails: _between(heads, tails, columns)[0])
 
@@ -215,11 +216,12 @@ def personalised_pagerank(split: Split) -> Baseline:
         return weights
 
     def formula(heads: IntArray, relations: IntArray, tails: IntArray) -> FloatArray:
-        found, swapped = _between(heads, tails, columns)
+        weights, swapped = _between(heads, tails, columns)
         if swapped:
             # A walk of an undirected graph and its reverse are equally likely up to the degrees of their ends.
-            found *= degrees[tails] / degrees[heads]
-        mantissa, exponent = np.frexp(found)
+            weights *= degrees[tails] / degrees[heads]
+        # Scores span orders of magnitude, so what is rounded is the mantissa: a fixed number of significant bits.
+        mantissa, exponent = np.frexp(weights)
         rounded: FloatArray = np.ldexp(np.round(mantissa * 2**KEPT_BITS), exponent - KEPT_BITS)
         return rounded
 
@@ -227,9 +229,9 @@ def personalised_pagerank(split: Split) -> Baseline:
 
 
 def _between(heads: IntArray, tails: IntArray, columns: Columns) -> tuple[FloatArray, bool]:
-    """Return the entry of each head and tail, in the row of one and the column of the other.
+    """Return the matrix entry of each head and tail, and whether the columns are tails (the rows then are heads).
 
-    Columns are made for heads or for tails, whichever are fewer; says whether it is tails.
+    Columns, which are dear, are computed for heads or for tails, whichever has fewer distinct entities.
     """
     (heads_once, head), (tails_once, tail) = (np.unique(ids, return_inverse=True) for ids in (heads, tails))
     swapped = len(tails_once) < len(heads_once)
@@ -238,7 +240,7 @@ def _between(heads: IntArray, tails: IntArray, columns: Columns) -> tuple[FloatA
         made = np.concatenate([columns(sources[k : k + BLOCK]) for k in range(0, len(sources), BLOCK)], axis=1)
         return made[rows, column.reshape((tails if swapped else heads).shape)].astype(np.float64), swapped
     rows, column = rows.ravel(), column.ravel()
-    found = np.empty(rows.shape)
+    entries = np.empty(rows.shape)
     for start, stop, members in batches(column, len(sources), BLOCK):
-        found[members] = columns(sources[start:stop])[rows[members], column[members] - start]
-    return found.reshape(heads.shape), swapped
+        entries[members] = columns(sources[start:stop])[rows[members], column[members] - start]
+    return entries.reshape(heads.shape), swapped

@@ -55,21 +55,21 @@ def baseline(name: str, split: Split) -> Baseline:
 
 
 class Baselines(Mapping[str, Mapping[str, float]]):
-    """Metrics of every heuristic baseline on one task, each computed when it is first looked at.
+    """Metrics of every heuristic baseline on a task, each computed when it is first read.
 
-    A loop that evaluates after every epoch never looks; a printed or saved result has them all.
+    A loop that evaluates after every epoch never reads them; a printed or saved result has them all.
     """
 
     def __init__(self, split: Split, expected: Callable[[ScoreFunction], Mapping[str, float]]) -> None:
         self._split, self._expected = split, expected
-        self._found: dict[str, Mapping[str, float]] = {}
+        self._metrics: dict[str, Mapping[str, float]] = {}
 
     def __getitem__(self, name: str) -> Mapping[str, float]:
         if name not in BASELINES:
             raise KeyError(name)
-        if name not in self._found:
-            self._found[name] = self._expected(baseline(name, self._split))
-        return self._found[name]
+        if name not in self._metrics:
+            self._metrics[name] = self._expected(baseline(name, self._split))
+        return self._metrics[name]
 
     def __iter__(self) -> Iterator[str]:
         return iter(BASELINES)

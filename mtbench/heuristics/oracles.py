@@ -1,8 +1,8 @@
 """Oracles: scorers that show what a protocol can reach and what it gives away.
 
-Two look at the test triples: a figure they do not reach is one that no model can reach, and what the blind one gets,
-although it cannot tell relations apart, is what the protocol gives away. Two know the rules of metafam-hard, read off
-its observable graph; only one of them asks which task a word is of.
+Two look at the test triples: no model can reach a figure that they do not, and what the blind oracle reaches without
+telling relations apart is what the protocol gives away. Two know the rules of metafam-hard, read off its observable
+graph; only `echo_oracle` uses which task a word belongs to.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from mtbench.names import HEAD, RELATION, TAIL, BoolArray, FloatArray, IntArray,
 from mtbench.ranking.candidates import is_known
 
 ENOUGH = 0.1
-"""The share of the persons in which two words agree, or a reading holds, that is no chance: chance is one person."""
+"""The share of the persons above which words agree, or a reading holds, not by chance: that would be one person."""
 
 
 def oracle(split: Split) -> ScoreFunction:
@@ -29,7 +29,7 @@ def oracle(split: Split) -> ScoreFunction:
 def blind_oracle(split: Split) -> ScoreFunction:
     """Score every triple between the two entities of a target 1, whatever its relation; it looks at the targets.
 
-    It is the best a homogeneous model can be: all entities right, all relations tied.
+    This is the best that a homogeneous model can do: all entities right, all relations tied.
     """
     pairs = unique(keys(split, split.targets, HEAD, TAIL))
     return lambda triples: np.isin(keys(split, triples, HEAD, TAIL), pairs).astype(np.int64)
@@ -40,7 +40,7 @@ class Rules:
     """What the observable graph says of each relation: ``partner`` and ``reading`` ``(R,)``, -1 where there is none.
 
     ``called`` ``(R, N)`` is the tail of each relation and head; ``composed`` ``(T, R, N)`` the tail that each of the
-    T readings has for the echo of a relation. Readings are numbered by bond, at the tail before at the head.
+    T readings gives for the echo of a relation. Readings are numbered by bond, tail end before head end.
     """
 
     called: IntArray
@@ -52,16 +52,17 @@ class Rules:
 def rules(split: Split) -> Rules:
     """Find who echoes whom, and in which reading, in the observable graph of metafam-hard.
 
-    Bonds are the relations that lead back by themselves. A loud pair is one in which some reading holds. A word
-    without one is quiet: its echo is the quiet word, and its task that of the loud word, with which it (or its
-    echo) agrees most often. Raises `UsageError` for a graph without bonds, or in which not everybody has one
-    tail by each relation.
+    Bonds are the relations that, followed twice, lead back. A loud pair is two words for which a reading holds. Words
+    outside of loud pairs are quiet: the echo of a quiet word is the quiet word it agrees with most often, and its task
+    is that of the loud word that it (or its echo) agrees with most often. Raises `UsageError` for a graph without
+    bonds, or in which an entity lacks a tail by a relation or has several.
     """
     called = np.full((split.relation_slots, split.num_entities), -1, dtype=np.int64)
     called[split.graph[:, RELATION], split.graph[:, HEAD]] = split.graph[:, TAIL]
     is_bond = _bonds(called)
     if len(split.graph) != called.size or (called < 0).any() or not called[is_bond].size:
         raise UsageError(f"{split.dataset} {split.name}: this is not metafam-hard, where every head has every relation")
+    # A bond is followed after the word, from its tail, or before it, from its head.
     composed = np.stack([reading for mates in called[is_bond] for reading in (mates[called], called[:, mates])])
     agree, holds = agreement(called, composed)
     best = holds.max(axis=0)
@@ -77,7 +78,7 @@ def rules(split: Split) -> Rules:
 
 
 def agreement(called: IntArray, composed: IntArray) -> tuple[FloatArray, FloatArray]:
-    """Return in which share of the persons two words agree ``(R, R)``, and one is the echo of the other ``(T, R, R)``.
+    """Return for which share of the persons two words agree ``(R, R)``, and echo each other by a reading ``(T, R, R)``.
 
     Bonds agree with nothing, and no reading holds for them.
     """
@@ -90,20 +91,20 @@ def agreement(called: IntArray, composed: IntArray) -> tuple[FloatArray, FloatAr
 
 
 def _bonds(called: IntArray) -> BoolArray:
-    """Return which relations lead back by themselves, ``(R,)``."""
+    """Return which relations lead back when followed twice, ``(R,)``."""
     there_and_back = np.take_along_axis(called, called, axis=1)
-    found: BoolArray = (there_and_back == np.arange(called.shape[1])).all(axis=1)
-    return found
+    leads_back: BoolArray = (there_and_back == np.arange(called.shape[1])).all(axis=1)
+    return leads_back
 
 
 def echo_oracle(split: Split) -> ScoreFunction:
     """Score a triple 1 if it is the echo of an observable one in the reading of its relation's task, any other 0."""
-    found = rules(split)
+    known = rules(split)
 
     def score(triples: IntArray) -> IntArray:
         head, relation, tail = triples.T
-        reading, partner = found.reading[relation], found.partner[relation]
-        right: IntArray = ((found.composed[reading, partner, head] == tail) & (reading >= 0)).astype(np.int64)
+        reading, partner = known.reading[relation], known.partner[relation]
+        right: IntArray = ((known.composed[reading, partner, head] == tail) & (reading >= 0)).astype(np.int64)
         return right
 
     return score
@@ -112,14 +113,14 @@ def echo_oracle(split: Split) -> ScoreFunction:
 def single_task(split: Split) -> ScoreFunction:
     """Score a triple 1 if it is the echo of an observable one in any reading, any other 0.
 
-    It is what a model can reach that knows all but the task: the readings conflict, and it cannot choose.
+    This is what a model can reach that knows all but the task: the readings conflict, and it cannot choose.
     """
-    found = rules(split)
+    known = rules(split)
 
     def score(triples: IntArray) -> IntArray:
         head, relation, tail = triples.T
-        partner = found.partner[relation]
-        any_of: IntArray = ((found.composed[:, partner, head] == tail).any(axis=0) & (partner >= 0)).astype(np.int64)
+        partner = known.partner[relation]
+        any_of: IntArray = ((known.composed[:, partner, head] == tail).any(axis=0) & (partner >= 0)).astype(np.int64)
         return any_of
 
     return score

@@ -1,6 +1,6 @@
 """The two files of a result: ``ranks.parquet`` with the rank counts of every target, ``result.json`` with all else.
 
-The second is put in place last and names the hash of the first, so a directory that has it holds a whole result.
+``result.json`` is put in place last and names the hash of the ranks, so a directory that has it holds a whole result.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ RESULT_FILE, RANKS_FILE = "result.json", "ranks.parquet"
 SCHEMA = 2
 
 MOST_BYTES = 256 * 1024
-"""Of ``result.json``: it holds figures and settings, and nothing that grows with the data."""
+"""The largest ``result.json``: it holds figures and settings, and nothing that grows with the data."""
 
 DIGITS = 20
-"""Of a whole number in JSON; none of 64 bits has more."""
+"""The most digits of a whole number in JSON; no number of 64 bits has more."""
 
 
 def write(
@@ -51,12 +51,14 @@ def write(
     created = [folder for folder in (directory, *directory.parents) if not folder.exists()]
     with storage_errors(directory), ExitStack() as undo:
         directory.mkdir(parents=True, exist_ok=True)
+        # Undone last first, so the innermost folder is removed first.
         for folder in reversed(created):
             undo.callback(folder.rmdir)
         with tempfile.TemporaryDirectory(prefix=".run-", dir=directory, ignore_cleanup_errors=True) as temporary:
             staging = Path(temporary)
             digest = _write_ranks(ranks, staging / RANKS_FILE, with_names) if len(ranks) else None
             (staging / RESULT_FILE).write_text(_as_json({**payload, "ranks_sha256": digest}), encoding="utf-8")
+            # Before the ranks change: a directory without result.json is no run, one with both must fit together.
             result.unlink(missing_ok=True)
             undo.callback(counts.unlink, missing_ok=True)
             if digest:
@@ -68,7 +70,7 @@ def write(
 
 
 def read_payload(path: Path) -> dict[str, Any]:
-    """Read ``result.json``; raises `ResultError`, without the path, for one that is missing, cut short or no object."""
+    """Read ``result.json``; raises `ResultError`, without the path, if it is missing, cut short or no object."""
     try:
         payload = read_json(path, MOST_BYTES)
     except ResultError as error:
@@ -82,7 +84,7 @@ def read_payload(path: Path) -> dict[str, Any]:
 
 @contextmanager
 def naming(path: Path) -> Iterator[None]:
-    """Have an error of reading name the file."""
+    """Put the path of a file before the message of an error in reading it."""
     try:
         yield
     except MtbenchError as error:
@@ -92,12 +94,12 @@ def naming(path: Path) -> Iterator[None]:
 def read_json(path: Path, most: int) -> object:
     """Read JSON strictly: no key twice, no NaN, no number beyond 64 bits, at most ``most`` bytes.
 
-    Readers disagree about what is outside of that, so that one would check what another does not show. Raises
+    Readers disagree about anything else, and a check must not see other figures than a reader is shown. Raises
     `ResultError` saying what is wrong, without the path.
     """
     try:
         with path.open("rb") as stream:
-            data = stream.read(most + 1)
+            data = stream.read(most + 1)  # a size that stat reports may have grown since
         if len(data) > most:
             raise ResultError(f"more than {most:,} bytes")
         return json.loads(
@@ -116,12 +118,12 @@ def read_json(path: Path, most: int) -> object:
 
 
 def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    found: dict[str, object] = {}
+    members: dict[str, object] = {}
     for key, value in pairs:
-        if key in found:
+        if key in members:
             raise ValueError(f"the key {key[:60]!r} is there twice")
-        found[key] = value
-    return found
+        members[key] = value
+    return members
 
 
 def _constant(text: str) -> float:

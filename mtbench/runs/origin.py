@@ -1,4 +1,4 @@
-"""How a result came about: the run it is of, the split it was made on, and the names of its targets."""
+"""How a result came about: its run, the split it was made on, and the names of its targets."""
 
 from __future__ import annotations
 
@@ -58,22 +58,22 @@ class RunInfo:
 
 def environment() -> dict[str, str]:
     """Return the versions a run depends on: Python, platform, this package, NumPy, and PyTorch where it is loaded."""
-    found = {"python": platform.python_version(), "platform": platform.platform(), "numpy": np.__version__}
+    versions = {"python": platform.python_version(), "platform": platform.platform(), "numpy": np.__version__}
     for name, module in (("mtbench-kg", "mtbench"), ("torch", "torch"), ("torch_geometric", "torch_geometric")):
         if module in sys.modules:
             try:
-                found[name] = metadata.version(name)
+                versions[name] = metadata.version(name)
             except metadata.PackageNotFoundError:
-                found[name] = "unknown"
+                versions[name] = "unknown"
     if "torch" in sys.modules:
-        # On a CPU the same seed gives the same figures for one number of threads, unless its sums have one order.
-        found["threads"] = str(sys.modules["torch"].get_num_threads())
-    return found
+        # On a CPU a seed gives the same figures only with the same number of threads, which divide PyTorch's sums.
+        versions["threads"] = str(sys.modules["torch"].get_num_threads())
+    return versions
 
 
 @dataclass(frozen=True, eq=False)
 class Evaluated:
-    """Ranks, and what says where they come from: a `mtbench.Result` adds the figures that follow."""
+    """Ranks, and what says where they come from; a `mtbench.Result` adds the figures that follow from them."""
 
     dataset: str
     dataset_version: str
@@ -88,37 +88,37 @@ class Evaluated:
 
     @property
     def setting(self) -> Setting:
-        """What its figures are of; raises `UnknownNameError` where a run directory holds names of none."""
+        """What its figures are of; raises `UnknownNameError` if a run directory names no setting of ours."""
         return setting_of(self.protocol, self.vocabulary)
 
 
-Given = TypeVar("Given", bound=Evaluated)
+AnyEvaluated = TypeVar("AnyEvaluated", bound=Evaluated)
 
 
-def with_names(result: Given, split: Split | Dataset | None = None) -> Given:
+def with_names(result: AnyEvaluated, source: Split | Dataset | None = None) -> AnyEvaluated:
     """Return a result whose targets have names, taken from its split where they are missing; see `splits_of`."""
     if result.ranks.named:
         return result
-    found, _ = splits_of(result, split)
-    if len(found.targets) != len(result.ranks):
+    split, _ = splits_of(result, source)
+    if len(split.targets) != len(result.ranks):
         raise ResultError(
             f"{result.dataset} {result.split}: {len(result.ranks)} ranks without names, the split has "
-            f"{len(found.targets)} triples to rank; evaluate again"
+            f"{len(split.targets)} triples to rank; evaluate again"
         )
-    heads, relations, tails = found.targets.T[[HEAD, RELATION, TAIL]]
-    ranks = Ranks(found.entities[heads], found.relations[relations], found.entities[tails], result.ranks.parts)
+    heads, relations, tails = split.targets.T[[HEAD, RELATION, TAIL]]
+    ranks = Ranks(split.entities[heads], split.relations[relations], split.entities[tails], result.ranks.parts)
     return replace(result, ranks=ranks)
 
 
-def splits_of(result: Evaluated, given: Split | Dataset | None) -> tuple[Split, Split | None]:
-    """Return the split a run was made on and its training split, None where only the test split is given.
+def splits_of(result: Evaluated, source: Split | Dataset | None) -> tuple[Split, Split | None]:
+    """Return the split a run was made on and its training split, None where only the test split is known.
 
-    ``given`` is that split or its dataset; left out, the dataset is loaded by the name and version the run
+    ``source`` is that split or its dataset; left out, the dataset is loaded by the name and version the run
     has. Raises `UsageError` for a dataset that is not released, and `ResultError` for another split.
     """
     where = f"{result.dataset} {result.split}"
     remedy = "pass the dataset of the run: split=mtbench.load(DIR), on the command line --dataset DIR"
-    if given is None:
+    if source is None:
         if (record := catalog.by_id(result.dataset)) is None:
             raise UsageError(f"{where} is not in the catalogue: {remedy}")
         if result.dataset_version != record.version:
@@ -127,12 +127,13 @@ def splits_of(result: Evaluated, given: Split | Dataset | None) -> tuple[Split, 
             )
         from mtbench.data.loading import load  # the evaluator alone needs no files
 
-        given = load(result.dataset)
+        source = load(result.dataset)
     train: Split | None
-    if isinstance(given, Dataset):
-        split, train = given.split(result.split), given.train
+    if isinstance(source, Dataset):
+        split, train = source.split(result.split), source.train
     else:
-        split, train = given, None if given.name == "test" else given
+        # Training and validation share a graph, so either serves as the training split.
+        split, train = source, None if source.name == "test" else source
     if split.content_sha256 != result.content_sha256:
         raise ResultError(
             f"{where}: the run was made on content {result.content_sha256[:12]}, {split.dataset} {split.name} has "

@@ -42,7 +42,7 @@ ROWS = ("short", "all")
 
 TOLERANCE = 1e-9
 FIGURES = ("metrics", "optimistic", "pessimistic", "chance", "tie_rate")
-"""What follows from the counts alone."""
+"""The keys that follow from the counts alone."""
 
 _EACH = {1: "each", 2: "in each direction"}
 
@@ -55,7 +55,7 @@ class MtbenchWarning(UserWarning):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Result(Evaluated):
-    """The metrics of one scorer on one task, with both tie bounds and the heuristic baselines beside them.
+    """The metrics of a scorer on a task, with both tie bounds and the heuristic baselines beside them.
 
     ``metrics`` are realistic: averaged over all orders of ties. ``optimistic`` and ``pessimistic`` are what the
     best and the worst order give; ``tie_rate`` is the share of ranks with a tie. ``chance`` and
@@ -81,13 +81,13 @@ class Result(Evaluated):
 
     def text(self, rows: str = "short") -> str:
         """Return what was measured, the rows of `table` asked for, and a line for every warning."""
-        return "\n".join([*self._told(), "", self.table(rows), *(f"warning: {one}" for one in self.warnings)])
+        return "\n".join([*self._heading(), "", self.table(rows), *(f"warning: {text}" for text in self.warnings)])
 
     def _repr_html_(self) -> str:
-        lines = map(escape, (*self._told(), *self.warnings))
+        lines = map(escape, (*self._heading(), *self.warnings))
         return f"<p>{'<br>'.join(lines)}</p>{self.table('short', 'html')}"
 
-    def _told(self) -> list[str]:
+    def _heading(self) -> list[str]:
         targets = len(self.ranks)
         return [
             f"{self.dataset} {self.split}: protocol {self.protocol}, {self.vocabulary} relations, "
@@ -109,7 +109,7 @@ class Result(Evaluated):
             raise UnknownNameError("rows of a result", rows, ROWS)
         if rows == "short":
             return self._short(format)
-        found = [
+        labelled = [
             (self.run.model, self.metrics),
             *((f"{way}s, {QUESTIONS[way]}", values) for way, values in self.by_direction().items()),
             ("ties optimistic", self.optimistic),
@@ -117,16 +117,16 @@ class Result(Evaluated):
             *((name.replace("_", " "), values) for name, values in self.baselines.items()),
             ("chance", self.chance),
         ]
-        return tables.render(found, format)
+        return tables.render(labelled, format)
 
     def _short(self, format: str) -> str:  # noqa: A002
-        found = [(self.run.model, self.metrics)]
+        labelled = [(self.run.model, self.metrics)]
         if best := self.best_baseline:
-            found.append((f"best heuristic baseline: {best.replace('_', ' ')}", self.baselines[best]))
-        names = [name for name in METRICS if any(name in values for _, values in found)]
+            labelled.append((f"best heuristic baseline: {best.replace('_', ' ')}", self.baselines[best]))
+        names = [name for name in METRICS if any(name in values for _, values in labelled)]
         cells = [
             [label, *(tables.number(name, values[name]) if name in values else "" for name in names)]
-            for label, values in (*found, ("chance", self.chance))
+            for label, values in (*labelled, ("chance", self.chance))
         ]
         if self.optimistic:
             ties = tables.bounds(self.optimistic, self.pessimistic)
@@ -143,7 +143,7 @@ class Result(Evaluated):
         return summary.per_target(self.ranks)
 
     def by_direction(self) -> dict[Direction, Metrics]:
-        """Return the mean metrics of each direction where there are two."""
+        """Return the mean metrics of each direction, nothing where there is only one."""
         lists = summary.per_list(self.ranks)
         return {way: closed.mean(values) for way, values in lists.items()} if len(lists) > 1 else {}
 
@@ -189,8 +189,8 @@ KEYS = ("schema", *_OWN_KEYS.values(), "candidates_version", "targets", *_RUN_KE
 def load(directory: Path | str) -> Result:
     """Read a run directory; raises `ResultError` naming the file that is missing, truncated or edited.
 
-    The ranks must be those ``result.json`` was written with; whether its figures follow from them is
-    for `verify` to say.
+    The ranks must be those ``result.json`` was written with; whether its figures follow from them is what `verify`
+    checks.
     """
     from mtbench.files import schema
     from mtbench.runs import saved
@@ -201,23 +201,23 @@ def load(directory: Path | str) -> Result:
         if missing := _missing(payload):
             raise ResultError(f"the keys {missing} are missing; evaluate again")
     try:
-        found = schema.convert(payload, saved.Saved, str(path), ResultError)
+        values = schema.convert(payload, saved.Saved, str(path), ResultError)
     except ResultError as error:
         raise ResultError(f"{error}; the file was edited: evaluate again") from error
-    if found.ranks_sha256 is None:
-        return of_saved(found, Ranks.empty())
+    if values.ranks_sha256 is None:
+        return of_saved(values, Ranks.empty())
     with files.naming(ranks_path):
         ranks = saved.read_ranks(ranks_path)
-        if file_hash(ranks_path) != found.ranks_sha256:
+        if file_hash(ranks_path) != values.ranks_sha256:
             raise ResultError(f"not the file that {RESULT_FILE} was written with")
-    return of_saved(found, ranks)
+    return of_saved(values, ranks)
 
 
-def of_saved(found: Saved, ranks: Ranks) -> Result:
-    """Return the result of the two files of a run that are read already."""
-    own = {name: getattr(found, key) for name, key in _OWN_KEYS.items()}
-    run = {name: getattr(found, name) for name in _RUN_KEYS}
-    own |= {"tie_rate": math.nan if found.tie_rate is None else found.tie_rate}
+def of_saved(values: Saved, ranks: Ranks) -> Result:
+    """Return the result that the two files of a run hold, once they are read."""
+    own = {name: getattr(values, key) for name, key in _OWN_KEYS.items()}
+    run = {name: getattr(values, name) for name in _RUN_KEYS}
+    own |= {"tie_rate": math.nan if values.tie_rate is None else values.tie_rate}
     return Result(**own, ranks=ranks, run=RunInfo(**run))
 
 
@@ -252,12 +252,12 @@ class Verification:
 
 
 def verify(directory: Path | str) -> Verification:
-    """Recompute a run's figures from its rank counts and return everything that does not hold.
+    """Recompute a run's figures from its rank counts and return every contradiction.
 
     Checked are the keys and their values, the hash of ``ranks.parquet``, that counts are possible and
     as many as the protocol gives, the targets of a released dataset, and every metric with its bounds,
     chance and tie rate. How many candidates a target has under a full protocol follows from the split:
-    for a released dataset they must be those the candidates hash is of. Baselines and the scores themselves
+    for a released dataset they must give the candidates hash. Baselines and the scores themselves
     cannot be recomputed from counts. Nothing is raised for a broken run: a directory of runs is verified
     to the end.
     """
@@ -289,9 +289,9 @@ def _problems(directory: Path) -> Iterator[Problem]:
 def contradictions(
     payload: Mapping[str, Any], ranks: Ranks | None, ranks_sha256: str | None
 ) -> Iterator[tuple[str, str, str]]:
-    """Give what does not hold of a ``result.json`` and the ranks beside it: a name, the file, a sentence.
+    """Give every contradiction in a ``result.json`` and the ranks beside it: a name, the file, a sentence.
 
-    ``ranks`` and the hash of their file are None where there are none, or none that can be read.
+    ``ranks`` and the hash of their file are None for a run without ranks, or whose ranks cannot be read.
     """
     for name, sentence in _declared(payload):
         yield name, RESULT_FILE, sentence
@@ -302,6 +302,7 @@ def contradictions(
     wrong = list(_counts(ranks, payload))
     for name, sentence in wrong:
         yield name, RANKS_FILE, sentence
+    # Impossible counts have no metrics, and one sentence about them is enough.
     if len(ranks) and "counts" not in dict(wrong):
         for name, sentence in _figures(ranks, payload):
             yield name, RESULT_FILE, sentence
@@ -332,8 +333,8 @@ def _declared(payload: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _record_for(payload: Mapping[str, Any]) -> catalog.Record | None:
-    found = catalog.by_id(payload["dataset"])
-    return found if found and found.version == payload["dataset_version"] else None
+    record = catalog.by_id(payload["dataset"])
+    return record if record and record.version == payload["dataset_version"] else None
 
 
 def _counts(ranks: Ranks, payload: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -368,6 +369,7 @@ def _counts(ranks: Ranks, payload: Mapping[str, Any]) -> Iterator[tuple[str, str
     for part_name, counts in ranks.parts.items():
         side = PARTS[part_name][1]
         number = setting.number(side)
+        # Drawn with replacement there are always as many as asked for, unless every id is a known triple.
         bad = (counts.count != number) & (counts.count != 0) if side in setting.repeated else counts.count > number
         if bad.any():
             row = np.flatnonzero(bad)[0]
@@ -377,38 +379,38 @@ def _counts(ranks: Ranks, payload: Mapping[str, Any]) -> Iterator[tuple[str, str
 def _full_counts(
     ranks: Ranks, payload: Mapping[str, Any], setting: Setting, published: catalog.Record | None
 ) -> Iterator[tuple[str, str]]:
-    """Check the numbers of all candidates: possible for the released graph, and those the candidates hash is of."""
+    """Check the numbers of all candidates: possible for the released graph, and giving the candidates hash."""
     if published is None:
         return
     graph = published.graph(payload["split"])
     relations = graph.relation_slots if setting.empty_slots else graph.relations
     for name, counts in ranks.parts.items():
         side = PARTS[name][1]
-        most = (relations if side == "relation" else graph.entities) - 1
+        most = (relations if side == "relation" else graph.entities) - 1  # all but the target
         if (bad := counts.count > most).any():
             row = np.flatnonzero(bad)[0]
             yield "candidates", f"{counts.count[row]} {side} candidates at row {row}, there are at most {most}"
     if not ranks.named:
         return
     order = np.lexsort((ranks.tails, ranks.relations, ranks.heads))
-    found = {PARTS[name][1]: counts.count[order] for name, counts in ranks.parts.items()}
-    if full_hash(str(payload["content_sha256"]), setting, found) != payload["candidates_sha256"]:
+    numbers = {PARTS[name][1]: counts.count[order] for name, counts in ranks.parts.items()}
+    if full_hash(str(payload["content_sha256"]), setting, numbers) != payload["candidates_sha256"]:
         yield "candidates", "the numbers of candidates are not those the candidates hash is of"
 
 
 def _figures(ranks: Ranks, payload: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for name, values in closed.figures(ranks.greater, ranks.equal, ranks.count).items():
-        found = payload[name]
-        if not isinstance(found, dict) or set(found) != set(values):
+        stated = payload[name]
+        if not isinstance(stated, dict) or set(stated) != set(values):
             yield name, f"{name} must hold exactly {', '.join(values)}"
             continue
         for key, value in values.items():
-            if not _same(found[key], value):
-                yield name, f"{name} {key} is {found[key]}, the counts give {value}"
+            if not _same(stated[key], value):
+                yield name, f"{name} {key} is {stated[key]}, the counts give {value}"
     rate = closed.tie_rate(ranks.equal)
     if not _same(payload["tie_rate"], rate):
         yield "tie_rate", f"tie_rate is {payload['tie_rate']}, the counts give {rate}"
 
 
-def _same(found: object, value: float) -> bool:
-    return isinstance(found, int | float) and math.isclose(found, value, rel_tol=TOLERANCE, abs_tol=TOLERANCE)
+def _same(stated: object, value: float) -> bool:
+    return isinstance(stated, int | float) and math.isclose(stated, value, rel_tol=TOLERANCE, abs_tol=TOLERANCE)

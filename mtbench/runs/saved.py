@@ -25,7 +25,7 @@ SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
 def expected(good: Callable[[Any], object], wanted: str) -> AfterValidator:
-    """Return what refuses a value of the right type that is not ``good``, in a sentence with what is ``wanted``."""
+    """Return a validator that refuses a value of the right type that is not ``good``, saying what is ``wanted``."""
 
     def checked(value: Any) -> Any:
         if not good(value):
@@ -98,9 +98,9 @@ class Limits:
 def read_ranks(path: Path, limits: Limits | None = None) -> Ranks:
     """Read ``ranks.parquet``; raises `ResultError`, without the path, if it is missing, cut or of other columns.
 
-    ``limits`` are for a file that somebody else made: it is refused by the rows and bytes its footer tells before
+    ``limits`` are for a file that a stranger made: it is refused by the rows and bytes its footer states before
     anything is unpacked, then by the length of its names and the size of its counts. A footer can lie about bytes, not
-    about rows: pages are unpacked as their own headers say, one column at a time, and what is in them is refused.
+    about rows: pages are unpacked as their own headers say, a column at a time, and then what they hold is checked.
     """
     try:
         schema = parquet.read_schema(path)
@@ -109,8 +109,8 @@ def read_ranks(path: Path, limits: Limits | None = None) -> Ranks:
         with parquet.ParquetFile(path, read_dictionary=[name for name in COLUMNS if name in schema.names]) as file:
             if limits is not None:
                 _expect_small(file.metadata, limits)
-            table = file.read(use_threads=False)
-            table.validate(full=True)
+            table = file.read(use_threads=False)  # a column at a time, so that a lying page is alone in memory
+            table.validate(full=True)  # a crafted file may have indices beyond its dictionary
             _expect_values(table, limits)
         return _ranks(table)
     except ResultError as error:
@@ -135,6 +135,7 @@ def _expect_small(about: parquet.FileMetaData, limits: Limits) -> None:
     if about.num_row_groups > max(limits.targets, 1):
         raise ResultError(f"{about.num_row_groups:,} groups of rows, more than there are targets")
     groups = [about.row_group(number) for number in range(about.num_row_groups)]
+    # The footer gives sizes twice, of columns and of groups; neither needs to be true, so the larger counts.
     columns = [group.column(place).total_uncompressed_size for group in groups for place in range(group.num_columns)]
     size = max(sum(columns), sum(group.total_byte_size for group in groups))
     if size > MOST_UNPACKED or min(columns, default=0) < 0:
@@ -152,6 +153,7 @@ def _expect_values(table: pa.Table, limits: Limits | None) -> None:
             if (compute.max(column).as_py() or 0) > limits.candidates:
                 raise ResultError(f"column {name} counts more than {limits.candidates:,} candidates")
             continue
+        # In the dictionary alone: spelt out for every row, one long name could fill the memory.
         for chunk in column.chunks:
             if (compute.max(compute.binary_length(chunk.dictionary)).as_py() or 0) > LONGEST_NAME:
                 raise ResultError(f"column {name} has a name of more than {LONGEST_NAME:,} bytes")
@@ -175,5 +177,5 @@ def _ranks(table: pa.Table) -> Ranks:
 def _names(column: pa.ChunkedArray) -> NameArray:
     """Return a column of names that was read as a dictionary."""
     coded = column.unify_dictionaries().combine_chunks()
-    found: NameArray = np.array(coded.dictionary.to_pylist(), dtype=np.str_)[coded.indices.to_numpy()]
-    return found
+    names: NameArray = np.array(coded.dictionary.to_pylist(), dtype=np.str_)[coded.indices.to_numpy()]
+    return names

@@ -1,6 +1,6 @@
 """Metrics of parts of the targets: which kind of target a model gets right, and which it gets for free.
 
-One number hides that a model remembers half-links, or copies visible inverses. Everything here follows
+A single number hides that a model remembers half-links, or copies visible inverses. Everything here follows
 from the rank counts of a run and the split it was made on; no model is needed.
 """
 
@@ -28,14 +28,19 @@ if TYPE_CHECKING:
     import pandas as pd
 
 FARTHEST = 6
-"""Paths longer than this are one stratum: beyond it lie few targets, and no model of the field looks as far."""
+"""Longer paths share a stratum: few targets have them, and no model of the field looks further."""
 
-PARTS = 10
+RANGES = 10
+"""The most ranges of degrees."""
+
+WHOLE = "all"
+DIRECTION = "direction"
+KINDS = ("metrics", "optimistic", "pessimistic", "chance")
 
 
 @dataclass(frozen=True, eq=False)
 class Labels:
-    """A stratum for every target: ``case`` int64 ``(m,)`` indexes ``names``, which are in the order of the table."""
+    """A stratum for every target: ``case`` int64 ``(m,)`` indexes ``names``, which are in the table's order."""
 
     names: Sequence[str]
     case: IntArray
@@ -48,10 +53,12 @@ Labelling: TypeAlias = Callable[[Split, Split | None], Labels]
 def _relation(split: Split, train: Split | None) -> Labels:
     ids, case, counts = np.unique(split.targets[:, RELATION], return_inverse=True, return_counts=True)
     order = np.argsort(-counts, kind="stable")
+    # The place of each relation in that order is the inverse of the permutation.
     return Labels([split.relation_name(number) for number in ids[order].tolist()], np.argsort(order)[case])
 
 
 def _relation_seen(split: Split, train: Split | None) -> Labels:
+    # By name: ids of the training and the test graph are different.
     if train is None:
         raise UsageError(
             f"{split.dataset}: whether training has a relation is not known from a test split alone: pass the dataset "
@@ -101,12 +108,12 @@ STRATA: Mapping[str, Labelling] = MappingProxyType(
         "task": _task,
     }
 )
-"""Every way to divide targets; a new one is a function and an entry here.
+"""Every way to divide targets; a new way is a function and an entry here.
 
 ``half_link``: is (h, r, .) observable, is (., r, t); ``relation``: its relation type, most targets first;
 ``relation_seen``: does the training graph have a relation of that name; ``inverse_visible``: is some
 triple from tail to head observable; ``degree``: observable triples at the end that has fewer, because the
-poorer end limits what a model can know (``head_degree`` and ``tail_degree`` take one end), in up to ten
+poorer end limits what a model can know (``head_degree`` and ``tail_degree`` look at one end), in up to ten
 parts with as equal numbers of targets as whole degrees allow; ``distance``: the length of the shortest
 observable path from head to tail in either direction; ``task``: the ground-truth pattern of the relation,
 known for synthetic datasets.
@@ -119,21 +126,17 @@ def _yes_no(yes: str, no: str, held: BoolArray) -> Labels:
 
 def _deciles(values: IntArray) -> Labels:
     """Divide integers into up to ten ranges that hold as equal numbers of them as ties allow."""
-    last = np.unique(np.quantile(values, np.arange(1, PARTS + 1) / PARTS, method="inverted_cdf"))
+    # Deciles that are values themselves, not means of two; equal ones merge, so that no value is in two ranges.
+    last = np.unique(np.quantile(values, np.arange(1, RANGES + 1) / RANGES, method="inverted_cdf"))
     case = np.searchsorted(last, values)
     first = [int(values[case == number].min()) for number in range(len(last))]
     names = [f"{low} to {high}" if low < high else f"{low}" for low, high in zip(first, map(int, last), strict=True)]
     return Labels(names, case)
 
 
-WHOLE = "all"
-DIRECTION = "direction"
-KINDS = ("metrics", "optimistic", "pessimistic", "chance")
-
-
 @dataclass(frozen=True)
 class Stratum:
-    """One part of the targets: ``share`` of all, metrics with ties averaged, both tie bounds, and chance."""
+    """A part of the targets: its ``share`` of all, metrics with ties averaged, both tie bounds, and chance."""
 
     label: str
     targets: int
@@ -146,7 +149,7 @@ class Stratum:
 
 @dataclass(frozen=True)
 class Strata:
-    """The strata of a run under one name, in a fixed order, without those that hold no target.
+    """The strata of a run by a name of `STRATA`, in a fixed order, without those that hold no target.
 
     ``whole`` is the run itself: the mean of the rows weighted by ``targets``. Iterating gives the rows.
     """
@@ -166,10 +169,10 @@ class Strata:
 
     def __getitem__(self, label: str) -> Stratum:
         """Return a row by its label; an unknown one raises `UnknownNameError`."""
-        found = {row.label: row for row in self.rows}
-        if label not in found:
-            raise UnknownNameError(f"stratum of {self.name}", label, found)
-        return found[label]
+        by_label = {row.label: row for row in self.rows}
+        if label not in by_label:
+            raise UnknownNameError(f"stratum of {self.name}", label, by_label)
+        return by_label[label]
 
     def __str__(self) -> str:
         return f"{self.model} on {self.task}, by {self.name}\n\n{self.table()}"
@@ -197,7 +200,7 @@ class Strata:
         return tables.lay_out(headings, rows, format)
 
     def to_frame(self) -> pd.DataFrame:
-        """Return one row per stratum and one for the whole: label, targets, share, and every metric four times.
+        """Return a row per stratum and a last row for the whole: label, targets, share, and every metric four times.
 
         ``mrr`` is realistic (ties averaged); ``mrr_optimistic``, ``mrr_pessimistic`` and ``mrr_chance`` follow it.
         """
@@ -217,13 +220,13 @@ class Strata:
 
 
 def by(result: Evaluated, name: str, split: Split | Dataset | None = None) -> Strata:
-    """Return the metrics of a run for every stratum of its targets; ``name`` is one of `STRATA`.
+    """Return the metrics of a run for every stratum of its targets; ``name`` is a key of `STRATA`.
 
     ``direction``, which needs no split, divides the ranks and not the targets: by what was asked of them.
     ``split`` is the split the run was made on, or its dataset; left out, it is loaded by the name and
     version the run has. Raises `UnknownNameError` for another name, `UsageError` for a run without ranks,
     a dataset that is not released or lacks what the strata need, and `ResultError` when the split is not
-    the one the run was made on: its figures would be sorted by another graph.
+    the run's, since the figures would be sorted by another graph.
     """
     if name not in (DIRECTION, *STRATA):
         raise UnknownNameError("stratum", name, [DIRECTION, *STRATA])
@@ -232,9 +235,9 @@ def by(result: Evaluated, name: str, split: Split | Dataset | None = None) -> St
     if name == DIRECTION:
         rows, whole = _directions(result)
     else:
-        found, train = splits_of(result, split)
-        labels = STRATA[name](found, train)
-        values = by_target(result, found)
+        made_on, train = splits_of(result, split)
+        labels = STRATA[name](made_on, train)
+        values = by_target(result, made_on)
         chosen = ((label, labels.case == number) for number, label in enumerate(labels.names))
         rows = tuple(_stratum(label, part, values) for label, part in chosen if part.any())
         whole = _stratum(WHOLE, np.ones(len(result.ranks), dtype=np.bool_), values)
@@ -264,21 +267,23 @@ def _directions(result: Evaluated) -> tuple[tuple[Stratum, ...], Stratum]:
 
 
 def side_by_side(runs: Sequence[Strata], metric: str = "mrr", format: str = "text", decimals: int = 4) -> str:  # noqa: A002
-    """Return one metric of several runs of the same task as a table: a row per stratum, a column per run.
+    """Return a metric of several runs of the same task as a table: a row per stratum, a column per run.
 
     Raises `UsageError` for runs of different tasks or strata, whose rows would not hold the same targets.
     """
     first = runs[0]
-    for other in runs[1:]:
-        same = (other.name, other.task) == (first.name, first.task)
-        if not same or _sizes(other) != _sizes(first):
-            raise UsageError(f"runs of different tasks have no strata in common: {first.task}; {other.task}")
+    for run in runs[1:]:
+        same = (run.name, run.task) == (first.name, first.task)
+        # Equal names are not enough: a dataset outside the catalogue may have changed between two runs.
+        if not same or _sizes(run) != _sizes(first):
+            raise UsageError(f"runs of different tasks have no strata in common: {first.task}; {run.task}")
     models = [run.model for run in runs]
     labels = [run.model if models.count(run.model) == 1 else f"{run.model} (seed {run.seed})" for run in runs]
     exact = format == "csv"
     cells: list[list[tables.Cell]] = []
-    for row, *others in zip(*((*run.rows, run.whole) for run in runs), strict=True):
-        values = [*(other.metrics[metric] for other in (row, *others)), row.chance[metric]]
+    for rows in zip(*((*run.rows, run.whole) for run in runs), strict=True):
+        row = rows[0]
+        values = [*(stratum.metrics[metric] for stratum in rows), row.chance[metric]]
         numbers = values if exact else [tables.number(metric, value, decimals) for value in values]
         size: list[tables.Cell] = [row.targets, row.share] if exact else [f"{row.targets:,}", f"{row.share:.1%}"]
         cells.append([row.label, *size, *numbers])
@@ -294,7 +299,7 @@ def _sizes(strata: Strata) -> list[tuple[str, int]]:
 def by_target(result: Evaluated, split: Split, kinds: Collection[str] = KINDS) -> dict[str, dict[str, FloatArray]]:
     """Return per kind of figure every metric ``(m,)`` of the targets of the run's split, in the order of that split.
 
-    The kinds are some of `KINDS`: ties averaged, both bounds, and chance, under the rules of the run's
+    The kinds, of `KINDS`, are ties averaged, both bounds, and chance, under the rules of the run's
     protocol. Raises `ResultError` for ranks of other targets.
     """
     ranks = result.ranks
@@ -312,17 +317,19 @@ def by_target(result: Evaluated, split: Split, kinds: Collection[str] = KINDS) -
 
 
 def _places(result: Evaluated, split: Split) -> IntArray:
-    """Return for every target of a split the row it has in ranks with names."""
+    """Return the row of every target of a split in ranks with names, ``(m,)``."""
     ranks = result.ranks
     names = list(zip(ranks.heads.tolist(), ranks.relations.tolist(), ranks.tails.tolist(), strict=True))
     rows = encode(names, split.entities, split.relations, f"ranks of {result.run.model} on {result.dataset}")
-    found = np.empty(len(rows), dtype=np.int64)
-    found[np.lexsort(split.targets.T)] = np.lexsort(rows.T)
-    return found
+    # Both hold the same triples: the first of the one, in sorted order, is the first of the other.
+    places = np.empty(len(rows), dtype=np.int64)
+    places[np.lexsort(split.targets.T)] = np.lexsort(rows.T)
+    return places
 
 
 def _stratum(label: str, rows: BoolArray, values: Mapping[str, Mapping[str, FloatArray]]) -> Stratum:
     targets = int(rows.sum())
+    # fsum rounds once, so the same targets in another order have the same mean.
     means = {
         kind: {name: math.fsum(per_target[rows].tolist()) / targets for name, per_target in of_kind.items()}
         for kind, of_kind in values.items()
