@@ -304,7 +304,8 @@ def place_of(source: str) -> Place:
 
 
 def _graph(record: Record) -> str:
-    content = (record.parts[name].content_sha256 for name in ("train/graph", "valid/targets"))
+    parts = ("train/graph", "valid/targets", "valid/known")
+    content = (record.parts[name].content_sha256 for name in parts if name in record.parts)
     return " ".join((*content, str(record.graph("train").relation_slots)))
 
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     GraphFunction: TypeAlias = Callable[[Data, Tensor], Tensor]
 
 TENSORS = ("edge_index", "edge_type", "target_edge_index", "target_edge_type")
+KNOWN_TENSORS = ("known_edge_index", "known_edge_type")
 BATCH_SIZE = 1024
 
 
@@ -34,8 +35,9 @@ def to_pyg(split: Split, *, inverses: bool = True) -> Data:
     observable triples, all int64. With ``inverses`` each triple follows once more, all of them after the
     originals, as (tail, r + R, head), and ``num_relations`` is 2R, R being the split's ``num_relations``;
     without, it is R. ``target_edge_index`` ``(2, m)`` and ``target_edge_type`` ``(m,)`` are the missing
-    triples and never have inverses. ``num_nodes`` counts the whole vocabulary. Raises `MissingExtraError`
-    without PyTorch Geometric.
+    triples and never have inverses, nor have ``known_edge_index`` and ``known_edge_type``, which are there where
+    something is known besides (`Split.known`), for a filter. ``num_nodes`` counts the whole vocabulary. Raises
+    `MissingExtraError` without PyTorch Geometric.
     """
     expect("a graph of PyTorch Geometric", "torch", "torch_geometric")
     from torch_geometric.data import Data
@@ -54,12 +56,11 @@ def tensors(split: Split, *, inverses: bool) -> dict[str, Tensor]:
     if inverses:
         edges = np.concatenate((edges, edges[::-1]), axis=1)
         types = np.concatenate((types, types + split.num_relations))
-    arrays = (edges, types, _ends(split.targets), split.targets[:, RELATION])
-    return {
-        name: torch.from_numpy(np.array(array, dtype=np.int64, order="C"))
-        # Copied: a tensor would share the split's memory, and a model may write into it.
-        for name, array in zip(TENSORS, arrays, strict=True)
-    }
+    arrays = dict(zip(TENSORS, (edges, types, _ends(split.targets), split.targets[:, RELATION]), strict=True))
+    if len(split.known):
+        arrays |= zip(KNOWN_TENSORS, (_ends(split.known), split.known[:, RELATION]), strict=True)
+    # Copied: a tensor would share the split's memory, and a model may write into it.
+    return {name: torch.from_numpy(np.array(array, dtype=np.int64, order="C")) for name, array in arrays.items()}
 
 
 @dataclass(frozen=True)

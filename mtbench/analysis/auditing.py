@@ -123,6 +123,11 @@ def _sentences(found: Audit, patterns: Mapping[str, Sequence[Pattern]]) -> Itera
                 f"{name} graph: {graph.relations_of_most} of {len(graph.relations)} relation types hold 99 % of the "
                 f"triples; the other {rare} have {total - held:,} of {total:,}"
             )
+        if graph.known:
+            yield (
+                f"{name} graph: {graph.known:,} triples more are known, neither observable nor to be predicted; no "
+                "candidate is one of them"
+            )
         if graph.duplicates:
             yield f"{name} graph: {graph.duplicates:,} triples are listed more than once"
         for kind, words in (

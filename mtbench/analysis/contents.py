@@ -22,7 +22,7 @@ SEEDS = (0, 1, 2)
 
 @dataclass(frozen=True)
 class GraphAudit:
-    """One graph: ``triples`` are observable, ``targets`` missing; ``duplicates`` counts rows that repeat another.
+    """One graph: ``triples`` are observable, ``targets`` missing, ``known`` neither, ``duplicates`` rows listed again.
 
     ``relations`` gives the triples of each relation type, observable and missing together, most frequent
     first, ``groups`` the same of each known task. ``effective_relations`` is the exponential of the
@@ -36,6 +36,7 @@ class GraphAudit:
     entities: int
     triples: int
     targets: int
+    known: int
     duplicates: int
     self_loops: int
     relation_types: int
@@ -67,6 +68,7 @@ def audit_graph(split: Split) -> GraphAudit:
         entities=split.num_entities,
         triples=len(graph),
         targets=len(split.targets),
+        known=len(split.known),
         duplicates=repeated(graph),
         self_loops=int((graph[:, HEAD] == graph[:, TAIL]).sum()),
         relation_types=len(unique(graph[:, RELATION])),

@@ -88,10 +88,10 @@ def parts_of(triples: Against) -> Iterator[Fingerprints]:
     if isinstance(triples, Fingerprints):
         yield triples
     elif isinstance(triples, Split):
-        yield from fingerprints.of_split(triples, triples.graph, triples.targets)
+        yield from fingerprints.of_split(triples, triples.graph, triples.targets, triples.known)
     elif isinstance(triples, Dataset):
         for split in (triples.valid, triples.test):
-            yield from fingerprints.of_split(split, split.graph, split.targets)
+            yield from fingerprints.of_split(split, split.graph, split.targets, split.known)
     elif isinstance(triples, str | Path):
         yield from _of_name(triples)
     else:

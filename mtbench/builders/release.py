@@ -7,7 +7,7 @@ from pathlib import Path
 
 from mtbench.data import downloads
 from mtbench.data.catalog import Parameter, Record
-from mtbench.data.splits import Dataset, NamedTriple, from_named, together
+from mtbench.data.splits import Dataset, NamedTriple, from_named, together, with_known
 from mtbench.errors import DatasetError
 
 _SEPARATORS = {"\t": "tabs", " ": "single spaces"}
@@ -31,6 +31,7 @@ def build(record: Record, parameters: Mapping[str, Parameter]) -> Dataset:
     slots = {name: graph.relation_slots for name, graph in record.graphs.items()}
     valid = from_named(record.id, "valid", rows["train/graph"], rows["valid/targets"], slots["train"])
     test = from_named(record.id, "test", rows["test/graph"], rows["test/targets"], slots["test"])
+    valid, test = (with_known(split, rows.get(f"{split.name}/known", ()))[0] for split in (valid, test))
     return together(record, record.id, valid, test, parameters)
 
 

@@ -58,8 +58,9 @@ class Record:
     """Everything declared about one dataset.
 
     ``graphs`` has the keys ``train`` and ``test``; ``parts`` the keys ``train/graph``,
-    ``valid/targets``, ``test/graph`` and ``test/targets``; ``tasks``, where relations have ground-truth tasks, maps
-    the keys of ``graphs`` to the hash of these labels (`mtbench.data.splits.Split.tasks_sha256`); ``candidates`` maps
+    ``valid/targets``, ``test/graph`` and ``test/targets``, and ``valid/known`` and ``test/known`` where something
+    else is known (`mtbench.data.splits.Split.known`); ``tasks``, where relations have ground-truth tasks, maps the
+    keys of ``graphs`` to the hash of these labels (`mtbench.data.splits.Split.tasks_sha256`); ``candidates`` maps
     ``split/protocol/vocabulary/seed`` to the hash of the frozen candidates, and ``baselines`` some of these names
     to the metrics of every heuristic baseline, in the order of `mtbench.names.METRICS`; ``parameters`` are the
     builder's, with the values that give the release. ``recipe`` is the place of the function that makes the
@@ -94,15 +95,15 @@ class Record:
         return self.graphs["test" if split == "test" else "train"]
 
     def part(self, split: str, kind: str) -> Part:
-        """Return what is declared of the ``graph`` or the ``targets`` of a split; training has no targets."""
-        if (split, kind) == ("train", "targets"):
-            return Part(0, CONTENT_HASH_OF_NOTHING)
+        """Return what is declared of the ``graph``, the ``targets`` or the ``known`` triples of a split, maybe none."""
+        if (split, kind) == ("train", "targets") or kind == "known":
+            return self.parts.get(f"{split}/{kind}", Part(0, CONTENT_HASH_OF_NOTHING))
         return self.parts["train/graph" if (split, kind) == ("valid", "graph") else f"{split}/{kind}"]
 
     def content_sha256(self, split: str) -> str:
         """Return the hash that the split of the release has (`mtbench.data.splits.Split.content_sha256`)."""
-        graph, targets = (self.part(split, kind).content_sha256 for kind in ("graph", "targets"))
-        return split_hash(graph, targets, self.graph(split).relation_slots)
+        graph, targets, known = (self.part(split, kind).content_sha256 for kind in ("graph", "targets", "known"))
+        return split_hash(graph, targets, self.graph(split).relation_slots, known)
 
     def baselines_of(self, key: str) -> dict[str, dict[str, float]]:
         """Return the metrics by name of each heuristic baseline published under a key, see `candidates`."""

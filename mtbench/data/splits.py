@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from html import escape
@@ -23,9 +23,16 @@ Integer = TypeVar("Integer", bound=np.integer)
 SplitName: TypeAlias = Literal["train", "valid", "test"]
 NamedTriple: TypeAlias = tuple[str, str, str]
 SPLIT_NAMES: tuple[SplitName, ...] = ("train", "valid", "test")
-PARTS = ("graph", "targets")
+PARTS = ("graph", "targets", "known")
 ARRAYS = (*PARTS, "entities", "relations")
-SIZES = ("entities", "relations", "relation ids incl. unused", "triples in the graph", "triples to predict")
+SIZES = (
+    "entities",
+    "relations",
+    "relation ids incl. unused",
+    "triples in the graph",
+    "triples to predict",
+    "known besides",
+)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -33,8 +40,10 @@ class Split:
     """One graph, and the missing triples to predict in it: in the test split, the inference graph and the test triples.
 
     ``graph`` is int64 ``(n, 3)`` and ``targets`` int64 ``(m, 3)``, both head, relation, tail, in the
-    order of the release. Ids index ``entities`` and ``relations``, arrays of names sorted by name and
-    frozen with the dataset. All four arrays are read-only: work on a copy. ``relation_slots`` is the
+    order of the release. ``known`` ``(k, 3)`` are triples known to be true that are neither observable nor to be
+    predicted, such as the validation triples of an inference graph: no candidate is one of them, no model sees them,
+    and most datasets have none. Ids index ``entities`` and ``relations``, arrays of names sorted by name and
+    frozen with the dataset. All five arrays are read-only: work on a copy. ``relation_slots`` is the
     size of the relation dictionary the graph was published with: ids from ``num_relations`` up to it
     are the empty slots, unused. ``num_relations`` never counts inverses. ``tasks`` maps a relation to the
     predictive pattern it follows, where the ground truth is known (the synthetic datasets), and is
@@ -49,10 +58,11 @@ class Split:
     relations: NameArray
     relation_slots: int
     tasks: Mapping[str, str] = field(default_factory=dict)
+    known: IntArray = field(default_factory=lambda: np.empty((0, 3), dtype=np.int64))
 
     def __post_init__(self) -> None:
-        for array, part in ((self.graph, "graph"), (self.targets, "targets")):
-            self._check(array, part)
+        for part in PARTS:
+            self._check(getattr(self, part), part)
         if self.relation_slots < self.num_relations:
             raise DatasetError(
                 f"{self.dataset} {self.name}: {self.relation_slots} relation ids cannot hold "
@@ -64,9 +74,11 @@ class Split:
             object.__setattr__(self, name, array)
 
     def __repr__(self) -> str:
+        known = f", {len(self.known):,} known besides" if len(self.known) else ""
         return (
             f"<{self.dataset} {self.name}: {len(self.graph):,} triples in the graph, of {self.num_entities:,} entities "
-            f"and {self.num_relations:,} relations ({self.relation_slots:,} ids), {len(self.targets):,} to predict>"
+            f"and {self.num_relations:,} relations ({self.relation_slots:,} ids), {len(self.targets):,} to predict"
+            f"{known}>"
         )
 
     def _check(self, array: IntArray, part: str) -> None:
@@ -102,6 +114,11 @@ class Split:
 
     mapped_triples = triples
 
+    @property
+    def true_triples(self) -> IntArray:
+        """Every triple that is known to be true ``(n + m + k, 3)``, and so is no candidate: graph, targets, known."""
+        return np.concatenate((self.graph, self.targets, self.known))
+
     @cached_property
     def graph_sha256(self) -> str:
         """Content hash of the observable triples."""
@@ -111,6 +128,11 @@ class Split:
     def targets_sha256(self) -> str:
         """Content hash of the missing triples."""
         return content_hash(self.named(self.targets))
+
+    @cached_property
+    def known_sha256(self) -> str:
+        """Content hash of the triples that are known besides."""
+        return content_hash(self.named(self.known))
 
     @cached_property
     def tasks_sha256(self) -> str:
@@ -126,8 +148,8 @@ class Split:
 
     @cached_property
     def content_sha256(self) -> str:
-        """Hash of everything a score depends on: both content hashes and the number of slots."""
-        return split_hash(self.graph_sha256, self.targets_sha256, self.relation_slots)
+        """Hash of everything a rank depends on: the content hashes and the number of slots."""
+        return split_hash(self.graph_sha256, self.targets_sha256, self.relation_slots, self.known_sha256)
 
     @cached_property
     def release(self) -> Record | None:
@@ -150,22 +172,26 @@ class Split:
         return list(zip(heads, relations, tails, strict=True))
 
     def observable(self) -> Split:
-        """Return the split without its targets: the observable (inference) graph, all that a model may look at."""
-        return replace(self, targets=np.empty((0, 3), dtype=np.int64))
+        """Return the split with its graph alone: the observable (inference) graph, all that a model may look at."""
+        nothing = np.empty((0, 3), dtype=np.int64)
+        return replace(self, targets=nothing, known=nothing)
 
     def with_inverses(self) -> Split:
         """Return the split that a network with inverse relations sees, of 2R slots for the R of the dictionary.
 
         Slot r + R is the inverse of slot r. Every observable triple (h, r, t) is followed, after all of them, by
-        its inverse (t, r + R, h), and so is every target: to ask for the tails and relations of both is to ask for
-        a target both ways. Each slot has a name, empty ones too.
+        its inverse (t, r + R, h), and so is every target, and every triple known besides: to ask for the tails and
+        relations of both is to ask for a target both ways. Each slot has a name, empty ones too.
         """
         names = [self.relation_name(slot) for slot in range(self.relation_slots)]
-        graph, targets = (
-            np.concatenate((part, inverted(part, self.relation_slots))) for part in (self.graph, self.targets)
+        graph, targets, known = (
+            np.concatenate((part, inverted(part, self.relation_slots)))
+            for part in (self.graph, self.targets, self.known)
         )
         relations = np.array([*names, *(f"{name} (inverse)" for name in names)], dtype=np.str_)
-        return replace(self, graph=graph, targets=targets, relations=relations, relation_slots=len(relations))
+        return replace(
+            self, graph=graph, targets=targets, known=known, relations=relations, relation_slots=len(relations)
+        )
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -208,6 +234,9 @@ class Dataset:
             "test/graph": Part(len(self.test.graph), self.test.graph_sha256),
             "test/targets": Part(len(self.test.targets), self.test.targets_sha256),
         }
+        for split in (self.valid, self.test):
+            if len(split.known):
+                parts[f"{split.name}/known"] = Part(len(split.known), split.known_sha256)
         return replace(
             self.info,
             id=self.name,
@@ -244,11 +273,14 @@ class Dataset:
         )
 
     def _table(self, form: str) -> str:
+        splits = (self.train, self.valid, self.test)
+        sizes = [(split.num_entities, split.num_relations, split.relation_slots) for split in splits]
+        parts = PARTS if any(len(split.known) for split in splits) else PARTS[:-1]
         rows = [
-            (one.name, one.num_entities, one.num_relations, one.relation_slots, len(one.graph), len(one.targets))
-            for one in (self.train, self.valid, self.test)
+            (split.name, *counts, *(len(getattr(split, part)) for part in parts))
+            for split, counts in zip(splits, sizes, strict=True)
         ]
-        return str(tabulate(rows, ("", *SIZES), form, intfmt=","))
+        return str(tabulate(rows, ("", *SIZES)[: len(rows[0])], form, intfmt=","))
 
     def split(self, name: str) -> Split:
         """Return a split by name; an unknown name raises `UnknownNameError`."""
@@ -321,6 +353,23 @@ def from_named(
     )
 
 
+def with_known(split: Split, rows: Iterable[NamedTriple]) -> tuple[Split, int]:
+    """Return the split with triples by name that are known besides, and how many of them were left out.
+
+    Each is kept once, and none that is observable or to be predicted. Left out are those that name an entity or a
+    relation outside the vocabulary: no candidate can be one of them.
+    """
+    shown = {*split.named(split.graph), *split.named(split.targets)}
+    entities, relations = set(split.entities.tolist()), set(split.relations.tolist())
+    distinct = dict.fromkeys(rows)
+    fitting = [
+        row for row in distinct if row[HEAD] in entities and row[RELATION] in relations and row[TAIL] in entities
+    ]
+    besides = [row for row in fitting if row not in shown]
+    known = encode(besides, split.entities, split.relations, f"{split.dataset} {split.name} known")
+    return replace(split, known=known), len(distinct) - len(fitting)
+
+
 def together(info: Record, name: str, valid: Split, test: Split, parameters: Mapping[str, Parameter]) -> Dataset:
     """Return the dataset of two graphs: training is validation without its targets; both splits get the name."""
     valid = replace(valid, dataset=name, name="valid")
@@ -372,11 +421,13 @@ class PartMatch:
 
 
 def match_parts(dataset: Dataset, record: Record) -> list[PartMatch]:
-    """Return the graph and the targets of each split, computed from the triples, beside what a record declares."""
+    """Return the parts of each split, computed from the triples, beside what a record declares."""
     made = dataset.measured()
     rows = []
     for split, kind in product(SPLIT_NAMES, PARTS):
         here, there = made.part(split, kind), record.part(split, kind)
+        if kind == "known" and not here.triples + there.triples:
+            continue
         name = f"{split}/{kind}"
         rows.append(PartMatch(name, here.triples, there.triples, here.content_sha256, there.content_sha256))
     return rows
@@ -394,7 +445,9 @@ def differences(dataset: Dataset, record: Record) -> list[str]:
     for split, graph in made.graphs.items():
         for key, number in vars(graph).items():
             compared[f"{split}/{key}"] = number, getattr(record.graphs[split], key)
-    compared |= {key: (part, record.parts[key]) for key, part in made.parts.items()}
+    for key in dict.fromkeys((*made.parts, *record.parts)):
+        split, _, kind = key.partition("/")
+        compared[key] = made.part(split, kind), record.part(split, kind)
     for split, labels in made.tasks.items():
         compared[f"{split}/tasks"] = labels, record.tasks.get(split, CONTENT_HASH_OF_NOTHING)
     return [key for key, (here, there) in compared.items() if here != there]

@@ -13,7 +13,6 @@ import shlex
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
-from itertools import product
 from pathlib import Path
 from typing import TypeVar
 
@@ -25,7 +24,7 @@ import pyarrow.parquet as pq
 
 from mtbench.data import catalog
 from mtbench.data.catalog import Graph, Parameter, Part, Record, Source
-from mtbench.data.splits import PARTS, SPLIT_NAMES, Dataset, PartMatch, Split, differences, match_parts, together
+from mtbench.data.splits import Dataset, PartMatch, Split, differences, match_parts, together
 from mtbench.errors import CorruptedFileError, DatasetError, MtbenchError
 from mtbench.files import atomic
 from mtbench.files.formats import encode_table
@@ -43,8 +42,12 @@ HOLDERS = {
     "valid/targets": "valid/targets.parquet",
     "test/graph": "test/graph.parquet",
     "test/targets": "test/targets.parquet",
+    "valid/known": "valid/known.parquet",
+    "test/known": "test/known.parquet",
 }
-"""The file of the graph and the targets of each split: training has no targets, validation shares its graph."""
+"""The file of each part of each split: training has no targets, validation shares its graph."""
+OPTIONAL = ("valid/known", "test/known")
+"""The parts that are stored only where there are any."""
 
 FILES = (
     *(f"{graph}/{names}.parquet" for graph in ("train", "test") for names in ("entities", "relations")),
@@ -52,8 +55,8 @@ FILES = (
 )
 """The files beside the manifest; validation shares the vocabulary of training, too."""
 
-SCHEMA = 1
-"""Version of the manifest's layout; a reader refuses a newer one instead of guessing."""
+SCHEMA = 2
+"""Version of the manifest's layout; a reader refuses a newer one instead of guessing. 1 is that without `OPTIONAL`."""
 
 
 @dataclass(frozen=True)
@@ -111,7 +114,7 @@ class Manifest:
 
 def render(manifest: Manifest) -> bytes:
     """Return the manifest as JSON that ends with a hash of itself, so that an edit is noticed."""
-    body = {"schema": SCHEMA, **asdict(manifest)}
+    body = {"schema": SCHEMA if manifest.parts.keys() & set(OPTIONAL) else 1, **asdict(manifest)}
     text = json.dumps(body | {"manifest_sha256": own_hash(body)}, ensure_ascii=False, indent=2)
     return f"{text}\n".encode()
 
@@ -210,8 +213,11 @@ def encode(dataset: Dataset) -> dict[str, bytes]:
         files[f"{split.name}/graph.parquet"] = encode_triples(split.graph, split.entities, split.relations)
     for split in (dataset.valid, dataset.test):
         files[f"{split.name}/targets.parquet"] = encode_triples(split.targets, split.entities, split.relations)
+        if len(split.known):
+            files[f"{split.name}/known.parquet"] = encode_triples(split.known, split.entities, split.relations)
     record, made = dataset.info, dataset.measured()
-    every = {f"{split}/{kind}": made.part(split, kind) for split, kind in product(SPLIT_NAMES, PARTS)}
+    stored = [key for key in HOLDERS if key not in OPTIONAL or key in made.parts]
+    every = {key: made.part(*key.split("/")) for key in stored}
     manifest = Manifest(
         dataset=dataset.name,
         version=dataset.version,
@@ -231,8 +237,11 @@ def encode(dataset: Dataset) -> dict[str, bytes]:
 
 def _expect_consistent(dataset: Dataset) -> None:
     train, valid = dataset.train, dataset.valid
-    if len(train.targets):
-        raise DatasetError(f"{dataset.name}: train has {len(train.targets)} targets; training has none")
+    if len(train.targets) + len(train.known):
+        raise DatasetError(
+            f"{dataset.name}: train has {len(train.targets)} targets and {len(train.known)} triples known besides; "
+            "training has none"
+        )
     same = (
         np.array_equal(train.graph, valid.graph)
         and np.array_equal(train.entities, valid.entities)
@@ -272,6 +281,8 @@ def read(directory: Path, release: Record | None = None) -> Dataset:
     for name, targets in (("train", "valid"), ("test", "test")):
         entities, _ = decoded(f"{name}/entities", decode_names, "entity")
         relations, tasks = decoded(f"{name}/relations", decode_names, "relation")
+        besides = f"{targets}/known" in manifest.parts
+        known = {"known": decoded(f"{targets}/known", decode_triples, entities, relations)} if besides else {}
         splits.append(
             Split(
                 dataset=manifest.dataset,
@@ -282,6 +293,7 @@ def read(directory: Path, release: Record | None = None) -> Dataset:
                 relations=relations,
                 relation_slots=manifest.graphs[name].relation_slots,
                 tasks=tasks,
+                **known,
             )
         )
     dataset = replace(
@@ -325,7 +337,9 @@ def read_manifest(directory: Path, release: Record | None = None) -> Manifest:
     except ValueError as error:
         raise CorruptedFileError(f"{path} {error}: {remedy}") from error
     parts = manifest.parts
-    if (set(manifest.files), set(manifest.graphs), set(parts)) != (set(FILES), {"train", "test"}, set(HOLDERS)) or (
+    absent = {key for key in OPTIONAL if key not in parts}
+    files, keys = set(FILES) - {HOLDERS[key] for key in absent}, HOLDERS.keys() - absent
+    if (set(manifest.files), set(manifest.graphs), set(parts)) != (files, {"train", "test"}, keys) or (
         replace(parts["valid/graph"], file="") != replace(parts["train/graph"], file="")
         or (parts["train/targets"].triples, parts["train/targets"].content_sha256) != (0, CONTENT_HASH_OF_NOTHING)
     ):

@@ -37,7 +37,8 @@ class Table:
 def tables(dataset: Dataset) -> list[Table]:
     """Return the files of a dataset: its triples by name, and its vocabularies in id order.
 
-    ``graph`` has the splits train and test, ``targets`` validation and test, ``entities`` and
+    ``graph`` has the splits train and test, ``targets`` validation and test, as has ``known`` where there are any;
+    ``entities`` and
     ``relations`` train (which validation shares) and test; ``relations`` has the column ``task``, empty
     where it is not known.
     """
@@ -48,6 +49,9 @@ def tables(dataset: Dataset) -> list[Table]:
         _triples("targets", "validation", valid, valid.targets),
         _triples("targets", "test", test, test.targets),
     ]
+    for name, split in (("validation", valid), ("test", test)):
+        if len(split.known):
+            found.append(_triples("known", name, split, split.known))
     found += [_table("entities", split.name, ("entity",), [split.entities.tolist()]) for split in (train, test)]
     for split in (train, test):
         names = split.relations.tolist()
@@ -73,10 +77,12 @@ CARD = "README.md"
 CONTENTS = {
     "graph": "the triples of the graphs: training graph and inference graph",
     "targets": "missing triples, to predict",
+    "known": "triples known besides: neither observable nor to predict, and no candidates",
     "entities": "the entity vocabulary in id order",
     "relations": "the relation types in id order, with their ground-truth task where it is known",
 }
 """The configurations of the dataset, and what each holds."""
+TRIPLES = ("graph", "targets", "known")
 
 
 def huggingface(dataset: Dataset) -> dict[str, bytes]:
@@ -103,7 +109,7 @@ def _front_matter(dataset: Dataset, parts: Sequence[Table]) -> str:
     else:
         lines += ["license: other", "license_name: see-below", "license_link: README.md"]
     lines += ["task_categories:", "- graph-ml", "tags:", "- knowledge-graph", "- link-prediction", "configs:"]
-    for name in CONTENTS:
+    for name in (name for name in CONTENTS if any(part.name == name for part in parts)):
         lines += [f"- config_name: {name}", *(["  default: true"] if name == "graph" else []), "  data_files:"]
         for part in parts:
             if part.name == name:
@@ -118,6 +124,8 @@ def _body(dataset: Dataset, parts: Sequence[Table]) -> str:
     slots = f"{dataset.train.relation_slots} in train, {dataset.test.relation_slots} in test"
     defects = "\n".join(f"- {defect}" for defect in record.defects) or "None."
     table = "\n".join(rows)
+    besides = [split for split in (dataset.valid, dataset.test) if len(split.known)]
+    known = "".join(f"\n- known besides, {split.name}: `{split.known_sha256}`" for split in besides)
     return f"""\
 # {record.title}
 
@@ -145,7 +153,7 @@ SHA-256 of the sorted lines `head TAB relation TAB tail LF`.
 - train graph: `{dataset.train.graph_sha256}`
 - validation triples: `{dataset.valid.targets_sha256}`
 - inference graph: `{dataset.test.graph_sha256}`
-- test triples: `{dataset.test.targets_sha256}`
+- test triples: `{dataset.test.targets_sha256}`{known}
 
 ## Known defects
 
@@ -258,7 +266,7 @@ def _records(part: Table, parts: Sequence[Table]) -> dict[str, object]:
         "description": f"{part.rows} rows of {part.name}, {part.split}.",
         "field": [_field(part, column, parts) for column in part.columns],
     }
-    if part.name not in ("graph", "targets"):
+    if part.name not in TRIPLES:
         described["key"] = {"@id": f"{records}/{part.columns[0]}"}
     return described
 
@@ -272,7 +280,7 @@ def _field(part: Table, column: str, parts: Sequence[Table]) -> dict[str, object
         "dataType": "sc:Text",
         "source": {"fileObject": {"@id": part.path}, "extract": {"column": column}},
     }
-    if part.name in ("graph", "targets"):
+    if part.name in TRIPLES:
         table, _, key = VOCABULARIES[column].partition("/")
         # Validation shares the vocabulary of train.
         split = "test" if part.split == "test" else "train"

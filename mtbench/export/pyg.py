@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mtbench.adapters.pyg import TENSORS, tensors
+from mtbench.adapters.pyg import tensors
 from mtbench.adapters.pyg import to_pyg as to_pyg
 from mtbench.adapters.requirements import expect
 from mtbench.data.splits import SPLIT_NAMES, Dataset
@@ -56,5 +56,5 @@ def read(directory: str | Path, split: str) -> Data:
 
     with safe_open(Path(directory) / f"{split}.safetensors", framework="pt") as stored:
         counts = stored.metadata()
-        tensors = {name: stored.get_tensor(name) for name in TENSORS}
+        tensors = {name: stored.get_tensor(name) for name in stored.keys()}  # noqa: SIM118  no mapping
     return Data(**{name: int(counts[name]) for name in NUMBERS}, **tensors)

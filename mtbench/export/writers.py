@@ -61,22 +61,27 @@ TSV = {
     "valid.txt": ("valid", "targets"),
     "msg.txt": ("test", "graph"),
     "test.txt": ("test", "targets"),
+    "valid_known.txt": ("valid", "known"),
+    "test_known.txt": ("test", "known"),
 }
-"""File names of the release; ``msg.txt`` is the observable test graph, along which messages are passed."""
+"""File names of the release; ``msg.txt`` is the observable test graph, along which messages are passed.
+
+What is known besides has files only where there is any."""
 
 
 def tsv(dataset: Dataset) -> dict[str, bytes]:
-    """Return the four parts of a dataset as files of lines ``head TAB relation TAB tail LF``.
+    """Return the parts of a dataset as files of lines ``head TAB relation TAB tail LF``.
 
     Rows keep the dataset's order, so that a release comes out byte for byte. Raises `DatasetError` for names that hold
     a tab or a line break.
     """
-    return {name: encode(dataset.split(split), part) for name, (split, part) in TSV.items()}
+    files = {name: encode(dataset.split(split), part) for name, (split, part) in TSV.items()}
+    return {name: data for name, data in files.items() if data or TSV[name][1] != "known"}
 
 
 def encode(split: Split, part: str) -> bytes:
-    """Return the ``graph`` or the ``targets`` of a split as tab-separated UTF-8 lines."""
-    rows = split.named(split.graph if part == "graph" else split.targets)
+    """Return the ``graph``, the ``targets`` or the ``known`` triples of a split as tab-separated UTF-8 lines."""
+    rows = split.named(getattr(split, part))
     text = "".join(f"{head}\t{relation}\t{tail}\n" for head, relation, tail in rows)
     if text.count("\t") != 2 * len(rows) or text.count("\n") != len(rows) or "\r" in text:
         broken = next(name for row in rows for name in row if any(mark in name for mark in "\t\n\r"))
@@ -97,10 +102,10 @@ def npz(dataset: Dataset) -> dict[str, bytes]:
 def arrays(dataset: Dataset) -> dict[str, NDArray[np.int64] | NameArray]:
     """Return the arrays of a dataset by name.
 
-    ``train_graph``, ``valid_targets``, ``test_graph`` and ``test_targets`` are int64 ``(n, 3)`` in the
-    order head, relation, tail. For ``train`` (whose vocabulary validation shares) and ``test`` there are
-    ``*_entities`` and ``*_relations``, the names by id, ``*_relation_slots``, and ``*_tasks``, the task
-    of each relation, empty text where it is not known.
+    ``train_graph``, ``valid_targets``, ``test_graph`` and ``test_targets``, and ``valid_known`` and ``test_known``
+    where there are any, are int64 ``(n, 3)`` in the order head, relation, tail. For ``train`` (whose vocabulary
+    validation shares) and ``test`` there are ``*_entities`` and ``*_relations``, the names by id, ``*_relation_slots``,
+    and ``*_tasks``, the task of each relation, empty text where it is not known.
     """
     found: dict[str, NDArray[np.int64] | NameArray] = {
         "train_graph": dataset.train.graph,
@@ -108,6 +113,9 @@ def arrays(dataset: Dataset) -> dict[str, NDArray[np.int64] | NameArray]:
         "test_graph": dataset.test.graph,
         "test_targets": dataset.test.targets,
     }
+    for split in (dataset.valid, dataset.test):
+        if len(split.known):
+            found[f"{split.name}_known"] = split.known
     for split in (dataset.train, dataset.test):
         found[f"{split.name}_entities"] = split.entities
         found[f"{split.name}_relations"] = split.relations

@@ -20,9 +20,13 @@ def content_hash(rows: Iterable[tuple[str, str, str]]) -> str:
     return hashlib.sha256("".join(lines).encode()).hexdigest()
 
 
-def split_hash(graph: str, targets: str, slots: int) -> str:
-    """Return the SHA-256 of all a score depends on: the content hashes of graph and targets, and how many slots."""
-    return hashlib.sha256(f"graph {graph}\ntargets {targets}\nslots {slots}\n".encode()).hexdigest()
+def split_hash(graph: str, targets: str, slots: int, known: str = CONTENT_HASH_OF_NOTHING) -> str:
+    """Return the SHA-256 of all a rank depends on: the content hashes of graph and targets, and how many slots.
+
+    ``known`` is the content hash of what else is known; a split without any has the hash that it always had.
+    """
+    besides = "" if known == CONTENT_HASH_OF_NOTHING else f"known {known}\n"
+    return hashlib.sha256(f"graph {graph}\ntargets {targets}\nslots {slots}\n{besides}".encode()).hexdigest()
 
 
 def file_hash(path: Path) -> str:

@@ -74,7 +74,7 @@ class Filtered:
 
 
 def filter_side(split: Split, side: Side, *, empty_slots: bool) -> Filtered:
-    """Return all candidates of one side of every target, filtered against the graph and the targets.
+    """Return all candidates of one side of every target, filtered against all that is known to be true.
 
     Heads and tails are all entities; relations are those of the graph, or with ``empty_slots`` the whole
     dictionary.
@@ -87,7 +87,7 @@ def filter_side(split: Split, side: Side, *, empty_slots: bool) -> Filtered:
     size = sizes[KEPT[side][1]]
     position = np.full(sizes[side], -1)
     position[universe] = np.arange(len(universe))
-    known = np.concatenate((split.graph, split.targets))
+    known = split.true_triples
     # A pair is one integer, so that a single binary search finds the row of every known triple.
     codes, members = known[:, first] * size + known[:, second], position[known[:, COLUMN[side]]]
     rows, row = np.unique(split.targets[:, first] * size + split.targets[:, second], return_inverse=True)
@@ -157,11 +157,11 @@ class Candidates:
 def draw(split: Split, setting: Setting = HEADLINE, seed: int = 0) -> Candidates:
     """Draw the candidates of every target of a split, filtered against its known triples.
 
-    The graph and the targets are both known in our settings, so no candidate is ever a true triple. Of a side that
-    is drawn without replacement, distinct candidates are taken, and all of them where there are fewer than the
-    setting asks for. In a full setting all of them are only counted, and any seed gives the same. Candidates of a
-    setting with inverses are those of `Split.with_inverses`. Raises `UsageError` for a split
-    without targets, and `DatasetError` when the catalogue publishes another hash for this split.
+    These are the graph, the targets and what is known besides in our settings, so no candidate is ever a true triple.
+    Of a side that is drawn without replacement, distinct candidates are taken, and all of them where there are fewer
+    than the setting asks for. In a full setting all of them are only counted, and any seed gives the same. Candidates
+    of a setting with inverses are those of `Split.with_inverses`. Raises `UsageError` for a split without targets, and
+    `DatasetError` when the catalogue publishes another hash for this split.
     Source: Zhou et al. 2023, section 5, with its sampling frozen.
     """
     if not len(split.targets):
@@ -273,7 +273,7 @@ def _draw_filtered(split: Split, side: Side, setting: Setting, header: str) -> t
 
 
 def _draw_against_graph(split: Split, side: Side, setting: Setting, header: str) -> tuple[IntArray, IntArray]:
-    """Draw candidates that are neither observable nor the target, but may be other missing triples."""
+    """Draw candidates that are neither observable nor the target, but may be other missing or known triples."""
     fixed = [column for column in (HEAD, RELATION, TAIL) if column != COLUMN[side]]
     steps = np.array([max(split.num_entities, split.relation_slots), 1])
     pairs, group, sizes = np.unique(split.targets[:, fixed] @ steps, return_inverse=True, return_counts=True)
@@ -289,7 +289,7 @@ def _draw_against_graph(split: Split, side: Side, setting: Setting, header: str)
     # Filtering leaves out all targets. So targets that share a pair take turns, and none is filtered for another.
     for number in range(int(turn.max()) + 1):
         rows = turn == number
-        turn_split = replace(split, targets=split.targets[rows])
+        turn_split = replace(split, targets=split.targets[rows], known=split.known[:0])
         if side != "relation":  # where the graph also says which relations are present
             turn_split = replace(turn_split, graph=split.graph[turns_of_row > number])
         ids[rows], counts[rows] = _draw_filtered(turn_split, side, setting, header)
@@ -321,8 +321,8 @@ def _collapsed(ids: IntArray) -> tuple[IntArray, IntArray]:
 
 
 def is_known(split: Split, triples: IntArray) -> BoolArray:
-    """Return which triples ``(n, 3)`` are observable or missing ones of the split: no candidate may be, ``(n,)``."""
-    return among(keys(split, triples), keys(split, np.concatenate((split.graph, split.targets))))
+    """Return which triples ``(n, 3)`` of the split are known to be true: no candidate may be one of them, ``(n,)``."""
+    return among(keys(split, triples), keys(split, split.true_triples))
 
 
 def _streams(header: str, targets: IntArray) -> UIntArray:

@@ -40,8 +40,8 @@ class Setting:
     candidate with the largest id is never drawn, an off-by-one error that is kept. ``inverses`` takes targets and
     candidates from `Split.with_inverses`, with relations from 2R slots: only a scorer of inverses can be ranked so.
 
-    **Filter.** No candidate is a ``known`` triple: any that is observable or missing (``all``), or an observable one
-    and the target itself (``graph``), so that another missing triple can be a candidate.
+    **Filter.** No candidate is a ``known`` triple: any of `Split.true_triples` (``all``), or an observable one and the
+    target itself (``graph``), so that another missing triple can be a candidate.
 
     **Ranks.** A target has one rank per direction that is asked for (``directions``), one per side (``sides``) or one
     among all its candidates (``one list``). ``invented`` stands for that many candidates nobody scores: an

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -63,7 +63,7 @@ class Question:
 
 @dataclass(frozen=True)
 class Prediction:
-    """A triple by name, its score, and whether it is in the graph already."""
+    """A triple by name, its score, and whether it is in the graph already, or known besides."""
 
     head: str
     relation: str
@@ -85,8 +85,8 @@ def predict(
     """Return the ``top`` triples of a graph that a model with weights of its own finds most plausible, best first.
 
     Two of ``head``, ``relation`` and ``tail`` are given by name, the third is asked for: every entity, or every
-    relation with an observable triple, takes its place. Triples that are in the graph are left out, as in filtered
-    rankings, unless they are wanted as ``known``. ``graph`` is what `graph_of` takes. A score says nothing
+    relation with an observable triple, takes its place. Triples that are in the graph or known besides are left out, as
+    in filtered rankings, unless they are wanted as ``known``. ``graph`` is what `graph_of` takes. A score says nothing
     but which of two triples of one answer is more plausible.
 
     Raises `UsageError` for names that the graph does not have, with the nearest it has.
@@ -98,14 +98,16 @@ def predict(
 def graph_of(source: str | Path) -> Split:
     """Return the observable graph of a file of triples by name (text, CSV or Parquet), or of a dataset.
 
-    Of a dataset, by name or directory, it is the test graph. A name of the catalogue is no file.
+    Of a dataset, by name or directory, it is the test graph, with what is known besides. A name of the catalogue is no
+    file.
     """
     path = Path(source).expanduser()
     named = isinstance(source, str) and catalog.find(source) is not None
     if path.is_file() and not named:
         return folders.read_graph(path)
     try:
-        return load(source).test.observable()
+        test = load(source).test
+        return replace(test.observable(), known=test.known)
     except UnknownNameError as error:
         if named or path.is_dir():
             raise
@@ -135,7 +137,8 @@ def answers(
     triples = asked(split, question, top)
     with tempfile.TemporaryDirectory() as folder:
         made = _ready(model, split) if run is None else _trained(model, run, dataset, Path(folder))
-        return made.info.name, best(made.scorer(split), split, question.side, triples, top=top, known=known)
+        score = made.scorer(split.observable())
+        return made.info.name, best(score, split, question.side, triples, top=top, known=known)
 
 
 def _ready(name: str, split: Split) -> Model:
@@ -185,7 +188,7 @@ def best(
     score: Scorer, split: Split, side: Side, triples: IntArray, *, top: int = 10, known: bool = False
 ) -> list[Prediction]:
     """Return the ``top`` of triples ``(n, 3)`` alike but on one side by a scorer, best first, equal ones in order."""
-    there = among(keys(split, triples), keys(split, split.graph))
+    there = among(keys(split, triples), keys(split, np.concatenate((split.graph, split.known))))
     if not known:
         triples, there = triples[~there], there[~there]
     scores = score_listed(ways(score), split, triples, {side: np.arange(len(triples))}, BATCH, None)[side].scores

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -68,6 +69,14 @@ def test_a_family_counted_by_hand():
     assert "train graph: 3 relation types occur, of 4 relation ids" in found.findings
     assert "valid triples: 1 of 1 are in the graph as well" in found.findings
     assert json.loads(json.dumps(found.to_dict()))["graphs"]["train"]["degrees"] == [[4, 3]]
+
+
+def test_what_is_known_besides_is_counted_and_said():
+    test, rows = split_of([(0, 0, 1), (1, 1, 2)], [(0, 1, 2)]), [(1, 0, 2), (2, 0, 3)]
+    data = released.named("kin", KIN, [], KIN, [], slots=(4, 4))
+    found = mtbench.audit(replace(data, test=replace(test, known=np.array(rows))))
+    assert (found.graphs["train"].known, found.graphs["test"].known) == (0, 2)
+    assert "test graph: 2 triples more are known, neither observable nor to be predicted" in "; ".join(found.findings)
 
 
 def test_triples_shared_by_name():

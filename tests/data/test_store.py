@@ -23,8 +23,10 @@ from mtbench.data.catalog import Record, Source
 from mtbench.data.store import SCHEMA, StoredFile
 from mtbench.errors import CorruptedFileError, DatasetError, MtbenchError, UsageError
 from mtbench.files import atomic
+from mtbench.files.hashing import content_hash
 
 NAMES = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1, max_size=6)
+FILES = [name for name in store.FILES if "known" not in name]
 TRIPLES = st.lists(st.tuples(NAMES, NAMES, NAMES), max_size=8)
 
 
@@ -50,11 +52,11 @@ def everything(directory: Path) -> dict[str, bytes]:
 
 
 @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(graph=TRIPLES, targets=TRIPLES, extra_slots=st.integers(0, 3), tasks=st.none() | NAMES)
-def test_any_dataset_comes_back_as_it_was(toy, graph, targets, extra_slots, tasks):
+@given(graph=TRIPLES, targets=TRIPLES, known=TRIPLES, extra_slots=st.integers(0, 3), tasks=st.none() | NAMES)
+def test_any_dataset_comes_back_as_it_was(toy, graph, targets, known, extra_slots, tasks):
     slots = (extra_slots + len(graph), extra_slots + len(targets))
-    parts = (graph, targets, targets, graph)
-    made = toys.dataset("toy[seed=3]", parameters={"seed": 3}, parts=parts, slots=slots, tasks=tasks)
+    parts, known = (graph, targets, targets, graph), (known, known[1:])
+    made = toys.dataset("toy[seed=3]", parameters={"seed": 3}, parts=parts, known=known, slots=slots, tasks=tasks)
     with tempfile.TemporaryDirectory() as folder:
         directory = Path(folder) / "made"
         assert store.obtain(directory, lambda: made) is made
@@ -63,7 +65,7 @@ def test_any_dataset_comes_back_as_it_was(toy, graph, targets, extra_slots, task
 
 
 def test_the_layout_is_the_documented_one(stored):
-    assert set(everything(stored)) == {store.MANIFEST, *store.FILES}
+    assert set(everything(stored)) == {store.MANIFEST, *FILES}
     table = pq.read_table(stored / "test" / "graph.parquet")
     assert table.column_names == ["head", "relation", "tail"]
     assert all(pa.types.is_dictionary(field.type) for field in table.schema)
@@ -72,7 +74,24 @@ def test_the_layout_is_the_documented_one(stored):
     described = json.loads((stored / store.MANIFEST).read_text(encoding="utf-8"))
     assert described["parts"]["valid/graph"]["file"] == "train/graph.parquet"
     assert described["graphs"]["train"] == {"entities": 3, "relations": 2, "relation_slots": 5}
-    assert described["schema"] == SCHEMA
+    assert described["schema"] == 1
+
+
+def test_what_is_known_besides_has_files_only_where_there_is_any(tmp_path):
+    made = toys.dataset("toy[seed=3]", parameters={"seed": 3}, known=((), toys.KNOWN[1]))
+    store.obtain(tmp_path / "made", lambda: made)
+    assert set(everything(tmp_path / "made")) == {store.MANIFEST, *FILES, "test/known.parquet"}
+    described = json.loads((tmp_path / "made" / store.MANIFEST).read_text(encoding="utf-8"))
+    assert described["schema"] == SCHEMA  # which a package that knows of no such part refuses
+    part = {"triples": 2, "content_sha256": content_hash(toys.KNOWN[1]), "file": "test/known.parquet"}
+    assert described["parts"]["test/known"] == part
+    assert [row.part for row in store.verify(tmp_path / "made")][-1] == "test/known"
+    store.obtain(tmp_path / "claimed", lambda: toys.dataset(known=toys.KNOWN))
+    with pytest.raises(CorruptedFileError, match=r"not the .* release of toy \(valid/known, test/known differ\)"):
+        store.read(tmp_path / "claimed")
+    (tmp_path / "made" / "test/known.parquet").unlink()
+    with pytest.raises(CorruptedFileError, match=r"test/known\.parquet is missing"):
+        store.read(tmp_path / "made")
 
 
 def test_the_same_dataset_gives_the_same_bytes(tmp_path, stored):
@@ -111,7 +130,7 @@ def test_a_table_that_is_not_triples_is_refused(columns, reason):
         decoded(columns)
 
 
-@pytest.mark.parametrize("name", store.FILES)
+@pytest.mark.parametrize("name", FILES)
 @pytest.mark.parametrize(
     ("damage", "reason"),
     [
@@ -230,7 +249,7 @@ BACKWARDS = store.encode_names("entity", toys.dataset(info=toys.record()).test.e
 @pytest.mark.parametrize(
     ("name", "content", "reason"),
     [
-        *((name, b"hello", "is not a Parquet file") for name in store.FILES),
+        *((name, b"hello", "is not a Parquet file") for name in FILES),
         ("test/entities.parquet", BACKWARDS, "column entity is not sorted"),
     ],
 )

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from ranking_toys import hashed, one, plainly_drawn, random_split, scorer, small, splits, ties_expected
+from ranking_toys import hashed, one, plainly_drawn, random_split, scorer, small, splits, ties_expected, true_triples
 from scipy.stats import binom
 
 from mtbench.data.splits import inverted
@@ -65,7 +65,7 @@ def allowed(split, target, side, name):
     """List what may be drawn for one target, in the order of ids."""
     known = set(map(tuple, split.graph.tolist())) | {target}
     if name == "ingram":
-        known |= set(map(tuple, split.targets.tolist()))
+        known = true_triples(split)
     universe = range(split.num_entities)
     if side == "relation":
         present = sorted(set(split.graph[:, 1].tolist()))
@@ -158,16 +158,17 @@ def twofold(split):
     """Return a split with the inverses of all triples, one by one, and of all slots."""
     slots = split.relation_slots
     named = [*split.relations.tolist(), *(f"<empty slot {slot}>" for slot in range(split.num_relations, slots))]
-    graph, targets = (
-        np.array([*part.tolist(), *([tail, relation + slots, head] for head, relation, tail in part.tolist())])
-        for part in (split.graph, split.targets)
-    )
+    parts = {
+        part: np.array([*rows, *([tail, relation + slots, head] for head, relation, tail in rows)], int).reshape(-1, 3)
+        for part in ("graph", "targets", "known")
+        for rows in [getattr(split, part).tolist()]
+    }
     relations = np.array([*named, *(f"{name} (inverse)" for name in named)])
-    return replace(split, graph=graph, targets=targets, relations=relations, relation_slots=2 * slots)
+    return replace(split, **parts, relations=relations, relation_slots=2 * slots)
 
 
 def test_a_split_with_inverses_has_the_inverse_of_every_triple_under_a_slot_of_its_own():
-    split = small()
+    split = replace(small(), known=np.array([[3, 1, 0]]))
     ours, theirs = split.with_inverses(), twofold(split)
     assert ours.relation_slots == ours.num_relations == 12
     assert ours.relations.tolist()[5:8] == ["<empty slot 5>", "hates (inverse)", "knows (inverse)"]
@@ -177,6 +178,7 @@ def test_a_split_with_inverses_has_the_inverse_of_every_triple_under_a_slot_of_i
         ("bob", "hates (inverse)", "dee"),
         ("cem", "likes (inverse)", "bob"),
     ]
+    assert ours.named(ours.known) == [("dee", "knows", "ann"), ("ann", "knows (inverse)", "dee")]
     assert inverted(ours.graph, 6).tolist() == [*ours.graph[4:].tolist(), *ours.graph[:4].tolist()]
 
 

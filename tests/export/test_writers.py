@@ -7,8 +7,10 @@ from dataclasses import replace
 from importlib import resources
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 import released
+import toys
 
 from mtbench.data import catalog, loading
 from mtbench.errors import DatasetError, UnknownNameError, UsageError
@@ -81,6 +83,27 @@ def test_rows_keep_their_order(toy, tmp_path):
     files = write(toy, tmp_path / "out", "tsv")
     assert [file.name for file in files] == list(CONTENT)
     assert contents(tmp_path / "out") == CONTENT
+
+
+def test_what_is_known_besides_is_in_every_export_where_there_is_any(monkeypatch, tmp_path):
+    toys.install(monkeypatch.setattr)
+    made = toys.dataset(known=((), toys.KNOWN[1]))
+    write(made, tmp_path / "tsv", "tsv")
+    assert contents(tmp_path / "tsv") == CONTENT | {"test_known.txt": "z\teats\tx 1\ny\u4e2d\teats\tx 1\n"}
+    with np.load(write(made, tmp_path / "npz", "npz")[0]) as found:
+        np.testing.assert_array_equal(found["test_known"], made.test.known)
+        assert "valid_known" not in found
+    for kind, described in (("huggingface", "README.md"), ("croissant", "croissant.json")):
+        write(made, tmp_path / kind, kind)
+        rows = pq.ParquetFile(tmp_path / kind / "known/test.parquet").read().to_pydict()
+        assert list(zip(*rows.values(), strict=True)) == toys.KNOWN[1]
+        assert "known/test.parquet" in (tmp_path / kind / described).read_text(encoding="utf-8")
+    assert made.test.known_sha256 in (tmp_path / "huggingface" / "README.md").read_text(encoding="utf-8")
+    made = replace(made, test=replace(made.test, dataset="own"), valid=replace(made.valid, dataset="own"))
+    (tmp_path / "record.toml").write_bytes(record(made)["record.toml"])
+    assert catalog.parse(HEAD + (tmp_path / "record.toml").read_text(), "own").content_sha256("test") == (
+        made.test.content_sha256
+    )
 
 
 def test_a_directory_of_other_files_is_left_alone(toy, tmp_path):

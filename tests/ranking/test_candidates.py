@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from ranking_toys import plainly_drawn, random_split, small, splits
+from ranking_toys import plainly_drawn, random_split, small, splits, true_triples
 
 from mtbench.data import catalog
 from mtbench.data.catalog import Graph, Part
-from mtbench.data.splits import Split, encode, vocabulary
+from mtbench.data.splits import Split, encode, vocabulary, with_known
 from mtbench.errors import DatasetError, UsageError
 from mtbench.files.hashing import CONTENT_HASH_OF_NOTHING
-from mtbench.ranking.candidates import CANDIDATES_VERSION, draw
+from mtbench.ranking.candidates import CANDIDATES_VERSION, draw, is_known
 from mtbench.settings.table import HEADLINE, PROTOCOLS, SAMPLED, VOCABULARIES, setting_of
 
 SIZES = {
@@ -36,7 +36,7 @@ def moved(target, side, other):
 
 def plain_draw(split, target, side, protocol, vocabulary, seed):
     """Draw one target's candidates with Python integers and sets: slow, and nothing in common with the package."""
-    known = {tuple(row) for row in np.concatenate((split.graph, split.targets)).tolist()}
+    known = true_triples(split)
     ids = range(split.num_entities)
     if side == "relation":
         ids = range(split.relation_slots) if vocabulary == "slots" else sorted(set(split.graph[:, 1].tolist()))
@@ -73,8 +73,8 @@ def test_candidates_are_those_of_a_plain_implementation(protocol, vocabulary, sp
 
 @combinations
 def test_no_candidate_is_a_known_triple(protocol, vocabulary):
-    split = random_split(3, entities=30, relations=6, graph=2500, targets=200)
-    known = {tuple(row) for row in np.concatenate((split.graph, split.targets)).tolist()}
+    split = random_split(3, entities=30, relations=6, graph=2200, targets=200, known=300)
+    known = true_triples(split)
     drawn = draw(split, setting_of(protocol, vocabulary))
     sides = {side: rows(drawn, side) for side in SIZES[protocol]}
     corrupted = [
@@ -182,8 +182,8 @@ def test_a_candidate_seed_that_is_none_is_refused(setting, seed):
 
 def test_a_split_is_read_only_and_what_somebody_wrote_into_is_named(monkeypatch):
     targets = np.array([[0, 0, 1], [1, 1, 2]])
-    split = replace(small(), targets=targets)
-    for name in ("graph", "targets", "entities", "relations"):
+    split = replace(small(), targets=targets, known=targets[:, ::-1].copy())
+    for name in ("graph", "targets", "known", "entities", "relations"):
         with pytest.raises(ValueError, match="read-only"):
             getattr(split, name)[0] = 0
     draw(split)
@@ -192,6 +192,21 @@ def test_a_split_is_read_only_and_what_somebody_wrote_into_is_named(monkeypatch)
     monkeypatch.setitem(vars(split), "release", published)
     with pytest.raises(DatasetError, match="something has written into targets since the dataset was loaded: load it"):
         draw(split)
+
+
+def test_what_is_known_besides_is_filtered_hashed_and_never_shown():
+    rows = [("dee", "knows", "ann"), ("bob", "likes", "cem"), ("dee", "knows", "ann"), ("eve", "knows", "ann")]
+    split, left_out = with_known(small(), rows)
+    assert split.named(split.known) == rows[:1]  # the second is to be predicted, and nobody is called eve
+    assert left_out == 1
+    assert is_known(split, split.known).all()
+    assert not is_known(small(), split.known).any()
+    assert split.content_sha256 != small().content_sha256 == replace(split, known=split.known[:0]).content_sha256
+    assert not len(split.observable().known)
+    assert "3 to predict, 1 known besides" in repr(split)
+    for broken in (split.known.astype(np.int32), np.array([[0, 9, 0]])):
+        with pytest.raises(DatasetError, match=r"toy test: .*known"):
+            replace(split, known=broken)
 
 
 def test_a_draw_that_differs_from_the_published_hash_is_refused(monkeypatch):
@@ -215,6 +230,7 @@ def test_a_draw_that_differs_from_the_published_hash_is_refused(monkeypatch):
         replace(split, relation_slots=7),
         replace(split, targets=split.targets[1:]),
         replace(split, graph=split.graph[1:]),
+        replace(split, known=split.graph[:1]),
         replace(split, name="valid"),
         replace(split, dataset="toy[seed=3]"),
     ):

@@ -18,6 +18,7 @@ from ranking_toys import (
     small,
     splits,
     ties_expected,
+    true_triples,
     turned,
 )
 
@@ -41,7 +42,7 @@ def serves(protocol, methods):
 
 def plain(split, side, vocabulary, score):
     """Rank every target with Python sets: nothing in common with the package."""
-    known = {tuple(row) for row in np.concatenate((split.graph, split.targets)).tolist()}
+    known = true_triples(split)
     column = ("head", "relation", "tail").index(side)
     ids = range(split.num_entities)
     if side == "relation":
@@ -125,7 +126,8 @@ def test_renaming_entities_and_relations_changes_nothing(split, protocol, vocabu
     def mapped(triples, columns):
         return np.stack([new[ids] for new, ids in zip(columns, triples.T, strict=True)], axis=1)
 
-    other = replace(split, graph=mapped(split.graph, names), targets=mapped(split.targets, names))
+    parts = {part: mapped(getattr(split, part), names) for part in ("graph", "targets", "known")}
+    other = replace(split, **parts)
     back = [np.argsort(new) for new in names]
     ours = evaluate(scorer(split, *methods), split, protocol, vocabulary)
     renamed = scorer(other, *methods, function=lambda triples: hashed(mapped(triples, back)))

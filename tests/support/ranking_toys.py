@@ -22,6 +22,11 @@ def small():
     return Split("toy", "test", graph, targets, entities, relations, relation_slots=6)
 
 
+def true_triples(split):
+    """Return every triple of a split that is known to be true, as a set: what no candidate may be."""
+    return {tuple(row) for part in (split.graph, split.targets, split.known) for row in part.tolist()}
+
+
 def splitmix(state, number):
     """Return one output of the generator as Python's whole numbers have it."""
     word = (state + (number + 1) * 0x9E3779B97F4A7C15) % 2**64
@@ -47,19 +52,21 @@ def plainly_drawn(text, target, pool, width, *, repeated):
     return sorted(pool[pick] for pick in chosen)
 
 
-def random_split(seed, entities=60, relations=8, slots=20, graph=300, targets=40):
+def random_split(seed, entities=60, relations=8, slots=20, graph=300, targets=40, known=0):
     """Return a split of distinct random triples; names are in the order of the ids."""
     rng = np.random.default_rng(seed)
     total = entities * relations * entities
-    flat = rng.choice(total, size=min(graph + targets, total), replace=False)
+    flat = rng.choice(total, size=min(graph + targets + known, total), replace=False)
     pairs, tails = np.divmod(flat, entities)
     triples = np.stack((pairs // relations, pairs % relations, tails), axis=1).astype(np.int64)
     targets = min(targets, len(triples) - 1)
+    shown = max(targets + 1, len(triples) - known)
     return Split(
         dataset="random",
         name="test",
-        graph=triples[targets:],
+        graph=triples[targets:shown],
         targets=triples[:targets],
+        known=triples[shown:],
         entities=np.array([f"e{i:04d}" for i in range(entities)]),
         relations=np.array([f"r{i:03d}" for i in range(relations)]),
         relation_slots=slots,
@@ -78,6 +85,7 @@ def splits(draw):
         slots=relations + draw(st.integers(0, 3)),
         graph=draw(st.integers(1, min(total - 1, 120))),
         targets=draw(st.integers(1, 8)),
+        known=draw(st.integers(0, 20)),
     )
 
 

@@ -19,6 +19,7 @@ from mtbench.files.hashing import content_hash
 TRAIN = [("ann", "knows", "bob"), ("bob", "knows", "çelik öz"), ("çelik öz", "likes", "ann"), ("ann", "likes", "ann")]
 MASKED = [("ann", "knows", "çelik öz")]
 TEST = [("x 1", "eats", "y\u4e2d"), ("y\u4e2d", "eats", "z"), ("z", "hunts [red]", "x 1")]
+KNOWN = ([("bob", "likes", "ann")], [("z", "eats", "x 1"), ("y\u4e2d", "eats", "x 1")])
 MISSING = [("x 1", "hunts [red]", "z"), ("x 1", "eats", "z")]
 BUILDER = 'builder = "toy"\nrecipe = "toys:make"'
 RECORD = """
@@ -58,17 +59,28 @@ test = { entities = 3, relations = 2, relation_slots = 2 }
 """
 
 
-def dataset(name="toy", info=None, parameters=None, *, parts=(TRAIN, MASKED, TEST, MISSING), slots=(5, 2), tasks=None):
+def dataset(
+    name="toy",
+    info=None,
+    parameters=None,
+    *,
+    parts=(TRAIN, MASKED, TEST, MISSING),
+    known=((), ()),
+    slots=(5, 2),
+    tasks=None,
+):
     """Make a dataset of named triples, with vocabularies that also hold an entity no triple uses."""
     train_rows, masked, test_rows, missing = parts
     splits = {}
-    for key, graph_rows, target_rows in (("train", train_rows, masked), ("test", test_rows, missing)):
-        entities, relations = vocabulary(graph_rows, target_rows)
+    for key, *rows in (("train", train_rows, masked, known[0]), ("test", test_rows, missing, known[1])):
+        entities, relations = vocabulary(*rows)
+        graph, targets, besides = (encode(part, entities, relations, key) for part in rows)
         splits[key] = Split(
             dataset=name,
             name=key,
-            graph=encode(graph_rows, entities, relations, key),
-            targets=encode(target_rows, entities, relations, key),
+            graph=graph,
+            targets=targets,
+            known=besides,
             entities=entities,
             relations=relations,
             relation_slots=max(slots[key == "test"], len(relations)),
@@ -157,7 +169,7 @@ def assert_same(left, right):
     assert (left.name, left.version, dict(left.parameters)) == (right.name, right.version, dict(right.parameters))
     for name in ("train", "valid", "test"):
         ours, theirs = left.split(name), right.split(name)
-        for part in ("graph", "targets", "entities", "relations"):
+        for part in ("graph", "targets", "known", "entities", "relations"):
             np.testing.assert_array_equal(getattr(ours, part), getattr(theirs, part))
         assert ours.graph.dtype == ours.targets.dtype == np.int64
         assert (ours.dataset, ours.name, ours.relation_slots) == (theirs.dataset, theirs.name, theirs.relation_slots)
