@@ -22,7 +22,7 @@ from reference_models.training.loop import State
 from reference_models.training.recipe import Recipe
 
 SCORING_BATCH = 2048
-"""Triples scored at once, always so many: for other shapes a library adds up otherwise, and what ties would not."""
+"""Triples scored at once. Every batch has this size: other shapes are added up in another order, which breaks ties."""
 
 
 class DoubleEquivariantModel(ReferenceModel[Recipe]):
@@ -40,7 +40,7 @@ class DoubleEquivariantModel(ReferenceModel[Recipe]):
             self.info = replace(self.info, regime="test-time-adaptation")
 
     def fit(self, train: Split, valid: Split) -> None:
-        """Train to early stopping on the validation dual MRR; continues from a checkpoint if there is one.
+        """Train until early stopping on the validation dual MRR; continues from a checkpoint if there is one.
 
         Raises `DatasetError` if ``valid`` has too few targets for the recipe.
         """
@@ -71,11 +71,11 @@ class DoubleEquivariantModel(ReferenceModel[Recipe]):
         self._remember("train", seen, attention)
 
     def scorer(self, observable: Split) -> Callable[[IntArray], Tensor]:
-        """Return what scores triples of ``observable``, after adapting to its observable triples.
+        """Return a scorer of triples of ``observable``, after adapting to its observable triples.
 
-        Adaptation freezes every weight, batch statistics included, draws fresh task logits for this
-        graph's relations and trains those alone with the loss and mask of training, for a fixed
-        number of epochs: a test graph has no validation set (`docs/models.md`, Adaptation).
+        Adaptation freezes all weights and batch statistics, draws new task logits for the relations of this graph, and
+        trains only these with the loss and mask of training. The number of epochs is fixed, because a test graph has no
+        validation set (`docs/models.md`, Adaptation).
         """
         slots = Slots.of(observable, self.recipe.slots)
         seen = slots.split(observable)
@@ -137,7 +137,7 @@ def triple_scores(
 ) -> Callable[[IntArray], Tensor]:
     """Return a function that scores triples ``(m, 3)``; ``features_of`` gives their distances ``(m, 2)``, if any.
 
-    The nodes are represented once. A network that does not tell relations apart scores every pair once.
+    Nodes are represented once; a network that does not tell relations apart also scores each pair once.
     """
     features = representations(network, graph, attention)
     if network.sees_relations:
@@ -151,7 +151,7 @@ def triple_scores(
 
 
 def remembering(features_of: Callable[[IntArray], Tensor | None]) -> Callable[[IntArray], Tensor | None]:
-    """Return the function with a memory of the last triples: validation asks for the same ones every epoch."""
+    """Return the function with a memory of its last triples: validation asks for the same in every epoch."""
     last: list[tuple[IntArray, Tensor | None]] = []
 
     def remembered(triples: IntArray) -> Tensor | None:
@@ -163,19 +163,19 @@ def remembering(features_of: Callable[[IntArray], Tensor | None]) -> Callable[[I
 
 
 def representations(network: TripleNetwork, graph: TypedGraph, attention: Tensor | None) -> Features:
-    """Return those of all nodes and slots, ``(N, R, d)``, without gradients, given the task logits ``(R, K)``."""
+    """Return the features of all nodes and slots, ``(N, R, d)``, without gradients, by task logits ``(R, K)``."""
     network.eval()
     with torch.no_grad():
         return network.represent(graph, None if attention is None else torch.softmax(attention, dim=1))
 
 
 def score(network: TripleNetwork, features: Features, triples: IntArray, distances: Tensor | None) -> Tensor:
-    """Return the logits ``(m,)`` of triples ``(m, 3)`` on the CPU, without gradients, whatever batch each is in."""
-    found = [torch.empty(0)]
+    """Return the logits ``(m,)`` of triples ``(m, 3)`` on the CPU, without gradients, the same in any batch."""
+    logits = [torch.empty(0)]
     with torch.no_grad():
         for start in range(0, len(triples), SCORING_BATCH):
-            rows = torch.arange(start, start + SCORING_BATCH).clamp_(max=len(triples) - 1)  # the last fills it up
+            rows = torch.arange(start, start + SCORING_BATCH).clamp_(max=len(triples) - 1)  # filled up with the last
             batch = torch.from_numpy(triples[rows.numpy()]).to(features.values.device)
             apart = None if distances is None else distances[rows.to(distances.device)]
-            found.append(network.score(features, batch, apart).cpu())
-    return torch.cat(found)[: len(triples)]
+            logits.append(network.score(features, batch, apart).cpu())
+    return torch.cat(logits)[: len(triples)]

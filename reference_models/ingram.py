@@ -25,7 +25,7 @@ from reference_models.training.recipe import Hyperparameters, read
 
 SCORING_BATCH = 65_536
 DEQ_DRAWS = "10"
-"""Draws of DEq-InGram unless a setting says otherwise; how many its authors took is not published."""
+"""The default number of draws of DEq-InGram; that of its authors is not published."""
 
 
 @dataclass(frozen=True)
@@ -34,8 +34,8 @@ class Recipe(Hyperparameters):
 
     The hidden widths are ``relation_scale`` and ``entity_scale`` times ``width``. Training takes at most ``steps``
     steps on the whole graph and is validated after ``every`` of them, on the MRR of the protocol ``selection``;
-    it ends after ``patience`` validations that brought nothing better. ``messages`` is the share of triples
-    shown in a step; ``draws`` how many initial features a test score is the mean of.
+    it ends after ``patience`` validations that brought nothing better. ``messages`` is the share of triples shown in a
+    step; a test score is the mean over ``draws`` initial features.
     """
 
     width: int
@@ -99,9 +99,9 @@ def score(entities: Tensor, relations: Tensor, triples: Tensor) -> Tensor:
 
 
 class InGramModel(ReferenceModel[Recipe]):
-    """InGram with its recipe: features are random on every graph, so what is learned carries over to new names.
+    """InGram with its recipe. Features are random on every graph, so that the network carries over to new names.
 
-    DEq-InGram differs in the draws of a test score alone, so either goes on from what the other learned.
+    DEq-InGram only differs in the draws of a test score, so that each continues from checkpoints of the other.
     """
 
     def __init__(self, name: str, context: Context, recipe: Recipe) -> None:
@@ -112,16 +112,16 @@ class InGramModel(ReferenceModel[Recipe]):
         self.network.to(self._device)
 
     def fit(self, train: Split, valid: Split) -> None:
-        """Train to early stopping on the validation MRR; continues from a checkpoint if there is one.
+        """Train until early stopping on the validation MRR; continues from a checkpoint if there is one.
 
-        Raises `DatasetError` if no triple can be hidden without tearing the training graph.
+        Raises `DatasetError` if no triple can be hidden without disconnecting the training graph.
         """
         recipe = self.recipe
         state = State(self.network, None, torch.optim.Adam(self.network.parameters(), lr=recipe.learning_rate))
         chosen, messages = task(valid, f"{recipe.selection}-tail", "slots"), self._messages(train, train.graph)
 
         def scores(triples: IntArray) -> Tensor:
-            rng = np.random.default_rng([self._seed, *b"valid", state.epoch])
+            rng = np.random.default_rng([self.context.seed, *b"valid", state.epoch])
             return mean_score([self._embedded(messages, rng)], triples)
 
         self._train(
@@ -137,13 +137,9 @@ class InGramModel(ReferenceModel[Recipe]):
     def scorer(self, observable: Split) -> Callable[[IntArray], Tensor]:
         """Return a function that scores triples of ``observable``: the mean score over the recipe's draws."""
         messages = self._messages(observable, observable.graph)
-        rngs = [np.random.default_rng([self._seed, *b"test", draw]) for draw in range(self.recipe.draws)]
+        rngs = [np.random.default_rng([self.context.seed, *b"test", draw]) for draw in range(self.recipe.draws)]
         embedded = [self._embedded(messages, rng) for rng in rngs]
         return lambda triples: mean_score(embedded, triples)
-
-    @property
-    def _seed(self) -> int:
-        return self.context.seed
 
     def _messages(self, split: Split, triples: IntArray) -> Messages:
         return messages_of(triples, split.num_entities, split.relation_slots, self.recipe.bins, self._device)
@@ -163,7 +159,7 @@ class InGramModel(ReferenceModel[Recipe]):
     def _work(self, state: State[InGram], train: Split) -> Work:
         """Return the work between two validations: ``every`` steps, each on another split of the training graph."""
         recipe = self.recipe
-        splitter = Splitter(train, recipe.messages, np.random.default_rng([self._seed, *b"forest"]))
+        splitter = Splitter(train, recipe.messages, np.random.default_rng([self.context.seed, *b"forest"]))
 
         def step(rng: np.random.Generator) -> float:
             shown, targets = splitter.draw(rng)
@@ -188,13 +184,13 @@ class InGramModel(ReferenceModel[Recipe]):
 
 def mean_score(embedded: list[tuple[Tensor, Tensor]], triples: IntArray) -> Tensor:
     """Return the scores ``(m,)`` of triples ``(m, 3)`` on the CPU, averaged over draws of the features."""
-    found = []
+    means = []
     for start in range(0, len(triples), SCORING_BATCH):
         batch = torch.tensor(triples[start : start + SCORING_BATCH]).to(embedded[0][0].device)
-        found.append(
+        means.append(
             torch.stack([score(entities, relations, batch) for entities, relations in embedded]).mean(dim=0).cpu()
         )
-    return torch.cat(found)
+    return torch.cat(means)
 
 
 def build(context: Context) -> InGramModel:
@@ -218,10 +214,10 @@ def features(rows: int, width: int, rng: np.random.Generator) -> Tensor:
 
 
 def always_shown(triples: IntArray, num_nodes: int, rng: np.random.Generator) -> BoolArray:
-    """Return which triples ``(m, 3)`` never leave the messages: a spanning forest, and one of every relation left.
+    """Return which triples ``(m, 3)`` are in every step's messages: a spanning forest drawn from ``rng``, and one
+    triple of each relation that is not in it.
 
-    Without them an entity or a relation could be asked about of which a step shows nothing. Which forest
-    is drawn from ``rng``.
+    So every step shows something of each entity and relation that it asks about.
     """
     order = rng.permutation(len(triples))
     shuffled = triples[order]
@@ -230,6 +226,7 @@ def always_shown(triples: IntArray, num_nodes: int, rng: np.random.Generator) ->
     _, first = np.unique(low[apart] * num_nodes + high[apart], return_index=True)
     links = apart[first]
     shape = (num_nodes, num_nodes)
+    # The order is the weight, from 1 on: a sparse matrix takes 0 for no edge.
     numbered = sparse.coo_array((links + 1.0, (low[links], high[links])), shape=shape).tocsr()
     shown = np.zeros(len(triples), dtype=bool)
     shown[minimum_spanning_tree(numbered).data.astype(np.int64) - 1] = True
@@ -242,7 +239,7 @@ def always_shown(triples: IntArray, num_nodes: int, rng: np.random.Generator) ->
 
 
 class Splitter:
-    """Splits the triples of a graph anew for every step: messages, and targets hidden from them."""
+    """Splits the triples of a graph for each step, at random: messages, and targets hidden from them."""
 
     def __init__(self, train: Split, share: float, rng: np.random.Generator) -> None:
         shown = always_shown(train.graph, train.num_entities, rng)
@@ -262,21 +259,19 @@ class Splitter:
 
 
 def corrupted(targets: IntArray, count: int, num_nodes: int, rng: np.random.Generator) -> IntArray:
-    """Return ``(b, count, 3)``: in each, head or tail (one as likely as the other) is another entity.
+    """Return ``(b, count, 3)``: targets whose head or tail, each with probability 1/2, is replaced by another entity.
 
-    Uniform over all entities but the one replaced; true triples are not left out, relations never replaced.
+    The entity is uniform over all others; true triples may be drawn. Relations are never replaced.
     """
-    found = np.repeat(targets[:, None], count, axis=1)
-    column = np.where(rng.random(found.shape[:2]) < 0.5, HEAD, TAIL)[..., None]
-    own = np.take_along_axis(found, column, axis=2)
+    negatives = np.repeat(targets[:, None], count, axis=1)
+    column = np.where(rng.random(negatives.shape[:2]) < 0.5, HEAD, TAIL)[..., None]
+    own = np.take_along_axis(negatives, column, axis=2)
     shift = rng.integers(1, num_nodes, size=own.shape)
-    np.put_along_axis(found, column, (own + shift) % num_nodes, axis=2)
-    return found
+    np.put_along_axis(negatives, column, (own + shift) % num_nodes, axis=2)
+    return negatives
 
 
 def margin_loss(scores: Tensor, margin: float) -> Tensor:
-    """Return the mean of max(0, margin - positive + negative) over scores ``(b, 1 + n)``, the positive first.
-
-    It is taken in two steps: a sum of very many numbers is split among threads, and rounded by how many there are.
-    """
+    """Return the mean of max(0, margin - positive + negative) over scores ``(b, 1 + n)``, the positive first."""
+    # In two steps: PyTorch splits one sum of very many numbers among threads, and their number changes its rounding.
     return relu(margin - scores[:, :1] + scores[:, 1:]).mean(dim=1).mean()

@@ -41,8 +41,8 @@ class ISDEA(TripleNetwork):
         reached = reach(graph, layers)
         table = self._normed(0, self.layers[0].of_constant(reached), rectified=layers > 1)  # type: ignore[operator]
         for index, links in enumerate(reached.links, 1):
-            found: Any = self.through(self.layers[index], table, links)
-            table = self._normed(index, found, rectified=index < layers - 1)
+            features: Any = self.through(self.layers[index], table, links)
+            table = self._normed(index, features, rectified=index < layers - 1)
         table = self._normed(layers, self.layers[layers](table), rectified=True)
         last, norm = self.layers[-1], self.norms[-1]
         if self.training and isinstance(last, EquivariantLinear):

@@ -32,7 +32,7 @@ class ISDEAHomo(TripleNetwork):
         """Return the representations ``(N, 1, d)`` of every node; ReLU stands between layers, and no batch norm."""
         features = torch.ones(graph.num_nodes, 1, dtype=graph.dtype, device=graph.heads.device)
         for index, layer in enumerate(self.layers):
-            features = torch.relu(features)  # which leaves the constant input as it is
+            features = torch.relu(features)  # does not change the constant input
             features = layer((1 + self.epsilon[index]) * features + graph.union @ features)
         return Input((features if nodes is None else features[nodes]).unsqueeze(1), nodes=nodes)
 

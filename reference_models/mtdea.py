@@ -45,10 +45,10 @@ class MTDEA(TripleNetwork):
     def represent(self, graph: TypedGraph, attention: Tensor | None, nodes: Tensor | None = None) -> Input:
         """Return the representations ``(N, R, d)`` of every node under every relation slot, the last norm pending.
 
-        Batch norm follows every layer; ReLU stands between GIN layers and between linear layers only. Norms and
-        activations are applied where the next layer reads its input, and a factorised first layer, fed with a constant,
-        is computed once per kind of node and slot: all of it only saves time and memory. With ``nodes``, in increasing
-        order, only theirs are returned, and in training the batch statistics behind the first layer are theirs, too.
+        Batch norm follows every layer; ReLU stands between GIN layers and between linear layers only. To save time and
+        memory, norms and activations are applied where the next layer reads its input, and a factorised first layer,
+        fed with a constant, is computed once per kind of node and slot. With ``nodes``, in increasing order, only
+        theirs are returned; in training the batch statistics behind the first layer are then over these nodes.
         """
         layers = self.architecture.gin_layers
         onto = graph.everyone if nodes is None else graph.onto(nodes)
@@ -86,9 +86,9 @@ def build(context: Context) -> DoubleEquivariantModel:
 
 
 def build_search(context: Context) -> DoubleEquivariantModel:
-    """Return MTDEA with a search of the assignment of relations to tasks, which is ours and not the paper's.
+    """Return MTDEA with our search of the assignment of relations to tasks, which the paper does not have.
 
-    All else is MTDEA's recipe. Raises `UsageError` for the setting that would take the search away.
+    The rest is MTDEA's recipe. Raises `UsageError` for a setting that turns the search off.
     """
     recipe = read(Recipe, "mtdea", context.dataset, {"reassign": "true", **context.settings})
     refuse("mtdea-search", recipe, reassign=True)

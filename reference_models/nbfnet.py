@@ -1,8 +1,8 @@
-"""NBFNet-homo: paths from the head, relations left out; the baseline that reads structure alone."""
+"""NBFNet-homo: paths from the head without their relations; the baseline that sees structure alone."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,15 +24,15 @@ from reference_models.training.loop import State, Tell, Work, mean_loss
 from reference_models.training.recipe import Hyperparameters, read
 
 HEADS_AT_ONCE = 32
-"""Heads propagated together when scoring: at most so many rows per node are held in memory."""
+"""Heads propagated together when scoring: the most rows per node in memory."""
 
 
 @dataclass(frozen=True)
 class Recipe(Hyperparameters):
     """All hyper-parameters of NBFNet-homo.
 
-    ``positives`` are those of the ``graph``, so that ``holdout`` has no use; ``temperature`` is that of the adversarial
-    weights of the negatives; ``selection`` the protocol whose validation MRR chooses the epoch.
+    ``positives`` are always those of the ``graph``, so that ``holdout`` has no effect. ``temperature`` is that of the
+    adversarial weights of the negatives; ``selection`` is the protocol whose validation MRR chooses the epoch.
     """
 
     width: int
@@ -78,7 +78,7 @@ class NBFNetHomo(nn.Module):
 
 
 class NBFNetModel(ReferenceModel[Recipe]):
-    """NBFNet-homo with its recipe: trained on one graph, applied to another as it is."""
+    """NBFNet-homo with its recipe: trained on one graph, applied to another without adaptation."""
 
     def __init__(self, context: Context, recipe: Recipe) -> None:
         super().__init__("nbfnet-homo", context, recipe)
@@ -87,7 +87,7 @@ class NBFNetModel(ReferenceModel[Recipe]):
         self.network.to(self._device)
 
     def fit(self, train: Split, valid: Split) -> None:
-        """Train to early stopping on the validation MRR; continues from a checkpoint if there is one."""
+        """Train until early stopping on the validation MRR; continues from a checkpoint if there is one."""
         recipe = self.recipe
         graph = typed_graph(train, inverses=True, device=self._device)
         state = State(self.network, None, torch.optim.Adam(self.network.parameters(), lr=recipe.learning_rate))
@@ -100,9 +100,9 @@ class NBFNetModel(ReferenceModel[Recipe]):
         self._train("train", state, valid, work, epochs=recipe.epochs, patience=recipe.patience, validate=validate)
 
     def scorer(self, observable: Split) -> Callable[[IntArray], Tensor]:
-        """Return what scores triples of ``observable``, equal for all relations to the last bit.
+        """Return a scorer of triples of ``observable``, whose scores are the same for all relations to the last bit.
 
-        Heads are asked for from the tail, by the queries of inverse relations that training has too.
+        Heads are scored by queries from the tail, of the inverse relation, as in training.
         """
         graph = typed_graph(observable, inverses=True, device=self._device)
         return BothWays(pair_scores(self.network, Neighbours.of(graph)), observable.relation_slots)
@@ -116,17 +116,17 @@ def pair_scores(network: NBFNetHomo, neighbours: Neighbours) -> PairScores:
         device = neighbours.senders.device
         cuts = np.flatnonzero(np.diff(pairs[:, 0], prepend=-1))[::HEADS_AT_ONCE]
         with torch.no_grad():
-            found = [
+            parts = [
                 network(neighbours, *torch.from_numpy(part).to(device).unbind(dim=1)).cpu()
                 for part in np.split(pairs, cuts[1:])
             ]
-        return torch.cat(found)
+        return torch.cat(parts)
 
     return PairScores(neighbours.num_nodes, compute)
 
 
 def queries_of(positives: IntArray, slots: int) -> IntArray:
-    """Return the queries of a batch ``(b, 3)``: a second half of them asks for the head, through the inverse."""
+    """Return a batch ``(b, 3)`` as queries for the tail; the second half is inverted, and so asks for the head."""
     half = len(positives) - len(positives) // 2
     turned = inverted(positives[half:], slots)
     return np.concatenate([positives[:half], turned])
@@ -135,8 +135,8 @@ def queries_of(positives: IntArray, slots: int) -> IntArray:
 def query_loss(logits: Tensor, temperature: float) -> Tensor:
     """Return the mean loss of queries, logits ``(b, 1 + n)`` with the positive first.
 
-    Cross-entropy of the positive and of its negatives, which count by a softmax over their own logits,
-    without gradient, and the half of both. Source: Sun et al. 2019, as used by Zhu et al. 2021.
+    Half the sum of the cross-entropy of the positive and that of its negatives, weighted by a softmax over their own
+    logits, without gradient. Source: Sun et al. 2019, as used by Zhu et al. 2021.
     """
     positive, negatives = logits[:, 0], logits[:, 1:]
     weights = torch.softmax(negatives.detach() / temperature, dim=1)
@@ -144,15 +144,13 @@ def query_loss(logits: Tensor, temperature: float) -> Tensor:
 
 
 def epoch_of(state: State[NBFNetHomo], graph: TypedGraph, positives: IntArray, recipe: Recipe) -> Work:
-    """Return the work of one epoch: every positive once, its own edge and the inverse hidden while it is scored."""
+    """Return the work of one epoch: every positive once, its edge and the inverse hidden while it is scored."""
+    # Sorted once: hiding edges keeps the order.
     order = by_receiver(graph)
     graph = TypedGraph(
         graph.heads[order], graph.slots[order], graph.tails[order], graph.num_nodes, graph.num_slots, graph.dtype
     )
     negatives = Negatives(graph)
-
-    def batches(rng: np.random.Generator) -> Iterator[IntArray]:
-        return batches_of(len(positives), recipe.batch, rng)
 
     def work(epoch: int, rng: np.random.Generator, tell: Tell) -> dict[str, float]:
         state.network.train()
@@ -164,7 +162,7 @@ def epoch_of(state: State[NBFNetHomo], graph: TypedGraph, positives: IntArray, r
             loss = query_loss(logits_of(state.network, graph, chosen, triples), recipe.temperature)
             return state.descend({"task loss": loss}, None)["task loss"]
 
-        return {"epoch": epoch, "loss": mean_loss(batches(rng), step, tell)}
+        return {"epoch": epoch, "loss": mean_loss(batches_of(len(positives), recipe.batch, rng), step, tell)}
 
     return work
 

@@ -1,9 +1,9 @@
 """Double-equivariant layers: one relation against the mean of all others (ISDEA).
 
-Slots without a task of their own that reach neither a node nor its neighbours are alike there. Features are therefore
-a *table* ``(M, d)`` with a default row per node and one per pair that is reached (`reference_models.graphs.reach`).
-Every map before a ReLU is linear: what a row takes from the other slots is a part of its node, the same for all of
-the node's rows, minus a part of its own.
+All slots that reach neither a node nor its neighbours have the same features there. Features are therefore a *table*
+``(M, d)`` with a default row per node and a row per pair that is reached (`reference_models.graphs.reach`). Every map
+before a ReLU is linear, so the mean over the other slots is a sum that all rows of the node share, less the row's own
+part.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from reference_models.layers.sums import products
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """Features of every node under every slot, of ``reached`` a row each: ``values`` ``(M, d)``.
+    """Features of every node under every slot: ``values`` ``(M, d)`` has the rows of ``reached``.
 
-    They are the values times a scale plus a shift, if ``affine`` has them, through a ReLU where ``rectified``. With
-    ``kinds`` ``(M,)`` there is a value ``(D, d)`` per kind of row instead, and of what kind each row is.
+    Features are the values times a scale plus a shift, if ``affine`` has them, through a ReLU if ``rectified``. With
+    ``kinds`` ``(M,)``, the kind of each row, ``values`` ``(D, d)`` has a row per kind instead.
     """
 
     values: Tensor
@@ -41,7 +41,7 @@ class Table:
 
     @property
     def counts(self) -> Tensor:
-        """How many pairs of a node and a slot each value stands for."""
+        """The number of pairs of a node and a slot that each value stands for."""
         counts = self.reached.counts
         return counts if self.kinds is None else counts.new_zeros(len(self.values)).index_add_(0, self.kinds, counts)
 
@@ -71,13 +71,13 @@ class Table:
             return Products(weight.new_zeros(len(weight)), [(rows, weight)])
 
         blocks = [(rows,) for rows in node_blocks(len(self.values), max(weight.shape), weight.device)]
-        found = blockwise(block, blocks, [self.values], [weight, *self.affine])
-        return found if self.kinds is None else found.index_select(0, self.kinds)
+        mapped = blockwise(block, blocks, [self.values], [weight, *self.affine])
+        return mapped if self.kinds is None else mapped.index_select(0, self.kinds)
 
     def sums(self) -> tuple[Tensor, Tensor]:
-        """Return the sums of the features over every node's slots, ``(N, d)``, and of their products, ``(d, d)``.
+        """Return the sum of the features over the slots of each node, ``(N, d)``, and of their outer products.
 
-        The products are summed over all pairs of a node and a slot. It takes a value per row.
+        The latter, ``(d, d)``, is over all pairs of a node and a slot. The table must have a value per row.
         """
         parts, width = self.reached.parts, self.values.shape[1]
 
@@ -88,17 +88,17 @@ class Table:
         sizes = [size for part in parts for size in (part.total.matrix.shape[0], width)]
         borders = [0, *accumulate(sizes)][::2]
         blocks = [(slice(*ends), part.rows) for ends, part in zip(pairwise(borders), parts, strict=True)]
-        results = self.values.new_empty(borders[-1], 0)  # has no numbers, only says where those of a block go
-        found = torch.split(blockwise(block, blocks, [results, self.values], self.affine), sizes)
-        return torch.cat(found[::2]), torch.stack(found[1::2]).sum(dim=0, dtype=torch.float64)
+        results = self.values.new_empty(borders[-1], 0)  # without columns: only says where a block's results go
+        pieces = torch.split(blockwise(block, blocks, [results, self.values], self.affine), sizes)
+        return torch.cat(pieces[::2]), torch.stack(pieces[1::2]).sum(dim=0, dtype=torch.float64)
 
 
 @dataclass(frozen=True, eq=False)
 class Late:
-    """Features that are a map of a table's, taken where they are asked for.
+    """Features that are a linear map of a table's, computed only for the pairs that are asked for.
 
-    They are the table's times the transpose of ``weight`` ``(b, d)``, plus what their node has in ``rest`` ``(N, b)``,
-    times the scale plus the shift in ``affine``.
+    They are the table's features times the transpose of ``weight`` ``(b, d)`` plus the row of their node in ``rest``
+    ``(N, b)``, all times a scale plus a shift, ``affine``.
     """
 
     table: Table
@@ -137,8 +137,8 @@ class EquivariantGIN(nn.Module):
     def forward(self, table: Table, links: Links) -> Table:
         """Map a table of M rows to one of M'.
 
-        With Y the features through the first map of GIN2 and T their sum over all slots, a row sees T - Y of its node
-        and the neighbours: Y is the default, but for the neighbours' pairs, and nothing comes by the slot's own edges.
+        With Y the features through the first map of GIN2 and T their sum over all slots, a row sums T - Y over its node
+        and the neighbours along edges of other slots. Y is the neighbour's default except at its pairs.
         """
         before, near = links.before, (1 + self.epsilon).unsqueeze(1).expand(2, len(self.own.first.weight))
         own, rest = table.times(self.own.first.weight), table.times(self.others.first.weight)
@@ -163,7 +163,8 @@ class EquivariantGIN(nn.Module):
     def of_constant(self, reach: Reach) -> Table:
         """Return the layer of the constant input 1 of width 1, for the first layer's pairs.
 
-        A row follows from how many edges of its slot and how many others reach the node: kinds are such numbers.
+        A row depends on how many edges of its slot and how many others reach the node; each such pair of numbers is a
+        kind.
         """
         first = reach.layers[0]
         own = torch.zeros_like(first.counts).index_copy_(0, first.pairs, reach.own_degrees)
@@ -204,9 +205,9 @@ class EquivariantLinear(nn.Module):
         return Table(values, table.reached)
 
     def late(self, table: Table, norm: RowNorm) -> Late:
-        """Return the layer and, in training, its norm for those who ask for few of the rows.
+        """Return the layer and its norm in training, without computing its rows.
 
-        Mean and variance of all rows follow from the sums of the table's: no row is needed for them.
+        Mean and variance over all rows follow from sums over the table, so that only rows that are scored are computed.
         """
         table = table.by_row()
         slots = table.reached.num_slots

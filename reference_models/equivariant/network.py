@@ -20,8 +20,7 @@ class Architecture:
     """The sizes of a network: hidden width, GIN layers, tasks, and distance hops (0: no distances).
 
     ``adjacency``, ``mean`` and ``linear_layers`` say how the paper's formula is read (`docs/models.md`, What is open).
-    With ``checkpointing`` the GIN layers are computed again in the backward pass, and nothing of theirs but the output
-    is kept until then.
+    With ``checkpointing`` only the outputs of the GIN layers are kept, which are computed again in the backward pass.
     """
 
     width: int
@@ -35,11 +34,11 @@ class Architecture:
 
 
 class Features(Protocol):
-    """Representations of every node, or of some, under every relation slot, however they are kept."""
+    """Representations of all nodes, or some, under every relation slot, in any layout."""
 
     @property
     def values(self) -> Tensor:
-        """The rows that are kept."""
+        """The rows as they are stored."""
         ...
 
     def at(self, nodes: Tensor, slots: Tensor) -> Tensor:
@@ -54,9 +53,9 @@ class Features(Protocol):
 class TripleNetwork(nn.Module):
     """Scores triples from per-relation node representations, and from distances where ``hops`` is positive.
 
-    Subclasses say how representations come about, whether they need the attention ``(R, K)`` of relation
-    slots to tasks, and whether they tell relations apart at all. The input is the constant 1 of width 1 for
-    every node and slot, so nothing about a node or a relation but its place in the graph is ever used.
+    Subclasses define how representations are computed, whether that needs the attention ``(R, K)`` of relation slots
+    to tasks, and whether relations are told apart at all. The input is the constant 1 of width 1 for every node and
+    slot: a node or relation is known by its place in the graph alone.
     """
 
     uses_attention: bool
@@ -75,8 +74,8 @@ class TripleNetwork(nn.Module):
     def represent(self, graph: TypedGraph, attention: Tensor | None, nodes: Tensor | None = None) -> Features:
         """Return the representations ``(N, R, d)`` of every node under every relation slot.
 
-        A network that does not tell relations apart returns ``(N, 1, d)``. With ``nodes``, in increasing
-        order, only theirs need be returned.
+        A network that does not tell relations apart returns ``(N, 1, d)``. With ``nodes``, in increasing order, those
+        of other nodes may be left out.
         """
 
     def through(self, layer: Callable[..., Tensor], *inputs: Any) -> Tensor:
@@ -86,7 +85,7 @@ class TripleNetwork(nn.Module):
         return checkpoint(layer, *inputs, use_reentrant=False, preserve_rng_state=False)  # type: ignore[no-any-return]
 
     def score(self, features: Features, triples: Tensor, distances: Tensor | None) -> Tensor:
-        """Return logits of shape ``(*,)`` for triples ``(*, 3)`` and distances ``(*, 2)``, both ways."""
+        """Return logits ``(*,)`` of triples ``(*, 3)``, with distances ``(*, 2)`` from head to tail and back."""
         heads, slots, tails = triples.unbind(dim=-1)
         if not self.sees_relations:
             slots = torch.zeros_like(slots)
@@ -97,10 +96,10 @@ class TripleNetwork(nn.Module):
 
 
 def _pick(rows: Tensor, places: Tensor) -> Tensor:
-    """Return ``rows[places]``; unlike indexing, its gradient adds up in the same order on every run."""
+    """Return ``rows[places]``; unlike that of indexing, its gradient is added up in the same order on every run."""
     return rows.index_select(0, places.reshape(-1)).view(*places.shape, -1)
 
 
 def attention_logits(slots: int, tasks: int, device: torch.device) -> nn.Parameter:
-    """Return fresh task logits w ``(R, K)`` from U(+-sqrt(6 / (R + K))): zeros would put all relations in one task."""
+    """Draw task logits w ``(R, K)`` from U(+-sqrt(6 / (R + K))); zeros would put all relations into one task."""
     return nn.Parameter(uniform_(torch.empty(slots, tasks), slots, tasks).to(device))

@@ -1,8 +1,8 @@
-"""Soft layers one relation slot at a time: readings of the formula that `soft` does not factorise.
+"""Soft layers computed slot by slot, for the readings of the formula that `soft` cannot factorise.
 
-No sum but T_k is shared between slots: each sends its own contexts along the edges, and does so once more in the
-backward pass. Memory is that of a slot for each thread; time grows with R (P + N) K d, for P pairs of a node and a slot
-that reaches it. What is open in the formula: `docs/models.md`.
+Slots share no sum but T_k: each sends its own contexts along the edges, and once more in the backward pass. Memory is
+that of one slot per thread; time grows with R (P + N) K d, for P pairs of a node and a slot that reaches it.
+`docs/models.md` says what is open in the formula.
 """
 
 from __future__ import annotations
@@ -23,15 +23,16 @@ from reference_models.layers.rows import share_of_others, spread
 from reference_models.layers.sums import task_sums
 
 SMALLEST = 1e-6
-"""What a normalised mean is divided by at least: in a task that no other relation is in, the others weigh nothing."""
+"""The smallest divisor of a normalised mean: in a task of one relation alone, the others weigh nothing."""
 
 
 class SlotwiseLayer(nn.Module):
-    """What both kinds have: the maps L1, L2 and L3, each a ``kind`` of module, and a position per task.
+    """The common part of both layers: the maps L1, L2 and L3, each a ``kind`` of module, and a position per task.
 
-    ``adjacency`` says which edges a context is summed over: those of all ``others``, each counted once, or ``tasks``,
-    those of r' counted alpha[r', k] times; ``mean`` what S_rk is divided by: R - 1 (``literal``), or the sum of the
-    others' alpha[r', k] (``normalised``). ``epsilon`` ``(2,)`` is that of L1 and of L2 and L3, None for zeros.
+    ``adjacency`` says over which edges a context is summed: ``others`` counts every edge of another slot once,
+    ``tasks`` counts those of r' alpha[r', k] times. ``mean`` is the divisor of S_rk: R - 1 (``literal``), or the sum of
+    alpha[r', k] over the others (``normalised``). ``epsilon`` ``(2,)`` is that of L1 and that of L2 and L3, None for
+    zeros.
     """
 
     def __init__(self, sizes: Architecture, width_in: int, kind: type[Linear] | type[Perceptron]) -> None:
@@ -42,7 +43,7 @@ class SlotwiseLayer(nn.Module):
         self.epsilon: nn.Parameter | None = None
 
     def of(self, features: Tensor, attention: Tensor, onto: Receivers | None) -> Tensor:
-        """Return the layer of ``(N, R, width_in)`` for M receivers, ``(M, R, width)``; for None, without neighbours."""
+        """Return the layer of ``(N, R, width_in)`` for M receivers, ``(M, R, width)``; without neighbours for None."""
         slots, tasks = attention.shape
         modules = (self.own, self.same_task, self.other_tasks)[: 3 if tasks > 1 else 2]
         maps = [tensor for module in modules for tensor in module.parameters()]
@@ -52,12 +53,12 @@ class SlotwiseLayer(nn.Module):
 
         def block(slot: int, x: Tensor, sums: Tensor, attention: Tensor, positions: Tensor, *tensors: Any) -> Products:
             epsilon, x = tensors[0], x.transpose(0, 1)
-            own, same, *other = zip(*[iter(tensors[1:])] * size, strict=True)
+            own, same, *other_task = zip(*[iter(tensors[1:])] * size, strict=True)
             factor: float | Tensor = share_of_others(slots)
             if normalised:
                 factor = (attention.sum(dim=0) - attention[slot]).clamp_min(SMALLEST).reciprocal().unsqueeze(1)
             if slots == 1:
-                factor = 0.0  # there are no others: a rounding error must not be divided by next to nothing
+                factor = 0.0  # without other slots, a rounding error would be divided by next to nothing
             seen = torch.cat([x, positions + factor * (sums - attention[slot].unsqueeze(1) * x)], dim=1)
             if onto is not None and pairs is not None and of_pairs is not None:
                 mine = (pairs.slots == slot).to(x.dtype).unsqueeze(1)
@@ -71,7 +72,7 @@ class SlotwiseLayer(nn.Module):
             result = _mapped(seen[:, 0], own) + _mapped(seen[:, 1 + assigned[slot]], same)
             for task in range(tasks):
                 if task != assigned[slot]:
-                    result = result + _mapped(seen[:, 1 + task], other[0])
+                    result = result + _mapped(seen[:, 1 + task], other_task[0])
             return Products(result.unsqueeze(0))
 
         blocks = [(slice(slot, slot + 1),) for slot in range(slots)]
@@ -80,7 +81,7 @@ class SlotwiseLayer(nn.Module):
 
 
 def _mapped(rows: Tensor, maps: Sequence[Tensor]) -> Tensor:
-    """Return rows ``(m, d)`` through a linear map (weight and bias), or through a perceptron (those of both maps)."""
+    """Return rows ``(m, d)`` through a linear map (weight, bias) or a perceptron (weight, bias, weight, bias)."""
     first = linear(rows, maps[0], maps[1])
     return first if len(maps) == 2 else linear(torch.relu(first), maps[2], maps[3])
 

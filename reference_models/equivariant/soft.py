@@ -1,9 +1,9 @@
 """Soft multi-task double-equivariant layers (MTDEA), as an exact leave-one-out factorisation.
 
-A literal layer sums, for every relation and every task, over all other relations: O(R^2 K N d). Here each
-sum is taken once over *all* relations and the relation's own share is taken off again, which is exact
-because every map up to the first ReLU is linear (`docs/models.md`, Soft layer). Notation: a = alpha[r, k],
-c = R - 1, T_k = sum over r of alpha[r, k] X_r, S_rk = (T_k - a X_r) / c.
+Computed as written, a layer sums over all other relations for every relation and task: O(R^2 K N d). Here each sum is
+computed once over *all* relations, and the relation's own share is subtracted, which is exact because every map up to
+the first ReLU is linear (`docs/models.md`, Soft layer). Notation: a = alpha[r, k], c = R - 1, T_k = sum over r of
+alpha[r, k] X_r, S_rk = (T_k - a X_r) / c.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from reference_models.layers.sums import aggregate, task_sums
 
 @dataclass(frozen=True, eq=False)
 class Input:
-    """Features ``(N, R, d)`` as the layer before left them: times ``scale``, plus ``shift``, through a ReLU or not.
+    """Features ``(N, R, d)``: ``values`` times ``scale`` plus ``shift``, if any, through a ReLU if ``rectified``.
 
-    With ``nodes``, in increasing order, they are those of some nodes only.
+    With ``nodes``, in increasing order, they are those of these nodes only.
     """
 
     values: Tensor
@@ -57,7 +57,7 @@ class Input:
 
 
 def finish(values: Tensor, affine: Sequence[Tensor], *, rectified: bool) -> Tensor:
-    """Apply scale and shift, if any, and ReLU, if asked for, to a part of an input's values."""
+    """Return values times scale plus shift, if ``affine`` has them, through a ReLU if ``rectified``."""
     if affine:
         values = torch.addcmul(affine[1], values, affine[0])
     return torch.relu(values) if rectified else values
@@ -95,13 +95,13 @@ class SoftGIN(nn.Module):
     def of_constant(self, graph: TypedGraph, attention: Tensor) -> Tensor:
         """Return the layer of the constant input 1 of width 1: ``(D, width)``, a row per kind of the graph.
 
-        A row then follows from how many edges reach its node and how many of them have its type.
+        A row then depends on how many edges reach its node and how many of them have its type.
         """
         return soft_gin_of_constant(kinds(graph), attention, self.maps(attention.shape[1]), self.positions)
 
 
 class SoftLinear(nn.Module):
-    """A soft layer of single linear maps that looks at no neighbours, in closed form: O(R N d^2 + R K N d), exact.
+    """A soft layer of single linear maps without neighbours, exact and in closed form: O(R N d^2 + R K N d).
 
     With W1, W2, W3 for the own features, the own task and the others, and i = argmax_k alpha[r, k]:
     Out_r = X_r (W1 - W3 / c) - (a / c) X_r (W2 - W3) + (T_i / c + p_i) (W2 - W3)
@@ -125,9 +125,9 @@ class SoftLinear(nn.Module):
 def soft_gin(features: Tensor, onto: Receivers, attention: Tensor, maps: Sequence[Tensor], positions: Tensor) -> Tensor:
     """Return the soft GIN layer of features ``(N, R, d)`` for M receivers, ``(M, R, width)``.
 
-    A row of the result depends on X_r, A X_r and A_r X_r at its node, and on T_k, A T_k and A_r T_k. The
-    terms with A_r are zero except at the graph's pairs: all rows are computed without them, those of the
-    pairs again with them.
+    A row of the result depends on X_r, A X_r and A_r X_r at its node, and on T_k, A T_k and A_r T_k. The terms with A_r
+    are zero except at the graph's pairs: all rows are computed without them, and those of the pairs once more with
+    them.
     """
     everything, own, sums = aggregate(features, attention, onto)
     pairs = onto.pairs
@@ -135,7 +135,7 @@ def soft_gin(features: Tensor, onto: Receivers, attention: Tensor, maps: Sequenc
     reached = onto.of(sums) + (onto.union @ sums.flatten(1)).view(onto.number, *sums.shape[1:])
     nodes, of_nodes, keys = _pair_blocks(onto, len(attention), maps[0].shape[0])
     blocks: list[Block] = [
-        (rows, rows, rows, some, some, rows, some) for rows, some in zip(nodes, of_nodes, strict=True)
+        (rows, rows, rows, paired, paired, rows, paired) for rows, paired in zip(nodes, of_nodes, strict=True)
     ]
 
     def block(index: int, *tensors: Any) -> Products:
@@ -148,6 +148,7 @@ def soft_gin(features: Tensor, onto: Receivers, attention: Tensor, maps: Sequenc
         usual = rows(first, rest, reached, reach * positions, shares)
         if not len(slot):
             return usual
+        # At a pair, the edges of the slot itself move from what L2 and L3 see to what L1 sees.
         beyond = reach.index_select(0, node) - pair_degrees.view(-1, 1, 1)
         special = rows(
             (own_at + own).unsqueeze(1),
@@ -162,7 +163,7 @@ def soft_gin(features: Tensor, onto: Receivers, attention: Tensor, maps: Sequenc
     return blockwise(block, blocks, parts, [attention, positions, *maps])
 
 
-def soft_gin_of_constant(found: Kinds, attention: Tensor, maps: Sequence[Tensor], positions: Tensor) -> Tensor:
+def soft_gin_of_constant(kinds: Kinds, attention: Tensor, maps: Sequence[Tensor], positions: Tensor) -> Tensor:
     """Return the soft GIN layer of the constant input 1 of width 1, one row per kind of a graph: ``(D, d)``."""
 
     def block(index: int, *tensors: Any) -> Products:
@@ -172,8 +173,8 @@ def soft_gin_of_constant(found: Kinds, attention: Tensor, maps: Sequence[Tensor]
         shares = Shares.of(attention).at(slots)
         return Rows(maps)((1.0 + own).view(-1, 1, 1), reach, reached, apart, shares)
 
-    blocks = [(rows,) * 3 for rows in node_blocks(len(found.slots), maps[0].shape[0], found.slots.device)]
-    parts = [found.own, found.degrees, found.slots]
+    blocks = [(rows,) * 3 for rows in node_blocks(len(kinds.slots), maps[0].shape[0], kinds.slots.device)]
+    parts = [kinds.own, kinds.degrees, kinds.slots]
     return blockwise(block, blocks, parts, [attention, positions, *maps]).squeeze(1)
 
 
@@ -187,10 +188,10 @@ def soft_gin_of_kinds(
 ) -> Tensor:
     """Return the soft GIN layer of features that are ``rows`` ``(D, d)``, one per kind: ``(M, R, width)``.
 
-    Such features are the second layer's input, and nearly all of a row is a level's: a node's features under a slot are
-    those of its level unless edges of the slot reach it. Sums over neighbours are then sums over the levels they are
-    of, L of them and not N, plus what the few other pairs add; and L1 of a slot that does not reach the node is that of
-    its level. The first maps of L2 and L3 commute with sums and are applied to levels.
+    The second layer has such features: those of a node under a slot are its level's unless edges of the slot reach it.
+    Sums over neighbours are then sums over L levels and not N nodes, plus what the few other pairs add, and L1 of a
+    slot that does not reach the node is that of its level. The first maps of L2 and L3 commute with sums, and are
+    applied to levels.
     """
     slots, width = len(attention), maps[0].shape[0]
     met, pairs = Met.by(onto, kinds), onto.pairs
@@ -212,7 +213,7 @@ def soft_gin_of_kinds(
     levels = kinds.level if onto.nodes is None else kinds.level[onto.nodes]
     meets = _meets(met, nodes, borders, kinds.levels)
     keys = [met.keys[part] - node.start * slots for node, part in zip(nodes, reached, strict=True)]
-    count = 2 if len(maps) > 8 else 1
+    count = 2 if len(maps) > 8 else 1  # first maps of L2, and of L3 where there are several tasks
 
     def block(index: int, *tensors: Any) -> Products:
         reached, degrees, extras, mine, own, own_sums, own_degrees, attention, positions, of_level, *rest = tensors
@@ -221,10 +222,10 @@ def soft_gin_of_kinds(
         reach = (1 + degrees).view(-1, 1, 1)
         passed, at_pairs = [], []
         for sent, more, less in zip(through, layer.passed(extras), layer.passed(own), strict=True):
-            found = meets[index] @ sent.flatten(1)
-            found = found.view(-1, width).index_add_(0, keys[index], more).view(len(degrees), slots, width)
-            found, there = fork(found, own_keys[index])
-            passed.append(found)
+            summed = meets[index] @ sent.flatten(1)
+            summed = summed.view(-1, width).index_add_(0, keys[index], more).view(len(degrees), slots, width)
+            summed, there = fork(summed, own_keys[index])
+            passed.append(summed)
             at_pairs.append((there - less).unsqueeze(1))
         hidden = layer.hidden(passed, reached, reach * positions, shares)
         usual = Products(of_level.index_select(0, levels[nodes[index]]), layer.factors(hidden))
@@ -238,7 +239,10 @@ def soft_gin_of_kinds(
             apart=layer.products([layer.mine(mine.unsqueeze(1)), *hidden], shares),
         )
 
-    blocks = [(node, node, some, own, own, own, own) for node, some, own in zip(nodes, reached, special, strict=True)]
+    blocks = [
+        (node, node, met_pairs, own, own, own, own)
+        for node, met_pairs, own in zip(nodes, reached, special, strict=True)
+    ]
     shared = [attention, positions, _of_levels(base, attention, maps), *_passed(base, maps), *maps]
     return blockwise(block, blocks, parts, shared)
 
@@ -292,18 +296,18 @@ def _blocks(base: Tensor, maps: Sequence[Tensor]) -> list[tuple[slice]]:
 def soft_linear(features: Input, attention: Tensor, maps: Sequence[Tensor], positions: Tensor) -> Tensor:
     """Return the soft linear layer of features ``(N, R, d)``; see `SoftLinear`."""
     values, affine, rectified = features.values, features.tensors(), features.rectified
-    count = len(affine)  # the blocks, kept until the backward pass, must not keep the features
+    count = len(affine)  # block must not refer to the features, as it is kept until the backward pass
 
     def block(index: int, part: Tensor, attention: Tensor, positions: Tensor, *tensors: Tensor) -> Products:
         x = finish(part, tensors[:count], rectified=rectified)
-        weight, bias, same, same_bias, *other = tensors[count:]
+        weight, bias, same, same_bias, *other_task = tensors[count:]
         shares, sums = Shares.of(attention), task_sums(x, attention)
         node = bias + same_bias
-        if other:
-            same = same - other[0]
-            node = node + positions.sum(dim=0) @ other[0].T + (attention.shape[1] - 1) * other[1]
-            weight = weight - shares.factor * other[0]
-            node = node + shares.factor * x.sum(dim=1, keepdim=True) @ other[0].T
+        if other_task:
+            same = same - other_task[0]
+            node = node + positions.sum(dim=0) @ other_task[0].T + (attention.shape[1] - 1) * other_task[1]
+            weight = weight - shares.factor * other_task[0]
+            node = node + shares.factor * x.sum(dim=1, keepdim=True) @ other_task[0].T
         contexts = torch.add(positions, sums, alpha=shares.factor) @ same.T + node
         own = shares.own.take_along_dim(shares.assigned, 2).view(-1, 1, 1)
         return Products(contexts, [(x, weight + own * same)], shares.assigned.view(-1))
@@ -313,9 +317,9 @@ def soft_linear(features: Input, attention: Tensor, maps: Sequence[Tensor], posi
 
 
 def _pair_blocks(onto: Receivers, slots: int, width: int) -> tuple[list[slice], list[slice], list[Tensor]]:
-    """Return slices of the receivers, of their pairs, and the keys of the pairs of each slice, counted within it."""
+    """Return slices of the receivers, slices of their pairs, and for each the pairs' keys, counted within the slice."""
     keys = onto.pairs.keys
     nodes = node_blocks(onto.number, slots * width, keys.device)
     borders = torch.tensor([rows.start * slots for rows in nodes] + [onto.number * slots], device=keys.device)
     pairs = [slice(*ends) for ends in pairwise(torch.searchsorted(keys, borders).tolist())]
-    return nodes, pairs, [keys[some] - rows.start * slots for rows, some in zip(nodes, pairs, strict=True)]
+    return nodes, pairs, [keys[part] - rows.start * slots for rows, part in zip(nodes, pairs, strict=True)]

@@ -15,7 +15,7 @@ from mtbench.data.splits import Split, unique
 from mtbench.names import HEAD, RELATION, TAIL, IntArray
 from reference_models.graphs.operators import Operator, Pattern
 
-Found = TypeVar("Found")
+Made = TypeVar("Made")
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,9 +34,9 @@ class TypedGraph:
     num_slots: int
     dtype: torch.dtype = torch.float32
     part: tuple[TypedGraph, Tensor] | None = None
-    """The graph this one was before edges were hidden, and which of its edges are left, bool."""
-    found: dict[object, Any] = field(default_factory=dict, repr=False)
-    """What was found out about the graph and is asked for again: see `remembered`."""
+    """The graph before edges were hidden, and which of its edges are left, bool ``(E,)``."""
+    memory: dict[object, Any] = field(default_factory=dict, repr=False)
+    """What `remembered` has made of the graph, by key."""
 
     def without(self, dropped: Tensor) -> TypedGraph:
         """Return the graph without the edges marked in ``dropped``, bool of shape ``(E,)``."""
@@ -45,15 +45,16 @@ class TypedGraph:
         edges = (self.heads[left], self.slots[left], self.tails[left])
         return TypedGraph(*edges, self.num_nodes, self.num_slots, self.dtype, (self, kept))
 
-    def remembered(self, key: object, make: Callable[[], Found]) -> Found:
+    def remembered(self, key: object, make: Callable[[], Made]) -> Made:
         """Return ``make()``, called once in the life of the graph for each key."""
-        if key not in self.found:
-            self.found[key] = make()
-        return self.found[key]  # type: ignore[no-any-return]
+        if key not in self.memory:
+            self.memory[key] = make()
+        return self.memory[key]  # type: ignore[no-any-return]
 
     @cached_property
     def union(self) -> Operator:
         """The operator A ``(N, N)``: all edges, whatever their type."""
+        # Hiding edges only changes counts: a batch does not sort the edges again.
         graph, kept = self.part or (self, None)
         return graph._union.operator(kept, self.dtype)
 
@@ -81,9 +82,9 @@ class TypedGraph:
 
 @dataclass(frozen=True, eq=False)
 class Receivers:
-    """What reaches M of a graph's N nodes: all of them, or those in ``nodes``; what no layer asks for is not made.
+    """The edges into M of a graph's N nodes: all of them, or those in ``nodes``. Operators are made when asked for.
 
-    ``heads``, ``slots`` and ``tails`` ``(E',)`` are the edges that reach them, tails by place among the receivers.
+    ``heads``, ``slots`` and ``tails`` ``(E',)`` are these edges; tails are numbered by their place among the receivers.
     """
 
     nodes: Tensor | None
@@ -96,7 +97,7 @@ class Receivers:
 
     @property
     def number(self) -> int:
-        """How many they are, M."""
+        """The number of receivers, M."""
         return self.num_nodes if self.nodes is None else len(self.nodes)
 
     @cached_property
@@ -140,9 +141,9 @@ class Receivers:
 class Pairs:
     """The P pairs (v, r) of a receiver and a slot with an in-edge of type r, in increasing order of ``v * R + r``.
 
-    Everywhere else A_r is zero, and that is nearly everywhere: a node has in-edges of a few types. ``keys``
-    are ``v * R + r``, ``degrees`` the number of in-edges; ``from_nodes`` ``(P, N)`` sums node features over
-    the in-edges of each pair, ``from_sources`` ``(P, S)`` does so for features of ``sources``, the S distinct
+    A_r is zero everywhere else, which is nearly everywhere, because a node has in-edges of a few types only. ``keys``
+    are ``v * R + r``, ``degrees`` the numbers of in-edges. ``from_nodes`` ``(P, N)`` sums node features over the
+    in-edges of each pair; ``from_sources`` ``(P, S)`` does the same for features of ``sources``, the S distinct
     ``u * R + r`` that edges start from.
     """
 
@@ -178,16 +179,16 @@ def doubled(triples: IntArray, slots: int, *, inverses: bool, device: torch.devi
 
 @dataclass(frozen=True, eq=False)
 class Slots:
-    """The slot of a network that stands for each of a dictionary, ``places`` ``(R,)``; there are ``number``."""
+    """The network's slot of each relation id of a dictionary, ``places`` ``(R,)``, and the ``number`` of its slots."""
 
     places: IntArray
     number: int
 
     @classmethod
     def of(cls, split: Split, which: str) -> Slots:
-        """Return every slot of a split as itself (``all``), or all that no observable triple has as one (``present``).
+        """Keep every relation id of a split (``all``), or let one slot stand for all without a triple (``present``).
 
-        No edge tells empty slots apart. A dictionary without empty slots comes out as it is.
+        A network cannot tell empty slots apart. A dictionary without empty slots is not changed.
         """
         total = split.relation_slots
         if which == "all":
@@ -207,7 +208,7 @@ class Slots:
         return replace(split, graph=graph, targets=targets, relations=names, relation_slots=self.number)
 
     def __call__(self, triples: IntArray) -> IntArray:
-        """Return triples ``(*, 3)`` of the dictionary, or of its inverses behind it, over these slots."""
-        found = triples.copy()
-        found[..., RELATION] = np.concatenate([self.places, self.places + self.number])[triples[..., RELATION]]
-        return found
+        """Return triples ``(*, 3)`` over these slots; relations are ids of the dictionary, inverses R further on."""
+        renumbered = triples.copy()
+        renumbered[..., RELATION] = np.concatenate([self.places, self.places + self.number])[triples[..., RELATION]]
+        return renumbered

@@ -1,4 +1,4 @@
-"""Constant sparse matrices of counts, with their transposes, and patterns of those that edges make up."""
+"""Constant sparse matrices of counts, with their transposes, and patterns for those that change with hidden edges."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch.autograd.function import FunctionCtx
 from torch.nn.functional import embedding_bag
 
 BAGS = ("cpu",)
-"""The kinds of devices on which the library's sums of bags are two to three times as fast as its sparse products."""
+"""Devices on which PyTorch's ``embedding_bag`` is two to three times as fast as its sparse products."""
 
 
 class _Multiply(torch.autograd.Function):
@@ -67,10 +67,10 @@ def _csr(rows: Tensor, columns: Tensor, shape: tuple[int, int], dtype: torch.dty
 
 @dataclass(frozen=True, eq=False)
 class Pattern:
-    """Where a sparse matrix of counts ``(rows, columns)`` has entries, and which edge every item of them goes back to.
+    """The entries of a sparse matrix of counts ``(rows, columns)``, and the edges that each of them counts.
 
-    Item i counts 1 in entry ``entries[i]`` as long as edge ``edges[i]`` is there. ``order`` puts the entries into
-    the order of the transpose.
+    Item i adds 1 to entry ``entries[i]`` unless edge ``edges[i]`` is hidden. ``order`` sorts the entries as the
+    transpose has them.
     """
 
     starts: Tensor
@@ -84,12 +84,12 @@ class Pattern:
 
     @classmethod
     def of(cls, rows: Tensor, columns: Tensor, edges: Tensor, shape: tuple[int, int]) -> Pattern:
-        """Find the entries of items ``(i,)`` at ``rows`` and ``columns``, each there because of one of ``edges``."""
+        """Find the entries of items ``(i,)`` at ``rows`` and ``columns``; item i counts while ``edges[i]`` is shown."""
         keys, entries = torch.unique(rows * shape[1] + columns, return_inverse=True)
         row, column = keys // shape[1], keys % shape[1]
         order = torch.argsort(column * shape[0] + row)
         starts, back = _starts(row, shape[0]), _starts(column[order], shape[1])
-        # 32-bit indices are those of the libraries behind a product; they would be converted at every call.
+        # The libraries behind a product take 32-bit indices, and would convert others at every call.
         return cls(starts, column.int(), back, row[order].int(), order, entries, edges, shape)
 
     def operator(self, kept: Tensor | None, dtype: torch.dtype) -> Operator:
@@ -118,9 +118,9 @@ def _matrix(starts: Tensor, columns: Tensor, values: Tensor, shape: tuple[int, i
 
 
 def product(matrix: Tensor, dense: Tensor) -> Tensor:
-    """Return ``matrix @ dense``, by halves of the columns where a device's library cannot take them all at once.
+    """Return ``matrix @ dense``, in halves of the columns where a device's library cannot take them all at once.
 
-    A sparse product is a sum of bags of rows: see `BAGS`.
+    On devices in `BAGS` the product is computed as a sum of bags of rows.
     """
     if dense.device.type in BAGS:
         return embedding_bag(
@@ -133,7 +133,7 @@ def product(matrix: Tensor, dense: Tensor) -> Tensor:
         )
     try:
         return matrix @ dense
-    except torch.OutOfMemoryError:
+    except torch.OutOfMemoryError:  # a RuntimeError too, but one that must not be tried again
         raise
     except RuntimeError:
         if dense.shape[1] < 2:

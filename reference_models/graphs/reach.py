@@ -1,11 +1,10 @@
 """Which pairs of a node and a slot can differ from the node's other slots, layer by layer: few, and found once.
 
-Where relations have no task of their own, a slot of which no edge reaches a node, directly or through as many
-neighbours as there are layers, is represented there like any other such slot. Features are then, node by node, a
-*default* row and one for every pair that is reached. Which pairs those are follows from a graph before anything is
-hidden from it; a batch that hides edges only changes how often what is counted.
+Where relations have no task of their own, all slots that do not reach a node, directly or over as many steps as there
+are layers, have the same features there. So a node has one *default* row for all of them, and a row for every slot that
+reaches it. Which pairs these are is found once, on the graph before edges are hidden: a batch only changes the counts.
 
-From them follow the kinds of a node and a slot that a layer fed with constants can tell apart, and how nodes meet them.
+The same index gives the kinds of pairs that a layer fed with constants can tell apart, and where nodes meet them.
 """
 
 from __future__ import annotations
@@ -27,11 +26,11 @@ ROWS = {"cpu": 1 << 14, "cuda": 1 << 20}
 
 @dataclass(frozen=True, eq=False)
 class Reached:
-    """The P pairs ``keys`` ``(P,)``, v * R + r in increasing order, that have a row of their own.
+    """The P pairs of a node and a slot with a row of their own: ``keys`` ``(P,)`` are v * R + r in increasing order.
 
-    ``nodes`` is ``(P,)``. A table of features has M = N + P rows: ``starts[v]``, ``(N + 1,)``, is the default row of
-    node v, and those of its pairs follow. Row i is one of node ``owners[i]`` and stands for ``counts[i]`` pairs of a
-    node and a slot, both ``(M,)``.
+    ``nodes`` ``(P,)`` has the node of each. A table of features has M = N + P rows: ``starts[v]``, ``(N + 1,)``, is the
+    default row of node v, and the rows of its pairs follow. Row i belongs to node ``owners[i]`` and stands for
+    ``counts[i]`` pairs, both ``(M,)``.
     """
 
     keys: Tensor
@@ -43,12 +42,13 @@ class Reached:
 
     @classmethod
     def index(cls, keys: Tensor, num_nodes: int, num_slots: int, dtype: torch.dtype) -> Reached:
-        """Index pairs, which are in increasing order."""
+        """Index pairs given in increasing order of their keys."""
         nodes, everyone = keys // num_slots, torch.arange(num_nodes + 1, device=keys.device)
         starts = torch.searchsorted(nodes, everyone) + everyone
         rows = starts.diff()
         owners = torch.repeat_interleave(everyone[:-1], rows)
         counts = torch.ones(len(owners), dtype=dtype, device=keys.device)
+        # A default row stands for all slots but those with a row of their own.
         counts[starts[:-1]] = num_slots + 1 - rows.to(dtype)
         return cls(keys, nodes, starts, owners, counts, num_slots)
 
@@ -80,25 +80,27 @@ class Reached:
 
     @cached_property
     def total(self) -> Operator:
-        """The operator ``(N, M)`` that sums a table over all slots of every node."""
+        """The operator ``(N, M)`` that sums the rows of a table over all slots of each node."""
         return Operator.choosing(self.owners, self.shape[0], self.counts).back
 
     @cached_property
     def spread(self) -> Operator:
-        """The operator ``(M, N)`` that gives all rows of a node the node's."""
+        """The operator ``(M, N)`` that copies the row of a node to all its rows of a table."""
         return Operator.choosing(self.owners, self.shape[0], torch.ones_like(self.counts))
 
     def of(self, nodes: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the place of every node ``(i,)`` as often as it has pairs, and the numbers of those pairs."""
+        """Return all pairs of ``nodes`` ``(i,)``: for each pair the place of its node, and the number of the pair."""
         counts = self.starts.diff()[nodes] - 1
         place = torch.repeat_interleave(torch.arange(len(nodes), device=nodes.device), counts)
+        # Row numbers less one default row per node before are the numbers of pairs.
         first = self.starts[nodes] - nodes - (counts.cumsum(0) - counts)
         return place, first[place] + torch.arange(len(place), device=nodes.device)
 
     def find(self, nodes: Tensor, slots: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the numbers of the pairs of nodes and slots ``(*,)``, any where there is none, and where there is."""
+        """Return the number of the pair of each node and slot ``(*,)``, and whether there is one; else any number."""
         keys = nodes * self.num_slots + slots
         place = torch.searchsorted(self.keys, keys)
+        # A key beyond the last has its place there: it meets a -1, which is no key.
         padded = torch.cat([self.keys, self.keys.new_full((1,), -1)])
         return place, padded[place] == keys
 
@@ -109,32 +111,32 @@ class Reached:
 
     @cached_property
     def blocks(self) -> list[slice]:
-        """Slices of nodes with about as many rows each as are held at once."""
+        """Slices of nodes with about `ROWS` rows each."""
         borders = torch.unique_consecutive(self.owners[:: ROWS[self.keys.device.type]]).tolist()
         return [slice(*ends) for ends in pairwise([*borders, self.shape[0]])]
 
     def rows_of(self, blocks: Sequence[slice]) -> list[slice]:
-        """Return the rows of slices of nodes that follow each other."""
+        """Return the rows of consecutive slices of nodes."""
         borders = self.starts[[0, *(block.stop for block in blocks)]].tolist()
         return [slice(*ends) for ends in pairwise(borders)]
 
     @cached_property
     def parts(self) -> list[Part]:
         """The table by `blocks` of nodes."""
-        found = []
+        parts = []
         for nodes, rows in zip(self.blocks, self.rows_of(self.blocks), strict=True):
             owners, counts = self.owners[rows] - nodes.start, self.counts[rows]
             spread, total = (
                 Operator.choosing(owners, nodes.stop - nodes.start, weights)
                 for weights in (torch.ones_like(counts), counts)
             )
-            found.append(Part(rows, spread, total.back))
-        return found
+            parts.append(Part(rows, spread, total.back))
+        return parts
 
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """The ``rows`` of some nodes, m of n: ``spread`` ``(m, n)`` and ``total`` ``(n, m)`` are as in `Reached`."""
+    """The m ``rows`` of n nodes in a row; ``spread`` ``(m, n)`` and ``total`` ``(n, m)`` are as in `Reached`."""
 
     rows: slice
     spread: Operator
@@ -143,12 +145,12 @@ class Part:
 
 @dataclass(frozen=True, eq=False)
 class Links:
-    """What a layer sums that maps the M rows of the pairs ``before`` to the M' rows of the pairs ``after``.
+    """The sums of a layer that maps the M rows of the pairs ``before`` to the M' rows of the pairs ``after``.
 
-    ``union`` is A ``(N, N)``. ``own`` ``(M, M)`` sums rows over the edges of a pair's own slot: it has a row before if
-    there are any. ``others`` ``(M', M)`` sums, under a pair's slot, over edges of any type, the pairs among their
-    heads. ``blocks`` are slices of the rows after and before of the same nodes, m' and m, and ``rows`` the operators
-    ``(m', m)`` that give every row after its own one before.
+    ``union`` is A ``(N, N)``. ``own`` ``(M, M)`` sums rows over the edges of a pair's own slot; a pair with such edges
+    has a row before. ``others`` ``(M', M)`` sums the pairs with the same slot over edges of any type. ``blocks`` are
+    slices of the rows after and before, m' and m, of the same nodes; ``rows`` are the operators ``(m', m)`` that pick
+    the row before of every row after.
     """
 
     before: Reached
@@ -162,9 +164,9 @@ class Links:
 
 @dataclass(frozen=True, eq=False)
 class Reach:
-    """The pairs that matter to each of several layers in a row, and what links a layer's to the next one's.
+    """The pairs with a row of their own in each layer, and the links from every layer to the next.
 
-    ``degrees`` ``(N,)`` and ``own_degrees`` ``(P,)`` count the edges into the nodes, and of its slot into each pair of
+    ``degrees`` ``(N,)`` count the edges into each node, ``own_degrees`` ``(P,)`` those of its slot into each pair of
     the first layer. See `Patterns`.
     """
 
@@ -176,7 +178,7 @@ class Reach:
 
 @dataclass(frozen=True, eq=False)
 class Patterns:
-    """All of a graph's `Reach` that does not change where edges are hidden."""
+    """The part of a graph's `Reach` that stays the same when edges are hidden."""
 
     layers: tuple[Reached, ...]
     places: Tensor
@@ -186,7 +188,7 @@ class Patterns:
 
     @classmethod
     def of(cls, graph: TypedGraph, layers: int) -> Patterns:
-        """Find the pairs that edges reach directly, then those that are reached through ever more neighbours."""
+        """Find the pairs that edges reach directly, then those reached over one more step per layer."""
         nodes, slots, device = graph.num_nodes, graph.num_slots, graph.heads.device
         edges = torch.arange(len(graph.heads), device=device)
         first, places = torch.unique(graph.tails * slots + graph.slots, return_inverse=True)
@@ -197,6 +199,7 @@ class Patterns:
             edge, pair = before.of(graph.heads)
             keys = graph.tails[edge] * slots + before.slots[pair]
             after = Reached.index(torch.unique(torch.cat([before.keys, keys])), nodes, slots, graph.dtype)
+            # The row before of every row after: the default of its node, or that of the same pair.
             chosen = before.starts[after.owners]
             chosen[after.pairs] = before.rows(after.nodes, after.slots)
             blocks = list(zip(after.rows_of(after.blocks), before.rows_of(after.blocks), strict=True))
@@ -221,7 +224,7 @@ class Patterns:
         return cls(tuple(reached), places, graph.tails, graph.dtype, tuple(linked))
 
     def reach(self, graph: TypedGraph) -> Reach:
-        """Return the reach of the graph itself or of one that hides edges of it."""
+        """Return the reach of the graph, or of a graph that hides some of its edges."""
         _, kept = graph.part or (graph, None)
         there = torch.ones_like(self.tails, dtype=self.dtype) if kept is None else kept.to(self.dtype)
         degrees, own = (
@@ -238,7 +241,7 @@ class Patterns:
 
 
 def reach(graph: TypedGraph, layers: int) -> Reach:
-    """Return the reach of a graph for a number of layers, by the patterns of the graph before edges were hidden."""
+    """Return the reach of a graph for a number of layers; its patterns are found once, before edges are hidden."""
     whole, _ = graph.part or (graph, None)
     return whole.remembered((Patterns, layers), lambda: Patterns.of(whole, layers)).reach(graph)
 
@@ -247,12 +250,12 @@ def reach(graph: TypedGraph, layers: int) -> Reach:
 class Kinds:
     """The D kinds of a node v and a slot r that a layer fed with constants can tell apart.
 
-    Such a layer sees how many edges reach v and how many of them have type r. The first L * R kinds,
-    one per level (a number of in-edges that occurs) and slot, are those without an in-edge of the slot;
-    then come the U that the P ``pairs`` are of, which edges reach (or did before some were hidden). ``level`` is
-    ``(N,)``, ``of_pairs`` ``(P,)`` says which of the U each pair is of, and ``pairs_of_nodes`` ``(N, U)`` sums those of
-    every node; ``places`` ``(U,)`` is the kind each would be without its in-edges; ``slots``, ``degrees``, ``own``
-    (in-edges of the slot) and ``counts`` (how many pairs of a node and a slot are of the kind) are ``(D,)``.
+    Such a layer sees how many edges reach v and how many of them have type r. A level is a number of in-edges that
+    occurs; there are L. The first L * R kinds, one per level and slot, have no in-edge of the slot. The U others are
+    those of the P ``pairs`` that edges reach, or did before some were hidden. ``level`` ``(N,)`` is that of each node,
+    ``of_pairs`` ``(P,)`` says which of the U each pair is, and ``pairs_of_nodes`` ``(N, U)`` sums them over each node.
+    ``places`` ``(U,)`` is the kind that each would be without its in-edges. ``slots``, ``degrees``, ``own`` (in-edges
+    of the slot) and ``counts`` (pairs of a node and a slot of this kind) are ``(D,)``.
     """
 
     pairs: Reached
@@ -268,16 +271,17 @@ class Kinds:
     @classmethod
     def of(cls, graph: TypedGraph) -> Kinds:
         """Find the kinds of a graph."""
-        found = reach(graph, 1)
-        (pairs,), slots = found.layers, graph.num_slots
-        values, level = torch.unique(found.degrees, return_inverse=True)
+        direct = reach(graph, 1)
+        (pairs,), slots = direct.layers, graph.num_slots
+        values, level = torch.unique(direct.degrees, return_inverse=True)
         base = len(graph.heads) + 1  # more than any number of edges
-        keys = (level[pairs.nodes] * slots + pairs.slots) * base + found.own_degrees.long()
+        keys = (level[pairs.nodes] * slots + pairs.slots) * base + direct.own_degrees.long()
         keys, of_pairs, numbers = torch.unique(keys, return_inverse=True, return_counts=True)
         places, own = keys // base, (keys % base).to(graph.dtype)
         special = numbers.to(graph.dtype)
+        # Pairs per level and slot as if no edge reached any; those of the U kinds are taken off below.
         usual = torch.zeros(len(values), dtype=graph.dtype, device=level.device)
-        usual = usual.index_add(0, level, torch.ones_like(found.degrees)).repeat_interleave(slots)
+        usual = usual.index_add(0, level, torch.ones_like(direct.degrees)).repeat_interleave(slots)
         every_slot = torch.arange(slots, device=level.device).repeat(len(values))
         return cls(
             pairs=pairs,
@@ -293,7 +297,7 @@ class Kinds:
 
     @property
     def levels(self) -> int:
-        """How many levels there are, L."""
+        """The number of levels, L."""
         return (len(self.slots) - len(self.places)) // self.pairs.num_slots
 
     @cached_property
@@ -303,7 +307,7 @@ class Kinds:
         return Operator.from_edges(self.level, nodes, (self.levels, len(nodes)), self.pairs.counts.dtype)
 
     def split(self, rows: Tensor) -> tuple[Tensor, Tensor]:
-        """Return rows ``(D, d)`` as those of levels ``(L, R, d)``, and what kinds of pairs add to theirs ``(U, d)``."""
+        """Split rows ``(D, d)`` into those of levels ``(L, R, d)`` and how the U other kinds differ from theirs."""
         base, apart = rows.tensor_split([len(rows) - len(self.places)])
         return base.view(self.levels, self.pairs.num_slots, -1), apart - base.index_select(0, self.places)
 
@@ -322,12 +326,12 @@ def kinds(graph: TypedGraph) -> Kinds:
 
 @dataclass(frozen=True, eq=False)
 class Met:
-    """How the kinds of a graph's nodes are met by M receivers: what a second layer sums.
+    """The kinds that M receivers meet at their neighbours and at themselves: what a second layer sums.
 
-    ``levels`` ``(e,)`` is the level each edge into ``tails`` comes from, every receiver's own among them. ``keys``
-    ``(Q,)`` are the pairs j * R + r of a receiver j that a pair of the graph reaches, by an edge of any type or being
-    the receiver's own; ``extras`` ``(Q, U)`` sums those by kind. Of the receivers' own pairs, which an edge of the
-    slot reaches, ``kinds`` are the kinds ``(O,)`` and ``sources`` ``(S,)`` those of what the edges start from.
+    ``levels`` ``(e,)`` is the level at the start of each edge into ``tails``; every receiver has an edge to itself.
+    ``keys`` ``(Q,)`` are pairs j * R + r of a receiver j and the slot of a pair at the start of one of its edges;
+    ``extras`` ``(Q, U)`` sums those pairs by kind. Of the receivers' own pairs, which an edge of the slot reaches,
+    ``kinds`` ``(O,)`` are the kinds, and ``sources`` ``(S,)`` the kinds that the edges start from.
     """
 
     tails: Tensor
@@ -339,13 +343,14 @@ class Met:
 
     @classmethod
     def by(cls, onto: Receivers, kinds: Kinds) -> Met:
-        """Find how receivers of a graph meet its kinds."""
+        """Find the kinds of a graph that receivers meet."""
         slots, device, pairs, own = onto.num_slots, onto.heads.device, kinds.pairs, onto.pairs
         themselves = torch.arange(onto.num_nodes, device=device) if onto.nodes is None else onto.nodes
         receivers = torch.arange(len(themselves), device=device)
         heads, tails = torch.cat([onto.heads, themselves]), torch.cat([onto.tails, receivers])
         edge, pair = pairs.of(heads)
         there = (tails * slots)[edge] + pairs.slots[pair]
+        # A mask and its running sum number the distinct pairs without sorting them.
         marked = torch.zeros(len(themselves) * slots, dtype=torch.bool, device=device)
         marked[there] = True
         row = (marked.cumsum(0) - 1)[there]

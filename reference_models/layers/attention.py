@@ -21,9 +21,9 @@ from reference_models.layers.blocks import EDGES, in_threads
 
 @dataclass(frozen=True, eq=False)
 class Ends:
-    """One end of every edge: ``places`` ``(e,)`` are rows of a table.
+    """One end of every edge, as a row of a table: ``places`` ``(e,)``.
 
-    Edges ``order[starts[i] : starts[i + 1]]`` have row i there; ``receivers`` are those of the edges in that order.
+    Edges ``order[starts[i] : starts[i + 1]]`` end at row i; ``receivers`` ``(e,)`` are their receivers in that order.
     """
 
     places: Tensor
@@ -33,39 +33,39 @@ class Ends:
 
     @property
     def rows(self) -> int:
-        """How many rows the table has, those at no edge's end included."""
+        """The number of rows of the table, those without an edge included."""
         return len(self.starts) - 1
 
 
 @dataclass(frozen=True, eq=False)
 class Edges:
-    """Edges in the order of their receivers, ``ends[0]``; ``joined`` ``(e, ends)`` are places in all tables as one."""
+    """Edges sorted by receiver, ``ends[0]``; ``joined`` ``(e, ends)`` are places in the tables of all ends stacked."""
 
     ends: tuple[Ends, ...]
     joined: Tensor
 
     @classmethod
     def of(cls, *ends: tuple[Tensor, int]) -> Edges:
-        """Sort edges by receiver, each end given by its places and the number of rows there are."""
+        """Sort edges by receiver; each end is given by its places ``(e,)`` and the number of rows of its table."""
         receivers, sort = torch.sort(ends[0][0], stable=True)
-        found, joined, below = [], [], 0
-        for given, rows in ends:
-            places = given.index_select(0, sort)
+        sides, joined, below = [], [], 0
+        for unsorted, rows in ends:
+            places = unsorted.index_select(0, sort)
             ordered, order = torch.sort(places, stable=True)
             starts = torch.searchsorted(ordered, torch.arange(rows + 1, device=places.device))
-            found.append(Ends(places, order, starts, receivers.index_select(0, order)))
+            sides.append(Ends(places, order, starts, receivers.index_select(0, order)))
             joined.append(places + below)
             below += rows
-        return cls(tuple(found), torch.stack(joined, dim=1))
+        return cls(tuple(sides), torch.stack(joined, dim=1))
 
 
 @dataclass(frozen=True, eq=False)
 class Messages:
     """Triples with their inverses as edges between entities, and the weighted graph of their relations.
 
-    ``relations`` join tails and relations. ``entities`` join tails, heads and relations, and every entity with itself
-    and with a relation of its own, counted after the slots. In ``near`` relations attend to relations, with an affinity
-    that falls into bin ``bins[i]``, 0 the strongest.
+    ``relations`` join tails and relations. ``entities`` join tails, heads and relations; each entity also has an edge
+    to itself, with a relation of its own that is numbered after the slots. In ``near`` relations attend to relations;
+    the affinity of edge i is in bin ``bins[i]``, 0 the strongest.
     """
 
     relations: Edges
@@ -97,18 +97,18 @@ class Messages:
 
 
 def messages_of(triples: IntArray, num_nodes: int, slots: int, bins: int, device: torch.device) -> Messages:
-    """Return the messages of triples ``(m, 3)`` over ``slots`` relations; inverses are slots of their own."""
+    """Return the messages of triples ``(m, 3)`` over ``slots`` relations and as many inverses."""
     doubled = np.concatenate([triples, inverted(triples, slots)])
     near = binned(affinities(doubled, num_nodes, 2 * slots), bins)
-    receivers, senders, found = (torch.from_numpy(part).to(device) for part in near)
-    return Messages.of(torch.from_numpy(doubled).to(device), (receivers, senders, found), num_nodes, 2 * slots)
+    receivers, senders, edge_bins = (torch.from_numpy(part).to(device) for part in near)
+    return Messages.of(torch.from_numpy(doubled).to(device), (receivers, senders, edge_bins), num_nodes, 2 * slots)
 
 
 def affinities(triples: IntArray, num_nodes: int, slots: int) -> sparse.csr_array:
     """Return W ``(slots, slots)``: E' D^-2 E over heads plus the same over tails, its diagonal kept.
 
-    ``E[i, r]`` counts the triples of relation r with entity i at that end and D is its row sum: entities
-    with many triples say less about which relations belong together. Source: Lee et al. 2023.
+    ``E[i, r]`` counts the triples of relation r with entity i at that end, and D is its row sum, so that entities with
+    many triples say less about which relations belong together. Source: Lee et al. 2023.
     """
     total = sparse.csr_array((slots, slots))
     for column in (HEAD, TAIL):
@@ -120,18 +120,18 @@ def affinities(triples: IntArray, num_nodes: int, slots: int) -> sparse.csr_arra
 
 
 def binned(weights: sparse.csr_array, bins: int) -> tuple[IntArray, IntArray, IntArray]:
-    """Return rows, increasing, columns and bins ``(nnz,)`` of the positive weights, ``bins`` bins of about equal size.
+    """Return rows (increasing), columns and bins ``(nnz,)`` of the positive weights; bins are of about equal size.
 
-    With ranks from 1 for the largest, the bin is ceil(rank * bins / nnz) - 1. Equal weights share the
-    rank of their first, so that no bin depends on the order in which relations are numbered; they are
-    compared in single precision, because their sums round differently in another order.
+    With ranks from 1 for the largest, the bin is ceil(rank * bins / nnz) - 1. Equal weights share the rank of the first
+    of them, so that no bin depends on how relations are numbered. They are compared in single precision, because their
+    sums round differently in another order.
     """
     entries = weights.tocoo()
     values: FloatArray = entries.data.astype(np.float32).astype(np.float64)
     better = np.searchsorted(np.sort(-values), -values, side="left")
     rank = better + 1
-    found = -(-rank * bins // max(len(values), 1)) - 1
-    return entries.row.astype(np.int64), entries.col.astype(np.int64), found.astype(np.int64)
+    bin_of = -(-rank * bins // max(len(values), 1)) - 1
+    return entries.row.astype(np.int64), entries.col.astype(np.int64), bin_of.astype(np.int64)
 
 
 SLOPE = 0.2
@@ -147,7 +147,7 @@ class XavierLinear(RowLinear):
 
 
 class _Attention(nn.Module):
-    """What both layers have: a map P before the nonlinearity, a vector y per head, a map W of the values."""
+    """The maps that both layers have: P before the nonlinearity, a vector y per head, W of the values, and Res."""
 
     def __init__(self, width: int, heads: int, attended: int, valued: int) -> None:
         super().__init__()
@@ -157,7 +157,7 @@ class _Attention(nn.Module):
         self.residual = XavierLinear(width, width)
 
     def _maps(self, width: int) -> tuple[Tensor, Tensor]:
-        """Return all that is taken of rows ``(*, width)`` as one map: P's two parts, W's part and Res."""
+        """Return the maps of rows ``(*, width)`` stacked as one: both parts of P, the part of W, and Res."""
         to, of = self.before.weight[:, :width], self.before.weight[:, width : 2 * width]
         weight = torch.cat([to, of, self.values.weight[:, :width], self.residual.weight])
         bias = torch.cat([self.before.bias, torch.zeros_like(self.before.bias), self.values.bias, self.residual.bias])
@@ -167,8 +167,8 @@ class _Attention(nn.Module):
 class RelationAttention(_Attention):
     """z_i <- ReLU(sum over neighbours j of beta_ij W z_j, heads side by side, + Res z_i).
 
-    The logits are y . LeakyReLU(P [z_i, z_j]) + c, one learned c per affinity bin and head. A linear map of
-    joined vectors is the sum of its parts, taken once per relation and not once per edge.
+    The logits are y . LeakyReLU(P [z_i, z_j]) + c, with a learned c per affinity bin and head. A linear map of
+    concatenated vectors is the sum of its parts, which are computed per relation and not per edge.
     """
 
     def __init__(self, width: int, heads: int, bins: int) -> None:
@@ -197,7 +197,7 @@ class EntityAttention(_Attention):
     ) -> Tensor:
         """Map entities ``(N, width)`` to the same shape, given relations ``(slots, relation_width)``.
 
-        ``entities`` may be what a map ``first`` makes entities of: the maps that follow it are then taken with it.
+        With ``first``, a linear map, ``entities`` are its input: two linear maps in a row are computed as one.
         """
         weight, bias = self._maps(self.residual.in_features)
         if first is not None:
@@ -206,8 +206,8 @@ class EntityAttention(_Attention):
         width = self.residual.in_features
         kinds = linear(relations, torch.cat([self.before.weight[:, 2 * width :], self.values.weight[:, width:]]))
         by, by_values = _WithMeans.apply(kinds, messages.relations).chunk(2, dim=1)  # type: ignore[no-untyped-call]
-        found = attend(messages.entities, self.vectors[0], [to, of, by], [values, by_values])
-        return torch.relu(found + residual)
+        attended = attend(messages.entities, self.vectors[0], [to, of, by], [values, by_values])
+        return torch.relu(attended + residual)
 
 
 def attend(
@@ -215,10 +215,10 @@ def attend(
 ) -> Tensor:
     """Return per receiver and head the mean of its edges' values under the softmax of their logits, ``(N, H d)``.
 
-    Every end of an edge (`Edges.ends`) has a row ``(*, H d)`` in its table of ``before``, and each but the receiver
-    one in ``values``; an edge's are the sums of theirs. With ``vectors`` y ``(H, d)`` a logit is
-    y . LeakyReLU(before), plus the edge's ``offsets`` ``(e, H)``. A head is computed at a time, and again in the
-    backward pass, so that no array has a vector per edge and head. A receiver without edges gets zero.
+    Every end of an edge (`Edges.ends`) has a row ``(*, H d)`` in its table of ``before``, and every end but the
+    receiver has one in ``values``; those of an edge are the sums over its ends. With ``vectors`` y ``(H, d)`` a logit
+    is y . LeakyReLU(before), plus the edge's ``offsets`` ``(e, H)``. Heads are computed one by one, and again in the
+    backward pass, so that no array holds a vector per edge and head. A receiver without edges gets zero.
     """
     return _Attend.apply(edges, vectors, offsets, len(before), *before, *values)  # type: ignore[no-any-return, no-untyped-call]
 
@@ -231,13 +231,14 @@ class _Attend(torch.autograd.Function):
         out = torch.empty(receivers.rows, heads * width, dtype=vectors.dtype, device=vectors.device)
         weights = torch.empty(heads, len(receivers.places), dtype=vectors.dtype, device=vectors.device)
 
-        def one(head: int) -> None:
+        def attend_head(head: int) -> None:
             part = slice(head * width, (head + 1) * width)
             logits, table = weights[head], torch.cat([rows[:, part] for rows in tables[:count]])
             for block in _blocks(logits):
                 logits[block] = leaky_relu(_sums(edges.joined[block], table), SLOPE, inplace=True) @ vectors[head]
             if offsets is not None:
                 logits += offsets[:, head]
+            # The softmax of every receiver, shifted by its largest logit: exp never overflows.
             logits -= torch.segment_reduce(logits, "max", offsets=receivers.starts, axis=0).index_select(
                 0, receivers.places
             )
@@ -250,7 +251,7 @@ class _Attend(torch.autograd.Function):
                 for end, rows in zip(edges.ends[1:], tables[count:], strict=True)
             )
 
-        for _ in in_threads(one, heads, vectors.device):
+        for _ in in_threads(attend_head, heads, vectors.device):
             pass
         ctx.edges, ctx.count = edges, count
         ctx.save_for_backward(vectors, offsets, weights, out, *tables)
@@ -262,40 +263,44 @@ class _Attend(torch.autograd.Function):
         edges, count = ctx.edges, ctx.count
         heads, width = vectors.shape
         receivers = edges.ends[0]
-        of_vectors, found = torch.empty_like(vectors), [torch.empty_like(table) for table in tables]
+        of_vectors, of_tables = torch.empty_like(vectors), [torch.empty_like(table) for table in tables]
         of_offsets = None if offsets is None else torch.empty_like(offsets)
 
-        def one(head: int) -> None:
+        def descend_head(head: int) -> None:
             part = slice(head * width, (head + 1) * width)
             own, share = gradient[:, part].contiguous(), weights[head]
-            for end, result in zip(edges.ends[1:], found[count:], strict=True):
+            for end, result in zip(edges.ends[1:], of_tables[count:], strict=True):
                 result[:, part] = _weighted(end.receivers, own, end.starts, share.index_select(0, end.order))
-            before, values = (torch.cat([rows[:, part] for rows in some]) for some in (tables[:count], tables[count:]))
+            before, values = (
+                torch.cat([rows[:, part] for rows in group]) for group in (tables[:count], tables[count:])
+            )
             of_logits, passed = torch.empty_like(share), before.new_empty(len(share), width)
             for block in _blocks(share):
                 products = _sums(edges.joined[block, 1:] - receivers.rows, values)
                 of_logits[block] = products.mul_(own.index_select(0, receivers.places[block])).sum(dim=1)
                 torch.gt(_sums(edges.joined[block], before), 0, out=passed[block])
+            # A softmax's gradient: the weight times what the edge's value has above the mean, which is ``out``.
             of_logits -= (own * out[:, part]).sum(dim=1).index_select(0, receivers.places)
             of_logits *= share
             if of_offsets is not None:
                 of_offsets[:, head] = of_logits
             of_vector = torch.zeros_like(vectors[head])
-            for end, rows, result in zip(edges.ends, tables[:count], found[:count], strict=True):
+            for end, rows, result in zip(edges.ends, tables[:count], of_tables[:count], strict=True):
                 ordered = of_logits.index_select(0, end.order)
+                # LeakyReLU's slope is SLOPE, and 1 - SLOPE more where the input was positive.
                 slopes = _weighted(end.order, passed, end.starts, ordered).mul_(1 - SLOPE)
                 slopes += SLOPE * torch.segment_reduce(ordered, "sum", offsets=end.starts, axis=0).unsqueeze(1)
                 of_vector += (slopes * rows[:, part]).sum(dim=0)
                 torch.mul(slopes, vectors[head], out=result[:, part])
             of_vectors[head] = of_vector
 
-        for _ in in_threads(one, heads, vectors.device):
+        for _ in in_threads(descend_head, heads, vectors.device):
             pass
-        return (None, of_vectors, of_offsets, None, *found)
+        return (None, of_vectors, of_offsets, None, *of_tables)
 
 
 class _WithMeans(torch.autograd.Function):
-    """The senders' rows, followed by the mean of them over the edges of every receiver, zero without any."""
+    """The rows of the senders, followed by each receiver's mean of them over its edges, zero without any."""
 
     @staticmethod
     def forward(ctx: Any, rows: Tensor, edges: Edges) -> Tensor:
@@ -317,12 +322,12 @@ def _blocks(edges: Tensor) -> list[slice]:
 
 
 def _sums(places: Tensor, table: Tensor) -> Tensor:
-    """Return the sums of the rows at ``places`` ``(m, k)``, over k."""
+    """Return the sums ``(m, d)`` of the rows at ``places`` ``(m, k)``, over k."""
     return torch.nn.functional.embedding_bag(places, table, mode="sum")
 
 
 def _weighted(places: Tensor, rows: Tensor, starts: Tensor, weights: Tensor) -> Tensor:
-    """Return per group, which begins at ``starts``, the sum of the rows at ``places`` times their weights."""
+    """Return per group of places, which begin at ``starts``, the weighted sum of the rows at these places."""
     return torch.nn.functional.embedding_bag(
         places, rows.contiguous(), starts, mode="sum", per_sample_weights=weights, include_last_offset=True
     )

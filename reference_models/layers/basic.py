@@ -21,8 +21,8 @@ def uniform_(tensor: Tensor, fan_in: int, fan_out: int) -> Tensor:
 def linear(rows: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """Return rows ``(*, a)`` times the transpose of a weight ``(b, a)``, plus a bias ``(b,)``: ``(*, b)``.
 
-    That is the library's function, by blocks of rows (`blockwise`): with any number of threads, result and
-    gradients are the same to the last bit.
+    PyTorch's function, computed in blocks of rows (`blockwise`), so that result and gradients are the same to the last
+    bit with any number of threads.
     """
     base = weight.new_zeros(len(weight)) if bias is None else bias
     flat = rows.flatten(0, -2)
@@ -52,7 +52,7 @@ class Linear(RowLinear):
 
 
 class Perceptron(nn.Module):
-    """Linear, ReLU, Linear, the map inside a GIN layer; the halves are public because sums commute with them."""
+    """Linear, ReLU, Linear: the map inside a GIN layer. Layers use the halves apart, because sums commute with them."""
 
     def __init__(self, width_in: int, width: int) -> None:
         super().__init__()
@@ -74,8 +74,8 @@ class RowNorm(nn.BatchNorm1d):
     def as_affine(self, rows: Tensor, counts: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:
         """Return rows ``(M, d)`` and their scale and shift ``(d,)``, row i standing for ``counts[i]`` equal ones.
 
-        In training scale and shift follow from the rows, which also move the running statistics; else from
-        those. The rows are to be used as they are returned: see `moments`.
+        In training, scale and shift follow from the rows, and the running statistics are moved; else they follow from
+        the running statistics. Go on with the rows that are returned, see `moments`.
         """
         if self.training:
             rows, mean, variance = moments(rows, counts)
@@ -86,11 +86,12 @@ class RowNorm(nn.BatchNorm1d):
         return rows, *self._affine(self.running_mean, self.running_var)
 
     def of_moments(self, mean: Tensor, variance: Tensor, total: Tensor) -> tuple[Tensor, Tensor]:
-        """Return scale and shift ``(d,)`` of ``total`` rows of that mean and variance, and move the statistics."""
+        """Return scale and shift ``(d,)`` for ``total`` rows of this mean and variance, and move the statistics."""
         assert self.running_mean is not None
         assert self.running_var is not None
         with torch.no_grad():
             self.running_mean.lerp_(mean, self.momentum or 0.0)
+            # As in PyTorch, the running variance is the unbiased one; the rows are scaled by the biased.
             self.running_var.lerp_(variance * (total / (total - 1).clamp(min=1)), self.momentum or 0.0)
         return self._affine(mean, variance)
 

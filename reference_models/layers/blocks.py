@@ -1,13 +1,13 @@
-"""A function of the features of one node at a time, computed block by block and again in the backward pass.
+"""A function of the features of each node by itself, computed in blocks of nodes and again in the backward pass.
 
-Features of shape ``(N, R, d)`` are far larger than a processor's cache, and a layer has dozens of
-intermediate results of that shape. In blocks of nodes they stay in the cache, and because the backward pass
-computes each block anew, none of them is kept: memory is that of the inputs and the output.
+Features of shape ``(N, R, d)`` are far larger than a processor's cache, and a layer has dozens of intermediate results
+of that shape. In blocks of nodes they stay in the cache, and because the backward pass computes each block again, none
+of them is kept: memory is that of the inputs and the output.
 
-On a processor blocks are computed side by side, with one thread for each instead of many for each operation.
-An operation on a block takes a millisecond or less, and threads that share it spend as long on meeting. Nor
-does a number then depend on how many there are: a dense product that threads share is added up in another
-order on some processors.
+On a processor, blocks are computed side by side with one thread each, instead of many threads for each operation. An
+operation on a block takes a millisecond or less, and threads that share it would spend as long on waiting for each
+other. It also keeps numbers independent of how many threads there are: on some processors a dense product is added up
+in another order when threads share it.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ import torch
 from torch import Tensor
 
 CELLS = {"cpu": 1 << 19, "cuda": 1 << 26}
-"""How many numbers a block of features may hold, by the kind of device."""
+"""The most numbers in a block of features, by the kind of device."""
 EDGES = {"cpu": 1 << 12, "cuda": 1 << 22}
-"""Edges whose vectors are held at once, by the kind of device: on a processor they stay in its cache."""
+"""Edges whose vectors are held at once, by the kind of device; on a processor as many as its cache can hold."""
 
 Block: TypeAlias = tuple[slice, ...]
 
@@ -37,11 +37,11 @@ Block: TypeAlias = tuple[slice, ...]
 class Products:
     """``base`` plus the sum over ``factors`` of rows ``(*, a)`` times the transpose of a weight ``(b, a)``.
 
-    What a block ends with is kept as its factors, because their gradients do not need the result: the backward
-    pass does not compute it again. With a weight per slot, ``(s, b, a)``, rows are ``(m, s, a)``. ``base`` is
-    ``(b,)``, as the result, ``(*, b)``, or, with the task of every slot in ``tasks`` ``(s,)``, a row per task,
-    ``(m, K, b)``. At ``places`` ``(P,)``, counted over all axes but the last, the result is that of ``apart`` instead,
-    ``(P, b)``.
+    The last products of a block are kept as factors, whose gradients do not need the result: the backward pass does not
+    compute it again. With a weight per slot, ``(s, b, a)``, rows are ``(m, s, a)``. ``base`` is ``(b,)``, or of the
+    shape of the result, ``(*, b)``, or, with the task of every slot in ``tasks`` ``(s,)``, one row per task,
+    ``(m, K, b)``. At ``places`` ``(P,)``, counted over all axes but the last, the result is that of ``apart``,
+    ``(P, b)``, instead.
     """
 
     base: Tensor
@@ -69,25 +69,26 @@ class Products:
             else:
                 out.flatten(0, -2).addmm_(rows.flatten(0, -2), weight.T)
         if self.apart is not None:
-            found = out.new_empty(self.apart.shape())
-            self.apart.write(found)
-            out.flatten(0, -2)[self.places] = found.flatten(0, -2)
+            special = out.new_empty(self.apart.shape())
+            self.apart.write(special)
+            out.flatten(0, -2)[self.places] = special.flatten(0, -2)
 
     def gradients(self, gradient: Tensor) -> list[tuple[Tensor, Tensor]]:
-        """Return base, rows and weights, where they need one, with their gradient, given that of the result."""
-        found = []
+        """Return base, rows and weights that need a gradient, each with it, given that of the result."""
+        pairs = []
         if self.apart is not None:
-            found = self.apart.gradients(gradient.flatten(0, -2)[self.places].view(self.apart.shape()))
+            pairs = self.apart.gradients(gradient.flatten(0, -2)[self.places].view(self.apart.shape()))
+            # The result of ``base`` and ``factors`` was overwritten there, and the caller's gradient stays as it is.
             gradient = gradient.clone()
             gradient.flatten(0, -2)[self.places] = 0
         if self.base.requires_grad:
-            found.append((self.base, self._of_base(gradient)))
+            pairs.append((self.base, self._of_base(gradient)))
         for rows, weight in self.factors:
             if rows.requires_grad:
-                found.append((rows, _of_rows(gradient, weight)))
+                pairs.append((rows, _of_rows(gradient, weight)))
             if weight.requires_grad:
-                found.append((weight, _of_weight(gradient, rows, weight)))
-        return found
+                pairs.append((weight, _of_weight(gradient, rows, weight)))
+        return pairs
 
     def _of_base(self, gradient: Tensor) -> Tensor:
         if self.tasks is None:
@@ -111,7 +112,7 @@ Function: TypeAlias = Callable[..., Products]
 
 
 def node_blocks(nodes: int, cells_per_node: int, device: torch.device) -> list[slice]:
-    """Return slices of nodes whose features fit in a block."""
+    """Return slices of nodes whose features fit into a block, at least one node each."""
     size = max(1, CELLS[device.type] // cells_per_node)
     return [slice(start, min(start + size, nodes)) for start in range(0, nodes, size)]
 
@@ -119,11 +120,11 @@ def node_blocks(nodes: int, cells_per_node: int, device: torch.device) -> list[s
 def blockwise(
     function: Function, blocks: Sequence[Block], parts: Sequence[Tensor], shared: Sequence[Tensor | None]
 ) -> Tensor:
-    """Return ``function(i, *parts of block i, *shared)`` for all blocks, put together along the first axis.
+    """Return ``function(i, *parts of block i, *shared)`` of all blocks, put together along the first axis.
 
-    Block i takes the slice ``blocks[i][j]`` of ``parts[j]``, and its result goes where its slice of the
-    first part is; ``shared`` tensors go into every block. Gradients reach all tensors. ``function`` is kept
-    until the backward pass, and so is whatever it refers to.
+    Block i takes the slice ``blocks[i][j]`` of ``parts[j]``, and its result has the place of its slice of the first
+    part; every block gets all ``shared`` tensors. Gradients reach all tensors. ``function``, and whatever it refers to,
+    is kept until the backward pass.
     """
     return _Blockwise.apply(function, blocks, len(parts), *parts, *shared)  # type: ignore[no-any-return, no-untyped-call]
 
@@ -139,6 +140,7 @@ class _Blockwise(torch.autograd.Function):
         def result(index: int) -> Products:
             return function(index, *_cut(tensors[:split], blocks[index]), *tensors[split:])
 
+        # The first block tells what shape and type the output has.
         with one_thread():
             first = result(0)
             out = first.base.new_empty(len(tensors[0]), *first.shape()[1:])
@@ -152,7 +154,7 @@ class _Blockwise(torch.autograd.Function):
         tensors, split = ctx.saved_tensors, ctx.split
         wanted = ctx.needs_input_grad[3:]
         gradient = gradient.contiguous()
-        found: list[Any] = [
+        of_tensors: list[Any] = [
             (torch.empty_like if place < split else torch.zeros_like)(tensor) if wanted[place] else None
             for place, tensor in enumerate(tensors)
         ]
@@ -171,14 +173,15 @@ class _Blockwise(torch.autograd.Function):
             )
             own = sum(place < split for place in places)
             for place, part in zip(places[:own], of_inputs[:own], strict=True):
-                found[place][block[place]] = part
+                of_tensors[place][block[place]] = part
             return list(of_inputs[own:])
 
-        wholes = [found[place] for place in places if place >= split]
+        # Added up in the order of the blocks, whichever thread was first: the same bits with any number of them.
+        wholes = [of_tensors[place] for place in places if place >= split]
         for parts in in_threads(gradients, len(ctx.blocks), gradient.device):
             for whole, part in zip(wholes, parts, strict=True):
                 whole += part
-        return None, None, None, *found
+        return None, None, None, *of_tensors
 
 
 def _leaf(tensor: Tensor | None, want: bool) -> Any:
@@ -193,11 +196,11 @@ Result = TypeVar("Result")
 
 
 def in_threads(function: Callable[[int], Result], number: int, device: torch.device) -> Iterator[Result]:
-    """Yield function(i) for all i below ``number``, in order, computed by as many threads as the library uses.
+    """Yield function(i) for all i below ``number``, in order, computed by as many threads as PyTorch uses.
 
-    On other devices than processors, and with one thread, by none but the caller's; a single call, too, whose
-    operations take one thread as those of many do. Gradients are recorded or not as they are where the iteration
-    begins. What a call raises ends the iteration; calls that have not begun are dropped then.
+    On other devices than processors, with one thread, and for a single call, the caller's thread computes; on a
+    processor every operation takes one thread in any case. Gradients are recorded if they are where the iteration
+    begins. An error of a call ends the iteration, and calls that have not begun are dropped.
     """
     threads = torch.get_num_threads()
     if device.type != "cpu" or threads == 1:
@@ -208,7 +211,7 @@ def in_threads(function: Callable[[int], Result], number: int, device: torch.dev
             result = function(0)
         yield result
         return
-    graded = torch.is_grad_enabled()
+    graded = torch.is_grad_enabled()  # every thread has this setting for itself
 
     def call(index: int) -> Result:
         with torch.set_grad_enabled(graded):
@@ -217,7 +220,7 @@ def in_threads(function: Callable[[int], Result], number: int, device: torch.dev
     futures = deque(_workers(threads).submit(call, index) for index in range(number))
     try:
         while futures:
-            yield futures.popleft().result()  # of which nothing is kept: the gradients of a block can be large
+            yield futures.popleft().result()  # and drop it: the gradients of a block can be large
     finally:
         for future in futures:
             future.cancel()
@@ -225,7 +228,7 @@ def in_threads(function: Callable[[int], Result], number: int, device: torch.dev
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Compute inside the block with one thread, so that sums are added up in one order on any machine."""
+    """Compute with one thread inside the block, so that sums are added up in the same order on any machine."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -236,18 +239,19 @@ def one_thread() -> Iterator[None]:
 
 @cache
 def _workers(threads: int) -> ThreadPoolExecutor:
-    """Return that many workers, which stay: the mathematics library keeps memory for every thread it ever met."""
+    """Return so many workers, made once: the mathematics library keeps memory for every thread that ever called it."""
+    # With the barrier, no worker ends its start before all have begun: each of them runs it exactly once.
     pool, met = ThreadPoolExecutor(threads, "mtbench-block"), Barrier(threads)
     before = torch.get_num_threads()
 
     def start() -> None:
         torch.set_num_threads(1)
-        torch.get_num_threads()  # a thread settles its number when first asked, from what was set last anywhere
+        torch.get_num_threads()  # the first question fixes a thread's number, to what any thread set last
         met.wait()
 
     for future in [pool.submit(start) for _ in range(threads)]:
         future.result()
-    torch.set_num_threads(before)  # which is each thread's own, and that of threads to come
+    torch.set_num_threads(before)  # for this thread, and for those made later
     return pool
 
 

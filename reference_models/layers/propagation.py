@@ -1,14 +1,16 @@
-"""NBFNet's layer, and which node representations its propagation needs, layer by layer: only those that can matter.
+"""NBFNet's layer, and a plan of the node representations that its propagation needs, layer by layer.
 
-A propagation of T layers from a head gives every node one row per head, N x B x T rows in all. Few of them are
-needed. What is scored are some nodes per head, and only their neighbours of T - t steps enter at layer t; and a
-node that is more than t steps from the head has not heard of it by layer t: its row is that of a graph with
-no head at all, the same for all heads. A plan therefore holds the rows of that *background* that are read once, and of
-every head the rows that are both near enough to the head to differ from it and near enough to a scored node to be read.
-Below the first layer the background is zero, as is the boundary that is counted as a message anyway: there, messages
-from it are left out, and the background's rows after it differ by degree alone: one for every degree. Messages of one
-row into another are computed once and counted: into a node with a thousand neighbours go those of some dozen degrees.
-No row holds statistics of others, so the result is exactly that of the whole propagation.
+A propagation of T layers from B heads has a row per node, head and layer, N x B x T in all, of which few are needed.
+Only some nodes per head are scored, and layer t only matters within T - t steps of these. A node more than t steps
+from the head has not heard of it by layer t: its row is that of a graph without any head, the same for all heads. So a
+plan holds these *background* rows once, and per head only the rows that are near enough to the head to differ from the
+background and near enough to a scored node to be read.
+
+Below the first layer the background is zero, and so is the boundary, which counts as a message anyway. Messages from
+the background are left out there, and the background rows after the first layer depend on the degree alone: there is
+one for each degree. Equal messages into a row are computed once and counted: a node with a thousand neighbours gets
+those of some dozen degrees. No row depends on statistics of others, so the result is exactly that of the whole
+propagation.
 """
 
 from __future__ import annotations
@@ -28,10 +30,10 @@ from reference_models.layers.blocks import EDGES, in_threads
 
 @dataclass(frozen=True, eq=False)
 class Neighbours:
-    """The edges by receiver, types left out: ``senders[starts[v] : starts[v + 1]]`` are those into node v.
+    """The edges by receiver, without types: ``senders[starts[v] : starts[v + 1]]`` send to node v.
 
-    Edges count with multiplicity. The graph holds every edge in both directions, so that senders and
-    receivers of a node are the same nodes.
+    Edges count with multiplicity. The graph has every edge in both directions, so that a node's senders are also its
+    receivers.
     """
 
     senders: Tensor
@@ -46,14 +48,14 @@ class Neighbours:
 
     @classmethod
     def sorted_already(cls, senders: Tensor, receivers: Tensor, num_nodes: int) -> Neighbours:
-        """Index edges that are in the order of their receivers."""
+        """Index edges that are sorted by receiver."""
         starts = torch.zeros(num_nodes + 1, dtype=torch.int64, device=senders.device)
         torch.cumsum(torch.bincount(receivers, minlength=num_nodes), 0, out=starts[1:])
         return cls(senders, receivers, starts)
 
     @property
     def num_nodes(self) -> int:
-        """How many nodes there are, isolated ones included."""
+        """The number of nodes, isolated ones included."""
         return len(self.starts) - 1
 
     @property
@@ -70,7 +72,7 @@ class Neighbours:
 
 
 def by_receiver(graph: TypedGraph) -> Tensor:
-    """Return an order of the edges ``(E,)`` by receiver; into each, senders of one degree, and copies, lie together."""
+    """Return an order of the edges ``(E,)`` by receiver, then by the degree of the sender, then by sender."""
     degrees = torch.bincount(graph.heads, minlength=graph.num_nodes)
     order = torch.argsort(degrees[graph.heads] * graph.num_nodes + graph.heads, stable=True)
     return order[torch.argsort(graph.tails[order], stable=True)]
@@ -80,9 +82,9 @@ def by_receiver(graph: TypedGraph) -> Tensor:
 class Step:
     """One layer of a plan: m rows computed from the rows of the layer below.
 
-    ``nodes`` and ``is_head`` ``(m,)`` say which node a row is and whether it is its own head; ``own`` ``(m,)`` is the
-    same node's row below; edge i runs from row ``senders[i]`` below to row ``receivers[i]`` here, in increasing
-    order, and stands for ``copies[i]`` of them.
+    ``nodes`` and ``is_head`` ``(m,)`` say which node a row is of, and whether that is the row's own head; ``own``
+    ``(m,)`` is the row of the same node below. Edge i runs from row ``senders[i]`` below to row ``receivers[i]`` here
+    (increasing) and stands for ``copies[i]`` equal ones.
     """
 
     nodes: Tensor
@@ -95,7 +97,7 @@ class Step:
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """The rows of the input, ``(m,)`` bool: which are heads; and the steps, whose last has the rows asked for."""
+    """Which rows of the input are heads, bool ``(m,)``, and the steps; the last one has the rows asked for."""
 
     is_head: Tensor
     steps: tuple[Step, ...]
@@ -104,7 +106,7 @@ class Plan:
 def plan(neighbours: Neighbours, heads: Tensor, wanted: Tensor, layers: int) -> Plan:
     """Plan the propagation from ``heads`` ``(B,)`` that gives the rows ``wanted``.
 
-    ``wanted`` holds distinct increasing keys ``query * N + node``, the query being a number below B.
+    ``wanted`` holds distinct keys ``query * N + node`` in increasing order, with queries from 0 to B - 1.
     """
     total = neighbours.num_nodes
     start = torch.arange(len(heads), device=heads.device) * total + heads
@@ -116,11 +118,14 @@ def plan(neighbours: Neighbours, heads: Tensor, wanted: Tensor, layers: int) -> 
         rows, senders = neighbours.into(receiving)
         sending, is_head = (needed - receiving)[rows] + senders, reached[0][needed]
         if layer == 0:
+            # A message of zeros adds nothing where the boundary is zero too. Only at a head, where the boundary is the
+            # query, does it limit maximum and minimum.
             kept = near[sending] | is_head[rows]
             rows, senders, sending = rows[kept], senders[kept], sending[kept]
         keys, nodes = torch.cat([needed, sending]), torch.cat([receiving, senders])
         apart, read_here = near[keys], torch.zeros_like(near)
         read_here[keys[apart]] = True
+        # Below the first layer the background sends nothing but zeros.
         around, by_background = neighbours.into(background[: None if layer else 0])
         read, place = _background(neighbours, torch.cat([background, by_background, nodes[~apart]]), layer)
         places = torch.where(apart, len(read) - 1 + read_here.cumsum(0)[keys], place[nodes])
@@ -140,21 +145,21 @@ def plan(neighbours: Neighbours, heads: Tensor, wanted: Tensor, layers: int) -> 
 
 
 def _reached(neighbours: Neighbours, start: Tensor, queries: int, layers: int) -> list[Tensor]:
-    """Return per layer which keys are at most so many steps from their head, bool ``(B * N,)`` each."""
+    """Return for 0 to ``layers - 1`` steps which keys are at most so far from their head, bool ``(B * N,)`` each."""
     total, new = neighbours.num_nodes, start
-    found = [torch.zeros(queries * total, dtype=torch.bool, device=start.device)]
-    found[0][start] = True
+    within = [torch.zeros(queries * total, dtype=torch.bool, device=start.device)]
+    within[0][start] = True
     for _ in range(layers - 1):
         rows, senders = neighbours.into(new % total)
-        further = found[-1].clone()
+        further = within[-1].clone()
         further[(new - new % total)[rows] + senders] = True
-        new = (further & ~found[-1]).nonzero().squeeze(1)
-        found.append(further)
-    return found
+        new = (further & ~within[-1]).nonzero().squeeze(1)
+        within.append(further)
+    return within
 
 
 def _counted(senders: Tensor, receivers: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Return senders and receivers of edges, those that follow each other and are alike once, and how many they are."""
+    """Return senders and receivers of edges, equal ones in a row as one, and how many each stands for."""
     change = torch.ones(len(senders) + 1, dtype=torch.bool, device=senders.device)
     change[1:-1] = (senders.diff() != 0) | (receivers.diff() != 0)
     cuts = change.nonzero().squeeze(1)
@@ -162,11 +167,11 @@ def _counted(senders: Tensor, receivers: Tensor) -> tuple[Tensor, Tensor, Tensor
 
 
 def _background(neighbours: Neighbours, nodes: Tensor, layer: int) -> tuple[Tensor, Tensor]:
-    """Return the nodes whose background rows are held below a layer that reads ``nodes``, and every node's row."""
+    """Return the nodes with a background row below a layer that reads ``nodes``, and the row of every node ``(N,)``."""
     total = neighbours.num_nodes
     if layer == 0:
         return nodes.new_zeros(1), nodes.new_zeros(total)
-    if layer == 1:
+    if layer == 1:  # a row per degree
         ordered, order = torch.sort(neighbours.degrees, stable=True)
         levels = torch.unique_consecutive(ordered)
         return order[torch.searchsorted(ordered, levels)], torch.searchsorted(levels, neighbours.degrees)
@@ -175,12 +180,13 @@ def _background(neighbours: Neighbours, nodes: Tensor, layer: int) -> tuple[Tens
     return read.nonzero().squeeze(1), read.cumsum(0) - 1
 
 
+# As in the authors' code: a root has no finite gradient at 0, and the scale of an isolated node, divided by, is 0.
 VARIANCE_FLOOR = 1e-6
 SCALE_FLOOR = 0.01
 
 
 class LayerNorm(nn.LayerNorm):
-    """Layer norm; the gradients of its weights are added up in one order, whatever the number of threads."""
+    """Layer norm whose weights' gradients are added up in the same order with any number of threads."""
 
     def forward(self, rows: Tensor) -> Tensor:
         """Map ``(m, d)`` to the same shape."""
@@ -190,11 +196,11 @@ class LayerNorm(nn.LayerNorm):
 class BoundaryPNA(nn.Module):
     """x' = ReLU(LayerNorm(W [x, aggregate])) + x, the aggregate taken over messages and the boundary alike.
 
-    A message is the sender's row times the relation's, elementwise; with one relation for all that is
-    one product per row, not one per edge. Mean, maximum, minimum and standard deviation over the messages into a
-    node and its boundary (the query at the head, zero elsewhere), each times 1, s and 1 / s with
-    s = ln(degree + 1) over its mean: 12 features per channel. The scales belong to rows, so they are applied
-    after the linear map, which then reads 4 features. Source: Zhu et al. 2021, as in `docs/models.md`, NBFNet-homo.
+    A message is the sender's row times the relation, elementwise; with one relation for all edges that is a product per
+    row and not per edge. The aggregate is mean, maximum, minimum and standard deviation over the messages into a node
+    and its boundary (the query at the head, zero elsewhere), each times 1, s and 1 / s with s = ln(degree + 1) over its
+    mean: 12 features per channel. The scales are the same for a whole row and are applied after the linear map, which
+    then reads 4 features. Source: Zhu et al. 2021, as in `docs/models.md`, NBFNet-homo.
     """
 
     def __init__(self, width: int) -> None:
@@ -220,7 +226,7 @@ class BoundaryPNA(nn.Module):
 def aggregate(messages: Tensor, step: Step, query: Tensor, degrees: Tensor) -> Tensor:
     """Return mean, maximum, minimum and deviation ``(m, 4 d)`` over each row's messages and its boundary.
 
-    Row i of ``messages`` is what row i below sends along each of its edges.
+    Row i of ``messages`` is the message that row i below sends along each of its edges.
     """
     boundary = step.is_head.unsqueeze(1) * query
     count = degrees[step.nodes].unsqueeze(1) + 1
@@ -230,10 +236,10 @@ def aggregate(messages: Tensor, step: Step, query: Tensor, degrees: Tensor) -> T
 
 
 class _Gather(torch.autograd.Function):
-    """Sum, sum of squares, largest and smallest of each row's boundary and messages, ``(m, d)`` each.
+    """Sum, sum of squares, maximum and minimum of each row's boundary and messages, ``(m, d)`` each.
 
-    Those that are equally large, or small, share the gradient. Rows are computed by blocks, whose messages stay in a
-    processor's cache, and blocks side by side; the backward pass gathers the messages again.
+    Values that tie for maximum or minimum share the gradient. Blocks of rows, whose messages stay in a processor's
+    cache, are computed side by side, and the backward pass gathers the messages again.
     """
 
     @staticmethod
@@ -241,7 +247,7 @@ class _Gather(torch.autograd.Function):
         blocks, copies = _blocks(step), step.copies.to(table.dtype).unsqueeze(1)
         out = tuple(torch.empty_like(boundary) for _ in range(4))
 
-        def one(number: int) -> None:
+        def gather_block(number: int) -> None:
             rows, edges = blocks[number]
             own, into = boundary[rows], step.receivers[edges] - rows.start
             messages = table.index_select(0, step.senders[edges])
@@ -252,7 +258,7 @@ class _Gather(torch.autograd.Function):
             for part, which in ((largest, "amax"), (smallest, "amin")):
                 part.copy_(own).scatter_reduce_(0, into.unsqueeze(1).expand_as(messages), messages, which)
 
-        for _ in in_threads(one, len(blocks), table.device):
+        for _ in in_threads(gather_block, len(blocks), table.device):
             pass
         ctx.step, ctx.blocks = step, blocks
         ctx.save_for_backward(table, boundary, copies, *out[2:])
@@ -264,7 +270,7 @@ class _Gather(torch.autograd.Function):
         step, blocks = ctx.step, ctx.blocks
         of_boundary = torch.empty_like(boundary)
 
-        def one(number: int) -> Tensor:
+        def descend_block(number: int) -> Tensor:
             rows, edges = blocks[number]
             own, into = boundary[rows], step.receivers[edges] - rows.start
             messages = table.index_select(0, step.senders[edges])
@@ -274,22 +280,24 @@ class _Gather(torch.autograd.Function):
             )
             of_own = torch.addcmul(of_sum, own, of_squares, value=2, out=of_boundary[rows])
             for gradient, extreme in zip(of_extremes, extremes, strict=True):
-                found = extreme[rows].index_select(0, into)
-                torch.eq(messages, found, out=found)
+                at_messages = extreme[rows].index_select(0, into)
+                torch.eq(messages, at_messages, out=at_messages)
                 at_own = (own == extreme[rows]).to(own.dtype)
-                shares = gradient / at_own.index_add(0, into, found * copies[edges])
+                shares = gradient / at_own.index_add(0, into, at_messages * copies[edges])
                 of_own.addcmul_(at_own, shares)
-                of_messages.addcmul_(found, shares.index_select(0, into))
+                of_messages.addcmul_(at_messages, shares.index_select(0, into))
             return of_messages.mul_(copies[edges])
 
         of_table = torch.zeros_like(table)
-        for (_, edges), found in zip(blocks, in_threads(one, len(blocks), table.device), strict=True):
-            of_table.index_add_(0, step.senders[edges], found)
+        # Here and not in the threads: rows of different blocks have the same senders, and are added up in one order.
+        parts = in_threads(descend_block, len(blocks), table.device)
+        for (_, edges), of_messages in zip(blocks, parts, strict=True):
+            of_table.index_add_(0, step.senders[edges], of_messages)
         return of_table, of_boundary, None
 
 
 def _blocks(step: Step) -> list[tuple[slice, slice]]:
-    """Return slices of the rows and of the edges into them, about `EDGES` of both together or those of one row."""
+    """Return slices of rows and of the edges into them: about `EDGES` of both together, or a single row with more."""
     number = torch.arange(len(step.nodes) + 1, device=step.nodes.device)
     starts = torch.searchsorted(step.receivers, number)
     ends = torch.arange(0, len(step.nodes) + len(step.receivers), EDGES[step.nodes.device.type], device=number.device)

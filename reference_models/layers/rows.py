@@ -1,4 +1,4 @@
-"""What a soft layer does to its sums: a function of each row alone, for nodes and for single pairs alike."""
+"""The part of a soft layer after its sums: a function of each row alone, for all slots of a node and single pairs."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from reference_models.layers.blocks import Products
 
 @dataclass(frozen=True, eq=False)
 class Shares:
-    """What rows take of each task: ``(1, R, K)`` for all slots of any node, ``(P, 1, K)`` for single pairs.
+    """The weights of rows in each task: ``(1, R, K)`` for all slots of any node, ``(P, 1, K)`` for single pairs.
 
-    S_rk, the mean over the other relations, is ``factor`` (T_k - alpha X_r), and ``own`` is minus factor times alpha.
-    ``assigned`` is the task of each row, int64 with a last axis of 1; it carries no gradient.
+    S_rk, the mean over the other relations, is ``factor`` (T_k - alpha X_r), and ``own`` is -factor alpha. ``assigned``
+    is the task of each row, int64 with a last axis of 1, without gradient.
     """
 
     factor: float
@@ -42,21 +42,21 @@ class Shares:
 
 
 def share_of_others(slots: int) -> float:
-    """Return what a sum over the other slots is multiplied by, to be their mean."""
+    """Return the factor that makes the mean of a sum over all other slots, 1 for a single slot."""
     return 1.0 / max(slots - 1, 1)
 
 
 def spread(attention: Tensor, slots: Tensor) -> Tensor:
-    """Return ``attention[slots]``; its gradient is added up in one order, whatever the number of threads."""
+    """Return ``attention[slots]``; its gradient is added up in the same order with any number of threads."""
     return attention.gather(0, slots.unsqueeze(1).expand(-1, attention.shape[1]))
 
 
 class Rows:
-    """The layer after its sums, for m groups of s rows that share T_k: all slots of a node, or a pair alone."""
+    """The layer after its sums, for m groups of s rows with the same T_k: all slots of a node, or a single pair."""
 
     def __init__(self, maps: Sequence[Tensor]) -> None:
-        self.own, self.same, *other = zip(*[iter(maps)] * 4, strict=True)
-        self.other = other[0] if other else None
+        self.own, self.same_task, *other_tasks = zip(*[iter(maps)] * 4, strict=True)
+        self.other_tasks = other_tasks[0] if other_tasks else None
 
     def __call__(self, own: Tensor, rest: Tensor, reached: Tensor, apart: Tensor, shares: Shares) -> Products:
         """Map own and rest ``(m, s, d)``, reached and apart ``(m, K, d)`` to ``(m, s, width)``.
@@ -66,43 +66,42 @@ class Rows:
         return self.products([self.mine(own), *self.hidden(self.passed(rest), reached, apart, shares)], shares)
 
     def mine(self, own: Tensor) -> Tensor:
-        """Return what the second map of L1 takes."""
+        """Return the input of the second map of L1."""
         first, bias, _, _ = self.own
         return linear(own, first, bias).relu_()
 
     def passed(self, rest: Tensor) -> list[Tensor]:
-        """Return ``rest`` through the first maps of L2 and, where there are other tasks, L3, without their biases."""
-        return [rest @ maps[0].T for maps in (self.same, self.other) if maps is not None]
+        """Return ``rest`` through the first maps of L2 and, with several tasks, L3, without their biases."""
+        return [rest @ maps[0].T for maps in (self.same_task, self.other_tasks) if maps is not None]
 
     def hidden(self, passed: Sequence[Tensor], reached: Tensor, apart: Tensor, shares: Shares) -> list[Tensor]:
-        """Return what the second maps of L2 and, where there are other tasks, L3 take, each ``(m, s, width)``.
+        """Return the inputs of the second maps of L2 and, with several tasks, L3, each ``(m, s, width)``.
 
-        L2 and L3 see ``apart`` plus the shares' factor times (``reached`` - alpha rest), of which ``passed`` is what
-        `passed` makes of the rest. In a GIN layer these are sums of p_k, T_k and X_r over a node and the edges that
-        reach it.
+        L2 and L3 see ``apart`` + factor (``reached`` - alpha rest); ``passed`` is what `passed` makes of the rest. In a
+        GIN layer these are the sums of p_k, T_k and X_r over a node and the edges that reach it.
         """
         base = torch.add(apart, reached, alpha=shares.factor)
-        first, bias, _, _ = self.same
+        first, bias, _, _ = self.same_task
         contexts = _at(base @ first.T + bias, shares.assigned)
-        found = [plus_share(contexts, passed[0], shares.own.take_along_dim(shares.assigned, 2)).relu_()]
-        if self.other is not None:
-            first, bias, _, _ = self.other
-            found.append(over_tasks(base @ first.T + bias, passed[1], shares.own, shares.others()))
-        return found
+        rows = [plus_share(contexts, passed[0], shares.own.take_along_dim(shares.assigned, 2)).relu_()]
+        if self.other_tasks is not None:
+            first, bias, _, _ = self.other_tasks
+            rows.append(over_tasks(base @ first.T + bias, passed[1], shares.own, shares.others()))
+        return rows
 
     def products(self, hidden: Sequence[Tensor], shares: Shares) -> Products:
-        """Return the second maps, with their biases, of what `mine` and `hidden` found."""
+        """Return the second maps, with their biases, of the results of `mine` and `hidden`."""
         return Products(self.biases(shares.own.shape[2]), self.factors(hidden))
 
     def factors(self, hidden: Sequence[Tensor]) -> list[tuple[Tensor, Tensor]]:
-        """Return hidden rows, the last ones of L1, L2 and L3 at least, with the weights of their second maps."""
-        weights = [self.own[2], self.same[2], *([] if self.other is None else [self.other[2]])]
+        """Return hidden rows, of L1, L2 and L3 or the last of these alone, with the weights of their second maps."""
+        weights = [self.own[2], self.same_task[2], *([] if self.other_tasks is None else [self.other_tasks[2]])]
         return list(zip(hidden, weights[-len(hidden) :], strict=True))
 
     def biases(self, tasks: int) -> Tensor:
-        """Return the biases of the second maps, added up; those of L3 count for every task but one."""
-        total: Tensor = self.own[3] + self.same[3]
-        return total if self.other is None else total + (tasks - 1) * self.other[3]
+        """Return the sum of the biases of the second maps; that of L3 counts for every task but one."""
+        total: Tensor = self.own[3] + self.same_task[3]
+        return total if self.other_tasks is None else total + (tasks - 1) * self.other_tasks[3]
 
 
 def _at(contexts: Tensor, assigned: Tensor) -> Tensor:
@@ -115,8 +114,8 @@ def _at(contexts: Tensor, assigned: Tensor) -> Tensor:
 def over_tasks(contexts: Tensor, rest: Tensor, shares: Tensor, weights: Tensor) -> Tensor:
     """Return the sum over k of weights_k relu(C_k + shares_k Q).
 
-    C, ``contexts``, is ``(m, K, d)``, Q, ``rest``, is ``(m, s, d)``, and the others are ``(1, s, K)`` or ``(m, s, K)``.
-    One task at a time, so that no array has a task axis.
+    C, ``contexts``, is ``(m, K, d)``, Q, ``rest``, is ``(m, s, d)``; shares and weights are ``(1, s, K)`` or
+    ``(m, s, K)``. Tasks are computed one by one, so that no array is ``(m, s, K, d)``.
     """
     return _OverTasks.apply(contexts, rest, shares, weights)  # type: ignore[no-any-return, no-untyped-call]
 
@@ -127,23 +126,23 @@ class _OverTasks(torch.autograd.Function):
         ctx.save_for_backward(contexts, rest, shares, weights)
         out, before = torch.zeros_like(rest), torch.empty_like(rest)
         for task in range(contexts.shape[1]):
-            one = slice(task, task + 1)
-            torch.addcmul(contexts[:, one], rest, shares[..., one], out=before)
-            out.addcmul_(before.relu_(), weights[..., one])
+            column = slice(task, task + 1)
+            torch.addcmul(contexts[:, column], rest, shares[..., column], out=before)
+            out.addcmul_(before.relu_(), weights[..., column])
         return out
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         contexts, rest, shares, weights = ctx.saved_tensors
         of_contexts, of_rest, of_shares = (torch.zeros_like(tensor) for tensor in (contexts, rest, shares))
-        before, passed = torch.empty_like(rest), torch.empty_like(rest)  # one for all tasks: they stay in the cache
+        before, passed = torch.empty_like(rest), torch.empty_like(rest)  # used by all tasks: they stay in the cache
         for task in range(contexts.shape[1]):
-            one = slice(task, task + 1)
-            torch.addcmul(contexts[:, one], rest, shares[..., one], out=before)
+            column = slice(task, task + 1)
+            torch.addcmul(contexts[:, column], rest, shares[..., column], out=before)
             torch.ops.aten.threshold_backward.grad_input(gradient, before, 0, grad_input=passed)
-            passed *= weights[..., one]
+            passed *= weights[..., column]
             of_contexts[:, task] = passed.sum(dim=1)
-            of_rest.addcmul_(passed, shares[..., one])
+            of_rest.addcmul_(passed, shares[..., column])
             of_shares[..., task] = _by_row(passed.mul_(rest), shares)
         return of_contexts, of_rest, of_shares, None
 
@@ -156,7 +155,7 @@ def _by_row(terms: Tensor, like: Tensor) -> Tensor:
 def plus_share(base: Tensor, rows: Tensor, shares: Tensor) -> Tensor:
     """Return base + shares rows for ``(m, s, d)``, ``(m, s, d)`` and ``(1, s, 1)`` or ``(m, s, 1)``.
 
-    What the library derives for the gradient of the shares is many times slower.
+    PyTorch's own gradient of the shares takes many times as long.
     """
     return _PlusShare.apply(base, rows, shares)  # type: ignore[no-any-return, no-untyped-call]
 
@@ -174,9 +173,9 @@ class _PlusShare(torch.autograd.Function):
 
 
 def fork(rows: Tensor, places: Tensor) -> tuple[Tensor, Tensor]:
-    """Return ``rows`` ``(m, s, d)`` and, ``(P, d)``, those at distinct places of its first two axes taken as one.
+    """Return ``rows`` ``(m, s, d)``, and the rows ``(P, d)`` at distinct places of its first two axes flattened.
 
-    The gradient of the latter is added to that of the former in place: use the former in products only, whose
+    The gradient of the latter is added into that of the former, in place. So use the former in products only, whose
     gradients nobody else holds.
     """
     return _Fork.apply(rows, places)  # type: ignore[no-any-return, no-untyped-call]

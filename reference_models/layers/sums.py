@@ -1,4 +1,4 @@
-"""Sums over relations and over neighbours, each taken once for all relations."""
+"""Sums over relations and over neighbours, each computed once for all relations."""
 
 from __future__ import annotations
 
@@ -15,16 +15,15 @@ from reference_models.layers.blocks import in_threads, node_blocks
 
 
 def aggregate(features: Tensor, attention: Tensor, onto: Receivers) -> tuple[Tensor, Tensor, Tensor]:
-    """Return A X ``(M, R, d)`` and A_r X_r at the pairs ``(P, d)`` of M receivers, and the task sums T ``(N, K, d)``.
+    """Return A X ``(M, R, d)``, A_r X_r at the pairs ``(P, d)`` of M receivers, and the task sums T ``(N, K, d)``.
 
-    ``features`` X is ``(N, R, d)`` and ``attention`` alpha ``(R, K)``; T_k is the sum over r of
-    alpha[r, k] X_r.
+    ``features`` X is ``(N, R, d)`` and ``attention`` alpha ``(R, K)``; T_k is the sum of alpha[r, k] X_r over r.
     """
     return _Aggregate.apply(features, attention, onto)  # type: ignore[no-any-return, no-untyped-call]
 
 
 class _Aggregate(torch.autograd.Function):
-    """One function, so that the gradient of X is gathered in one array instead of one for each use."""
+    """One function for three results, so that the gradient of X is gathered in one array and not in three."""
 
     @staticmethod
     def forward(ctx: Any, features: Tensor, attention: Tensor, onto: Receivers) -> tuple[Tensor, Tensor, Tensor]:
@@ -55,7 +54,7 @@ def task_sums(features: Tensor, attention: Tensor) -> Tensor:
 
 
 class _TaskSums(torch.autograd.Function):
-    """Products node by node: as one product of matrices the features would be laid out anew."""
+    """A product per node: as a single product of matrices, the features would have to be copied."""
 
     @staticmethod
     def forward(ctx: Any, features: Tensor, attention: Tensor) -> Tensor:
@@ -74,7 +73,7 @@ class _TaskSums(torch.autograd.Function):
 
 
 def expand(rows: Tensor, kinds: Kinds) -> Tensor:
-    """Return features ``(N, R, d)`` for every node and slot from one row per kind of a graph, ``(D, d)``."""
+    """Return the features ``(N, R, d)`` of all nodes and slots from one row per kind of a graph, ``(D, d)``."""
     return _Expand.apply(rows, kinds)  # type: ignore[no-any-return, no-untyped-call]
 
 
@@ -98,10 +97,9 @@ class _Expand(torch.autograd.Function):
 
 
 def moments(rows: Tensor, counts: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:
-    """Return rows ``(M, d)`` as they came, their mean and their variance (divided by M).
+    """Return rows ``(M, d)`` unchanged, their mean and their variance (divided by M); row i counts ``counts[i]`` times.
 
-    Row i counts ``counts[i]`` times. Who goes on with the rows that are returned has the gradients of both uses
-    added up in one pass.
+    If you go on with the rows that are returned, the gradients of both uses are added up in one pass.
     """
     return _Moments.apply(rows, counts)  # type: ignore[no-any-return, no-untyped-call]
 
@@ -110,6 +108,7 @@ class _Moments(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, rows: Tensor, counts: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
         total = len(rows) if counts is None else counts.sum(dtype=torch.float64)
+        # Around a value near the mean: from zero, squares of values far from it would cancel in the variance.
         pivot = rows[: min(len(rows), 256)].mean(dim=0)
         first, second = (torch.zeros(rows.shape[1], dtype=torch.float64, device=rows.device) for _ in range(2))
         parts = _parts(rows)
@@ -149,12 +148,12 @@ class _Moments(torch.autograd.Function):
 
 
 def products(rows: Tensor, counts: Tensor) -> Tensor:
-    """Return the sum over rows ``(M, d)`` of their products with themselves, ``(d, d)``; row i counts ``counts[i]``."""
+    """Return the sum ``(d, d)`` of the outer products of rows ``(M, d)``; row i counts ``counts[i]`` times."""
     return _Squares.apply(rows, counts)  # type: ignore[no-any-return, no-untyped-call]
 
 
 class _Squares(torch.autograd.Function):
-    """One product back instead of two: the result is symmetric."""
+    """One product in the backward pass instead of two, because the result is symmetric."""
 
     @staticmethod
     def forward(ctx: Any, rows: Tensor, counts: Tensor) -> Tensor:
@@ -168,5 +167,5 @@ class _Squares(torch.autograd.Function):
 
 
 def _parts(rows: Tensor) -> list[slice]:
-    """Return slices of rows, of which the four arrays that are held at a time fit in a block."""
+    """Return slices of rows, so short that four arrays of a slice fit into a block."""
     return node_blocks(len(rows), 4 * rows.shape[1], rows.device)

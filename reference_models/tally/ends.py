@@ -1,6 +1,6 @@
-"""Whether an entity takes a slot, by how often it has it already and by its other slots.
+"""How well an entity fits a slot: by how often it has the slot already, and by its other slots.
 
-Both ends of a triple are asked: the head for the relation, the tail for its inverse, and each for the other's slot.
+Of a triple, the head is matched with the relation and the tail with its inverse, and each with the other's slot.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from mtbench.names import FloatArray, IntArray
 from reference_models.tally.rules import Rule
 
 WINDOW = 1.4
-"""Counts up to so many times larger or smaller are pooled in a Good-Turing rate."""
+"""A Good-Turing rate pools counts that are up to this factor larger or smaller."""
 
 OF_ONE = 8
-"""Statistics of an entity and a slot."""
+"""The number of statistics of an entity and a slot."""
 
 KEPT = 1 << 20
-"""Entities times slots whose statistics are kept, 64 bytes each."""
+"""Pairs of an entity and a slot whose statistics are kept, 64 bytes each."""
 
 HALF_NAMES = (
     "count of head",
@@ -57,7 +57,7 @@ DEGREE_NAMES = ("out of head", "into head", "out of tail", "into tail", "slots o
 
 
 class Ends:
-    """The statistics of a graph's half-links and of the slots that entities have together."""
+    """The statistics of a graph's half-links, and of slots that the same entities have."""
 
     def __init__(self, graph: Doubled) -> None:
         self.graph = graph
@@ -72,14 +72,14 @@ class Ends:
     def half_links_and_types(self, triples: IntArray) -> FloatArray:
         """Return the statistics of both half-links of each triple and of their fit, ``(m, 23)``, `HALF_NAMES` first.
 
-        With c edges of an entity under a slot: log1p c; the log of the Good-Turing rate (Good 1953) of a further one;
-        the sum of both rates less log1p of the relation's triples; log1p c less the same; and c as a share of the
-        entity's triples at that side.
+        With c edges of an entity under a slot: log1p c; the log of the Good-Turing rate (Good 1953) of one more; the
+        sum of both rates less log1p of the number of the relation's triples; log1p c less the same; and c as a share of
+        the entity's triples in that direction.
 
         How well the relation fits the other slots of each end: the regression of its slot on them (EASE, Steck 2019),
-        raw and as a log lift over the slot's base rate; the naive-Bayes lift; the largest and smallest share of a
-        slot's entities that have this one too. And with roles exchanged, the regression and the count of the head as
-        a tail and of the tail as a head.
+        raw and as a log lift over the slot's base rate; the naive-Bayes lift; the largest and smallest share of another
+        slot's entities that have this slot too. And with roles exchanged, the regression and the count of the head as a
+        tail and of the tail as a head.
         """
         head, relation, tail = triples.T
         inverse = relation + self.graph.relations
@@ -93,33 +93,34 @@ class Ends:
 
     def _of(self, entities: IntArray, slots: IntArray) -> FloatArray:
         """Return for entities and slots ``(m,)``: log count, log rate, share; regression raw and as lift, naive Bayes,
-        largest and smallest conditional, ``(8, m)``; computed once for each different pair.
+        largest and smallest conditional, ``(8, m)``.
 
-        Slots asked of many entities, as in whole rows of candidates, are computed for all, and some are kept.
+        Each distinct pair is computed once. A slot with many entities, as in whole rows of candidates, is computed for
+        all entities, and the last of these are kept.
         """
-        found = np.empty((OF_ONE, len(slots)))
-        every = self.graph.num_entities
-        often = (np.bincount(slots, minlength=self.graph.num_slots) > every // 2) & (every <= KEPT)
+        statistics = np.empty((OF_ONE, len(slots)))
+        total = self.graph.num_entities
+        often = (np.bincount(slots, minlength=self.graph.num_slots) > total // 2) & (total <= KEPT)
         for slot in np.flatnonzero(often).tolist():
             rows = np.flatnonzero(slots == slot)
-            found[:, rows] = self._of_all(slot)[:, entities[rows]]
+            statistics[:, rows] = self._of_all(slot)[:, entities[rows]]
         rows = np.flatnonzero(~often[slots])
         keys = entities[rows] * self.graph.num_slots + slots[rows]
         known = unique(keys)
         place = np.searchsorted(known, keys)
-        found[:, rows] = self._computed(*np.divmod(known, self.graph.num_slots))[:, place]
-        return found
+        statistics[:, rows] = self._computed(*np.divmod(known, self.graph.num_slots))[:, place]
+        return statistics
 
     def _computed(self, entities: IntArray, slots: IntArray) -> FloatArray:
         counts = self.graph.count(entities, slots)
         out, into = self.graph.degrees
         degree = np.where(slots < self.graph.relations, out[entities], into[entities])
-        found = (np.log1p(counts), self._log_rates(slots, counts), counts / (1 + degree), *self._types(entities, slots))
-        return np.stack(found)
+        half = np.log1p(counts), self._log_rates(slots, counts), counts / (1 + degree)
+        return np.stack((*half, *self._types(entities, slots)))
 
     @cached_property
     def _counts_of_counts(self) -> tuple[IntArray, IntArray, IntArray, int]:
-        """Return slot * width + count in increasing order, how many half-links have it, its edges, and the width."""
+        """Return keys slot * width + count in increasing order, running totals of half-links and edges, and width."""
         _, slots, counts = self.graph.half_links
         width = int(counts.max(initial=0)) + 2
         keys, number = counted(slots * width + counts)
@@ -136,25 +137,28 @@ class Ends:
             stop: IntArray = totals[np.searchsorted(keys, last, side="right")]
             return stop - totals[np.searchsorted(keys, first)]
 
+        # Half-links only list entities that have the slot: the others have a count of 0.
         without = np.where(counts == 0, self.graph.num_entities - self.graph.slot_entities[slots], 0)
         there = between(entities, low, high) + without
         prior = np.where(counts == 0, self.graph.slot_entities[slots] / (2 * max(1, self.graph.num_entities)), counts)
+        # Smoothed as if two more entities went on at the prior rate.
         rate = (between(edges, low + 1, high + 1) + 2 * prior) / (there + 2)
-        found: FloatArray = np.log(np.maximum(rate, 1e-6))
-        return found
+        log_rate: FloatArray = np.log(np.maximum(rate, 1e-6))
+        return log_rate
 
     @cached_property
     def _together(self) -> FloatArray:
-        """How many entities have both of two slots, ``(2R, 2R)``."""
+        """The number of entities that have both of two slots, ``(2R, 2R)``."""
         entities, slots, _ = self.graph.half_links
         shape = (self.graph.num_entities, self.graph.num_slots)
         has = csr_array((np.ones(len(slots)), (entities, slots)), shape=shape)
-        found: FloatArray = (has.T @ has).toarray()
-        return found
+        both: FloatArray = (has.T @ has).toarray()
+        return both
 
     @cached_property
     def _tables(self) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Regression weights, log lifts and conditional shares of a slot (row) for another (column), 0 for itself."""
+        # EASE's solution of a ridge regression of every slot on all others, from one inverse of the matrix.
         both, size = self._together, self.graph.num_slots
         inverse = np.linalg.inv(both + (5 + 0.002 * self.graph.num_entities) * np.eye(size))
         there = np.diag(both)[:, None]
@@ -168,33 +172,34 @@ class Ends:
     def _types(self, entities: IntArray, slots: IntArray) -> tuple[FloatArray, ...]:
         starts = self.graph.slot_starts
         place, owner = spread(starts[entities], starts[entities + 1])
-        other, asked, number = self.graph.half_links[1][place], slots[owner], len(entities)
-        weights, lifts, shares = (table[other, asked] for table in self._tables)
+        held, asked, number = self.graph.half_links[1][place], slots[owner], len(entities)
+        weights, lifts, shares = (table[held, asked] for table in self._tables)
         regression = sums(weights, owner, number)
         lift = np.log(np.maximum(regression, 0) + 1e-3) - np.log(self.graph.base_rates[slots])
         bayes = sums(lifts, owner, number) / np.sqrt(1 + np.diff(starts)[entities])
-        apart = other != asked
+        apart = held != asked
         owner, shares = owner[apart], shares[apart]
         return regression, lift, bayes, largest(shares, owner, number), 1 - largest(1 - shares, owner, number)
 
     def behind(self, triple: IntArray) -> list[Rule]:
-        """Return of how many entities with another slot of one triple's ends also have the slot that it gives them.
+        """Return the type rules behind one triple ``(3,)``: of entities with another slot of an end, how many have it.
 
-        The rules of the head, then those of the tail: its largest conditional first, its smallest last.
+        The rules of the head come first, then those of the tail, each by decreasing share.
         """
         head, relation, tail = triple.tolist()
-        starts, found = self.graph.slot_starts, list[Rule]()
+        starts, rules = self.graph.slot_starts, list[Rule]()
         for entity, slot, end in ((head, relation, "head"), (tail, relation + self.graph.relations, "tail")):
-            other = self.graph.half_links[1][starts[entity] : starts[entity + 1]]
-            other = other[other != slot]
-            both, there = (self._together[other, column].astype(np.int64) for column in (slot, other))
-            found += Rule.surest_first("type", other[:, None], both, there, 3, end)
-        return found
+            held = self.graph.half_links[1][starts[entity] : starts[entity + 1]]
+            held = held[held != slot]
+            both, there = (self._together[held, column].astype(np.int64) for column in (slot, held))
+            rules += Rule.surest_first("type", held[:, None], both, there, 3, end)
+        return rules
 
 
 def relation_sizes(graph: Doubled, triples: IntArray) -> FloatArray:
-    """Return of the relation of each triple, ``(m, 6)``: log of its share of all triples, distinct heads and tails
-    per triple (its functionality), and logs of the triples and of the shares of entities that are a head or a tail.
+    """Return statistics ``(m, 6)`` of the relations of triples: the log of the share of all triples, distinct heads and
+    tails per triple (functionality), the log of the number of triples, and logs of the shares of entities that are a
+    head or a tail.
     """
     relation = triples[:, 1]
     edges, entities = graph.slot_edges, graph.slot_entities
@@ -218,7 +223,7 @@ def degrees(graph: Doubled, triples: IntArray) -> FloatArray:
     head, tail = triples[:, 0], triples[:, 2]
     out, into = graph.degrees
     slots = np.diff(graph.slot_starts)
-    found: FloatArray = np.log1p(
+    logs: FloatArray = np.log1p(
         np.stack((out[head], into[head], out[tail], into[tail], slots[head], slots[tail]), axis=1)
     )
-    return found
+    return logs

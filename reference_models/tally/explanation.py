@@ -1,4 +1,4 @@
-"""Why a run ranked a triple first, what each family of statistics is worth, and which statistic alone gives away."""
+"""Why a run ranked a triple first, what each family of statistics is worth, and which statistics give targets away."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from mtbench.settings.table import HEADLINE, setting_of
 from reference_models.tally.statistics import FAMILIES, FAMILY, NAMES, Statistics
 
 RULES = 3
-"""A triple is explained by so many rules of a kind, the surest."""
+"""The most rules of a kind that explain a triple, the surest ones."""
 
 MOST, REPEATS = 1000, 5
-"""Families are permuted in the lists of so many targets at most, evenly spread over all, and so often."""
+"""The most targets, evenly spread, in whose lists families are permuted, and the number of permutations."""
 
 AGAINST = {"dual": "dual", "same type": "entity"}
-"""What targets are told from, and the protocol that draws it; of the second, what has the slot already is kept."""
+"""The candidates that targets are compared with, and the protocol that draws them; `giveaways` says which are kept."""
 
 WORDS = {
     "half": "half-links",
@@ -44,11 +44,11 @@ WORDS = {
     "assoc": "association rules",
     "walk": "random walks",
 }
-"""What the families are called in a table or a picture."""
+"""The names of the families in tables and pictures."""
 
 
 class StatisticsScorer(Protocol):
-    """A scorer to which a triple is its ``statistics`` and nothing else."""
+    """A scorer that sees nothing of a triple but its ``statistics``."""
 
     statistics: Statistics
 
@@ -58,7 +58,7 @@ class StatisticsScorer(Protocol):
 
 @dataclass(frozen=True)
 class Reason:
-    """A rule by name: it holds in ``hits`` of the ``cases`` of its body; ``of`` is the end it is about, if only one."""
+    """A rule in words that holds in ``hits`` of the ``cases`` of its body; ``of`` is the end it is about, or empty."""
 
     family: str
     of: str
@@ -72,7 +72,7 @@ class Reason:
 class Scored:
     """A triple of a list, its score and the surest rules behind it.
 
-    ``half_links`` are the triples of the relation that its head is a head of, that its tail is a tail of, and all.
+    ``half_links`` are the numbers of the relation's triples with this head, with this tail, and of all of them.
     """
 
     triple: NamedTriple
@@ -83,12 +83,12 @@ class Scored:
 
 @dataclass(frozen=True)
 class Question:
-    """One list of a target: its mean rank over ties, the triple that is first, and what that is compared with.
+    """One list of a target: its mean rank over ties, the triple ranked first, and the one that is compared with it.
 
-    ``other`` is the target, or the second where the target itself is first. ``moves`` says by family of statistics
-    how much of the difference of both scores it makes: its Shapley value, the mean change of the score over all
-    orders in which the families of ``other`` can be replaced by those of ``first``, one after the other. They add
-    up to the difference, unless ``other`` ranks last for having a relation without an observable triple.
+    ``other`` is the target, or the second triple where the target is first. ``moves`` has the part of each family of
+    statistics in the difference of the two scores: its Shapley value, the mean change of the score over all orders in
+    which the families of ``other`` can be replaced by those of ``first``. The parts add up to the difference, unless
+    ``other`` ranks last because its relation has no observable triple.
     Source: Shapley 1953; Sundararajan and Najmi 2020 (baseline Shapley).
     """
 
@@ -103,9 +103,9 @@ class Question:
 
 @dataclass(frozen=True)
 class Importance:
-    """How much the expected MRR of some targets falls where a family's statistics are permuted within each list.
+    """How much the expected MRR of some targets falls when a family's statistics are permuted within each list.
 
-    ``falls`` has one number per permutation. Families share what they say: what one loses, another may make up for.
+    ``falls`` has a number per permutation. Families overlap: what one loses, another may make up for.
     """
 
     mrr: float
@@ -126,9 +126,9 @@ class Importance:
 
 @dataclass(frozen=True)
 class StatisticsExplanation:
-    """Some targets of a run explained, under the run's own protocol or, where that lists everything, under ``dual``.
+    """Some targets of a run explained, under its own protocol, or under ``dual`` for a protocol that ranks everything.
 
-    ``changed`` counts the targets that rank otherwise than the run recorded, None under another protocol.
+    ``changed`` counts the targets whose ranks differ from those the run recorded, None under another protocol.
     """
 
     model: str
@@ -189,13 +189,15 @@ class StatisticsExplanation:
             f"within each list, mean and standard deviation over {REPEATS} permutations:",
             *(f"  {name:5}  {mean:6.3f}  {sd:.3f}  {WORDS.get(name, name)}" for name, mean, sd in importance.ordered),
         ]
-        for _, asked in itertools.groupby(self.questions, key=lambda one: (one.target, one.first, one.other)):
+        for _, asked in itertools.groupby(
+            self.questions, key=lambda question: (question.target, question.first, question.other)
+        ):
             lines += ["", *_lines(list(asked))]
         return "\n".join(lines)
 
 
 def explain(scorer: StatisticsScorer, split: Split, result: Result, rows: Sequence[int]) -> StatisticsExplanation:
-    """Say why a run ranked some targets of a split (their rows) as it did, and what each family is worth in all."""
+    """Return why a run ranked some targets of a split (``rows``) as it did, and what each family is worth over all."""
     setting = setting_of(HEADLINE.protocol, result.vocabulary) if result.setting.full else result.setting
     lists = _Lists(split, scorer, setting, result.candidate_seed)
     questions = [question for row in rows for way in lists.tables if (question := lists.question(way, row)) is not None]
@@ -251,7 +253,7 @@ class _Lists:
         reasons = list[Reason]()
         for (family, _), kind in itertools.groupby(known.rules(triple), key=lambda rule: (rule.family, rule.end)):
             rules = list(kind)
-            # That no entity of a type takes the relation says as much as that all do.
+            # A type whose entities never have the relation says as much as one whose entities all do.
             shown = [rules[0], *rules[1:][-1:]] if family == "type" else [rule for rule in rules if rule.hits][:RULES]
             for rule in shown:
                 of, text = rule.named(self.split, triple)
@@ -260,7 +262,8 @@ class _Lists:
         return Scored(named, float(self.scores[row]), known.half_links(triple), reasons)
 
     def moves(self, first: int, other: int) -> dict[str, float]:
-        """Return the Shapley value of each family between two triples, see `Question`."""
+        """Return the Shapley value of each family between two triples (their rows), see `Question`."""
+        # All mixtures are scored at once: bit k of a mixture's number says that family k is from ``first``.
         number = len(FAMILIES)
         chosen = (np.arange(2**number)[:, None] >> np.arange(number)) % 2 == 1
         mixed = np.where(chosen[:, FAMILY], self.statistics[first], self.statistics[other])
@@ -276,46 +279,47 @@ class _Lists:
     def importance(self) -> Importance:
         """Return how much the expected MRR falls without what a family says, see `Importance`."""
         number = len(self.split.targets)
-        some = np.linspace(0, number - 1, min(MOST, number)).round().astype(np.int64)
-        valid = np.concatenate([valid[some] for _, valid in self.tables.values()])
+        sampled = np.linspace(0, number - 1, min(MOST, number)).round().astype(np.int64)
+        valid = np.concatenate([valid[sampled] for _, valid in self.tables.values()])
         where = np.cumsum(valid).reshape(valid.shape) - 1
-        rows = np.concatenate([rows[some] for rows, _ in self.tables.values()])[valid]
+        rows = np.concatenate([rows[sampled] for rows, _ in self.tables.values()])[valid]
         triples, statistics = self.triples[rows], self.statistics[rows]
 
         def mrr(known: NDArray[np.float32]) -> float:
-            found = count(self._scored(known, triples), where[:, 0], where[:, 1:], valid[:, 1:])
-            return closed.expected(found.greater, found.equal)["mrr"]
+            ranks = count(self._scored(known, triples), where[:, 0], where[:, 1:], valid[:, 1:])
+            return closed.expected(ranks.greater, ranks.equal)["mrr"]
 
         whole, falls = mrr(statistics), {name: list[float]() for name in FAMILIES}
         for repeat in range(REPEATS):
+            # By list, and at random within each: statistics move between the triples of a list only.
             order = np.lexsort(
                 (np.random.default_rng([repeat, *b"importance"]).random(len(rows)), np.nonzero(valid)[0])
             )
             for place, name in enumerate(FAMILIES):
                 falls[name].append(whole - mrr(np.where(place == FAMILY, statistics[order], statistics)))
-        return Importance(whole, len(some), falls)
+        return Importance(whole, len(sampled), falls)
 
 
 def _lines(questions: Sequence[Question]) -> list[str]:
-    """Return the text of the questions of a target that have the same first."""
-    (one, *_), ranks = questions, []
+    """Return the lines on questions about a target whose first and other triples are the same."""
+    (shared, *_), ranks = questions, []
     for question in questions:
         asked = list(question.target)
         asked[COLUMN[question.direction]] = "?"
         ranks.append(f"({', '.join(asked)}): rank {question.rank:g} of {question.length}")
-    right = one.first.triple == one.target
+    right = shared.first.triple == shared.target
     names = ("first, the target", "second") if right else ("first", "the target")
-    ordered = sorted(one.moves.items(), key=lambda move: -abs(move[1]))
+    ordered = sorted(shared.moves.items(), key=lambda move: -abs(move[1]))
     moves = ", ".join(f"{name} {move:+.2f}" for name, move in ordered if abs(move) >= 0.005)
     return [
         "; ".join(ranks),
         *(
             f"  {name:18}{scored.score:7.2f}  {' '.join(scored.triple)}"
-            for name, scored in zip(names, (one.first, one.other), strict=True)
+            for name, scored in zip(names, (shared.first, shared.other), strict=True)
         ),
-        f"  ahead by {sum(one.moves.values()):.2f}: {moves or 'no family'}",
-        *_behind(names[0], one.first),
-        *_behind(names[1], one.other),
+        f"  ahead by {sum(shared.moves.values()):.2f}: {moves or 'no family'}",
+        *_behind(names[0], shared.first),
+        *_behind(names[1], shared.other),
     ]
 
 
@@ -323,19 +327,18 @@ def _behind(name: str, scored: Scored) -> list[str]:
     (head, relation, tail), (of_head, of_tail, size) = scored.triple, scored.half_links
     half = f"({head}, {relation}, ?): {of_head:,} triples; (?, {relation}, {tail}): {of_tail:,}; all: {size:,}"
     lines = [f"  behind the {name.removeprefix('the ')}", f"    half   {half}"]
-    for one in scored.reasons:
-        of = f"{one.of}: " if one.of else ""
-        lines += [f"    {one.family:6} {of}{one.rule}: {one.hits:,} of {one.cases:,}"]
+    for reason in scored.reasons:
+        of = f"{reason.of}: " if reason.of else ""
+        lines += [f"    {reason.family:6} {of}{reason.rule}: {reason.hits:,} of {reason.cases:,}"]
     return lines
 
 
 @dataclass(frozen=True)
 class Giveaway:
-    """How well one statistic alone tells targets from the candidates of one side.
+    """How well a single statistic tells targets from the candidates of one side.
 
-    ``auc`` is the share of a target's candidates that have less of the statistic, half of them where they have as
-    much, a mean over targets: 0.5 is chance, and far from it on either side gives away. ``targets`` are those that
-    have such a candidate.
+    ``auc`` is the mean over targets of the share of candidates with less of the statistic, equal ones counting half:
+    0.5 is chance, and values far above or below give targets away. ``targets`` is the number of those with a candidate.
     """
 
     against: str
@@ -347,16 +350,16 @@ class Giveaway:
 
     @property
     def gain(self) -> float:
-        """How far the statistic is from chance, from 0 to 0.5."""
+        """The distance of the AUC from chance, from 0 to 0.5."""
         return abs(self.auc - 0.5)
 
 
 def giveaways(split: Split, seed: int = 0) -> tuple[Giveaway, ...]:
-    """Return of each of the 65 statistics how well it alone tells the targets of a split, the clearest first.
+    """Return how well each of the 65 statistics alone tells the targets of a split, the clearest first.
 
-    Statistics are those of the observable graph. Targets are compared with the candidates of ``dual``, and with
-    heads and tails of the *same type*: candidates of the protocol ``entity`` that are a head, or a tail, of the
-    relation already. Raises `UsageError` for a split without targets.
+    Statistics are those of the observable graph. Targets are compared with the candidates of ``dual``, and with heads
+    and tails of the *same type*: candidates of the protocol ``entity`` that are already a head, or a tail, of the
+    relation. Raises `UsageError` for a split without targets.
     """
     statistics = Statistics(split.observable())
     rows = [row for against in AGAINST for row in _against(split, against, statistics, seed)]
@@ -387,7 +390,7 @@ def _against(split: Split, against: str, statistics: Statistics, seed: int) -> l
 
 
 def _has_slot(split: Split, side: Side, ids: IntArray) -> BoolArray:
-    """Return which entities ``(m, k)`` are on this side of an observable triple of each target's relation."""
+    """Return which entities ``(m, k)`` are on this side of some observable triple of the target's relation."""
     column, asked = COLUMN[side], np.repeat(split.targets, ids.shape[1], axis=0)
     asked[:, column] = ids.ravel()
     there = keys(split, split.graph, RELATION, column)

@@ -1,4 +1,4 @@
-"""Tally with weights of its own: trained once on the training graphs of the whole suite, zero-shot on any graph.
+"""Tally with published weights: trained once on the training graphs of the whole suite, zero-shot on any graph.
 
 ``python -m reference_models.tally.foundation`` trains it and writes the weights that ship with the package.
 """
@@ -37,21 +37,21 @@ DATASETS = (
     "wikitopics-mt3/art",
     "wikitopics-mt4/health",
 )
-"""One dataset per training graph: the two of a WikiTopics-MT pair have the same one, and so have both FBNELL.
+"""One dataset per training graph: the two datasets of a WikiTopics-MT pair share theirs, and so do both FBNELL.
 
-That of metafam-strict is metafam's less the inverses of what is missing; the released one is taken.
+The training graph of metafam-strict is metafam's without the inverses of missing triples; the released one is used.
 """
 
 KEY = "tally"
-"""The metadata are one text under one key: safetensors writes several keys in any order."""
+"""The metadata are one text under one key, because safetensors writes several keys in no fixed order."""
 
 WEIGHTS = Path(str(resources.files("reference_models") / "weights" / "tally.safetensors"))
 
 
 def pretrain(graphs: Mapping[str, Split], seed: int = 0, settings: Mapping[str, str] | None = None) -> bytes:
-    """Return the weights of tally, with its own recipe, trained on several graphs by name, as a safetensors file.
+    """Return the weights of tally, trained by its recipe on several graphs (by name), as a safetensors file.
 
-    The same graphs, seed and libraries give the same bytes. The metadata say what they were made of.
+    The same graphs, seed and libraries give the same bytes. The metadata say what the weights were made of.
     """
     recipe = read(Recipe, "tally", "", settings or {})
     model = TallyModel(NAME, Context("", seed, "cpu"), recipe)
@@ -69,14 +69,14 @@ def pretrain(graphs: Mapping[str, Split], seed: int = 0, settings: Mapping[str, 
 
 
 def describe(weights: Path) -> dict[str, object]:
-    """Return what the metadata of a file of weights say: recipe, seed, graphs, statistics and versions."""
+    """Return the metadata of a file of weights: recipe, seed, graphs, statistics and versions."""
     with safe_open(weights, "pt") as file:
-        found: dict[str, object] = json.loads(file.metadata()[KEY])
-    return found
+        described: dict[str, object] = json.loads(file.metadata()[KEY])
+    return described
 
 
 class Foundation(TallyModel):
-    """Tally with the weights of a file: nothing is trained, and every graph it ever learned from is told."""
+    """Tally with the weights of a file: nothing is trained; its info names every graph that it learned from."""
 
     def __init__(self, context: Context, weights: Path = WEIGHTS) -> None:
         made_of = describe(weights)
@@ -93,7 +93,7 @@ class Foundation(TallyModel):
         self.network.load_state_dict(load_file(weights))
 
     def fit(self, train: Split, valid: Split) -> None:
-        """Learn nothing: the weights are there."""
+        """Do nothing: the weights are trained already."""
 
 
 def build(context: Context) -> Foundation:

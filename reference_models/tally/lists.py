@@ -1,4 +1,4 @@
-"""Leave-out lists: some observable triples hidden, statistics of the rest, and the hidden ones among candidates."""
+"""Leave-out lists: some observable triples are hidden, and ranked among candidates by statistics of the rest."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ ENDS: tuple[Side, ...] = ("tail", "head")
 
 @dataclass(frozen=True, eq=False)
 class Lists:
-    """Positives, each among tails, heads and relations: ``features`` float32 ``(k, F)`` of all triples.
+    """m positives, each with candidate tails, heads and relations: ``features`` float32 ``(k, F)`` of all k triples.
 
-    ``rows`` int64 ``(m, 1 + c)`` says which of them are a positive, which comes first, and its candidates. Each of g
-    softmaxes is over some of them: ``offsets`` float32 ``(g, m, 1 + c)`` are added to their logits, -inf to all others.
+    ``rows`` int64 ``(m, 1 + c)`` are the positive of each list and then its candidates, as rows of the features. Each
+    of g softmaxes is over some of them: ``offsets`` float32 ``(g, m, 1 + c)`` are added to the logits, -inf to others'.
     """
 
     features: Tensor
@@ -49,15 +49,15 @@ class Lists:
 
 
 def leave_out(graph: Split, share: float, most: int, typed: int, seed: int) -> Lists:
-    """Return lists of at most ``most`` triples of the graph, where a share of all is hidden from the statistics.
+    """Return lists of at most ``most`` of the triples of a graph that are hidden, a ``share`` of all.
 
-    Candidates are those of the protocol ``dual``, so that a hidden triple is never one. A positive and its
-    corruptions see the same graph, which has neither: nothing tells them apart but what the rest says of them.
-    One softmax is over its tails and relations, one over its heads and relations.
+    Candidates are those of the protocol ``dual``, so that no hidden triple is a candidate. The statistics are of the
+    graph without the hidden triples, which has neither a positive nor its corruptions. One softmax is over the
+    positive's tails and relations, one over its heads and relations.
 
-    With ``typed``, at most so many of the entities that the rest shows at that end of the relation are candidates too.
-    A third softmax is over all tails, a fourth over all heads: weighted by one over the probability that a candidate
-    was drawn, they stand for the softmax over every entity.
+    With ``typed``, up to so many entities that the rest of the graph has at that end of the relation are candidates
+    too. A third softmax is then over all tails and a fourth over all heads. Their candidates are weighted by one over
+    the probability of being drawn, which estimates the softmax over every entity.
     Raises `DatasetError` for a graph of fewer than two triples.
     """
     order = np.random.default_rng([seed, *b"leave out"]).permutation(len(graph.graph))
@@ -66,7 +66,10 @@ def leave_out(graph: Split, share: float, most: int, typed: int, seed: int) -> L
     number = min(max(1, round(share * len(order))), len(order) - 1)
     split = replace(graph, graph=graph.graph[order[number:]], targets=graph.graph[order[:number]])
     drawn = draw(split, HEADLINE, seed)
-    chosen = {side: _first(*drawn.side(side), most) for side in HEADLINE.sides}
+    chosen = {}
+    for side in HEADLINE.sides:
+        ids, there = drawn.side(side)
+        chosen[side] = ids[:most], there[:most]
     layout = Layout(replace(split, targets=split.targets[:most]), HEADLINE.parts, chosen)
     own = layout.targets[:, None]
     columns = {"own": (own, np.ones(own.shape, dtype=np.bool_))}
@@ -76,12 +79,12 @@ def leave_out(graph: Split, share: float, most: int, typed: int, seed: int) -> L
     triples, statistics = layout.triples, Statistics(split.observable())
     softmaxes = [dict.fromkeys(("own", end, "relation"), np.zeros(1)) for end in ENDS]
     if typed:
-        found = _Typed(split, statistics.graph, most, typed, seed)
+        by_type = _Typed(split, statistics.graph, most, typed, seed)
         for end in ENDS:
-            more, there = found.drawn(end)
+            more, there = by_type.drawn(end)
             columns[f"typed {end}"] = len(triples) + np.arange(there.size).reshape(there.shape), there
             triples = np.concatenate((triples, more.reshape(-1, 3)))
-            both = {kind: -np.log(found.chance(end, triples[columns[kind][0]])) for kind in (end, f"typed {end}")}
+            both = {kind: -np.log(by_type.chance(end, triples[columns[kind][0]])) for kind in (end, f"typed {end}")}
             softmaxes.append({"own": np.zeros(1), **both})
     return Lists(
         torch.from_numpy(statistics.of(triples)),
@@ -91,7 +94,7 @@ def leave_out(graph: Split, share: float, most: int, typed: int, seed: int) -> L
 
 
 class _Typed:
-    """Entities that a graph shows at an end of the relations of its first targets."""
+    """Candidates by type: entities that a graph has at the same end of a target's relation."""
 
     def __init__(self, split: Split, graph: Doubled, most: int, number: int, seed: int) -> None:
         self.split, self.targets, self.number = split, split.targets[:most], number
@@ -107,36 +110,32 @@ class _Typed:
         return relation + self._graph.relations if end == "tail" else relation
 
     def drawn(self, end: Side) -> tuple[IntArray, BoolArray]:
-        """Return triples ``(m, n, 3)`` with other entities at an end, and which are some and no known triple.
+        """Return triples ``(m, n, 3)`` with other entities at an end, and which of them are there and not known.
 
-        They are taken at equal distances from a random place on, so that all have the same chance and none is twice.
+        Entities are taken at equal distances from a random start, so that all are as likely and none comes twice.
         """
         first, last = (self._starts[self._slots(end) + step][:, None] for step in (0, 1))
         size = last - first
         place, few = np.arange(self.number), size <= self.number
         spaced = ((place + self._rng.random(size.shape)) * size / self.number).astype(np.int64)
         ids = self._entities[np.minimum(first + np.where(few, place, spaced), len(self._entities) - 1)]
-        found = np.repeat(self.targets[:, None], self.number, axis=1)
-        found[..., COLUMN[end]] = ids
-        there = (place < size) & ~is_known(self.split, found.reshape(-1, 3)).reshape(ids.shape)
-        return found, there
+        corrupted = np.repeat(self.targets[:, None], self.number, axis=1)
+        corrupted[..., COLUMN[end]] = ids
+        there = (place < size) & ~is_known(self.split, corrupted.reshape(-1, 3)).reshape(ids.shape)
+        return corrupted, there
 
     def chance(self, end: Side, triples: IntArray) -> FloatArray:
-        """Return how often triples ``(m, n, 3)`` are expected as candidates, drawn from all entities and by type."""
+        """Return how often triples ``(m, n, 3)`` are expected to be drawn, from all entities and by type together."""
         slots = self._slots(end)
         size = (self._starts[slots + 1] - self._starts[slots])[:, None]
         ids = triples[..., COLUMN[end]]
         has = self._graph.count(ids, np.broadcast_to(slots[:, None], ids.shape)) > 0
         by_type = np.where(has, np.minimum(1, self.number / np.maximum(size, 1)), 0)
-        found: FloatArray = min(1, HEADLINE.number(end) / self.split.num_entities) + by_type
-        return found
+        expected: FloatArray = min(1, HEADLINE.number(end) / self.split.num_entities) + by_type
+        return expected
 
 
 def _offsets(columns: Mapping[str, tuple[IntArray, BoolArray]], softmax: Mapping[str, FloatArray]) -> FloatArray:
-    """Return what is added to the logits of all columns in one softmax, float32 ``(m, 1 + c)``."""
+    """Return the offsets of the logits of all columns in one softmax, float32 ``(m, 1 + c)``."""
     parts = [np.where(there, softmax.get(kind, -np.inf), -np.inf) for kind, (_, there) in columns.items()]
     return np.concatenate(parts, axis=1).astype(np.float32)
-
-
-def _first(ids: IntArray, valid: BoolArray, most: int) -> tuple[IntArray, BoolArray]:
-    return ids[:most], valid[:most]

@@ -1,4 +1,4 @@
-"""Tally: a small network that learns to rank by structural statistics of (h, r, t), on any graph."""
+"""Tally: a small network that learns to rank (h, r, t) by its structural statistics, on any graph."""
 
 from __future__ import annotations
 
@@ -27,23 +27,22 @@ from reference_models.training.loop import State, Tell, Work, mean_loss
 from reference_models.training.recipe import Hyperparameters, read
 
 UNSEEN = -1e9
-"""The score of a relation without an observable triple: nothing is known of it, and it ranks last."""
+"""The score of a triple whose relation has no observable triple: nothing is known of it, so it ranks last."""
 
 AT_ONCE = 4096
-"""Triples that the network scores together: what it computes for them stays in the processor's cache."""
+"""Triples that the network scores together: few enough that all intermediate results stay in the cache."""
 
 WARM_UP, BEGIN, END = 0.3, 1 / 25, 1e-4
-"""The learning rate rises over this share of all steps from, and then falls to, these shares of its highest value."""
+"""The share of steps in which the learning rate rises, and its shares of the highest rate at the beginning and end."""
 
 
 @dataclass(frozen=True)
 class Recipe(Hyperparameters):
     """All hyper-parameters of tally.
 
-    ``masks`` leave-out masks of a graph hide shares of its triples from ``least`` to ``most``, and give ``lists`` lists
-    together, each with ``typed`` tails and heads by type beside random ones. ``outliers`` is where standardised
-    statistics are cut. ``adaptation_epochs`` are spent on lists of both graphs, where the test graph is adapted to;
-    0 is zero-shot.
+    ``masks`` leave-out masks of a graph hide shares of its triples from ``least`` to ``most`` and give ``lists`` lists
+    together, each with ``typed`` tails and heads by type beside random ones. Standardised statistics are clamped to
+    +-``outliers``. To adapt, ``adaptation_epochs`` are trained on lists of both graphs; 0 is zero-shot.
     """
 
     masks: int
@@ -78,12 +77,12 @@ class Ranker(nn.Module):
         self.layers = nn.Sequential(*hidden, nn.Linear(width, 1))
 
     def standardise(self, features: Tensor) -> None:
-        """Take the mean and the deviation of features ``(k, F)`` as those to standardise by."""
+        """Standardise by the mean and the deviation of features ``(k, F)`` from now on."""
         self.mean.copy_(features.mean(dim=0))
         self.deviation.copy_(features.std(dim=0) + 1e-6)
 
     def forward(self, features: Tensor, shown: Tensor | None = None) -> Tensor:
-        """Return the logits ``(..., m)`` of features ``(..., m, F)``; those not ``shown``, ``(..., F)``, are means."""
+        """Return the logits ``(..., m)`` of features ``(..., m, F)``, of their means unless ``shown`` ``(..., F)``."""
         scaled = ((features - self.mean) / self.deviation).clamp(-self.outliers, self.outliers)
         if shown is not None:
             scaled = scaled * shown.unsqueeze(-2)
@@ -101,11 +100,11 @@ class TallyModel(ReferenceModel[Recipe]):
         self.network.to(self._device)
 
     def fit(self, train: Split, valid: Split) -> None:
-        """Train on leave-out lists of the training graph; the targets of ``valid`` are not looked at."""
+        """Train on leave-out lists of the training graph; ``valid`` is not used."""
         self.learn("train", [train], self.recipe.epochs)
 
     def scorer(self, observable: Split) -> TallyScores:
-        """Return what scores triples of ``observable``, after training on lists of both graphs where it adapts."""
+        """Return a scorer of triples of ``observable``, after training on lists of both graphs if it adapts."""
         if self.recipe.adaptation_epochs:
             self.learn(ADAPTATION, [observable], self.recipe.adaptation_epochs)
         return TallyScores(self.network, observable, self._device)
@@ -113,12 +112,15 @@ class TallyModel(ReferenceModel[Recipe]):
     def explain(
         self, scorer: Scorer, test: Split, result: Result, rows: Sequence[int]
     ) -> explanation.StatisticsExplanation:
-        """Say which counts and rules ranked some targets so."""
+        """Return which counts and rules ranked some targets as they are."""
         assert isinstance(scorer, TallyScores)
         return explanation.explain(scorer, test, result, rows)
 
     def learn(self, stage: str, graphs: Sequence[Split], epochs: int) -> None:
-        """Train on as many lists of each graph as of any other, and on those of earlier stages; the first names it."""
+        """Train on equally many lists of each graph, those of earlier stages included.
+
+        Checkpoints are named after the first of ``graphs``.
+        """
         self._graphs += graphs
         recipe, parameters = self.recipe, self.network.parameters()
         state = State(
@@ -140,7 +142,7 @@ class TallyModel(ReferenceModel[Recipe]):
 
 
 class TallyScores:
-    """What scores triples of one graph by its statistics, which are computed once."""
+    """Scores triples of one graph by its statistics, which are computed once."""
 
     def __init__(self, network: Ranker, observable: Split, device: torch.device) -> None:
         self._network, self._device = network, device
@@ -156,14 +158,13 @@ class TallyScores:
         self._network.eval()
         with one_thread(), torch.no_grad():
             split = torch.split(torch.from_numpy(statistics), AT_ONCE)
-            found = torch.cat([self._network(part.to(self._device)).cpu() for part in split])
-        return found.masked_fill(torch.from_numpy(~self._seen[triples[:, RELATION]]), UNSEEN)
+            scores = torch.cat([self._network(part.to(self._device)).cpu() for part in split])
+        return scores.masked_fill(torch.from_numpy(~self._seen[triples[:, RELATION]]), UNSEEN)
 
 
 def list_loss(logits: Tensor, lists: Lists, numbers: Tensor) -> Tensor:
-    """Return the loss of some lists, logits ``(b, 1 + c)``: what their positives lack of probability in each softmax.
-
-    It is the mean of their negative log-likelihoods, summed over the softmaxes.
+    """Return the loss of lists with logits ``(b, 1 + c)``: the mean negative log-likelihood of the positives, summed
+    over the softmaxes.
     """
     offsets = lists.offsets[:, numbers].to(logits)
     return -torch.log_softmax(logits + offsets, dim=2)[..., 0].mean(dim=1).sum()
@@ -172,8 +173,8 @@ def list_loss(logits: Tensor, lists: Lists, numbers: Tensor) -> Tensor:
 def epoch_of(state: State[Ranker], made: Callable[[], Lists], recipe: Recipe, epochs: int) -> Work:
     """Return the work of one epoch: a step on every batch of lists, the learning rate on one cycle over all epochs.
 
-    The lists are ``made`` before the first epoch, as a stage that is finished needs none; their statistics are what the
-    network standardises by.
+    The lists are ``made`` when the first epoch begins, because a stage that is finished needs none. The network
+    standardises by their statistics.
     """
 
     @cache
@@ -208,7 +209,7 @@ def epoch_of(state: State[Ranker], made: Callable[[], Lists], recipe: Recipe, ep
 
 
 def one_cycle(done: float) -> float:
-    """Return the share of the highest learning rate after a share of all steps (Smith and Topin 2019), by cosines."""
+    """Return the share of the highest learning rate after a share of all steps, with cosines (Smith and Topin 2019)."""
     if done < WARM_UP:
         return BEGIN + (1 - BEGIN) * (1 - math.cos(math.pi * done / WARM_UP)) / 2
     return END + (1 - END) * (1 + math.cos(math.pi * (done - WARM_UP) / (1 - WARM_UP))) / 2
@@ -220,5 +221,5 @@ def build(context: Context) -> TallyModel:
 
 
 def build_adapted(context: Context) -> TallyModel:
-    """Return tally that is also trained on the observable triples of the test graph."""
+    """Return tally for a run, also trained on the observable triples of the test graph."""
     return TallyModel("tally-adapted", context, read(Recipe, "tally-adapted", context.dataset, context.settings))

@@ -14,13 +14,13 @@ from mtbench.data.splits import Split, unique
 from mtbench.names import HEAD, RELATION, TAIL, FloatArray, IntArray
 
 SURE = 0.99
-"""The largest confidence that a noisy-or counts: one rule alone never settles it."""
+"""Larger confidences count as this in a noisy-or, so that no single rule is taken for certain."""
 
 AT_ONCE = 1 << 18
 """Triples whose two-step paths are listed at a time."""
 
 MOST_FEATURES = 64
-"""Features of an entity that count: its rarest, as many as are no more than these, ties left out together."""
+"""The most features of an entity that count: its rarest; of those equally rare, all or none."""
 
 PAIR_NAMES = ("confidence", "noisy-or", "lift", "coverage", "edges forward", "edges backward")
 PATH_NAMES = ("confidence", "log confidence", "noisy-or", "lift", "coverage", "all coverage", "paths", "bodies")
@@ -33,10 +33,10 @@ ASSOCIATION_NAMES = tuple(
 
 @dataclass(frozen=True)
 class Rule:
-    """A rule behind a triple: it holds in ``hits`` of the ``cases`` of its body, smoothed the ``confidence``.
+    """A rule behind a triple: it holds in ``hits`` of the ``cases`` of its body; ``confidence`` is that smoothed.
 
-    The body is one slot (``pair``) or two (``path``) between both ends; or of one ``end`` another slot (``type``), or a
-    slot and the entity it leads to (``assoc``).
+    The body is a slot (``pair``) or two slots (``path``) between both ends, or at one ``end`` another slot (``type``)
+    or a slot and the entity it leads to (``assoc``).
     """
 
     family: str
@@ -50,13 +50,13 @@ class Rule:
     def surest_first(
         cls, family: str, bodies: IntArray, hits: IntArray, cases: IntArray, prior: int, end: str = ""
     ) -> list[Rule]:
-        """Return the rules of bodies ``(n, k)``, of confidence hits / (cases + prior)."""
+        """Return the rules of bodies ``(n, k)`` by decreasing confidence, hits / (cases + prior)."""
         rows = zip(bodies.tolist(), hits.tolist(), cases.tolist(), (hits / (cases + prior)).tolist(), strict=True)
-        found = [cls(family, tuple(body), hit, case, sure, end) for body, hit, case, sure in rows]
-        return sorted(found, key=lambda rule: (-rule.confidence, -rule.hits, rule.body))
+        rules = [cls(family, tuple(body), hit, case, sure, end) for body, hit, case, sure in rows]
+        return sorted(rules, key=lambda rule: (-rule.confidence, -rule.hits, rule.body))
 
     def named(self, split: Split, triple: IntArray) -> tuple[str, str]:
-        """Return the name of the end that the rule is of, if it is of one, and what it says of a triple ``(3,)``."""
+        """Return the name of the entity at the rule's end, empty without an end, and the rule in words for a triple."""
 
         def slot(number: int) -> str:
             inverse = number >= split.relation_slots
@@ -64,18 +64,18 @@ class Rule:
 
         turned = self.end == "tail"
         goal = slot(int(triple[RELATION]) + split.relation_slots * turned)
-        entity, other = split.entities[triple[[TAIL, HEAD] if turned else [HEAD, TAIL]]].tolist()
+        entity, partner = split.entities[triple[[TAIL, HEAD] if turned else [HEAD, TAIL]]].tolist()
         if self.family == "pair":
             return "", f"{slot(self.body[0])}(h, t) => {goal}"
         if self.family == "path":
             return "", f"{', '.join(map(slot, self.body))} => {goal}"
         if self.family == "type":
             return entity, f"({slot(self.body[0])}, ?) => ({goal}, ?)"
-        return entity, f"({slot(self.body[0])}, {split.entities[self.body[1]]}) => ({goal}, {other})"
+        return entity, f"({slot(self.body[0])}, {split.entities[self.body[1]]}) => ({goal}, {partner})"
 
 
 def noisy_or(confidence: FloatArray, owner: IntArray, number: int) -> FloatArray:
-    """Return minus the log of the chance that no rule of each owner holds, if every rule did so independently."""
+    """Return per owner minus the log of the probability that none of its rules holds, if they are independent."""
     return sums(-np.log1p(-np.minimum(confidence, SURE)), owner, number)
 
 
@@ -87,32 +87,32 @@ class Pairs:
 
     @cached_property
     def _together(self) -> FloatArray:
-        """How many pairs of entities have both of two slots, ``(2R, 2R)``, 0 for a slot and itself."""
+        """The number of pairs of entities that have both of two slots, ``(2R, 2R)``, 0 for a slot and itself."""
         keys, slots = self.graph.by_pair
         place, owner = spread(*ranges(keys, keys))
         size = self.graph.num_slots
-        found = np.bincount(slots[owner] * size + slots[place], minlength=size * size).reshape(size, size)
-        np.fill_diagonal(found, 0)
-        return found.astype(np.float64)
+        both = np.bincount(slots[owner] * size + slots[place], minlength=size * size).reshape(size, size)
+        np.fill_diagonal(both, 0)
+        return both.astype(np.float64)
 
     def rules(self, triples: IntArray) -> FloatArray:
-        """Return what the other edges between head and tail say of each triple, ``(m, 6)``: `PAIR_NAMES`.
+        """Return statistics ``(m, 6)`` of the other edges between head and tail of triples: `PAIR_NAMES`.
 
-        A slot q other than r between the same two has the confidence pairs with both / (pairs with q + 3): the
-        largest, their noisy-or, the log lift of the largest over the relation's share of all triples; the largest
-        coverage, pairs with both / (pairs with r + 3); log1p of the number of such edges by direction.
+        A slot q other than r between the two has confidence pairs with both / (pairs with q + 3). The statistics are
+        the largest confidence, the noisy-or, the log lift of the largest over the relation's share of all triples, the
+        largest coverage, pairs with both / (pairs with r + 3), and log1p of the number of such edges by direction.
         """
         graph = self.graph
         keys, slots = graph.by_pair
         place, owner = spread(*ranges(keys, triples[:, HEAD] * graph.num_entities + triples[:, TAIL]))
-        other, relation, number = slots[place], triples[owner, RELATION], len(triples)
-        apart = other != relation
-        other, relation, owner = other[apart], relation[apart], owner[apart]
-        both, edges = self._together[other, relation], graph.slot_edges
-        confidence = both / (edges[other] + 3)
+        body, relation, number = slots[place], triples[owner, RELATION], len(triples)
+        apart = body != relation
+        body, relation, owner = body[apart], relation[apart], owner[apart]
+        both, edges = self._together[body, relation], graph.slot_edges
+        confidence = both / (edges[body] + 3)
         most = largest(confidence, owner, number)
         share = edges[triples[:, RELATION]] / max(1, graph.triples)
-        backward = other >= graph.relations
+        backward = body >= graph.relations
         return np.stack(
             (
                 most,
@@ -130,13 +130,13 @@ class Pairs:
         graph = self.graph
         keys, slots = graph.by_pair
         place, _ = spread(*ranges(keys, triple[[HEAD]] * graph.num_entities + triple[[TAIL]]))
-        other = slots[place][slots[place] != triple[RELATION]]
-        both = self._together[other, triple[RELATION]].astype(np.int64)
-        return Rule.surest_first("pair", other[:, None], both, graph.slot_edges[other], 3)
+        body = slots[place][slots[place] != triple[RELATION]]
+        both = self._together[body, triple[RELATION]].astype(np.int64)
+        return Rule.surest_first("pair", body[:, None], both, graph.slot_edges[body], 3)
 
 
 class Paths:
-    """The rules from two-step paths between two entities; edges from an entity to itself are no steps."""
+    """The rules from two-step paths between two entities; self-loops are no steps."""
 
     def __init__(self, graph: Doubled) -> None:
         self.graph = graph.loopless
@@ -144,9 +144,9 @@ class Paths:
         self._triples = graph.triples
 
     def bodies(self, heads: IntArray, tails: IntArray) -> tuple[IntArray, IntArray, IntArray]:
-        """Return all two-step paths of pairs ``(m,)``: pair and body q1 * 2R + q2, sorted, and how many paths each is.
+        """Return the bodies of all two-step paths between pairs ``(m,)``: pair, body q1 * 2R + q2, number of paths.
 
-        Paths are joined from the end that has fewer edges.
+        Sorted by pair, then body. Paths are joined from the end that has fewer edges.
         """
         graph = self.graph
         size, entities = graph.num_slots, graph.num_entities
@@ -158,45 +158,46 @@ class Paths:
         last, first = spread(*ranges(keys, graph.targets[step] * entities + far[owner]))
         owner, begun, ended = owner[first], graph.slots[step[first]], slots[last]
         back = turned[owner]
-        # Found from the tail, a path is read backwards.
-        one = np.where(back, graph.inverse(ended), begun)
-        two = np.where(back, graph.inverse(begun), ended)
-        onward = (heads != tails)[owner] | (two != graph.inverse(one))  # not back over the same edge
-        owner, one, two = owner[onward], one[onward], two[onward]
-        found, number = counted((owner * size + one) * size + two)
-        pair, body = np.divmod(found, max(1, size * size))
+        # A path joined from the tail is read backwards.
+        first_slot = np.where(back, graph.inverse(ended), begun)
+        second_slot = np.where(back, graph.inverse(begun), ended)
+        onward = (heads != tails)[owner] | (second_slot != graph.inverse(first_slot))  # not back over the same edge
+        owner, first_slot, second_slot = owner[onward], first_slot[onward], second_slot[onward]
+        paths, number = counted((owner * size + first_slot) * size + second_slot)
+        pair, body = np.divmod(paths, max(1, size * size))
         return pair, body, number
 
     @cached_property
     def _totals(self) -> FloatArray:
-        """How many two-step paths each body has that do not go back over the same edge, ``(2R * 2R,)``."""
+        """The number of two-step paths of each body that do not go back over the same edge, ``(2R * 2R,)``."""
         graph = self.graph
         entities, slots, counts = graph.half_links
         has = csr_array((counts.astype(np.float64), (entities, slots)), shape=(graph.num_entities, graph.num_slots))
         every = np.arange(graph.num_slots)
         into: FloatArray = (has.T @ has).toarray()[graph.inverse(every)]
+        # Every edge and the way back over it were counted as a path.
         into[every, graph.inverse(every)] -= graph.slot_edges
         return into.ravel()
 
     @cached_property
     def _closed(self) -> tuple[IntArray, IntArray]:
-        """Return body * R + relation in increasing order, and how many triples of the relation have the body."""
+        """Return keys body * R + relation in increasing order, and how many triples of the relation have the body."""
         graph = self.graph
         forward = graph.slots < graph.relations
         heads, slots, tails = (part[forward] for part in (graph.sources, graph.slots, graph.targets))
-        found = []
+        counts = []
         for start in range(0, max(1, len(heads)), AT_ONCE):
-            some = slice(start, start + AT_ONCE)
-            pair, body, _ = self.bodies(heads[some], tails[some])
-            found.append(counted(body * graph.relations + slots[some][pair]))
-        return added(found)
+            batch = slice(start, start + AT_ONCE)
+            pair, body, _ = self.bodies(heads[batch], tails[batch])
+            counts.append(counted(body * graph.relations + slots[batch][pair]))
+        return added(counts)
 
     def rules(self, triples: IntArray) -> FloatArray:
-        """Return what the two-step paths between head and tail say of each triple, ``(m, 8)``: `PATH_NAMES`.
+        """Return statistics ``(m, 8)`` of the two-step paths between head and tail of triples: `PATH_NAMES`.
 
-        A body has the confidence triples closed / (paths + 5): the largest, its log, the noisy-or, the log lift over
-        the relation's share of all triples; the coverage triples closed / (triples of r + 5), largest and summed;
-        log1p of the number of paths, and of bodies.
+        A body has confidence triples closed / (paths + 5) and coverage triples closed / (triples of r + 5). The
+        statistics are the largest confidence, its log, the noisy-or, the log lift of the largest over the relation's
+        share of all triples, the largest coverage and the sum, log1p of the number of paths, and of bodies.
         """
         graph = self.graph
         keys = triples[:, HEAD] * graph.num_entities + triples[:, TAIL]
@@ -240,9 +241,9 @@ class Associations:
 
     @cached_property
     def _features(self) -> tuple[IntArray, IntArray, IntArray]:
-        """Return where the features of each entity begin ``(N + 1,)``, which they are, and how many entities have each.
+        """Return the start of each entity's features ``(N + 1,)``, the features, and how many entities have each.
 
-        A feature is the number slot * N + neighbour; only those of at least two entities count.
+        A feature is the number slot * N + neighbour; only features of two or more entities count.
         """
         graph = self.graph
         number = graph.count(graph.targets, graph.inverse(graph.slots))
@@ -255,7 +256,7 @@ class Associations:
         order = np.lexsort((number, entity))
         starts = np.searchsorted(entity[order], np.arange(graph.num_entities + 1))
         rank = np.arange(len(order)) - starts[entity[order]]
-        # The number of an entity's features that are as rare: of the last of a group of equals, its rank.
+        # How many features of the entity are as rare or rarer: the rank of the last one that is equally rare.
         last = np.flatnonzero(np.diff(entity[order] * (number.max(initial=0) + 1) + number[order], append=-1))
         most = rank[last][np.searchsorted(last, np.arange(len(order)))] + 1 if len(order) else rank
         chosen = np.sort(order[most <= MOST_FEATURES])
@@ -263,13 +264,13 @@ class Associations:
         return starts, feature[chosen], number[chosen]
 
     def rules(self, triples: IntArray) -> FloatArray:
-        """Return what the features of both ends say of each triple, ``(m, 12)``, in the order of `ASSOCIATION_NAMES`.
+        """Return statistics ``(m, 12)`` of the features of both ends of triples: `ASSOCIATION_NAMES`.
 
-        With C the entities that have a feature f of the head, and are a head of (r, t), of n_f and n_g that have one
-        or are one: the largest confidence C / (n_f + 1), their noisy-or, the sum of
+        Of n_f entities with a feature f of the head and n_g entities that are a head of (r, t), C are both. The
+        statistics are the largest confidence C / (n_f + 1), the noisy-or, the sum of
         log((C + .5) / ((n_f - 1) n_g / N + .5)) over the root of 1 + the number of features, the largest
-        C / sqrt(n_f n_g), and log1p of the numbers of features with C > 0 and of all. The same for the tail, which is
-        to be a tail of (h, r).
+        C / sqrt(n_f n_g), and log1p of the numbers of features with C > 0 and of all. Then the same for the tail as a
+        tail of (h, r).
         """
         turned = triples[:, RELATION] + self.graph.relations
         return np.concatenate(
@@ -280,10 +281,10 @@ class Associations:
             axis=1,
         )
 
-    def _of(self, entities: IntArray, slots: IntArray, others: IntArray) -> FloatArray:
+    def _of(self, entities: IntArray, slots: IntArray, partners: IntArray) -> FloatArray:
         graph = self.graph
         starts, features, having = self._features
-        asked = slots * graph.num_entities + others
+        asked = slots * graph.num_entities + partners
         goals = unique(asked)
         goal = np.searchsorted(goals, asked)
         members = self._members(goals)
@@ -294,6 +295,7 @@ class Associations:
         place, owner = spread(starts[entities], starts[entities + 1])
         feature, there, number = features[place], having[place], len(entities)
         both = looked_up(known, together, goal[owner] * width + feature)
+        # A triple that is observable is a feature of its own end, and would confirm itself.
         both[feature == asked[owner]] = 0
         size = np.bincount(members[0], minlength=len(goals))[goal]
         confidence = both / (there + 1)
@@ -312,11 +314,11 @@ class Associations:
         )
 
     def _members(self, goals: IntArray) -> tuple[IntArray, IntArray]:
-        """Return the entities that have each of some features: the place of the feature, and the entity."""
+        """Return the entities with each feature of ``goals`` ``(g,)``: the place of the feature, and the entity."""
         graph = self.graph
-        slots, others = np.divmod(goals, max(1, graph.num_entities))
+        slots, partners = np.divmod(goals, max(1, graph.num_entities))
         keys = graph.sources * graph.num_slots + graph.slots
-        place, owner = spread(*ranges(keys, others * graph.num_slots + graph.inverse(slots)))
+        place, owner = spread(*ranges(keys, partners * graph.num_slots + graph.inverse(slots)))
         return owner, graph.targets[place]
 
     def behind(self, triple: IntArray) -> list[Rule]:
@@ -326,10 +328,10 @@ class Associations:
             tail, relation + self.graph.relations, head, "tail"
         )
 
-    def _behind(self, entity: IntArray, slot: IntArray, other: IntArray, end: str) -> list[Rule]:
+    def _behind(self, entity: IntArray, slot: IntArray, partner: IntArray, end: str) -> list[Rule]:
         starts, features, having = self._features
         own, _ = spread(starts[entity], starts[entity + 1])
-        asked = slot * self.graph.num_entities + other
+        asked = slot * self.graph.num_entities + partner
         _, members = self._members(asked)
         place, _ = spread(starts[members], starts[members + 1])
         both = looked_up(*counted(features[place]), features[own])

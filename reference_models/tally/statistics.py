@@ -1,4 +1,4 @@
-"""All statistics of a triple side by side, by family: what tally learns from, and an explanation names."""
+"""All statistics of a triple side by side, by family: tally learns from them, and explanations name them."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from reference_models.tally import ends, rules
 from reference_models.tally.rules import Rule
 
 LENGTHS = (2, 3, 4, 5)
-"""Steps of the random walks."""
+"""The lengths of the random walks, in steps."""
 
 WALKS, PLACES = 64, 1 << 26
-"""Entities that walks begin at together, fewer where they and all entities would be more places than these."""
+"""Entities at which walks begin together, fewer where these times all entities are more than the second number."""
 
 STEP = 256
-"""Logs are rounded to one part in so many: equal places stay equal. Walks are followed in double precision, as single
-precision lost so much in adding up that one in a thousand was rounded another way from its other end."""
+"""Logs are rounded to one part in so many, so that triples in equal places stay equal. Walks are followed in double
+precision: in single precision one in a thousand was rounded differently when it was followed from its other end."""
 
 FAMILIES: Mapping[str, Sequence[str]] = {
     "half": ends.HALF_NAMES,
@@ -46,7 +46,7 @@ FAMILY = np.array([list(FAMILIES).index(family) for family, _ in NAMES])
 
 WIDTH = len(NAMES)
 BATCH = 1 << 16
-"""Triples computed at a time: bounds the memory of their lists."""
+"""Triples computed at a time, which bounds the memory of their lists."""
 
 
 class Statistics:
@@ -69,36 +69,36 @@ class Statistics:
 
     def of(self, triples: IntArray) -> NDArray[np.float32]:
         """Return the statistics of triples ``(m, 3)``, float32 ``(m, WIDTH)``, in the order of `FAMILIES`."""
-        found = np.empty((len(triples), WIDTH), dtype=np.float32)
+        statistics = np.empty((len(triples), WIDTH), dtype=np.float32)
         for start in range(0, len(triples), BATCH):
             batch = triples[start : start + BATCH]
             column = 0
             for part in self._parts:
                 values = part(batch)
-                found[start : start + BATCH, column : column + values.shape[1]] = values
+                statistics[start : start + BATCH, column : column + values.shape[1]] = values
                 column += values.shape[1]
-        return found
+        return statistics
 
     def rules(self, triple: IntArray) -> list[Rule]:
         """Return the rules behind the statistics of one triple ``(3,)``, family by family, the surest first."""
         return [rule for behind in self._behind for rule in behind(triple)]
 
     def half_links(self, triple: IntArray) -> tuple[int, int, int]:
-        """Return of the relation of a triple ``(3,)`` the triples with its head, with its tail, and all."""
+        """Return how many triples of the relation of a triple ``(3,)`` have its head, have its tail, and are in all."""
         slots = np.array([triple[RELATION], triple[RELATION] + self.graph.relations])
         head, tail = self.graph.count(triple[[HEAD, TAIL]], slots).tolist()
         return head, tail, int(self.graph.slot_edges[slots[0]])
 
 
 class Walks:
-    """Random walks on the undirected graph, an edge wherever a triple links two different entities."""
+    """Random walks on the undirected graph with an edge between any two different entities that a triple links."""
 
     def __init__(self, graph: Doubled) -> None:
         self.graph = graph
 
     @cached_property
     def _step(self) -> tuple[csr_array, FloatArray]:
-        """The probability of a step to each entity (row) from each other (column), and the degrees ``(N,)``."""
+        """The probability of a step to an entity (row) from another (column), ``(N, N)``, and the degrees ``(N,)``."""
         links = self.graph.links
         degrees = np.maximum(links.sum(axis=0), 1).astype(np.float64)
         shares = (1 / degrees)[links.indices]
@@ -107,8 +107,8 @@ class Walks:
     def walks(self, triples: IntArray) -> FloatArray:
         """Return log(p_k / degree of the tail * volume + .001) of each triple for walks of k steps, ``(m, 4)``.
 
-        Divided by the degree of where it ends, a walk and its reverse are as likely: walks begin at the end that more
-        triples share. They are followed to all entities at once, but for their last step.
+        Divided by the degree of its last entity, a walk is as likely as its reverse, so that walks can begin at the end
+        that more triples share. They are followed to all entities at once, the last step only to those asked for.
         """
         step, degree = self._step
         uses = [
@@ -118,7 +118,7 @@ class Walks:
         begin = np.where(turned, triples[:, TAIL], triples[:, HEAD])
         end = np.where(turned, triples[:, HEAD], triples[:, TAIL])
         sources, column = np.unique(begin, return_inverse=True)
-        found = np.empty((len(triples), len(LENGTHS)))
+        chances = np.empty((len(triples), len(LENGTHS)))
         block = max(1, min(WALKS, PLACES // max(1, self.graph.num_entities)))
         for start, stop, members in batches(column, len(sources), block):
             ends, place = np.unique(end[members], return_inverse=True)
@@ -126,8 +126,8 @@ class Walks:
             weights: FloatArray = step[:, sources[start:stop]].toarray()
             for length in LENGTHS[:-1]:
                 weights = step @ weights
-                found[members, LENGTHS.index(length)] = weights[end[members], source]
-            found[members, -1] = (last @ weights)[place, source]
-        found = np.log(found / degree[end][:, None] * degree.sum() + 1e-3)
-        rounded: FloatArray = np.round(found * STEP) / STEP
+                chances[members, LENGTHS.index(length)] = weights[end[members], source]
+            chances[members, -1] = (last @ weights)[place, source]
+        chances = np.log(chances / degree[end][:, None] * degree.sum() + 1e-3)
+        rounded: FloatArray = np.round(chances * STEP) / STEP
         return rounded

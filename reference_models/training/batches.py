@@ -1,4 +1,4 @@
-"""Mini-batch training with the dual-sampling loss: negatives, distances, the graph that may be looked at, epochs."""
+"""Mini-batch training with the dual-sampling loss: epochs, corruptions, distances, and the edges that a batch hides."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ def epoch_of(state: State[TripleNetwork], stage: Stage, recipe: Recipe) -> Work:
     def work(epoch: int, rng: np.random.Generator, tell: Tell) -> dict[str, float]:
         state.network.train(not stage.frozen)
 
-        def one(numbers: IntArray) -> float:
+        def train_batch(numbers: IntArray) -> float:
             return step(state, prepare(stage, recipe, numbers, negatives, rng), recipe, epoch)
 
         record: dict[str, float] = {"epoch": epoch}
-        record["loss"] = mean_loss(batches_of(len(stage.positives), recipe.batch, rng), one, tell)
+        record["loss"] = mean_loss(batches_of(len(stage.positives), recipe.batch, rng), train_batch, tell)
         if recipe.reassign and state.attention is not None:
             numbers = rng.permutation(len(stage.positives))[: 2 * recipe.batch]
             batch = prepare(stage, recipe, numbers, negatives, rng)
@@ -60,9 +60,9 @@ def step(state: State[TripleNetwork], batch: Batch, recipe: Recipe, epoch: int) 
 def reassign(network: TripleNetwork, logits: nn.Parameter, batch: Batch, recipe: Recipe) -> int:
     """Move relations to other tasks wherever that lowers the loss of a batch; return how many moved.
 
-    The task a relation belongs to, argmax_k w[r, k], is a hard choice that no gradient changes
-    (`docs/models.md`, Assignment), and an optimiser step rarely turns it: without this search a run keeps the
-    assignment it drew. Each relation in turn is tried in every other task by swapping two of its logits.
+    The task of a relation, argmax_k w[r, k], is a hard choice without a gradient (`docs/models.md`, Assignment) that an
+    optimiser step rarely changes: without this search a run keeps the assignment it drew. Each relation in turn is
+    tried in every other task by swapping two of its logits.
     """
     moves = 0
     network.eval()
@@ -84,11 +84,10 @@ def reassign(network: TripleNetwork, logits: nn.Parameter, batch: Batch, recipe:
 
 @dataclass(frozen=True, eq=False)
 class Stage:
-    """What one loop trains on: a graph and the positives ``(p, 3)`` in it.
+    """What one loop trains on: a graph and positives ``(p, 3)``.
 
-    ``masked`` says whether the positives are edges of the graph and have to be hidden from it while they
-    are scored, or missing from it anyway. The network of a ``frozen`` stage is left as it is: only the
-    attention is trained.
+    ``masked`` says that the positives are edges of the graph, to be hidden while they are scored; else they are missing
+    from it. In a ``frozen`` stage the network stays as it is, and only the attention is trained.
     """
 
     name: str
@@ -106,7 +105,7 @@ def graph_stage(name: str, graph: TypedGraph, *, frozen: bool = False) -> Stage:
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """Triples ``(b, 1 + n + m, 3)``: per positive itself, n tail and m relation corruptions; the masked graph."""
+    """Triples ``(b, 1 + n + m, 3)``, each positive with n tail and m relation corruptions, and the masked graph."""
 
     graph: TypedGraph
     triples: Tensor
@@ -127,6 +126,7 @@ def prepare(stage: Stage, recipe: Recipe, numbers: IntArray, negatives: Negative
 def task_loss(network: TripleNetwork, logits: Tensor | None, batch: Batch, recipe: Recipe) -> Tensor:
     """Return the dual-sampling loss of a batch under the task logits w ``(R, K)``."""
     attention = None if logits is None else torch.softmax(logits, dim=1)
+    # Batch statistics over the graph need the rows of all nodes; otherwise those that are scored suffice.
     everywhere = network.training and recipe.statistics == "graph"
     nodes = None if everywhere else torch.unique(batch.triples[..., [HEAD, TAIL]])
     scores = network.score(network.represent(batch.graph, attention, nodes), batch.triples, batch.distances)
@@ -144,7 +144,7 @@ def pair_features(graph: TypedGraph, triples: IntArray, hops: int) -> Tensor | N
 
 
 def _hidden(graph: TypedGraph, triples: IntArray, recipe: Recipe) -> Tensor:
-    """Return which edges a batch hides, bool ``(E,)``: its positives and their inverses, or all of a scored pair."""
+    """Return which edges a batch hides, bool ``(E,)``: its positives and their inverses, or all of scored pairs."""
     if recipe.mask == "pair":
         pairs = unique(triples[..., HEAD] * graph.num_nodes + triples[..., TAIL])
         return torch.isin(graph.heads * graph.num_nodes + graph.tails, torch.from_numpy(pairs).to(graph.heads.device))
@@ -167,11 +167,11 @@ ROUNDS = 100
 class Negatives:
     """Draws corruptions of positives against one observable graph.
 
-    A corruption replaces the tail by a node or the relation by a slot, both uniform and with
-    replacement (self-loops and empty slots allowed), and is drawn again while it is an edge of the graph
-    or the positive itself, for at most `ROUNDS` rounds; what is left then repeats a valid corruption of
-    the same positive, and only a positive without any keeps what was drawn last. Nothing is checked
-    against other missing triples, which a model must not know. Source: `docs/models.md`, Loss.
+    A corruption replaces the tail by a node or the relation by a slot, both uniform and with replacement (self-loops
+    and empty slots allowed). It is drawn again while it is an edge of the graph or the positive itself, for at most
+    `ROUNDS` rounds. Those still invalid then repeat a valid corruption of the same positive; a positive without any
+    keeps its last draws. Nothing is compared with other missing triples, which a model must not know. Source:
+    `docs/models.md`, Loss.
     """
 
     def __init__(self, graph: TypedGraph) -> None:
@@ -207,9 +207,9 @@ class Negatives:
 def dual_sampling(positives: Tensor, tails: Tensor, relations: Tensor, weighting: str) -> Tensor:
     """Return the mean loss per positive of logits ``(b,)``, ``(b, n)`` and ``(b, m)``.
 
-    ``paper`` is equation 5: the positive, the mean over tail corruptions and the mean over relation
-    corruptions weigh 1 : 1 : 1. ``joint`` is the published code's binary cross-entropy over all logits
-    with the positives weighted up, 1 : 1 between positives and negatives.
+    ``paper`` is equation 5: the positive, the mean over tail corruptions and the mean over relation corruptions weigh
+    1 : 1 : 1. ``joint`` is the published code's binary cross-entropy over all logits, weighted so that positives and
+    negatives count 1 : 1.
     """
     positive = softplus(-positives)
     if weighting == "paper":
@@ -230,7 +230,7 @@ def concentration_penalty(logits: Tensor) -> Tensor:
 
 
 def adjacency(graph: TypedGraph) -> sparse.csr_array:
-    """Return which node has an edge to which, types and repeats ignored, self-loops left out: bool ``(N, N)``."""
+    """Return which node has an edge to which, without types, repeats and self-loops: float32 ones in ``(N, N)``."""
     heads, tails = graph.heads.cpu().numpy(), graph.tails.cpu().numpy()
     apart = heads != tails
     shape = (graph.num_nodes, graph.num_nodes)
@@ -243,12 +243,11 @@ def adjacency(graph: TypedGraph) -> sparse.csr_array:
 def pair_distances(edges: sparse.csr_array, heads: IntArray, tails: IntArray, hops: int) -> IntArray:
     """Return per pair the length of the shortest directed path from head to tail, at most ``hops``.
 
-    ``edges`` is the adjacency ``(N, N)``, ``heads`` and ``tails`` have shape ``(m,)`` as has the result:
-    0 for a node and itself, ``hops + 1`` where no path of at most ``hops`` edges exists. Every edge
-    between the two nodes, in either direction, is taken away first, for each pair on its own, so that
-    the presence of the scored triple (or of its inverse) cannot be read off. A shortest path starts at
-    the head and ends at the tail, so only a first step straight to the tail could use such an edge:
-    leaving out that step is the same as deleting the edges. Source: `docs/models.md`, Distances.
+    ``edges`` is the adjacency ``(N, N)``; ``heads``, ``tails`` and the result are ``(m,)``. The distance is 0 from a
+    node to itself, and ``hops + 1`` where no path of at most ``hops`` edges exists. For each pair, all edges between
+    its two nodes are removed first, so that a distance never tells whether the scored triple (or its inverse) is
+    there. A shortest path starts at the head and ends at the tail, so that only a first step straight to the tail could
+    use such an edge: skipping that step is the same as removing the edges. Source: `docs/models.md`, Distances.
     """
     pairs, inverse = np.unique(heads * edges.shape[0] + tails, return_inverse=True)
     starts, ends = np.divmod(pairs, edges.shape[0])
@@ -256,17 +255,18 @@ def pair_distances(edges: sparse.csr_array, heads: IntArray, tails: IntArray, ho
     ones = np.ones(len(pairs), dtype=np.float32)
     into_end = edges.T.tocsr()[ends]
 
-    found = np.where(starts == ends, 0, hops + 1)
+    distances = np.where(starts == ends, 0, hops + 1)
     visited = sparse.coo_array((ones, (rows, starts)), shape=(len(pairs), edges.shape[0])).tocsr()
     at_end = sparse.coo_array((ones, (rows, ends)), shape=visited.shape).tocsr()
     frontier = _without(edges[starts], at_end)
+    # A path of ``length`` edges exists where the frontier, length - 1 steps from the head, has an edge into the tail.
     for length in range(2, hops + 1):
         reached = np.asarray(frontier.multiply(into_end).sum(axis=1)).ravel() > 0
-        found = np.where(reached & (found > length), length, found)
+        distances = np.where(reached & (distances > length), length, distances)
         if length < hops:
             visited = visited + frontier
             frontier = _without(frontier @ edges, visited)
-    return found[inverse].astype(np.int64)
+    return distances[inverse].astype(np.int64)
 
 
 def _without(matrix: sparse.csr_array, excluded: sparse.csr_array) -> sparse.csr_array:

@@ -1,4 +1,4 @@
-"""Checkpoints: the whole state of a training loop in one safetensors file and one JSON file, never pickled."""
+"""Checkpoints: the state of a training loop in one safetensors file and one JSON file, never pickled."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ _PICKLED = (".pt", ".pth", ".ckpt", ".bin", ".pkl", ".pickle")
 
 
 class Checkpoints:
-    """The checkpoints of one run in one directory, one per stage, each replaced after every epoch.
+    """The checkpoints of one run in one directory, one per stage, replaced after every epoch.
 
-    ``identity`` says which run they belong to (model, seed, hyper-parameters, dataset); a checkpoint of
-    another run is refused instead of being continued. The JSON file is renamed into place last and holds
-    a SHA-256 of itself and of the weights file it names, so a killed process leaves the checkpoint before
-    or after an epoch, never a torn one, and an edited one is noticed.
+    ``identity`` says which run they belong to (model, seed, hyper-parameters, dataset); a checkpoint of another run is
+    refused. The JSON file is renamed into place after the weights are written, and holds a SHA-256 of itself and of the
+    weights file it names. So a killed process leaves a whole checkpoint, of this epoch or the last, and an edited one
+    is noticed.
     """
 
     def __init__(self, directory: Path, identity: Mapping[str, object]) -> None:
@@ -39,10 +39,9 @@ class Checkpoints:
         self.identity = json.loads(json.dumps(identity))
 
     def save(self, stage: str, state: State[Network], *, finished: bool = False) -> None:
-        """Write the state after an epoch, and delete the one before it.
+        """Write the state after an epoch and delete the one before; of a ``finished`` stage, the chosen weights alone.
 
-        Of a ``finished`` stage the weights that were chosen are all that is needed. Raises `MtbenchError` for
-        a full or read-only disk.
+        Raises `MtbenchError` for a full or read-only disk.
         """
         weights = self.directory / f"{stage}-{_FINISHED if finished else f'{state.epoch:04d}'}.safetensors"
         tensors = _flatten(state, weights_alone=finished)
@@ -62,19 +61,20 @@ class Checkpoints:
             temporary = self.directory / f"{stage}.json.new"
             temporary.write_text(json.dumps(payload, indent=1) + "\n", encoding="utf-8")
             temporary.replace(self._path(stage))
+            # Only now: until the rename, the JSON file names the older weights.
             for older in self.directory.glob(f"{stage}-*.safetensors"):
                 if older != weights:
                     older.unlink()
 
     def restore(self, stage: str, state: State[Network]) -> bool:
-        """Set ``state`` from the stage's checkpoint and return whether there was one to go on from.
+        """Set ``state`` from the stage's checkpoint and return whether there was one to continue.
 
-        Data are the same if their content is: what was learned on the training graph of ``wikitopics-mt1/health``
-        also serves ``wikitopics-mt1/taxonomy``, which has the same one. Each adapts to its own test graph, so
-        that another one's finished adaptation is left aside.
+        Data with the same content are the same: training on ``wikitopics-mt1/health`` also serves
+        ``wikitopics-mt1/taxonomy``, which has the same training graph. Each adapts to its own test graph, so that a
+        finished adaptation to another graph is ignored.
 
-        Raises `UsageError` for a checkpoint of another run or another network, and for a pickled one, which
-        is never opened, as opening it runs what it holds; `CorruptedFileError` for a damaged one.
+        Raises `UsageError` for a checkpoint of another run or another network, and for a pickled one, which is never
+        opened, because that would run the code in it; `CorruptedFileError` for a damaged one.
         """
         self._expect_no_pickles()
         path = self._path(stage)
@@ -113,10 +113,10 @@ class Checkpoints:
         return True
 
     def _expect_no_pickles(self) -> None:
-        found = sorted(path.name for path in self.directory.glob("*") if path.suffix.lower() in _PICKLED)
-        if found:
+        pickled = sorted(path.name for path in self.directory.glob("*") if path.suffix.lower() in _PICKLED)
+        if pickled:
             raise UsageError(
-                f"{self.directory / found[0]} is a pickled checkpoint, which is never loaded because that runs the "
+                f"{self.directory / pickled[0]} is a pickled checkpoint, which is never loaded because that runs the "
                 "code in it: remove it, or discard all checkpoints there with --restart"
             )
 
@@ -128,19 +128,19 @@ class Checkpoints:
 
 
 def _digest(payload: Mapping[str, object], weights: Path) -> str:
-    """Return the SHA-256 of a checkpoint, whichever of its two files a change is in."""
+    """Return a SHA-256 that changes with either of a checkpoint's two files."""
     described = {key: value for key, value in payload.items() if key != "sha256"}
     return hashlib.sha256(f"{json.dumps(described)}{file_hash(weights)}".encode()).hexdigest()
 
 
 def _differences(there: Mapping[str, object], here: Mapping[str, object]) -> dict[str, str]:
-    """Return what differs, as a sentence by name."""
+    """Return the keys whose values differ, each with a text that names both values."""
     keys = [key for key in sorted({*there, *here}) if there.get(key) != here.get(key)]
     return {key: f"{key}: {there.get(key)} there, {here.get(key)} here" for key in keys}
 
 
 def _unlike(tensors: Mapping[str, Tensor], state: State[Network]) -> list[str]:
-    """Return how the weights of a checkpoint differ from those of the network, by name and shape."""
+    """Return how the weights of a checkpoint differ from the network's in names and shapes, the first `_NAMED`."""
     here = {name: tuple(value.shape) for name, value in state.weights().items()}
     there = {
         name.removeprefix("weights."): tuple(value.shape)

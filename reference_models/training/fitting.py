@@ -1,4 +1,4 @@
-"""What all reference models share: how they are seeded, fitted from checkpoints, chosen by validation, and scored."""
+"""Common to all reference models: seeds, training from checkpoints, choice by validation, and scoring."""
 
 from __future__ import annotations
 
@@ -26,13 +26,11 @@ from reference_models.training.recipe import Kind
 
 
 class ReferenceModel(Model, Generic[Kind]):
-    """A recipe and a device for one run, and the loop with its checkpoints.
+    """A recipe and a device for one run, and the training loop with its checkpoints.
 
-    Runs that learned the same share checkpoints (`ModelInfo.trained_as`).
-
-    Everything random follows from ``context.seed``: on the CPU the same seed gives the same metrics, and
-    a run continued from a checkpoint equals an uninterrupted one. Raises `UsageError` for a device that
-    is not there.
+    Runs that learn the same share checkpoints (`ModelInfo.trained_as`). Everything random follows from
+    ``context.seed``: on the CPU the same seed gives the same metrics, and a run continued from a checkpoint equals an
+    uninterrupted one. Raises `UsageError` for a device that is not there.
     """
 
     def __init__(self, name: str, context: Context, recipe: Kind, *, adapts: bool = False) -> None:
@@ -58,9 +56,18 @@ class ReferenceModel(Model, Generic[Kind]):
         patience: int,
         validate: Callable[[], float] | None,
     ) -> None:
-        """Run the loop on a stage, from its checkpoint on where the run has one."""
-        checkpoints = self._checkpoints(split)
-        if checkpoints:
+        """Run the loop on a stage, from its checkpoint if there is one; a run without a folder keeps none."""
+        checkpoints = None
+        if self.context.workdir:
+            identity = {
+                "model": self.info.name,
+                "seed": self.context.seed,
+                "dataset": split.dataset,
+                "content_sha256": split.content_sha256,
+                **self.info.hyperparameters,
+                **(self.info.trained_as or {}),
+            }
+            checkpoints = Checkpoints(self.context.workdir, identity)
             checkpoints.restore(stage, state)
         restored = state.epoch
         train(
@@ -78,33 +85,20 @@ class ReferenceModel(Model, Generic[Kind]):
             checkpoints.save(stage, state, finished=True)
         self._histories[stage] = state.history
 
-    def _checkpoints(self, split: Split) -> Checkpoints | None:
-        """Return the checkpoints of what is learned on a split, None where the run keeps none."""
-        identity = {
-            "model": self.info.name,
-            "seed": self.context.seed,
-            "dataset": split.dataset,
-            "content_sha256": split.content_sha256,
-            **self.info.hyperparameters,
-            **(self.info.trained_as or {}),
-        }
-        return Checkpoints(self.context.workdir, identity) if self.context.workdir else None
-
     def history(self) -> Mapping[str, Sequence[Mapping[str, float]]]:
         """Return the records of all epochs of ``train`` and, where the model adapts, of ``adapt``."""
         return self._histories
 
     def peak_memory(self) -> int | None:
-        """Return the most bytes PyTorch held on a CUDA device since the model was made, None on the CPU."""
+        """Return the peak of bytes that PyTorch held on a CUDA device since the model was made, None on the CPU."""
         return torch.cuda.max_memory_allocated(self._device) if self._device.type == "cuda" else None
 
 
 def hold_out(valid: Split, share: float, seed: int) -> BoolArray:
-    """Return which targets are kept for early stopping, bool ``(m,)``: those of a share of the components.
+    """Return which targets are kept for early stopping, bool ``(m,)``: those in a share of the components.
 
-    Whole connected components of the graph (on MetaFam: family trees) are held out, so that a validation
-    target never shares a neighbourhood with a training positive. Raises `DatasetError` if either
-    side would be empty.
+    Whole connected components of the graph (on MetaFam: family trees) are held out, so that no validation target shares
+    a neighbourhood with a training positive. Raises `DatasetError` if either side would be empty.
     """
     nodes = valid.num_entities
     links = (np.ones(len(valid.graph), dtype=np.int8), (valid.graph[:, HEAD], valid.graph[:, TAIL]))
@@ -125,7 +119,7 @@ def validation(
 ) -> Callable[[], float]:
     """Return the early-stopping criterion: the expected MRR of a task over the held-out targets.
 
-    It raises `DivergenceError` for scores that are not finite, naming a smaller learning rate to try.
+    The criterion raises `DivergenceError`, with a smaller learning rate to try, for scores that are not finite.
     """
     triples = task.triples
 
@@ -139,13 +133,13 @@ def validation(
 
 
 def torch_device(name: str) -> torch.device:
-    """Return the device meant by ``auto``, ``cpu`` or ``cuda``; raises `UsageError` where there is none."""
+    """Return the device meant by ``auto``, ``cpu`` or ``cuda``; raises `UsageError` if it is not there."""
     if name not in ("auto", "cpu", "cuda"):
         raise UsageError(f"--device must be auto, cpu or cuda, not {name!r}")
-    found = torch.cuda.is_available()
-    if name == "cuda" and not found:
+    has_cuda = torch.cuda.is_available()
+    if name == "cuda" and not has_cuda:
         raise UsageError("--device cuda: PyTorch sees no CUDA device here; use --device cpu or auto")
-    return torch.device("cuda" if found and name != "cpu" else "cpu")
+    return torch.device("cuda" if has_cuda and name != "cpu" else "cpu")
 
 
 @contextmanager
@@ -157,12 +151,11 @@ def seeded(seed: int, purpose: str) -> Iterator[None]:
 
 
 class PairScores:
-    """A triple scorer that computes every pair of nodes once and repeats its score for every relation.
+    """A triple scorer that computes the score of every pair of nodes once, and gives it to all relations.
 
-    The rounding of a network's score depends on what else is in its batch, so ``(u, r, v)`` and
-    ``(u, r', v)`` scored apart may differ in the last bit, and a tie that the model cannot break would look
-    broken. ``compute`` scores distinct pairs, int64 ``(p, 2)`` sorted by head and tail, and returns ``(p,)``
-    on the CPU; pairs that were asked for before are looked up.
+    A network's rounding depends on what else is in the batch: ``(u, r, v)`` and ``(u, r', v)`` scored apart may differ
+    in the last bit, and break a tie that the model cannot break. ``compute`` scores distinct pairs, int64 ``(p, 2)``
+    sorted by head and tail, and returns ``(p,)`` on the CPU; pairs asked for before are looked up.
     """
 
     def __init__(self, num_nodes: int, compute: Callable[[IntArray], Tensor]) -> None:
@@ -180,14 +173,14 @@ class PairScores:
         known[known] = self._keys[places[known]] == asked[known]
         if not known.all():
             new, places = asked[~known], places[~known]
-            found = self._compute(np.stack(np.divmod(new, self._num_nodes), axis=1)).numpy()
+            scores = self._compute(np.stack(np.divmod(new, self._num_nodes), axis=1)).numpy()
             self._keys = np.insert(self._keys, places, new)
-            self._scores = np.insert(self._scores.astype(found.dtype, copy=False), places, found)
+            self._scores = np.insert(self._scores.astype(scores.dtype, copy=False), places, scores)
         return torch.from_numpy(self._scores[np.searchsorted(self._keys, keys)])
 
 
 class BothWays:
-    """Scores triples, and the inverses that a network with inverse relations has representations for."""
+    """Scores triples and, for a network with inverse relations, their inverses."""
 
     def __init__(self, score: Callable[[IntArray], Tensor], slots: int) -> None:
         self._score = score

@@ -1,4 +1,4 @@
-"""The loop every model is trained in: epochs, validation, early stopping, divergence, and what a checkpoint holds."""
+"""The training loop of all models: epochs, validation, early stopping, divergence, and the state for a checkpoint."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ Network = TypeVar("Network", bound=nn.Module)
 Item = TypeVar("Item", bound=Sized)
 
 Tell: TypeAlias = Callable[[int, int, float], None]
-"""Told before every batch: how many are done, how many there are, the mean loss so far."""
+"""Called before every batch with how many batches are done, how many there are, and the mean loss so far."""
 
 Work: TypeAlias = Callable[[int, np.random.Generator, Tell], dict[str, float]]
-"""Trains for one epoch, counted from 1, with the draws of a generator; returns its record, ``loss`` included."""
+"""Trains for one epoch, counted from 1, with draws from a generator; returns a record of it with its ``loss``."""
 
 
 @dataclass(eq=False)
 class State(Generic[Network]):
-    """Everything that changes while training and that a checkpoint therefore holds."""
+    """All that changes in training: what a checkpoint holds."""
 
     network: Network
     attention: nn.Parameter | None
@@ -39,10 +39,10 @@ class State(Generic[Network]):
 
     def weights(self) -> dict[str, Tensor]:
         """Return a copy of all weights and running statistics by name."""
-        found = {name: value.detach().clone() for name, value in self.network.state_dict().items()}
+        copies = {name: value.detach().clone() for name, value in self.network.state_dict().items()}
         if self.attention is not None:
-            found["attention"] = self.attention.detach().clone()
-        return found
+            copies["attention"] = self.attention.detach().clone()
+        return copies
 
     def restore(self, weights: dict[str, Tensor]) -> None:
         """Set all weights from what `weights` returned."""
@@ -58,21 +58,21 @@ class State(Generic[Network]):
             yield "the task logits", self.attention
 
     def descend(self, terms: Mapping[str, Tensor], clip: float | None) -> dict[str, float]:
-        """Take one optimiser step down the sum of named terms, its gradient cut to the norm ``clip`` if there is one.
+        """Take an optimiser step down the sum of named terms, with the gradient clipped to the norm ``clip``, if any.
 
-        Returns the terms as numbers. Raises `DivergenceError`, the weights being what they were, for a term or a
-        gradient that is not finite.
+        Returns the terms as numbers. Raises `DivergenceError`, without a step, for a term or gradient that is not
+        finite.
         """
         self.optimizer.zero_grad()
         torch.stack(list(terms.values())).sum().backward()  # type: ignore[no-untyped-call]
         parameters = [parameter for group in self.optimizer.param_groups for parameter in group["params"]]
         norm = nn.utils.get_total_norm([parameter.grad for parameter in parameters if parameter.grad is not None])
         rate = self.optimizer.param_groups[0]["lr"]
-        found = expect_finite(terms, norm, self.parameters(), self.optimizer, self.epoch + 1, rate)
+        values = expect_finite(terms, norm, self.parameters(), self.optimizer, self.epoch + 1, rate)
         if clip is not None:
             nn.utils.clip_grads_with_norm_(parameters, clip, norm)
         self.optimizer.step()
-        return found
+        return values
 
 
 def train(
@@ -87,11 +87,11 @@ def train(
     report: Callable[[Progress], None],
     save: Callable[[State[Network]], None] | None,
 ) -> None:
-    """Train until ``epochs`` or, with a validation function, until ``patience`` epochs brought nothing better.
+    """Train for ``epochs`` or, with a validation function, until ``patience`` epochs brought nothing better.
 
-    Continues after ``state.epoch``: random draws depend on the seed, the stage and the epoch alone, so a
-    resumed run equals an uninterrupted one. ``save`` is called after every epoch. With ``validate`` the best
-    epoch's weights are in place at the end, else the last one's.
+    Continues after ``state.epoch``: random draws depend on the seed, the stage and the epoch alone, so that a resumed
+    run equals an uninterrupted one. ``save`` is called after every epoch. The final weights are those of the best epoch
+    with ``validate``, else those of the last.
     """
     valid_mrr = state.history[-1].get("valid_mrr") if state.history else None
     while state.epoch < epochs and (validate is None or state.epoch - state.best_epoch < patience):
@@ -118,7 +118,7 @@ def train(
 
 
 def mean_loss(batches: Iterable[Item], step: Callable[[Item], float], tell: Tell) -> float:
-    """Take a step on every batch and return the mean loss, each batch weighing as much as it is long."""
+    """Take a step on every batch and return the mean loss per item."""
     total, seen, items = 0.0, 0, list(batches)
     for done, item in enumerate(items):
         tell(done, len(items), total / max(seen, 1))
@@ -140,16 +140,17 @@ def expect_finite(
 ) -> dict[str, float]:
     """Raise `DivergenceError` for an objective or a gradient that is not finite; call it before the step.
 
-    ``terms`` are the parts of the objective by name, ``norm`` the length of the whole gradient before it was
-    clipped. They are fetched together, so that a device is waited for once, and the terms returned as numbers. What is
-    named is the first term that is not finite, or else the first parameter whose gradient is not.
+    ``terms`` are the parts of the objective by name, ``norm`` the length of the gradient before it is clipped. Returns
+    the terms as numbers. The error names the first term that is not finite, else the first parameter whose gradient is
+    not.
     """
+    # One transfer for all of them: each one waits for the device.
     *values, length = torch.stack([*(term.detach() for term in terms.values()), norm]).tolist()
-    found = dict(zip(terms, values, strict=True))
+    numbers = dict(zip(terms, values, strict=True))
     if all(map(math.isfinite, (*values, length))):
-        return found
-    step = 1 + max((int(found["step"]) for found in optimizer.state.values()), default=0)
-    for name, value in found.items():
+        return numbers
+    step = 1 + max((int(moments["step"]) for moments in optimizer.state.values()), default=0)
+    for name, value in numbers.items():
         if not math.isfinite(value):
             raise _diverged(f"in step {step}, epoch {epoch}, the {name} is {value}", learning_rate)
     for name, parameter in parameters:

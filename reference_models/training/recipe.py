@@ -60,7 +60,7 @@ _READERS: dict[str, Callable[[str], Parameter]] = {
 
 @dataclass(frozen=True)
 class Hyperparameters:
-    """A flat table of hyper-parameters, one kind per family of models; raises `UsageError` for a bad value.
+    """A flat table of hyper-parameters, with a subclass per family of models; raises `UsageError` for a bad value.
 
     ``recipe`` names the tables they were read from, see `read`.
     """
@@ -71,17 +71,14 @@ class Hyperparameters:
         for name, value in asdict(self).items():
             if name in CHOICES and value not in CHOICES[name]:
                 raise UsageError(f"{name} must be one of {', '.join(CHOICES[name])}, not {value!r}")
-            holds, wanted = LIMITS.get(name, (_anything, ""))
-            if not holds(value):
-                raise UsageError(f"{name} must be {wanted}, not {value}")
+            if name in LIMITS:
+                holds, wanted = LIMITS[name]
+                if not holds(value):
+                    raise UsageError(f"{name} must be {wanted}, not {value}")
 
     def as_parameters(self) -> dict[str, Parameter]:
-        """Return the recipe as a flat table, to be recorded with a result; only another than the default is named."""
+        """Return the recipe as a flat table, to be recorded with a result; the name of the default is left out."""
         return {key: value for key, value in asdict(self).items() if (key, value) != ("recipe", "default")}
-
-
-def _anything(value: float) -> bool:
-    return True
 
 
 Kind = TypeVar("Kind", bound=Hyperparameters)
@@ -91,19 +88,17 @@ Kind = TypeVar("Kind", bound=Hyperparameters)
 class Recipe(Hyperparameters):
     """All hyper-parameters of a double-equivariant model.
 
-    ``slots`` says which relation slots the network has (`graphs.slots`): ``all`` of the dictionary, or those that
-    are ``present`` and one for all empty ones. ``statistics`` says whose rows batch norm is over behind the first
-    layer: all nodes of the ``graph``, or those that are scored in a ``batch``, and then no others are computed.
-    ``positives`` says which triples are trained on (`docs/models.md`, Positives): ``graph``, every observable
-    triple, masked out of the graph while it is a positive; or ``targets``, the missing triples of the
-    training graph, of which ``holdout`` (a share, whole connected components at a time) is kept for
-    early stopping. ``mask`` says which edges a batch hides (same page, Mask). ``one_hot`` and ``concentration``
-    weigh the two regularisers and grow by ``anneal`` after each epoch, ``anneal_epochs`` times at most.
-    ``adjacency``, ``mean``, ``linear_layers`` and ``assignment``, which has one value, say how the formula is read, and
-    ``decay_attention`` whether ``weight_decay`` holds for the task logits, too (same page, What is open).
-    ``checkpointing`` saves memory and costs time (`network.Architecture`).
-    ``reassign`` searches the hard assignment of relations to tasks after each epoch, see
-    `training.reassign`; the paper has no such step.
+    ``slots`` says which relation slots the network has (`graphs.graph.Slots`): ``all`` of the dictionary, or those that
+    are ``present`` and one for all empty ones. ``statistics`` says over which nodes batch norm behind the first layer
+    is: all of the ``graph``, or those scored in a ``batch``, and then no others are computed. ``positives`` says which
+    triples are trained on (`docs/models.md`, Positives): ``graph``, every observable triple, hidden from the graph
+    while it is a positive; or ``targets``, the missing triples of the training graph, of which ``holdout`` (a share, in
+    whole connected components) is kept for early stopping. ``mask`` says which edges a batch hides (same page, Mask).
+    ``one_hot`` and ``concentration`` weigh the two regularisers and are multiplied by ``anneal`` after each epoch,
+    ``anneal_epochs`` times at most. ``adjacency``, ``mean``, ``linear_layers`` and ``assignment``, which has one value,
+    say how the formula is read, and ``decay_attention`` whether ``weight_decay`` holds for the task logits, too (same
+    page, What is open). ``checkpointing`` saves memory and costs time (`network.Architecture`). ``reassign`` searches
+    the hard assignment of relations to tasks after each epoch (`batches.reassign`); the paper has no such step.
     """
 
     tasks: int
@@ -140,7 +135,7 @@ class Recipe(Hyperparameters):
     adaptation_epochs: int
 
     def penalty_scale(self, epoch: int) -> float:
-        """Return what the regulariser weights are multiplied by in epoch ``epoch``, counted from 1."""
+        """Return the factor of the regulariser weights in an epoch, counted from 1."""
         return float(self.anneal ** min(epoch - 1, self.anneal_epochs))
 
     def architecture(self) -> Architecture:
@@ -150,7 +145,7 @@ class Recipe(Hyperparameters):
 
 
 def refuse(model: str, recipe: Recipe, **only: Parameter) -> None:
-    """Raise `UsageError` where a hyper-parameter that ``model`` has no use for is not the given, only value."""
+    """Raise `UsageError` for a hyper-parameter that differs from the ``only`` value that ``model`` can have."""
     for key, value in only.items():
         if getattr(recipe, key) != value:
             shown = str(value).lower() if isinstance(value, bool) else value
@@ -160,11 +155,11 @@ def refuse(model: str, recipe: Recipe, **only: Parameter) -> None:
 def read(kind: type[Kind], model: str, dataset: str, settings: Mapping[str, str]) -> Kind:
     """Return the recipe of a model on a dataset with ``settings`` (texts, ``key=value``) laid over it.
 
-    The table ``[default]`` of ``recipes/MODEL.toml`` holds for every dataset. A table named like the dataset (its
-    variants in brackets left out) or like its pair of test graphs (what stands before a slash) overrides it; the
-    dataset's comes last. With ``recipe=NAME`` among the settings so do the tables ``[NAME]``, ``["NAME:PAIR"]`` and
-    ``["NAME:DATASET"]`` after them. Raises `UnknownNameError` for a setting that ``kind`` or a recipe that the model
-    does not have, and `UsageError` for a bad value.
+    The table ``[default]`` of ``recipes/MODEL.toml`` holds for every dataset. The table of the dataset's pair of test
+    graphs (the part of its name before a slash) overrides it, then that of the dataset itself (without variants in
+    brackets). With ``recipe=NAME`` among the settings, the tables ``[NAME]``, ``["NAME:PAIR"]`` and
+    ``["NAME:DATASET"]`` follow. Raises `UnknownNameError` for a setting that ``kind`` does not have or a recipe that
+    the model does not have, and `UsageError` for a bad value.
     """
     text = (resources.files("reference_models") / "recipes" / f"{model}.toml").read_text(encoding="utf-8")
     tables = tomllib.loads(text)
