@@ -242,7 +242,7 @@ def show_plan(looks: Sequence[Look], out: Path, *, as_json: bool) -> None:
 def record(each: Look | Ended) -> dict[str, str | int | float | None]:
     """Return what there is, or what became, of a run as a JSON object."""
     job = each.job
-    names = {"label": job.label, "dataset": job.plan.dataset, "directory": str(job.directory)}
+    names = {"label": job.label, "dataset": job.test.source, "directory": str(job.directory)}
     return {**names, "seed": job.plan.seed, "state": each.state, "error": each.error}
 
 

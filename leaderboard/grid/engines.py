@@ -27,9 +27,9 @@ from mtbench.errors import AtWorkError, MissingExtraError, MtbenchError, UsageEr
 from mtbench.evaluation.tasks import Task
 from mtbench.runs.origin import RunInfo
 from mtbench.runs.result import MtbenchWarning
+from mtbench.training import learned
 from mtbench.training.costs import LONGEST
 from mtbench.training.models import Progress, silent
-from mtbench.training.run import run
 
 if TYPE_CHECKING:
     import ray
@@ -107,7 +107,8 @@ def do(attempt: Attempt, deadline: float | None, report: Callable[[Progress], No
             return ended("found")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", MtbenchWarning)
-            _, results = run(attempt.job.plan, stopping, keep_failures=True)
+            directory, results = attempt.job.run(stopping)
+            learned.draw(directory, f"{results[0].run.model} on {results[0].dataset}")
     except BudgetOverError:
         return ended("stopped")
     except AtWorkError:
@@ -147,7 +148,7 @@ def record_death(outcome: Outcome) -> None:
     A process that is killed cannot record anything itself, and a table should show the failure, not a gap.
     """
     job, plan = outcome.attempt.job, outcome.attempt.job.plan
-    data = load(plan.dataset)
+    data = load(job.test.source)
     info = RunInfo(
         model=plan.model,
         seed=plan.seed,
@@ -162,7 +163,7 @@ def record_death(outcome: Outcome) -> None:
             return
         unscored = [
             Task.of(data.test, setting, plan.candidate_seed, data.version).unfinished("failed")
-            for setting in plan.tasks()
+            for setting in plan.tasks
         ]
         results = [replace(one, warnings=(outcome.error,), run=info) for one in unscored]
         job.directory.keep(results, failure=outcome.error)

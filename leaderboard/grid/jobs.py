@@ -6,7 +6,7 @@ import fnmatch
 import json
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import product
@@ -21,10 +21,11 @@ from mtbench.data.loading import load, locate
 from mtbench.errors import MtbenchError, UnknownNameError, UsageError
 from mtbench.files import schema
 from mtbench.runs.directory import RunDirectory
-from mtbench.settings.table import HEADLINE
+from mtbench.runs.result import Result
+from mtbench.settings.table import HEADLINE, settings_of
 from mtbench.training import models
-from mtbench.training.models import Context
-from mtbench.training.run import Plan
+from mtbench.training.models import Context, Progress, silent
+from mtbench.training.run import Plan, run
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,7 @@ class Chosen:
 
 @dataclass(frozen=True)
 class Grid:
-    """Which models run on which datasets with which seeds, and how: a `mtbench.training.run.Plan` each.
+    """Which models run on which datasets with which seeds, and how: a run each.
 
     With ``train`` every model learns from the training graph of each of those datasets, and each is scored on the test
     graph of every one of ``datasets``.
@@ -165,12 +166,18 @@ class Job:
     folder: str
     train: Place
     test: Place
+    transfers: bool
     plan: Plan
 
     @property
     def directory(self) -> RunDirectory:
         """Return the run directory, ``OUT/LABEL/DATASET/seedK``."""
-        return self.plan.directory()
+        return RunDirectory.to_make(self.plan.out)
+
+    def run(self, report: Callable[[Progress], None] = silent) -> tuple[Path, list[Result]]:
+        """Carry it out; a model's error is recorded in its run, never raised."""
+        source = load(self.train.source) if self.transfers else None
+        return run(self.plan, load(self.test.source), report, source=source, keep_failures=True)
 
     @property
     def key(self) -> tuple[str, str, int]:
@@ -203,27 +210,23 @@ def jobs(grid: Grid, out: Path) -> list[Job]:
     if out.exists() and not out.is_dir():
         raise UsageError(f"{out} is a file: name a directory with --out DIR")
     cells = [(train or test, test) for train, test in product(grid.train or [""], grid.datasets)]
+    tasks = settings_of(grid.protocols, grid.vocabularies)
     found = []
     for seed, (train, test), chosen in product(grid.seeds, cells, grid.models):
         learned, scored = places[train], places[test]
         folder = f"{learned.folder}-to-{scored.folder}" if grid.train else scored.folder
         plan = Plan(
             model=chosen.model,
-            dataset=scored.source,
-            train=learned.source if grid.train else "",
-            protocols=tuple(grid.protocols),
-            vocabularies=tuple(grid.vocabularies),
+            out=out.absolute() / chosen.label / folder / f"seed{seed}",
+            tasks=tasks,
             seed=seed,
             candidate_seed=grid.candidate_seed,
             device=grid.device,
             settings={**chosen.settings, **chosen.overrides.get(train, {})},
-            out=out.absolute() / chosen.label / folder / f"seed{seed}",
             paper=grid.paper,
             with_names=grid.with_names,
         )
-        found.append(Job(chosen.label, folder, learned, scored, plan))
-    for job in found[:1]:
-        job.plan.tasks()
+        found.append(Job(chosen.label, folder, learned, scored, bool(grid.train), plan))
     return found
 
 
@@ -258,8 +261,8 @@ def trainings(jobs: Sequence[Job]) -> list[str]:
         if several and (place := (job.label, job.train.source)) not in asked:
             asked[place] = _trained_as(job)
         told = asked[place] if several else None
-        if several and told is None and job.plan.train:
-            told = {"model": job.plan.model, "train": job.plan.train, **job.plan.settings}
+        if several and told is None and job.transfers:
+            told = {"model": job.plan.model, "train": job.train.source, **job.plan.settings}
         learned.append(json.dumps([job.train.graph, job.plan.seed, told], sort_keys=True) if told is not None else "")
     return learned
 

@@ -201,7 +201,7 @@ def matrices(jobs: Sequence[Job]) -> dict[str, Matrix]:
             else:
                 statuses[train, test] = cell[0].run.status if cell else "-"
         plan = next(job.plan for job in jobs if job.label == label)
-        first = plan.tasks()[0]
+        first = plan.tasks[0]
         seeds = sorted({job.plan.seed for job in jobs})
         mean = f", mean of seeds {', '.join(map(str, seeds))}" if len(seeds) > 1 else ""
         name = f"{family}, protocol {first.protocol}, {first.vocabulary} relations{mean}"
@@ -270,7 +270,7 @@ def _differences(job: Job, found: Sequence[Result]) -> Iterator[str]:
         if there_value != here_value:
             yield f"{name}: {there_value} there, {here_value} here"
     scored = {result.setting for result in found}
-    for setting in plan.tasks():
+    for setting in plan.tasks:
         if setting not in scored:
             yield f"protocol {setting.protocol} with vocabulary {setting.vocabulary} was not asked for there"
 

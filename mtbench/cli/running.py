@@ -18,15 +18,16 @@ from rich.progress import Progress as Bars
 from mtbench.cli import options
 from mtbench.cli.output import AsJson, say, say_json
 from mtbench.cli.results import told_of
+from mtbench.data.loading import load
 from mtbench.errors import MtbenchError, RunInterrupted, UsageError
 from mtbench.files import pictures, tables
 from mtbench.runs.directory import CONVENTIONS_FILE, HISTORY_FILE
 from mtbench.runs.result import MtbenchWarning, Result
-from mtbench.settings.table import HEADLINE
+from mtbench.settings.table import HEADLINE, settings_of
 from mtbench.training import costs, learned
-from mtbench.training.models import Progress, parse_settings, silent
+from mtbench.training.models import Progress, factory, parse_settings, silent
 from mtbench.training.predictions import Question, answers, graph_of
-from mtbench.training.run import Plan
+from mtbench.training.run import Plan, folder_name
 from mtbench.training.run import run as carry_out
 
 
@@ -69,16 +70,17 @@ def run(
     Example: mtbench run mtdea --dataset metafam --set tasks=4 --seed 1 --protocol all --vocabulary all
     """
     options.look_here_for_modules()
+    given = parse_settings(settings or [])
+    place = Path(dataset).expanduser()
+    called = place.resolve().name if place.is_dir() else dataset
     plan = Plan(
         model=model,
-        dataset=dataset,
-        protocols=protocol or [HEADLINE.protocol],
-        vocabularies=vocabulary or [HEADLINE.vocabulary],
+        out=out or Path("runs") / folder_name((model, called), given, seed),
+        tasks=settings_of(protocol or [HEADLINE.protocol], vocabulary or [HEADLINE.vocabulary]),
         seed=seed,
         candidate_seed=candidate_seed,
         device=device,
-        settings=parse_settings(settings or []),
-        out=out,
+        settings=given,
         restart=restart,
         force=force,
         with_names=not without_names,
@@ -86,7 +88,9 @@ def run(
         paper=paper,
     )
     with at_work("the same command goes on after the last finished epoch") as report:
-        directory, results = carry_out(plan, report)
+        factory(model)  # an unknown name is refused before the dataset is built
+        directory, results = carry_out(plan, load(dataset), report)
+    learned.draw(directory, f"{results[0].run.model} on {results[0].dataset}")
     if as_json:
         fields = ("protocol", "vocabulary", "metrics", "optimistic", "pessimistic")
         say_json(

@@ -22,9 +22,10 @@ from mtbench.metrics import closed
 from mtbench.names import PARTS, RELATION, FloatArray, IntArray, Part, Scorer
 from mtbench.ranking.candidates import draw, integers
 from mtbench.ranking.scorers import Progress, Ways, batch_limit, score_listed, ways
-from mtbench.runs.result import MtbenchWarning
+from mtbench.runs.directory import CONVENTIONS_FILE
+from mtbench.runs.result import MtbenchWarning, Result
 from mtbench.settings.setting import Setting
-from mtbench.settings.table import CODES, HEADLINE, setting_in
+from mtbench.settings.table import CODES, HEADLINE, MAIN, setting_in
 
 HITS_SAMPLE = 50
 """Length of the list NBFNet's estimator of Hits@k stands for, the target included."""
@@ -138,6 +139,29 @@ def read_all(
         for setting in settings
         if not setting.inverses or ways(score).inverses is not None
     )
+
+
+def conventions(score: Scorer, split: Split, results: Sequence[Result]) -> dict[str, object]:
+    """Return what `RunDirectory.write_beside` keeps of the model of a run's results in the paper's settings.
+
+    That is one list of readings for each protocol of the results that the paper has, too.
+    """
+    first = results[0]
+    return {
+        CONVENTIONS_FILE: {
+            "dataset": first.dataset,
+            "dataset_version": first.dataset_version,
+            "split": split.name,
+            "content_sha256": split.content_sha256,
+            "model": first.run.model,
+            "seed": first.run.seed,
+            "protocols": {
+                name: [reading.to_dict() for reading in read_all(score, split, name, first.candidate_seed)]
+                for name in dict.fromkeys(result.protocol for result in results)
+                if name in MAIN
+            },
+        }
+    }
 
 
 def table(results: Sequence[Reading], format: str = "text") -> str:  # noqa: A002

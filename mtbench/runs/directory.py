@@ -114,6 +114,11 @@ class RunDirectory:
         found = map(result.load, self.places() or [self.path])
         return Run(self, {one.setting: one for one in found})
 
+    def paper_protocols(self) -> set[str]:
+        """Return the protocols in which the run was scored in the paper's settings, too."""
+        file = self.path / CONVENTIONS_FILE
+        return set(json.loads(file.read_text("utf-8"))["protocols"]) if file.exists() else set()
+
     def verify(self) -> list[result.Problem]:
         """Return what does not hold of any result of the run; see `mtbench.runs.result.verify`."""
         return [problem for place in self.places() for problem in result.verify(place).problems]
@@ -133,7 +138,7 @@ class RunDirectory:
             atomic.remove(ready.path)  # what is no run was put there by hand
             yield
 
-    def begin(self, *, restart: bool = False, start: RunDirectory | None = None, more: bool = False) -> RunDirectory:
+    def begin(self, *, restart: bool = False, start: Path | None = None, more: bool = False) -> RunDirectory:
         """Return the unfinished run that is to become this one, under its lock.
 
         Of an interrupted run the checkpoints stay unless ``restart`` is set; results of tasks that nobody asks for now
@@ -148,7 +153,7 @@ class RunDirectory:
                 elif restart or path.name != CHECKPOINTS:
                     shutil.rmtree(path)
             if start is not None:
-                start.copy_checkpoints(partial.checkpoints)
+                RunDirectory(start).copy_checkpoints(partial.checkpoints)
             trained = partial.checkpoints / TRAINED_FILE
             if trained.exists():
                 # What a model kept while it adapted to one test graph is none of the next one's.
@@ -168,10 +173,20 @@ class RunDirectory:
             names = sorted(path.name for path in self.checkpoints.iterdir())
             atomic.replace_file(trained, json.dumps(names).encode())
 
-    def finish(self) -> None:
-        """Put the unfinished run in place of what is there; a process killed meanwhile loses neither."""
+    def write_beside(self, files: Mapping[str, object]) -> None:
+        """Write JSON files by name beside the results, each of them whole or not at all."""
+        for name, payload in files.items():
+            atomic.replace_file(self.path / name, f"{json.dumps(payload, ensure_ascii=False, indent=1)}\n".encode())
+
+    def finish(self, failure: str = "") -> None:
+        """Put the unfinished run in place of what is there; a process killed meanwhile loses neither.
+
+        ``failure`` is why it has no ranks, for `FAILURE_FILE`.
+        """
         partial, ready = self.partial.path, self._beside("ready").path
         with atomic.storage_errors(self.path):
+            if failure:
+                (partial / FAILURE_FILE).write_text(failure, "utf-8")
             atomic.flush(partial)
             partial.rename(ready)
         atomic.put_in_place(ready, self.path)
@@ -188,7 +203,7 @@ class RunDirectory:
             for one in results:
                 one.save(new.place(one.setting, first))
             if failure:
-                atomic.replace_file(new.path / FAILURE_FILE, f"{failure}\n".encode())
+                (new.path / FAILURE_FILE).write_text(f"{failure}\n", "utf-8")
             atomic.put_in_place(new.path, self.path)
         finally:
             shutil.rmtree(new.path, ignore_errors=True)

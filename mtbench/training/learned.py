@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from mtbench.data.splits import Dataset, Split
 from mtbench.files import pictures
-from mtbench.files.atomic import replace_file
 from mtbench.files.pictures import COLOURS, GREY
 from mtbench.names import FloatArray, IntArray
 from mtbench.runs.directory import ALPHA_PICTURE, HISTORY_FILE, TASKS_FILE, TRAINING_PICTURE
@@ -28,24 +27,29 @@ NAMED = 120
 _NOTHING = 1e-12
 
 
-def write(model: Model, data: Dataset, directory: Path, *, with_names: bool = True) -> None:
-    """Write what the model tells into a run directory, as JSON and, where matplotlib is installed, as pictures.
+def told(model: Model, data: Dataset, *, with_names: bool = True) -> dict[str, object]:
+    """Return what `RunDirectory.write_beside` keeps of what a model tells of its training on a dataset.
 
     A model that tells nothing leaves nothing, and without names there are no tasks of relations either.
-    Raises `MtbenchError` for a place that cannot be written.
     """
-    history, assignments = model.history(), model.assignments() if with_names else {}
-    title = f"{model.info.name} on {data.name}"
-    splits = {"train": data.train, "test": data.test}
-    if history:
-        _write(directory / HISTORY_FILE, {stage: list(records) for stage, records in history.items()})
-        if pictures.available():
-            draw_training(history, title, directory / TRAINING_PICTURE)
-    if assignments:
+    files: dict[str, object] = {}
+    if history := model.history():
+        files[HISTORY_FILE] = {stage: list(records) for stage, records in history.items()}
+    if with_names and (assignments := model.assignments()):
+        splits = {"train": data.train, "test": data.test}
         graphs = {name: agreement(assignment, splits[name]) for name, assignment in assignments.items()}
-        _write(directory / TASKS_FILE, {"dataset": data.name, "model": model.info.name, "graphs": graphs})
-        if pictures.available():
-            draw_assignments(assignments, splits, title, directory / ALPHA_PICTURE)
+        files[TASKS_FILE] = {"dataset": data.name, "model": model.info.name, "graphs": graphs}
+    return files
+
+
+def draw(directory: Path, title: str) -> None:
+    """Draw what `told` left in a run directory, as far as there is any, where matplotlib is installed."""
+    if not pictures.available():
+        return
+    if (history := directory / HISTORY_FILE).exists():
+        draw_training(json.loads(history.read_text("utf-8")), title, directory / TRAINING_PICTURE)
+    if (tasks := directory / TASKS_FILE).exists():
+        draw_assignments(json.loads(tasks.read_text("utf-8"))["graphs"], title, directory / ALPHA_PICTURE)
 
 
 def agreement(assignment: Assignment, split: Split) -> dict[str, object]:
@@ -140,10 +144,6 @@ def _entropy(shares: FloatArray) -> float:
     return float(-(held * np.log(held)).sum())
 
 
-def _write(path: Path, payload: Mapping[str, object]) -> None:
-    replace_file(path, f"{json.dumps(payload, ensure_ascii=False, indent=1)}\n".encode())
-
-
 def draw_training(history: Mapping[str, Sequence[Mapping[str, float]]], title: str, path: Path) -> None:
     """Draw the loss, the validation MRR and the moved relations per epoch, a line per stage, as far as they are told.
 
@@ -193,42 +193,44 @@ def _draw_curves(axes: Axes, history: Mapping[str, Sequence[Mapping[str, float]]
         axes.legend(frameon=False, fontsize=9)
 
 
-def draw_assignments(
-    assignments: Mapping[str, Assignment], splits: Mapping[str, Split], title: str, path: Path
-) -> None:
+def draw_assignments(graphs: Mapping[str, Mapping[str, Any]], title: str, path: Path) -> None:
     """Draw the shares of every relation in every task, a panel per graph, darker for more, a dot at the largest.
 
-    Relations stand in the order of their ground-truth pattern where there is one, else of their task. Raises
-    the errors of `mtbench.files.pictures.page`.
+    ``graphs`` are what `agreement` returned, by graph. Relations stand in the order of their ground-truth pattern where
+    there is one, else of their task. Raises the errors of `mtbench.files.pictures.page`.
     """
-    tasks = max(assignment.alpha.shape[1] for assignment in assignments.values())
-    longest = max(len(assignment.relations) for assignment in assignments.values())
+    most_tasks = max(graph["tasks"] for graph in graphs.values())
+    longest = max(len(graph["relations"]) for graph in graphs.values())
     height = 1.5 + (0.17 * longest if longest <= NAMED else 9)
-    with pictures.page(path, len(assignments) * (3.6 + 0.4 * tasks), height) as figure:
-        panels = figure.subplots(1, len(assignments), squeeze=False)[0]
-        for axes, (name, assignment) in zip(panels, assignments.items(), strict=True):
-            drawn = _draw_shares(axes, assignment, splits[name])
+    with pictures.page(path, len(graphs) * (3.6 + 0.4 * most_tasks), height) as figure:
+        panels = figure.subplots(1, len(graphs), squeeze=False)[0]
+        for axes, (name, graph) in zip(panels, graphs.items(), strict=True):
+            shares = _draw_shares(axes, graph["relations"])
             axes.set_title(f"{name} graph", fontsize=11)
-        figure.colorbar(drawn, ax=list(panels), shrink=min(1.0, 4 / height), pad=0.02, label="Share of the relation")
+        figure.colorbar(shares, ax=list(panels), shrink=min(1.0, 4 / height), pad=0.02, label="Share of the relation")
         figure.suptitle(pictures.literal(f"{title}: relations in tasks"), fontsize=11, fontweight="bold")
 
 
-def _draw_shares(axes: Axes, assignment: Assignment, split: Split) -> AxesImage:
-    alpha, names = np.asarray(assignment.alpha), list(assignment.relations)
-    hard = alpha.argmax(axis=1)
-    # Relations without ground truth come last.
-    groups = [split.tasks.get(name, "~") if split.tasks else str(task) for name, task in zip(names, hard, strict=True)]
+def _draw_shares(axes: Axes, relations: Mapping[str, Mapping[str, Any]]) -> AxesImage:
+    known = any(relation["truth"] is not None for relation in relations.values())
+
+    def group(name: str) -> str:
+        # Relations without ground truth come last.
+        return (relations[name]["truth"] or "~") if known else str(relations[name]["task"])
+
     # The same order for every graph of a dataset whose relations keep their names.
-    order = sorted(range(len(names)), key=lambda row: (groups[row], names[row]))
-    drawn = axes.imshow(alpha[order], cmap="Blues", vmin=0, vmax=1, aspect="auto", interpolation="nearest")
-    for place, row in enumerate(order if len(order) <= NAMED else ()):
-        axes.plot(hard[row], place, ".", color="white" if alpha[row, hard[row]] > 0.5 else "black", markersize=4)
-    for place in range(1, len(order)):
-        if groups[order[place]] != groups[order[place - 1]]:
+    names = sorted(relations, key=lambda name: (group(name), name))
+    alpha = np.array([relations[name]["alpha"] for name in names])
+    image = axes.imshow(alpha, cmap="Blues", vmin=0, vmax=1, aspect="auto", interpolation="nearest")
+    for place, name in enumerate(names if len(names) <= NAMED else ()):
+        task = relations[name]["task"]
+        axes.plot(task, place, ".", color="white" if alpha[place, task] > 0.5 else "black", markersize=4)
+    for place in range(1, len(names)):
+        if group(names[place]) != group(names[place - 1]):
             axes.axhline(place - 0.5, color=GREY, linewidth=0.6)
     if len(names) <= NAMED:
-        labels = pictures.shorten([names[row] for row in order], 34)
-        axes.set_yticks(range(len(order)), [pictures.literal(label) for label in labels], fontsize=7)
+        labels = pictures.shorten(names, 34)
+        axes.set_yticks(range(len(names)), [pictures.literal(label) for label in labels], fontsize=7)
     else:
         axes.set_yticks([])
         axes.set_ylabel(f"{len(names)} relation ids")
@@ -236,4 +238,4 @@ def _draw_shares(axes: Axes, assignment: Assignment, split: Split) -> AxesImage:
     axes.set_xlabel("Task")
     axes.tick_params(length=0)
     axes.spines[:].set_visible(False)
-    return drawn
+    return image

@@ -171,8 +171,9 @@ class Model(ABC):
         """Say why its ``scorer`` ranked some targets of ``test`` (their rows) as in a finished run.
 
         Its name must be that of its entry point, or MODULE:CLASS, for the run is remade by it (`remade`).
+        Raises `UsageError` where it does not.
         """
-        raise NotImplementedError
+        raise UsageError(f"{self.info.name} does not explain its scores")
 
 
 Factory: TypeAlias = Callable[[Context], Model]

@@ -3,11 +3,11 @@
 from dataclasses import replace
 
 import pytest
+from planned import Plan, run
 from resumed import Stop, assert_same_run
 
 from mtbench.errors import UsageError
 from mtbench.runs.result import load, verify
-from mtbench.training.run import Plan, run
 from reference_models.layers.blocks import one_thread
 
 pytestmark = pytest.mark.filterwarnings("ignore::mtbench.runs.result.MtbenchWarning")
@@ -30,7 +30,7 @@ QUICK = {
 
 
 def plan_for(small, out, model, **settings):
-    return Plan(model, str(small), device="cpu", settings={**QUICK[model], **settings}, out=out)
+    return Plan(model, out, dataset=str(small), device="cpu", settings={**QUICK[model], **settings})
 
 
 @pytest.fixture(scope="module")

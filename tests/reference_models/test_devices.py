@@ -6,13 +6,13 @@ from dataclasses import replace
 import gpu
 import pytest
 import torch
+from planned import Plan, run
 from pretend import pretended
 from resumed import Stop, weights
 
 import mtbench
 from mtbench.runs.result import load, verify
 from mtbench.training.models import Context
-from mtbench.training.run import Plan, run
 from reference_models import isdea
 from reference_models.graphs import operators
 from reference_models.graphs.operators import Operator, product
@@ -43,7 +43,7 @@ def test_a_run_that_is_stopped_on_one_device_goes_on_on_the_other(small, tmp_pat
     # With the same sums on both: a norm takes its gradient from a bias before it, Adam steps by what rounding leaves.
     monkeypatch.setattr(operators, "BAGS", ())
     for first, then in (("cuda", "cpu"), ("cpu", "cuda")):
-        plan = Plan(gpu.MODELS[model.split()[0]], str(small), settings=RUNS[model], out=tmp_path / then)
+        plan = Plan(gpu.MODELS[model.split()[0]], tmp_path / then, dataset=str(small), settings=RUNS[model])
         with pytest.raises(KeyboardInterrupt):
             run(replace(plan, device=first), Stop("train", 2, 0))
         run(replace(plan, device=then))

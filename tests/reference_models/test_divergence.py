@@ -5,11 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from planned import Plan, run
 
 import mtbench
 from mtbench.errors import DivergenceError, MtbenchError
 from mtbench.evaluation.tasks import task
-from mtbench.training.run import Plan, run
 from reference_models.equivariant.network import Architecture, attention_logits
 from reference_models.graphs.graph import typed_graph
 from reference_models.mtdea import MTDEA
@@ -95,7 +95,7 @@ def test_validation_scores_that_are_no_numbers_are_named_by_their_task(small, nu
 
 def test_a_run_that_diverges_is_one_sentence_or_a_failed_result(small, tmp_path):
     settings = {"epochs": "3", "width": "6", "learning_rate": "1e30", "positives": "graph", "batch": "800"}
-    plan = Plan("isdea", str(small), device="cpu", settings=settings, out=tmp_path / "run")
+    plan = Plan("isdea", tmp_path / "run", dataset=str(small), device="cpu", settings=settings)
     with pytest.raises(MtbenchError, match=r"^training diverged: in step \d, epoch 1, the .*learning_rate=1e\+29$"):
         run(plan)
     _, (result,) = run(plan, keep_failures=True)

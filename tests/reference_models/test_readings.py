@@ -10,6 +10,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from literal import scrambled
+from planned import Plan, run
 from resumed import assert_same_run
 from test_layers import (
     WIDTH,
@@ -28,7 +29,6 @@ from test_network import all_triples, logits_for, scores_of
 
 from mtbench.runs.result import load
 from mtbench.training.models import Context
-from mtbench.training.run import Plan, run
 from reference_models import isdea, isdea_homo, mtdea
 from reference_models.equivariant.mean import EquivariantLinear, EquivariantPerceptron, Table
 from reference_models.equivariant.network import Architecture, attention_logits
@@ -233,7 +233,7 @@ def test_a_run_of_another_reading_has_the_same_bits_with_one_thread_and_with_two
 ):
     for threads in (1, 2):
         torch.set_num_threads(threads)
-        run(Plan(model, str(small), device="cpu", settings=settings, out=tmp_path / str(threads)))
+        run(Plan(model, tmp_path / str(threads), dataset=str(small), device="cpu", settings=settings))
     assert_same_run(tmp_path / "1", tmp_path / "2")
     recorded = load(tmp_path / "1").run.hyperparameters
     assert {key: str(recorded[key]).lower() for key in settings} == settings

@@ -14,14 +14,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from planned import Plan, run
 from resumed import Stop, assert_same_run, weights
 
 import mtbench
 import reference_models
 from mtbench.errors import CorruptedFileError, MtbenchError, UsageError
 from mtbench.runs.result import load, verify
+from mtbench.settings.table import settings_of
 from mtbench.training.models import Context
-from mtbench.training.run import Plan, run
 from reference_models import mtdea
 from reference_models.training.loop import State
 
@@ -38,7 +39,7 @@ QUICK = {
 
 def plan_for(small, out, model="mtdea", **options):
     settings = {**QUICK, **options.pop("settings", {})}
-    return Plan(model, str(small), device="cpu", settings=settings, out=out, **options)
+    return Plan(model, out, dataset=str(small), device="cpu", settings=settings, **options)
 
 
 @pytest.fixture(scope="module")
@@ -280,17 +281,17 @@ def test_restart_trains_anew(tmp_path, stopped):
 def test_a_finished_training_is_not_repeated_for_more_tasks(tmp_path, stopped):
     plan, _ = stopped(tmp_path, where=("adapt", 1, 0))
     reports = []
-    run(replace(plan, protocols=("all",), vocabularies=("all",)), reports.append)
+    run(replace(plan, tasks=settings_of(("all",), ("all",))), reports.append)
     assert {report.stage for report in reports} == {"adapt"}
     assert len([path for path in plan.out.rglob("result.json") if verify(path.parent).ok]) == 6
 
 
 def test_what_a_run_learned_is_scored_again_without_training(small, tmp_path, uninterrupted):
     seen = []
-    plan = plan_for(small, tmp_path / "again", protocols=("entity",))
+    plan = plan_for(small, tmp_path / "again", tasks=settings_of(("entity",), ["present"]))
     run(replace(plan, start=uninterrupted("targets")), seen.append)
     assert seen == []
-    trained = plan_for(small, tmp_path / "trained", protocols=("entity",))
+    trained = plan_for(small, tmp_path / "trained", tasks=settings_of(("entity",), ["present"]))
     run(trained)
     assert_same_run(plan.out, trained.out)
     with pytest.raises(UsageError, match=r"\(seed: 0 there, 1 here\)"):

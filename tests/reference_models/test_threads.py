@@ -7,12 +7,12 @@ import threading
 import literal
 import pytest
 import torch
+from planned import Plan, run
 from resumed import assert_same_run
 from test_baselines import QUICK
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from mtbench.training.models import names
-from mtbench.training.run import Plan, run
 from reference_models.equivariant.soft import Input, SoftGIN, SoftLinear
 from reference_models.ingram import margin_loss
 from reference_models.layers import basic, blocks
@@ -95,7 +95,7 @@ def test_a_whole_run_gives_the_same_bits_with_one_thread_and_with_two(two_thread
     settings = EQUIVARIANT[model] | {"adaptation_epochs": "1", "width": "8", "batch": "500"}
     for threads in (1, 2):
         torch.set_num_threads(threads)
-        run(Plan(model, str(small), device="cpu", settings=settings, out=tmp_path / str(threads)))
+        run(Plan(model, tmp_path / str(threads), dataset=str(small), device="cpu", settings=settings))
     assert_same_run(tmp_path / "1", tmp_path / "2")
 
 
@@ -129,7 +129,7 @@ def test_no_dense_product_is_shared_by_threads(two_threads, small, tmp_path, mod
     with Shared() as shared:
         torch.ones(2, 2) @ torch.ones(2, 2)
         assert shared.found == ["aten.mm.default"]
-        run(Plan(model, str(small), device="cpu", settings=settings, out=tmp_path / "run"))
+        run(Plan(model, tmp_path / "run", dataset=str(small), device="cpu", settings=settings))
     assert shared.found == ["aten.mm.default"]
 
 

@@ -9,12 +9,13 @@ from pathlib import Path
 
 import pytest
 import thirdparty
+from planned import Plan, run
 
 from mtbench.errors import CorruptedFileError, MtbenchError, UsageError
 from mtbench.runs.origin import RunInfo
 from mtbench.runs.result import load, verify
+from mtbench.settings.table import settings_of
 from mtbench.training import costs
-from mtbench.training.run import Plan, run
 
 pytestmark = pytest.mark.filterwarnings("ignore::mtbench.runs.result.MtbenchWarning")
 SOURCE = """
@@ -61,7 +62,7 @@ def module(somebodys_models, monkeypatch, tmp_path):
 
 
 def plan_for(tmp_path, name, **options):
-    return Plan(f"failing_models:{name}", "toy", out=tmp_path / "runs" / "one", **options)
+    return Plan(f"failing_models:{name}", tmp_path / "runs" / "one", **options)
 
 
 def tree(directory):
@@ -85,7 +86,9 @@ def test_a_model_that_runs_out_of_memory_is_a_result(tmp_path, name, model):
 
 
 def test_tasks_that_were_scored_before_keep_their_result(tmp_path):
-    directory, results = run(plan_for(tmp_path, "GreedyLater", protocols=("relation", "dual", "entity")))
+    directory, results = run(
+        plan_for(tmp_path, "GreedyLater", tasks=settings_of(("relation", "dual", "entity"), ["present"]))
+    )
     assert [result.run.status for result in results] == ["ok", "oom", "oom"]
     assert [result.protocol for result in results] == ["relation", "dual", "entity"]
     assert len(load(directory).ranks) == 2
@@ -167,7 +170,7 @@ def test_the_sentence_names_settings_the_model_has(settings, expected):
 @pytest.fixture
 def begun(tmp_path):
     """Interrupt a run; return the plan that goes on with it, and the file of what it cost so far."""
-    plan = Plan(f"{thirdparty.NAME}:Hashing", "toy", out=tmp_path / "runs" / "one")
+    plan = Plan(f"{thirdparty.NAME}:Hashing", tmp_path / "runs" / "one")
     with pytest.raises(KeyboardInterrupt):
         run(replace(plan, model=f"{thirdparty.NAME}:Interrupted"))
     return plan, tmp_path / "runs" / ".one.partial" / "checkpoints" / "cost.json"

@@ -5,14 +5,15 @@ import json
 import numpy as np
 import pytest
 import toys
+from planned import Plan, run
 
 from mtbench.errors import UsageError
 from mtbench.evaluation.tasks import evaluate
 from mtbench.runs.origin import RunInfo
+from mtbench.settings.table import settings_of
 from mtbench.training import models
 from mtbench.training.again import from_weights
 from mtbench.training.models import Model, ModelInfo, Progress
-from mtbench.training.run import Plan, run
 
 pytestmark = pytest.mark.filterwarnings("ignore::mtbench.runs.result.MtbenchWarning")
 NAME = f"{__name__}:Keeping"
@@ -40,8 +41,7 @@ class Keeping(Model):
 
 @pytest.fixture
 def trained(toy_cache, tmp_path):
-    tasks = {"protocols": ("dual", "entity"), "vocabularies": ("present", "slots")}
-    return run(Plan(NAME, "toy", **tasks, seed=3, out=tmp_path / "run"))[0]
+    return run(Plan(NAME, tmp_path / "run", tasks=settings_of(("dual", "entity"), ("present", "slots")), seed=3))[0]
 
 
 def test_the_weights_of_a_run_give_its_ranks(trained):

@@ -7,13 +7,14 @@ import pytest
 import thirdparty
 from hypothesis import given
 from hypothesis import strategies as st
+from planned import Plan
+from planned import run as run_plan
 from ranking_toys import random_split, small
 
 from mtbench.errors import UsageError
+from mtbench.settings.table import settings_of
 from mtbench.training import models, predictions
 from mtbench.training.predictions import FOUNDATION, Question, asked, best, graph_of, predict
-from mtbench.training.run import Plan
-from mtbench.training.run import run as run_plan
 
 READY = f"{thirdparty.NAME}:Ready"
 TRIPLES = "ann\tknows\tbob\nbob\tknows\tcem\ncem\tlikes\tann\nann\tlikes\tdee\n"
@@ -149,7 +150,7 @@ def test_a_file_called_like_a_dataset_does_not_hide_it(folder):
 @pytest.fixture
 def run(command, folder):
     """Make a run of a model without checkpoints, and give it a folder that holds some."""
-    run_plan(Plan(READY, "toy", out=folder / "run", protocols=("dual", "entity")))
+    run_plan(Plan(READY, folder / "run", tasks=settings_of(("dual", "entity"), ["present"])))
     (folder / "run" / "checkpoints").mkdir()
     words = "people.tsv --head ann --relation knows --run"
     return lambda *more: command("score-with", READY, *words.split(), *more)

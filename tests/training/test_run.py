@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 import thirdparty
 import toys
+from planned import Plan, run
 
-from mtbench.errors import MtbenchError, UnknownNameError, UsageError
+from mtbench.errors import MtbenchError, UsageError
+from mtbench.evaluation import paper
 from mtbench.runs.directory import RunDirectory
 from mtbench.runs.result import load, verify
-from mtbench.settings.table import MAIN, VOCABULARIES
-from mtbench.training import run as run_module
-from mtbench.training.run import Plan, run
+from mtbench.settings.table import MAIN, VOCABULARIES, settings_of
+from mtbench.training.run import folder_name
 
 pytestmark = pytest.mark.filterwarnings("ignore::mtbench.runs.result.MtbenchWarning")
 
@@ -26,7 +27,7 @@ def module(somebodys_models):
 
 @pytest.fixture
 def plan(tmp_path):
-    return Plan(f"{thirdparty.NAME}:Hashing", "toy", out=tmp_path / "runs" / "one")
+    return Plan(f"{thirdparty.NAME}:Hashing", tmp_path / "runs" / "one")
 
 
 def tree(directory):
@@ -73,7 +74,7 @@ def test_a_model_is_told_about_its_run_and_never_sees_a_test_target(module, plan
 
 
 def test_every_protocol_and_vocabulary_is_scored_by_one_training(module, plan):
-    directory, results = run(replace(plan, protocols=("all",), vocabularies=("all",), candidate_seed=3))
+    directory, results = run(replace(plan, tasks=settings_of(("all",), ("all",)), candidate_seed=3))
     assert [call[0] for call in module.calls] == ["made", "fitted", "applied"]
     pairs = [(protocol, vocabulary) for protocol in MAIN for vocabulary in VOCABULARIES]
     assert [(result.protocol, result.vocabulary) for result in results] == pairs
@@ -87,7 +88,7 @@ def test_every_protocol_and_vocabulary_is_scored_by_one_training(module, plan):
 
 def test_rankings_against_every_candidate_have_no_seed(plan):
     names = ("full-head", "full", "full-relation")
-    directory, results = run(replace(plan, protocols=names, candidate_seed=3))
+    directory, results = run(replace(plan, tasks=settings_of(names, ["present"]), candidate_seed=3))
     assert [(result.protocol, result.candidate_seed) for result in results] == [(name, 0) for name in names]
     below = [directory / f"{name}-present" for name in names[1:]]
     assert all(verify(place).ok for place in (directory, *below))
@@ -96,29 +97,32 @@ def test_rankings_against_every_candidate_have_no_seed(plan):
 
 
 def test_the_first_protocol_is_the_headline_and_repeats_count_once(plan):
-    directory, results = run(replace(plan, protocols=("entity", "dual", "entity"), vocabularies=("slots", "slots")))
+    directory, results = run(replace(plan, tasks=settings_of(("entity", "dual", "entity"), ("slots", "slots"))))
     assert [(result.protocol, result.vocabulary) for result in results] == [("entity", "slots"), ("dual", "slots")]
     assert load(directory).protocol == "entity"
     assert load(directory / "dual-slots").protocol == "dual"
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("words", "message"),
     [
-        ({"protocols": ("duel",)}, "unknown protocol 'duel': did you mean dual"),
-        ({"vocabularies": ("presnt",)}, "unknown vocabulary 'presnt': did you mean present"),
-        ({"protocols": ("dual", "side")}, "unknown protocol 'side'"),
-        ({"protocols": ("all", "ful")}, "unknown protocol 'ful': did you mean full"),
-        ({"vocabularies": ("full",)}, "unknown vocabulary 'full'"),
-        ({"model": "mtdae"}, "unknown model 'mtdae': did you mean .*mtdea"),
-        ({"dataset": "toyy"}, "unknown dataset or directory 'toyy': did you mean toy"),
+        ("--protocol duel", "unknown protocol 'duel': did you mean dual"),
+        ("--vocabulary presnt", "unknown vocabulary 'presnt': did you mean present"),
+        ("--protocol dual --protocol side", "unknown protocol 'side'"),
+        ("--protocol all --protocol ful", "unknown protocol 'ful': did you mean full"),
+        ("--vocabulary full", "unknown vocabulary 'full'"),
+        ("--seed -1", "-1 is not in the range"),
+        ("--dataset toyy", "unknown dataset or directory 'toyy': did you mean toy"),
     ],
 )
-def test_a_wrong_name_is_refused_before_anything_is_done(module, plan, change, message):
-    with pytest.raises(UnknownNameError, match=message):
-        run(replace(plan, **change))
+def test_a_wrong_name_is_refused_before_anything_is_done(refused, module, plan, words, message):
+    assert message in refused("run", plan.model, "--dataset", "toy", "--out", str(plan.out), *words.split())
     assert module.calls == []
     assert not plan.out.parent.exists()
+
+
+def test_an_unknown_model_is_refused_before_a_dataset_is_built(refused):
+    assert "unknown model 'mtdae': did you mean" in refused("run", "mtdae", "--dataset", "nothing")
 
 
 @pytest.mark.parametrize("name", ["seed", "candidate_seed"])
@@ -132,7 +136,7 @@ def test_memory_that_runs_out_after_all_is_scored_is_told(plan, monkeypatch):
         raise MemoryError
 
     run(plan)
-    monkeypatch.setattr(run_module, "read_all", fail)
+    monkeypatch.setattr(paper, "read_all", fail)
     with pytest.raises(MtbenchError, match="everything is scored, but then MemoryError"):
         run(replace(plan, paper=True))
     assert verify(plan.out).ok
@@ -144,7 +148,7 @@ def test_an_error_of_the_papers_settings_keeps_the_run_an_interruption_what_goes
     def fail(*_):
         raise error
 
-    monkeypatch.setattr(run_module, "read_all", fail)
+    monkeypatch.setattr(paper, "read_all", fail)
     with pytest.raises(error):
         run(replace(plan, paper=True))
     assert plan.out.exists() == (error is ValueError)
@@ -154,7 +158,9 @@ def test_an_error_of_the_papers_settings_keeps_the_run_an_interruption_what_goes
 
 
 def test_the_settings_of_the_paper_are_written_on_request(module, plan):
-    directory, results = run(replace(plan, paper=True, protocols=("dual", "entity"), candidate_seed=1))
+    directory, results = run(
+        replace(plan, paper=True, tasks=settings_of(("dual", "entity"), ["present"]), candidate_seed=1)
+    )
     assert [call[0] for call in module.calls] == ["made", "fitted", "applied"]
     saved = json.loads((directory / "conventions.json").read_text(encoding="utf-8"))
     assert (saved["dataset"], saved["split"], saved["model"]) == ("toy", "test", "hashing")
@@ -196,7 +202,7 @@ def test_results_of_an_interrupted_run_that_are_not_asked_for_again_do_not_stay(
     with monkeypatch.context() as patch:
         patch.setattr(RunDirectory, "finish", stop)
         with pytest.raises(KeyboardInterrupt):
-            run(replace(plan, vocabularies=("all",), candidate_seed=1))
+            run(replace(plan, tasks=settings_of(["dual"], ("all",)), candidate_seed=1))
     directory, _ = run(plan)
     assert tree(directory) == ["ranks.parquet", "result.json"]
     assert load(directory).candidate_seed == 0
@@ -217,9 +223,9 @@ def test_an_existing_run_is_refused_and_replaced_on_request(module, plan):
 def test_a_run_is_completed_by_the_tasks_it_lacks(module, plan, tmp_path):
     directory, _ = run(plan)
     before = {path: (directory / path).read_bytes() for path in tree(directory)}
-    more = replace(plan, protocols=("all",), vocabularies=("all",), paper=True)
+    more = replace(plan, tasks=settings_of(("all",), ("all",)), paper=True)
     _, results = run(more)
-    assert [one.setting for one in results] == list(more.tasks())
+    assert [one.setting for one in results] == list(more.tasks)
     assert {path: (directory / path).read_bytes() for path in before} == before
     whole, expected = run(replace(more, out=tmp_path / "whole"))
     assert tree(directory) == tree(whole)
@@ -243,7 +249,7 @@ def test_a_run_of_another_model_is_not_completed(plan):
     before = tree(directory)
     for other in (replace(plan, model=f"{thirdparty.NAME}:Ready"), replace(plan, settings={"depth": "2"})):
         with pytest.raises(UsageError, match="one holds other ranks than this model gives now: name another with"):
-            run(replace(other, vocabularies=("all",)))
+            run(replace(other, tasks=settings_of(["dual"], ("all",))))
     assert tree(directory) == before
 
 
@@ -274,28 +280,22 @@ def test_force_never_deletes_what_is_no_run(module, plan):
     assert module.calls == []
 
 
-def test_a_run_directory_is_named_after_what_was_chosen(monkeypatch, tmp_path):
-    plan = Plan("mtdea", "metafam", seed=3, settings={"tasks": "4", "batch": "8"})
-    assert plan.directory().path == Path("runs/mtdea-metafam-batch=8-tasks=4-seed3")
-    assert Plan("package.module:make", "metafam").directory().path == Path("runs/package.module-make-metafam-seed0")
-    assert Plan("isdea", "topics-1/health").directory().path == Path("runs/isdea-topics-1-health-seed0")
-    (tmp_path / "made").mkdir()
-    assert Plan("isdea", str(tmp_path / "made")).directory().path == Path("runs/isdea-made-seed0")
-    monkeypatch.chdir(tmp_path / "made")
-    assert Plan("isdea", ".").directory().path == Path("runs/isdea-made-seed0")
-    assert Plan("isdea", "metafam", out=Path("here")).directory().path == Path("here")
+def test_a_run_directory_is_named_after_what_was_chosen():
+    settings = {"tasks": "4", "batch": "8"}
+    assert folder_name(("mtdea", "metafam"), settings, 3) == "mtdea-metafam-batch=8-tasks=4-seed3"
+    assert folder_name(("package.module:make", "topics-1/health"), {}, 0) == "package.module-make-topics-1-health-seed0"
 
 
-def test_a_run_that_another_process_finished_meanwhile_is_not_replaced(monkeypatch, module, plan):
-    """The other process is quicker by the whole run while this one still builds the dataset."""
-    load_dataset = run_module.load
+def test_a_run_that_another_process_finished_meanwhile_is_not_replaced(monkeypatch, plan):
+    """The other process is quicker by the whole run while this one still waits for the directory."""
+    alone = RunDirectory.alone
 
-    def slow_load(source):
-        monkeypatch.setattr(run_module, "load", load_dataset)
+    def after_another(directory):
+        monkeypatch.setattr(RunDirectory, "alone", alone)
         run(replace(plan, seed=7))
-        return load_dataset(source)
+        return alone(directory)
 
-    monkeypatch.setattr(run_module, "load", slow_load)
+    monkeypatch.setattr(RunDirectory, "alone", after_another)
     with pytest.raises(UsageError, match="exists already"):
         run(plan)
     assert load(plan.out).run.seed == 7

@@ -5,9 +5,9 @@ import sys
 
 import numpy as np
 import pytest
+from planned import Plan, run
 
 from mtbench.runs.result import load, verify
-from mtbench.training.run import Plan, run
 
 
 @pytest.fixture
@@ -79,7 +79,7 @@ def ran(toy_cache, tmp_path):
     """Return a function that runs a recipe on a toy dataset, and returns the directory and what the run tells."""
 
     def run_it(recipe, **settings):
-        plan = Plan(f"leaderboard.external.{recipe}:build", "toy", settings=settings, out=tmp_path / "run")
+        plan = Plan(f"leaderboard.external.{recipe}:build", tmp_path / "run", settings=settings)
         directory, _ = run(plan)
         assert verify(directory).ok
         return directory, load(directory).run

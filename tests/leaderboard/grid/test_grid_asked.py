@@ -131,7 +131,7 @@ def test_a_folder_of_files_of_triples_is_a_dataset(tmp_path):
     for name, row in (("train", "a\tr\tb"), ("msg", "c\tr\td"), ("test", "d\tr\tc")):
         (folder / f"{name}.txt").write_text(f"{row}\n", encoding="utf-8")
     (job,) = jobs(read_declared(declare(tmp_path, MINIMAL.replace("metafam", str(folder)))), tmp_path / "out")
-    assert (str(job), job.test.name, job.plan.dataset) == ("isdea/my-own/seed0", "my own", str(folder))
+    assert (str(job), job.test.name, job.test.source) == ("isdea/my-own/seed0", "my own", str(folder))
 
 
 def line(seed=0, **changes):

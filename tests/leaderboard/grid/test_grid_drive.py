@@ -18,6 +18,7 @@ from gridtoys import go
 
 from leaderboard.entries import entries
 from leaderboard.grid import engines, state
+from leaderboard.grid import jobs as grid_jobs
 from leaderboard.grid.drive import drive, survey
 from leaderboard.grid.engines import in_this_process
 from leaderboard.grid.jobs import Grid, check, jobs
@@ -118,10 +119,10 @@ def test_two_grids_at_once_do_no_run_twice(small, out):
 
 def test_a_run_that_another_process_finishes_just_before_this_one_begins_is_found(small, out, monkeypatch):
     def after_another(plan, *arguments, **options):
-        run(plan)
+        run(plan, *arguments, **options)
         return run(plan, *arguments, **options)
 
-    monkeypatch.setattr(engines, "run", after_another)
+    monkeypatch.setattr(grid_jobs, "run", after_another)
     watch = gridtoys.Watcher()
     assert go(gridtoys.grid(small, "Counting", seeds=(0,)), out, watch) == ["done"]
     assert watch.outcomes == [("counting/small/seed0", 1, "found")]
@@ -154,7 +155,7 @@ def test_the_second_attempt_goes_on_from_the_checkpoints_of_the_first(small, out
 def test_a_failed_run_whose_line_was_lost_is_repeated_once(small, out):
     grid = gridtoys.grid(small, "Fails", seeds=(1,))
     (job,) = jobs(grid, out)
-    run(job.plan, keep_failures=True)
+    job.run()
     assert states(grid, out) == ["retries"]
     assert go(grid, out) == ["failed"]
     assert len(gridtoys.diary()) == 3

@@ -27,7 +27,7 @@ def test_the_declared_grid_is_one(tmp_path):
     found = {str(job): job.plan for job in jobs(read_declared(tmp_path / "grid.toml"), tmp_path)}
     assert len(found) == 12
     assert found["mtdea-k4/fbnell/seed2"].settings == {"tasks": "2", "epochs": "5"}
-    assert len(found["mtdea-k4/metafam/seed0"].tasks()) == 6
+    assert len(found["mtdea-k4/metafam/seed0"].tasks) == 6
 
 
 @pytest.mark.parametrize("command", COMMANDS)
