@@ -111,7 +111,7 @@ def test_the_first_protocol_is_the_headline_and_repeats_count_once(plan):
         ("--protocol dual --protocol side", "unknown protocol 'side'"),
         ("--protocol all --protocol ful", "unknown protocol 'ful': did you mean full"),
         ("--vocabulary full", "unknown vocabulary 'full'"),
-        ("--seed -1", "-1 is not in the range"),
+        ("--seed -1", "Input should be greater than or equal to 0"),
         ("--dataset toyy", "unknown dataset or directory 'toyy': did you mean toy"),
     ],
 )
