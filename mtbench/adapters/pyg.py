@@ -116,7 +116,7 @@ def scorer(
             refuse_empty_slots(
                 triples, split.num_relations, split, 'use vocabulary="present", or give empty_slot=SCORE'
             )
-        asked = triples[~empty]
+        asked = triples[~empty]  # relation ids of empty slots are those of inverses in the graph
         if inverse:
             asked = asked[:, [TAIL, RELATION, HEAD]] + np.array([0, split.num_relations, 0])
         parts = []

@@ -35,6 +35,7 @@ def triples_factory(split: Split, *, create_inverse_triples: bool = False, empty
     from pykeen.triples import TriplesFactory
 
     number = split.relation_slots if empty_slots else split.num_relations
+    # Not from_labeled_triples, which would number names by its own sorting, and only those that occur.
     return TriplesFactory(
         mapped_triples=torch.from_numpy(np.array(split.graph)),
         entity_to_id={name: index for index, name in enumerate(split.entities.tolist())},
@@ -142,6 +143,7 @@ def scorer(
     """
     expect("a scorer for PyKEEN", "torch", "pykeen")
     where, size = f"{split.dataset} {split.name}", batch_limit(batch_size)
+    # With or without the empty slots; inverse relations are not counted by PyKEEN either.
     allowed = sorted({split.num_relations, split.relation_slots})
     if model.num_entities != split.num_entities or model.num_real_relations not in allowed:
         raise UsageError(

@@ -1,4 +1,4 @@
-"""Audit: the defects of a dataset that are visible in its triples, found without a model, and said in sentences."""
+"""Audit: the defects of a dataset that are visible in its triples, without a model, in sentences."""
 
 from __future__ import annotations
 
@@ -25,21 +25,23 @@ PATTERNS = 3
 """How many two-hop patterns are kept for each relation of the targets."""
 
 NOTABLE = 0.1
-"""The share of the targets from which something that concerns only some is worth a sentence."""
+"""A defect gets a sentence if it concerns at least this share of the targets."""
+
 FEW = 10
 """Relations with fewer targets than this get no sentence of their own."""
+
 NAMED = 4
 """How many names a sentence lists."""
 
 
 @dataclass(frozen=True)
 class Audit:
-    """What an audit found.
+    """The figures and findings of an audit.
 
     ``graphs`` and ``similar_relations`` have the keys ``train`` and ``test``, with the training graph's
     targets being those of validation; ``targets`` and ``patterns`` the keys ``valid`` and ``test``.
-    ``candidates`` has one entry per sampled protocol, vocabulary and published seed on the test targets.
-    ``findings`` says in one sentence each what somebody who reports numbers on this dataset should know.
+    ``candidates`` has an entry per sampled protocol, vocabulary and published seed on the test targets.
+    ``findings`` holds a sentence for everything that somebody who reports numbers on this dataset should know.
     """
 
     dataset: str
@@ -62,8 +64,8 @@ def audit(data: Dataset, *, threshold: float = 0.8, seeds: Sequence[int] = SEEDS
     """Return the defects of a dataset that its triples show.
 
     A model can score well because a target's inverse is observable, because a relation was trained on,
-    or because three relation types are all there is to rank; an audit says how far that is so. It
-    compares names, so it takes what somebody loaded or built, not what the catalogue promises.
+    or because there are only three relation types to rank; an audit says how far that is so. It
+    compares names in the dataset it is passed, whatever the catalogue says of it.
 
     ``threshold`` is the Jaccard index from which two relation types count as inverses or near-duplicates.
     ``seeds`` are those of the candidates to look at. Raises `UsageError` for a threshold outside (0, 1].
@@ -72,7 +74,7 @@ def audit(data: Dataset, *, threshold: float = 0.8, seeds: Sequence[int] = SEEDS
         raise UsageError(f"threshold must be above 0 and at most 1, not {threshold!r}")
     splits = {"train": data.valid, "test": data.test}
     patterns = {str(split.name): two_hop_patterns(split) for split in splits.values()}
-    found = Audit(
+    report = Audit(
         dataset=data.name,
         version=data.version,
         threshold=threshold,
@@ -84,7 +86,7 @@ def audit(data: Dataset, *, threshold: float = 0.8, seeds: Sequence[int] = SEEDS
         candidates=audit_candidates(data.test, seeds),
         findings=(),
     )
-    return replace(found, findings=tuple(_sentences(found, patterns)))
+    return replace(report, findings=tuple(_sentences(report, patterns)))
 
 
 def _best(patterns: tuple[Pattern, ...]) -> tuple[Pattern, ...]:
@@ -92,15 +94,15 @@ def _best(patterns: tuple[Pattern, ...]) -> tuple[Pattern, ...]:
     return tuple(pattern for _, rows in by_relation for pattern in islice(rows, PATTERNS))
 
 
-def _sentences(found: Audit, patterns: Mapping[str, Sequence[Pattern]]) -> Iterator[str]:
-    """Yield one sentence per defect, false negatives and what train and test share first; of all two-hop patterns."""
-    for candidates in found.candidates:
+def _sentences(report: Audit, patterns: Mapping[str, Sequence[Pattern]]) -> Iterator[str]:
+    """Yield a sentence per defect, the gravest first; ``patterns`` are all two-hop patterns, not the best alone."""
+    for candidates in report.candidates:
         drawn = f"protocol {candidates.protocol}, {candidates.vocabulary} relations, seed {candidates.seed}"
         if number := candidates.false_negatives:
             yield f"{number:,} test candidates are known triples, and cost whoever is right ({drawn})"
         if candidates.without:
             yield f"{candidates.without:,} test triples have no candidate and rank first for free ({drawn})"
-    overlap = found.overlap
+    overlap = report.overlap
     if overlap.targets_on_training_relations:
         yield (
             f"{overlap.targets_on_training_relations:,} of {overlap.targets:,} test triples are on relation types "
@@ -112,10 +114,11 @@ def _sentences(found: Audit, patterns: Mapping[str, Sequence[Pattern]]) -> Itera
         yield f"{overlap.entities:,} entities are in train and test"
     if overlap.triples:
         yield f"{overlap.triples:,} triples are in train and test, {overlap.targets_in_training:,} of them test triples"
-    for name, graph in found.graphs.items():
+    for name, graph in report.graphs.items():
         if graph.relation_types < graph.relation_slots:
             yield f"{name} graph: {graph.relation_types} relation types occur, of {graph.relation_slots} relation ids"
         rare = len(graph.relations) - graph.relations_of_most
+        # Every graph has rare types; where they are half of all, a mean over targets says nothing about them.
         if rare and rare >= len(graph.relations) // 2:
             total = graph.triples + graph.targets
             held = sum(list(graph.relations.values())[: graph.relations_of_most])
@@ -135,12 +138,12 @@ def _sentences(found: Audit, patterns: Mapping[str, Sequence[Pattern]]) -> Itera
             ("near-duplicate", "relation types that are near-duplicates"),
             ("symmetric", "symmetric relation types"),
         ):
-            if chosen := [pair for pair in found.similar_relations[name] if pair.kind == kind]:
+            if chosen := [pair for pair in report.similar_relations[name] if pair.kind == kind]:
                 listed = [
                     pair.relation if kind == "symmetric" else f"{pair.relation} / {pair.other}" for pair in chosen
                 ]
                 yield f"{name} graph: {words} ({len(chosen)}): {_names(listed)}"
-    for name, part in found.targets.items():
+    for name, part in report.targets.items():
         yield from _of_targets(name, part)
         yield from _of_patterns(name, part, patterns[name])
 
@@ -172,6 +175,7 @@ def _of_targets(name: str, part: TargetAudit) -> Iterator[str]:
 
 def _of_patterns(name: str, part: TargetAudit, patterns: Sequence[Pattern]) -> Iterator[str]:
     targets = {pattern.relation: pattern.targets for pattern in patterns}
+    # Without any pattern, all relations of the targets are without one.
     targets = targets or {relation: sum(cases.values()) for relation, cases in part.half_links_by_relation.items()}
     own = {pattern.relation for pattern in patterns if pattern.relation in (pattern.first, pattern.second)}
     lost = {relation: count for relation, count in targets.items() if count >= FEW and relation not in own}

@@ -1,7 +1,7 @@
-"""Which targets stand or fall together, and how small a difference a dataset can show that way.
+"""Clusters of targets that are not independent, and how small a difference a dataset can show with them.
 
 Targets that share a head and a relation share a candidate list and most of what a model can know about
-them, and all targets of one family tree were masked by one rule. Drawing them one by one would count the
+them, and all targets of a family tree were masked by the same rule. Drawing them singly would count the
 same evidence several times and call differences real that are not. So a bootstrap draws clusters of targets.
 """
 
@@ -47,44 +47,45 @@ def choose(dataset: str, asked: str | None = None) -> str:
 def label(ranks: Ranks, kind: str, split: Split | None = None) -> IntArray:
     """Return the number ``(m,)`` of the cluster of each target; ``component`` needs the split for its graph.
 
-    Raises `UsageError` when all targets are in one cluster, of which no spread can be learned.
+    Raises `UsageError` when all targets are in the same cluster: a single cluster has no spread.
     """
     if kind == "none":
-        found = np.arange(len(ranks))
+        labels = np.arange(len(ranks))
     elif kind == "pair":
         _, pairs = np.unique(np.stack((ranks.heads, ranks.relations)), axis=1, return_inverse=True)
-        found = pairs.reshape(-1)
+        labels = pairs.reshape(-1)
     elif split is not None:
-        found = _components(ranks, split)
+        labels = _components(ranks, split)
     else:
         raise UsageError("clusters by component need the graph: give the split, or choose the clusters pair or none")
-    if len(found) and found.max() == 0:
-        kinds = {"pair": "none"}.get(kind, "pair")
+    if len(labels) and labels.max() == 0:
+        finer = {"pair": "none"}.get(kind, "pair")
         raise UsageError(
-            f"all {len(found)} test triples are in one cluster ({CLUSTERS[kind]}), so their spread is unknown"
-            + (f": choose the clusters {kinds}" if len(found) > 1 else "")
+            f"all {len(labels)} test triples are in one cluster ({CLUSTERS[kind]}), so their spread is unknown"
+            + (f": choose the clusters {finer}" if len(labels) > 1 else "")
         )
-    return found.astype(np.int64)
+    return labels.astype(np.int64)
 
 
 def _components(ranks: Ranks, split: Split) -> IntArray:
+    # Targets link their ends as observable triples do: they were in the graph before they were masked.
     triples = np.concatenate((split.graph, split.targets))
     edges = np.ones(len(triples), dtype=np.int8), (triples[:, HEAD], triples[:, TAIL])
     _, components = connected_components(coo_array(edges, shape=(split.num_entities,) * 2), directed=False)
     order = np.argsort(split.entities)
     position = np.searchsorted(split.entities, ranks.heads, sorter=order)
-    _, found = np.unique(components[order[position]], return_inverse=True)
-    return found.astype(np.int64)
+    _, labels = np.unique(components[order[position]], return_inverse=True)
+    return labels.astype(np.int64)
 
 
 @dataclass(frozen=True)
 class Resolution:
     """The difference between two models that the targets of a task show with a power of 80 %.
 
-    ``independent`` is enough for any two models whose errors are not opposed, if targets are independent;
-    ``bound`` is enough even if all targets of a cluster fare alike. What a pair of such models needs lies
-    below the second, and how far below the first depends on how alike the two are. The spread over
-    training seeds comes on top.
+    ``independent`` suffices for any two models whose errors are not opposed, if targets are independent;
+    ``bound`` suffices even if the targets of a cluster always go right or wrong together. What a given pair needs
+    lies below ``bound``; how far below ``independent`` depends on how alike the two are. The spread over training
+    seeds comes on top.
     """
 
     dataset: str
@@ -97,12 +98,12 @@ class Resolution:
 
 
 def bound(metric: str, counts: IntArray, labels: IntArray, level: float = 0.95) -> float:
-    """Return the difference that any two models of unopposed errors are told apart by with a power of 80 %.
+    """Return the difference that suffices to tell any two models of unopposed errors apart with a power of 80 %.
 
     ``counts`` ``(l, m)`` are the candidates of each target in each of its lists and ``labels`` ``(m,)`` its
     cluster; a target's value is the mean over its lists, with the mean of their ranges. A value with
-    the range R has a variance of at most R^2 / 4 (Popoviciu 1935), so the difference of two that are not
-    negatively correlated has one of at most R^2 / 2; if all values of a cluster vary together, their
+    the range R has a variance of at most R^2 / 4 (Popoviciu 1935), so the difference of two values that are not
+    negatively correlated has a variance of at most R^2 / 2; if all values of a cluster vary together, their
     standard deviations add up. With alpha = 1 - ``level`` that gives
     (z(1 - alpha/2) + z(0.8)) sqrt(sum over clusters of (sum of R)^2 / 2) / m.
     """
@@ -123,8 +124,8 @@ def minimum_detectable(
 ) -> Resolution:
     """Return how small a difference the test targets of a dataset, or those of a split, can show.
 
-    It needs no run: hold it against the difference you hope for before you train. For the models at hand,
-    ``detectable`` of `mtbench.compare` says it from their own spread. Arguments and errors are those of
+    It needs no run: compare it with the difference you hope for before you train. For models that have runs,
+    ``detectable`` of `mtbench.compare` is the same from their own spread. Arguments and errors are those of
     `mtbench.task` and `mtbench.compare`.
     """
     if metric not in METRICS:

@@ -1,4 +1,4 @@
-"""Is one model better than another: models on one task with intervals, pairs with p-values, runs that were left out."""
+"""Is a model better than another: models on a task with intervals, pairs with p-values, runs that were left out."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SMALLEST = 0.0001
 
 @dataclass(frozen=True)
 class Row:
-    """One model: its mean over seeds, interval, and the ranks that remain possible for it.
+    """A model: its mean over seeds, interval, and the ranks that remain possible for it.
 
     ``per_seed`` is aligned with ``seeds``, ``deviation`` the standard deviation over them: None for a single
     seed, whose interval ``covers`` targets only. Models that share a letter of ``group`` do not differ.
@@ -61,7 +61,7 @@ class Pair:
     """The difference between a better and a worse model on the same targets.
 
     ``difference`` is the value of ``first`` less that of ``second``; ``corrected`` is the p-value after
-    Holm's correction for all pairs, ``detectable`` the smallest difference found with a power of 80 %.
+    Holm's correction for all pairs, ``detectable`` the smallest difference detected with a power of 80 %.
     """
 
     first: str
@@ -87,10 +87,10 @@ class Unfinished:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Models on one task, best first, with all that tells a difference from chance.
+    """Models on a task, best first, with all that tells a difference from chance.
 
-    ``bound`` is what two models of independent errors can need at most, and ``detectable`` the median
-    over the pairs compared; the first stands in where there is no pair.
+    ``detectable`` is the median over the pairs compared; without pairs, ``bound`` is the difference that suffices for
+    any two models of independent errors.
     """
 
     dataset: str
@@ -114,7 +114,7 @@ class Comparison:
 
     @property
     def detectable(self) -> float | None:
-        """The median over pairs of the smallest difference that is found with a power of 80 %; None without pairs."""
+        """The median over pairs of the smallest difference detected with a power of 80 %; None without pairs."""
         return statistics.median(pair.detectable for pair in self.pairs) if self.pairs else None
 
     @property
@@ -125,11 +125,11 @@ class Comparison:
     @property
     def notes(self) -> tuple[str, ...]:
         """Sentences a reader should know: what intervals cover, what was left out, what the targets can show."""
-        found = []
+        notes = []
         if alone := ", ".join(row.model for row in self.rows if len(row.seeds) == 1):
-            found.append(f"one seed only ({alone}): the interval covers the choice of test triples, not that of seeds")
+            notes.append(f"one seed only ({alone}): the interval covers the choice of test triples, not that of seeds")
         ended = "{source} ({model}, seed {seed}) ended as {status} and is not compared"
-        found += [ended.format(**vars(run)) for run in self.unfinished]
+        notes += [ended.format(**vars(run)) for run in self.unfinished]
         sample = f"{self.targets} test triples in {self.clusters} {CLUSTERS[self.cluster]}"
         if self.cluster == "none":
             sample = f"{self.targets} test triples, taken as independent,"
@@ -138,19 +138,19 @@ class Comparison:
         if needed:
             least, typical, most = map(self._number, (min(needed), statistics.median(needed), max(needed)))
             over = f" (median of {len(needed)} pairs, {least} to {most})" if len(needed) > 1 else ""
-            found.append(f"{sample} and these seeds tell apart models that differ by {typical} {unit}{over}")
+            notes.append(f"{sample} and these seeds tell apart models that differ by {typical} {unit}{over}")
         else:
-            found.append(
+            notes.append(
                 f"{sample} tell apart any two models whose errors are not opposed if they differ by "
                 f"{self._number(self.bound)} {unit}, most by less; the spread over seeds comes on top"
             )
-        return tuple(found)
+        return tuple(notes)
 
     def _number(self, value: float | None) -> str:
         return "" if value is None else tables.number(self.metric, value)
 
     def table(self, format: str = "text") -> str:  # noqa: A002
-        """Return a row per model, then one per run that was left out, in ``text``, ``markdown``, ``latex`` or ``csv``.
+        """Return a row per model, then per run that was left out, in ``text``, ``markdown``, ``latex`` or ``csv``.
 
         CSV is for programs and has all digits.
         """
@@ -211,15 +211,15 @@ class Comparison:
 
 
 def by_task(runs: Sequence[Path | str | Result]) -> dict[str, list[Run]]:
-    """Read runs, or run directories, and return them by the name of their task: `compare` takes those of one.
+    """Read runs, or run directories, and return them by the name of their task, as `compare` takes them.
 
     Raises what `compare` does for a directory without a run, or one that cannot be read.
     """
-    found: dict[str, list[Run]] = {}
+    tasks: dict[str, list[Run]] = {}
     for run in seeds.read(runs):
         task = "/".join(str(getattr(run.result, name)) for name in seeds.TASK)
-        found.setdefault(task, []).append(run)
-    return found
+        tasks.setdefault(task, []).append(run)
+    return tasks
 
 
 def compare(
@@ -232,17 +232,17 @@ def compare(
     cluster: str | None = None,
     split: Split | None = None,
 ) -> Comparison:
-    """Compare runs of one task: means over seeds, intervals, pairwise differences and ranks.
+    """Compare runs of the same task: means over seeds, intervals, pairwise differences and ranks.
 
     ``runs`` are run directories or results; those with the same model name, hyper-parameters (but for the
-    seed), regime and pre-training graphs are seeds of one model. Intervals come from a paired two-level
+    seed), regime and pre-training graphs are seeds of a model. Intervals come from a paired two-level
     bootstrap with ``draws`` draws over seeds and over targets, which are drawn by ``cluster``: ``pair``,
     ``component`` or ``none``, by default what is declared for the dataset. Components need the graph:
     ``split``, or else the dataset of that name is loaded. Differences are tested at 1 - ``level`` with
     Holm's correction. Where targets tie, their values are realistic (ties averaged).
 
-    The same arguments give the same figures, in whichever order runs are given. Raises `UsageError` for
-    runs of different tasks, two runs of one model and seed, no finished run, targets that are all in one
+    The same runs give the same figures in any order. Raises `UsageError` for
+    runs of different tasks, two runs of the same model and seed, no finished run, targets that are all in the same
     cluster, or a directory without a run; `UnknownNameError` for a metric or kind of cluster that does not
     exist; `ResultError` for a run that cannot be read.
     """
@@ -253,26 +253,28 @@ def compare(
         raise UsageError(f"draws must be at least {FEWEST_DRAWS} and a whole number, not {draws!r}")
     if not 0.5 <= level < 1:
         raise UsageError(f"level must be at least 0.5 and below 1, not {level}: 0.95 gives intervals of 95 %")
-    if isinstance(runs, str | Path | Result):
+    if isinstance(runs, str | Path | Result):  # a text is a sequence too, of paths of one letter
         runs = [runs]
-    given = seeds.read(runs)
-    if not given:
+    read_runs = seeds.read(runs)
+    if not read_runs:
         raise UsageError("no runs to compare: name at least one run directory")
-    seeds.same_task(given)
-    if split is None and (unnamed := [run.result for run in given if not run.result.ranks.named]):
+    seeds.same_task(read_runs)
+    if split is None and (unnamed := [run.result for run in read_runs if not run.result.ranks.named]):
         split, _ = splits_of(unnamed[0], None)
-    given = [replace(run, result=with_names(run.result, split)) for run in given]
-    finished = [run for run in given if run.result.run.status == "ok" and len(run.result.ranks)]
+    read_runs = [replace(run, result=with_names(run.result, split)) for run in read_runs]
+    finished = [run for run in read_runs if run.result.run.status == "ok" and len(run.result.ranks)]
     if not finished:
-        states = ", ".join(f"{run.source} is {run.result.run.status}" for run in given)
+        states = ", ".join(f"{run.source} is {run.result.run.status}" for run in read_runs)
         raise UsageError(f"no finished run to compare: {states}")
     first = finished[0].result
     kind = clusters.choose(first.dataset, cluster)
+    # Sorted by name, since the targets of a split that was loaded from elsewhere may stand in another order.
     targets, order = seeds.ordered(first.ranks)
     labels = clusters.label(targets, kind, _graph(first, kind, split))
     models = seeds.models(finished, metric, targets)
     drawn = significance.draw([(model.label, model.values) for model in models], labels, int(draws), seed)
     sign = -1 if metric in LOWER_IS_BETTER else 1
+    # Equal means are sorted by name, so that the ranking does not depend on the order of the runs.
     ranked = sorted(zip(models, drawn, strict=True), key=lambda pair: (-sign * pair[1].estimate, pair[0].label))
     pairs = _pairs(ranked, level)
     places = {model.label: place for place, (model, _) in enumerate(ranked)}
@@ -297,14 +299,14 @@ def compare(
         pairs=tuple(pairs),
         unfinished=tuple(
             Unfinished(run.source, run.result.run.model, run.result.run.seed, run.result.run.status)
-            for run in sorted(given, key=lambda run: (run.result.run.model, run.result.run.seed, run.source))
+            for run in sorted(read_runs, key=lambda run: (run.result.run.model, run.result.run.seed, run.source))
             if run not in finished
         ),
     )
 
 
 def _graph(result: Result, kind: str, split: Split | None) -> Split | None:
-    """Return the split a result is of, checked by its content; None where no graph is needed or given."""
+    """Return the split a result is of, checked by its content; None if the clusters need no graph."""
     remedy = "give the split it was evaluated on (on the command line --data DIR), or choose the clusters pair or none"
     if split is None:
         if kind != "component":
@@ -334,6 +336,7 @@ def _pairs(ranked: Sequence[tuple[Model, Drawn]], level: float) -> list[Pair]:
             covers=_covers(better, worse),
         )
         pairs.append(pair)
+    # Only now, since the correction depends on the number of pairs and on all of their p-values.
     corrected = significance.holm([pair.p_value for pair in pairs])
     return [replace(pair, corrected=value) for pair, value in zip(pairs, corrected, strict=True)]
 
@@ -355,14 +358,15 @@ def _rows(
             per_seed=tuple(means),
             mean=drawn.estimate,
             deviation=statistics.stdev(means) if len(means) > 1 else None,
+            # A symmetric interval may reach beyond the range of the metric, where no mean can lie.
             low=max(floor, low),
             high=min(ceiling, high),
             covers=_covers(model),
             best_rank=best,
             worst_rank=worst,
             group=letter,
-            adjusted={name: _mean([found[name].index for found in adjusted]) for name in METRICS},
-            z={name: _mean([found[name].z for found in adjusted]) for name in METRICS},
+            adjusted={name: _mean([of_seed[name].index for of_seed in adjusted]) for name in METRICS},
+            z={name: _mean([of_seed[name].z for of_seed in adjusted]) for name in METRICS},
             directions=by_direction([run.result for run in model.runs]),
         )
         rows.append(row)
@@ -374,5 +378,6 @@ def _covers(*models: Model) -> str:
 
 
 def _mean(values: Sequence[float | None]) -> float | None:
+    # A mean over the seeds that have a value would be of another set of seeds than the columns beside it.
     known = [value for value in values if value is not None]
     return statistics.fmean(known) if len(known) == len(values) else None

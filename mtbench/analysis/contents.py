@@ -16,13 +16,14 @@ from mtbench.settings.table import ALL, MAIN, setting_of, settings_of
 
 MOST = 0.99
 """The share of the triples that ``relations_of_most`` relation types hold."""
+
 SEEDS = (0, 1, 2)
 """The published candidate seeds."""
 
 
 @dataclass(frozen=True)
 class GraphAudit:
-    """One graph: ``triples`` are observable, ``targets`` missing, ``known`` neither, ``duplicates`` rows listed again.
+    """A graph: ``triples`` are observable, ``targets`` missing, ``known`` neither, ``duplicates`` rows listed again.
 
     ``relations`` gives the triples of each relation type, observable and missing together, most frequent
     first, ``groups`` the same of each known task. ``effective_relations`` is the exponential of the
@@ -58,6 +59,7 @@ def audit_graph(split: Split) -> GraphAudit:
     relations = {split.relation_name(relation): int(counts[relation]) for relation in order.tolist()}
     total = max(int(counts.sum()), 1)
     shares = counts[order] / total
+    # Types without a triple were taken out above: the logarithm of their share would not be finite.
     entropy = float(-(shares * np.log(shares)).sum()) if len(shares) else 0.0
     cumulated = np.cumsum(counts[order])
     degree, entities = np.unique(degrees(split), return_counts=True)
@@ -75,6 +77,7 @@ def audit_graph(split: Split) -> GraphAudit:
         relation_slots=split.relation_slots,
         relations=relations,
         effective_relations=float(np.exp(entropy)) if relations else 0.0,
+        # The first count that reaches the share is at this index, and indexes start at 0.
         relations_of_most=int(np.searchsorted(cumulated, MOST * total) + 1) if relations else 0,
         largest_share=float(shares.max(initial=0.0)),
         groups=tasks,
@@ -103,6 +106,7 @@ class Overlap:
 
 def audit_overlap(data: Dataset) -> Overlap:
     """Return what train and test share by name."""
+    # By name: the ids of the two graphs have nothing to do with each other.
     train, test = (set(split.named(np.concatenate((split.graph, split.targets)))) for split in (data.valid, data.test))
     entities = [{name for head, _, tail in part for name in (head, tail)} for part in (train, test)]
     relations = {relation for _, relation, _ in train} & {relation for _, relation, _ in test}
@@ -119,13 +123,13 @@ def audit_overlap(data: Dataset) -> Overlap:
 
 @dataclass(frozen=True)
 class TargetAudit:
-    """The targets of one split, counted by what the graph shows of them.
+    """The targets of a split, counted by what the graph shows of them.
 
     ``duplicates`` are targets listed twice, ``in_graph`` those that are observable; ``reversed_pair``
-    those with any observable triple from tail to head, ``reversed_same`` those with one of the same
+    those with any observable triple from tail to head, ``reversed_same`` those with a triple of the same
     relation, ``same_pair`` those with another relation from head to tail. ``half_links`` counts the four
     cases of `HALF_LINKS`, also by relation. ``unseen_entities`` and ``unseen_relations`` count targets
-    that name one without an observable triple. ``candidates`` is, for each protocol that draws
+    with an entity or a relation that no observable triple has. ``candidates`` is, for each protocol that draws
     relations, the mean number of present relation types a target is ranked against, and
     ``candidates_asked`` what the protocol asks for.
     """
@@ -151,6 +155,8 @@ def audit_targets(split: Split) -> TargetAudit:
     forward, backward = keys(split, targets, HEAD, TAIL), keys(split, targets, TAIL, HEAD)
     pairs, triples = keys(split, graph, HEAD, TAIL), keys(split, graph)
     in_graph = among(keys(split, targets), triples)
+    # Triples listed twice count once; each different triple of a pair (h, ., t) is a relation from head to tail, and
+    # where the target itself is among them it is not another relation.
     distinct = np.sort(pairs[np.unique(triples, return_index=True)[1]])
     between = np.searchsorted(distinct, forward, side="right") - np.searchsorted(distinct, forward, side="left")
     cases = half_links(split)
@@ -186,7 +192,7 @@ def _by_case(cases: IntArray) -> dict[str, int]:
 
 @dataclass(frozen=True)
 class CandidateAudit:
-    """One draw of candidates: a protocol, a vocabulary and a seed on the test targets.
+    """A draw of candidates: a protocol, a vocabulary and a seed on the test targets.
 
     Per side, ``asked`` is what the protocol asks for, ``drawn`` the mean number drawn per target, equal
     candidates each counted, and ``distinct`` the mean number of different ones: a list that asks for 26
@@ -210,14 +216,14 @@ class CandidateAudit:
 
 
 def audit_candidates(split: Split, seeds: Sequence[int] = SEEDS) -> tuple[CandidateAudit, ...]:
-    """Return the audit of every sampled protocol, vocabulary and of some seeds; nothing without targets."""
+    """Return the audit of every sampled protocol and vocabulary with each of the seeds; nothing without targets."""
     if not len(split.targets):
         return ()
     return tuple(examine(split, draw(split, setting, seed)) for setting in settings_of([ALL], [ALL]) for seed in seeds)
 
 
 def examine(split: Split, candidates: Candidates) -> CandidateAudit:
-    """Return what one draw of candidates is like; it need not be one of this package's own."""
+    """Return what a draw of candidates is like; it need not be of this package's settings."""
     setting = candidates.setting
     drawn: dict[str, float] = {}
     distinct: dict[str, float] = {}
@@ -227,10 +233,11 @@ def examine(split: Split, candidates: Candidates) -> CandidateAudit:
         ids, valid = candidates.side(side)
         drawn[side] = float(valid.sum(axis=1).mean())
         short |= valid.sum(axis=1) < setting.number(side)
-        owner, found = np.nonzero(valid)[0], ids[valid]
-        distinct[side] = len(unique(owner * (found.max(initial=0) + 1) + found)) / len(split.targets)
+        owner, drawn_ids = np.nonzero(valid)[0], ids[valid]
+        # An id with its owner is one integer, so that ids are distinct per target, not over all of them.
+        distinct[side] = len(unique(owner * (drawn_ids.max(initial=0) + 1) + drawn_ids)) / len(split.targets)
         corrupted = split.targets[owner]
-        corrupted[:, COLUMN[side]] = found
+        corrupted[:, COLUMN[side]] = drawn_ids
         false_negatives += int(is_known(split, corrupted).sum())
     return CandidateAudit(
         protocol=setting.protocol,

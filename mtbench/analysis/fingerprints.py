@@ -1,10 +1,10 @@
-"""Fingerprints of triples: what is compared when a graph is checked against a split, whatever spells its names.
+"""Fingerprints of triples: what is compared when a graph is checked against a split, however its names are spelt.
 
 The fingerprint of a name is the first 8 bytes, little-endian, of BLAKE2b with ``digest_size=8`` over the
 UTF-8 of its canonical form; those of a pair (h, t) and a triple (h, r, t) chain the names' through
-splitmix64: ``mix(mix(h) ^ t)`` and ``mix(mix(mix(h) ^ r) ^ t)``. Anybody can make them in any language,
-and share them instead of the graph. They hide names no better than a list of all names allows, and two
-different things share one by chance once in 10 ** 19 comparisons.
+splitmix64: ``mix(mix(h) ^ t)`` and ``mix(mix(mix(h) ^ r) ^ t)``. They can be made in any language,
+and shared instead of the graph. They hide names only from somebody who has no list of all names, and two
+different things have the same fingerprint by chance once in 10 ** 19 comparisons.
 """
 
 from __future__ import annotations
@@ -68,15 +68,15 @@ def canonical(name: str) -> str:
     (``http://rdf.freebase.com/ns/m.02mjmr``, ``ns:m.02mjmr`` and ``m.02mjmr`` become ``/m/02mjmr``).
     Anything else stays as it is: upper and lower case differ, and no two identifier schemes are aligned.
     """
-    if name.isascii() and name.isalnum():
+    if name.isascii() and name.isalnum():  # most names of a dump: none of the rules below applies
         return name
     name = unicodedata.normalize("NFC", name).strip()
     if name.startswith("<") and name.endswith(">"):
         name = name[1:-1].strip()
-    if found := _WIKIDATA.fullmatch(name):
-        return found[1]
-    if found := _FREEBASE.fullmatch(name):
-        return "/" + found[1].replace(".", "/")
+    if match := _WIKIDATA.fullmatch(name):
+        return match[1]
+    if match := _FREEBASE.fullmatch(name):
+        return "/" + match[1].replace(".", "/")
     return name
 
 
@@ -88,6 +88,7 @@ def of_names(names: Iterable[str]) -> UIntArray:
 
 def of_columns(heads: UIntArray, relations: UIntArray, tails: UIntArray) -> Fingerprints:
     """Return the fingerprints of a part of a graph, from those of the names in its three columns ``(n,)``."""
+    # Mixed between names: a plain xor would give (h, t) and (t, h) the same fingerprint, and a self-loop 0.
     begun = splitmix64(heads)
     return Fingerprints(
         triple=splitmix64(splitmix64(begun ^ relations) ^ tails),
@@ -115,14 +116,14 @@ def of_named(triples: Iterable[NamedTriple]) -> Iterator[Fingerprints]:
 
 def collect(parts: Iterable[Fingerprints]) -> Fingerprints:
     """Return all fingerprints of a graph, sorted and distinct; memory grows with the graph, 16 bytes a triple."""
-    found: dict[str, list[UIntArray]] = {kind: [] for kind in KINDS}
+    collected: dict[str, list[UIntArray]] = {kind: [] for kind in KINDS}
     lines = 0
     for part in parts:
         lines += part.lines
-        for kind, arrays in found.items():
+        for kind, arrays in collected.items():
             arrays.append(unique(getattr(part, kind)))
-    empty = np.empty(0, dtype=np.uint64)
-    merged = {kind: unique(np.concatenate([empty, *found.pop(kind)])) for kind in KINDS}
+    # Taken out of the dictionary, so that the blocks of a kind are freed before the next is merged.
+    merged = {kind: unique(np.concatenate([_EMPTY, *collected.pop(kind)])) for kind in KINDS}
     return Fingerprints(**merged, lines=lines)
 
 
@@ -145,26 +146,27 @@ def read(path: Path) -> Iterator[Fingerprints]:
             lines = 0  # are those of the whole file, and are counted once
 
 
-def write(found: Fingerprints, path: Path, *, force: bool = False) -> None:
+def write(fingerprints: Fingerprints, path: Path, *, force: bool = False) -> None:
     """Write the fingerprints of a graph as Parquet with the columns kind and fingerprint, sorted by both.
 
     Raises `UsageError` as `expect_free` does, `MtbenchError` for a place that cannot be written; the file is
-    there whole or not at all.
+    written whole or not at all.
     """
     expect_free(path, force=force)
-    metadata = {_VERSION_KEY: str(VERSION), _LINES_KEY: str(found.lines)}
+    metadata = {_VERSION_KEY: str(VERSION), _LINES_KEY: str(fingerprints.lines)}
     kinds = pa.dictionary(pa.int8(), pa.string())
     schema = pa.schema([(FIELDS[0], kinds), (FIELDS[1], pa.uint64())], metadata)
+    # Uncompressed, since hashes do not compress: only the kinds, long runs of a value, are worth a dictionary.
     with replacing(path) as new, pq.ParquetWriter(new, schema, compression="none", use_dictionary=[FIELDS[0]]) as file:
         for number, kind in enumerate(KINDS):
-            values = getattr(found, kind)
+            values = getattr(fingerprints, kind)
             codes = pa.array(np.full(len(values), number, dtype=np.int8))
             column = pa.DictionaryArray.from_arrays(codes, pa.array(KINDS))
             file.write_table(pa.table([column, pa.array(values)], schema=schema))
 
 
 def _holds_fingerprints(path: Path) -> bool:
-    """Tell whether a Parquet file holds fingerprints; another version's raise `DatasetError`."""
+    """Return whether a Parquet file holds fingerprints; raises `DatasetError` for those of another version."""
     try:
         schema = pq.read_schema(path)
     except (pa.ArrowException, OSError) as error:
@@ -180,5 +182,5 @@ def _of_column(column: pa.ChunkedArray) -> UIntArray:
         return _EMPTY
     encoded = column.combine_chunks().dictionary_encode()
     # Each name of a block is hashed once: that is most of the work.
-    found: UIntArray = of_names(encoded.dictionary.to_pylist())[encoded.indices.to_numpy()]
-    return found
+    hashed: UIntArray = of_names(encoded.dictionary.to_pylist())[encoded.indices.to_numpy()]
+    return hashed

@@ -29,13 +29,13 @@ class Seen:
 
     @property
     def share(self) -> float:
-        """The seen part, from 0 to 1; 0 of nothing."""
+        """The seen part, from 0 to 1; 0 where there is nothing to see."""
         return self.seen / self.of if self.of else 0.0
 
 
 @dataclass(frozen=True)
 class Overlap:
-    """What a graph has shown of some triples (h, r, t), each count apart from the others.
+    """What a graph has shown of triples (h, r, t); a triple can be in several of the counts.
 
     ``exact`` counts triples that are in it, ``same_pair`` those with any (h, ., t) in it, ``reversed_triple``
     those with (t, r, h) and ``reversed_pair`` those with any (t, ., h), self-loops left out of both;
@@ -62,10 +62,10 @@ class Contamination:
 
     def to_dict(self) -> dict[str, object]:
         """Return everything as plain dictionaries, with shares."""
-        found: dict[str, object] = {"dataset": self.dataset, "split": self.split, "triples": self.triples}
+        values: dict[str, object] = {"dataset": self.dataset, "split": self.split, "triples": self.triples}
         for name, part in (("graph", self.graph), ("targets", self.targets)):
-            found[name] = {key: {**asdict(value), "share": value.share} for key, value in vars(part).items()}
-        return found
+            values[name] = {key: {**asdict(seen), "share": seen.share} for key, seen in vars(part).items()}
+        return values
 
 
 def contamination(split: Split, triples: Against) -> Contamination:
@@ -79,8 +79,8 @@ def contamination(split: Split, triples: Against) -> Contamination:
     Raises `UnknownNameError` for a name that is no file and no dataset, and `DatasetError` for a file that
     cannot be read.
     """
-    (found,) = contaminations([split], parts_of(triples))
-    return found
+    (result,) = contaminations([split], parts_of(triples))
+    return result
 
 
 def parts_of(triples: Against) -> Iterator[Fingerprints]:
@@ -92,29 +92,26 @@ def parts_of(triples: Against) -> Iterator[Fingerprints]:
     elif isinstance(triples, Dataset):
         for split in (triples.valid, triples.test):
             yield from fingerprints.of_split(split, split.graph, split.targets, split.known)
-    elif isinstance(triples, str | Path):
-        yield from _of_name(triples)
-    else:
+    elif not isinstance(triples, str | Path):
         yield from fingerprints.of_named(triples)
-
-
-def _of_name(name: str | Path) -> Iterator[Fingerprints]:
-    path = Path(name).expanduser()
-    if path.is_file():
-        return fingerprints.read(path)
-    dataset, _, split = str(name).rpartition("/")
-    if split in SPLIT_NAMES and catalog.find(dataset) is not None:
-        return parts_of(load(dataset).split(split))
-    try:
-        return parts_of(load(name))
-    except UnknownNameError as error:
-        raise UnknownNameError("dataset, directory or file", str(name), catalog.choices(str(name))) from error
+    elif (path := Path(triples).expanduser()).is_file():
+        yield from fingerprints.read(path)
+    else:
+        name, (dataset, _, part) = str(triples), str(triples).rpartition("/")
+        data: Split | Dataset
+        try:
+            is_split = part in SPLIT_NAMES and catalog.find(dataset) is not None
+            data = load(dataset).split(part) if is_split else load(triples)
+        except UnknownNameError as error:
+            raise UnknownNameError("dataset, directory or file", name, catalog.choices(name)) from error
+        yield from parts_of(data)
 
 
 def contaminations(splits: Sequence[Split], parts: Iterable[Fingerprints]) -> list[Contamination]:
-    """Return the contamination of several splits by one graph, read once; ``parts`` are its fingerprints."""
+    """Return the contamination of several splits by the same graph, read once; ``parts`` are its fingerprints."""
     asked = [_asked(split) for split in splits]
     every = [way for both in asked for part in both for way in (part.forward, part.backward)]
+    # A dump has a billion triples, the splits have few: what is kept is which of their fingerprints it has.
     wanted = {kind: unique(np.concatenate([getattr(way, kind) for way in every])) for kind in KINDS}
     seen = {kind: np.zeros(len(keys), dtype=np.bool_) for kind, keys in wanted.items()}
     lines = 0
@@ -132,14 +129,15 @@ def contaminations(splits: Sequence[Split], parts: Iterable[Fingerprints]) -> li
 
 @dataclass(frozen=True, eq=False)
 class _Asked:
-    """The fingerprints of some triples of a split, both ways round; ``loops`` marks self-loops."""
+    """The fingerprints of a split's graph or targets, forwards and reversed; ``loops`` marks self-loops."""
 
     forward: Fingerprints
     backward: Fingerprints
     loops: BoolArray
 
     def overlap(self, known: Mapping[str, UIntArray]) -> Overlap:
-        """Return what is known of the triples; a self-loop is no reversed triple of itself."""
+        """Return what is known of the triples."""
+        # A self-loop reversed is itself: it would count as an exact and as a reversed triple.
         there = {kind: among(getattr(self.forward, kind), known[kind]) for kind in KINDS}
         back = {kind: among(getattr(self.backward, kind), known[kind]) & ~self.loops for kind in ("triple", "pair")}
         counted = (there["triple"], there["pair"], back["triple"], back["pair"], there["entity"], there["relation"])
@@ -147,7 +145,8 @@ class _Asked:
 
 
 def _asked(split: Split) -> list[_Asked]:
-    """Return what is asked of a split's graph and of its targets, whose names are the same."""
+    """Return what is asked about a split's graph and about its targets."""
+    # In one call, which hashes the names of the split once for all four.
     parts = (split.graph, split.targets)
     ways = fingerprints.of_split(split, *(way for part in parts for way in (part, part[:, ::-1])))
     return [_Asked(next(ways), next(ways), part[:, HEAD] == part[:, TAIL]) for part in parts]

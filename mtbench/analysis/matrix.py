@@ -1,4 +1,4 @@
-"""The transfer matrix: what a model trained on one topic reaches on every other, and the scenarios it suggests."""
+"""The transfer matrix: what a model trained on a topic reaches on every other topic, and the scenarios it suggests."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from mtbench.names import FloatArray
 
 @dataclass(frozen=True)
 class Scenario:
-    """Two topics to train on together, and for each a test topic that it serves and the other does not.
+    """Two topics to train on together, and for each a test topic on which it does better than its partner.
 
     ``between`` is the larger MRR of the two topics on each other: the lower it is, the less they have in
-    common. ``gains`` are, per test topic, the MRR under its own training topic less that under the other.
+    common. ``gains`` are, per test topic, the MRR under its own training topic less that under its partner.
     """
 
     train: tuple[str, str]
@@ -31,8 +31,8 @@ class Scenario:
 class Matrix:
     """The MRR ``(n, m)`` of a model trained on the topic of the row and scored on that of the column.
 
-    ``tests`` are the topics of the columns, where they are others than those of the rows. Cells that are not scored
-    yet, or ran out of memory, are NaN; ``statuses`` says which, by row and column.
+    ``tests`` are the topics of the columns, if they differ from those of the rows. Cells that are not scored yet, or
+    ran out of memory, are NaN; ``statuses`` says which, by row and column.
     """
 
     name: str
@@ -68,34 +68,35 @@ class Matrix:
         Its words: train on two topics "such that when trained on one and evaluated on the other the performance
         is low"; then "one test topic for each training topic", such that the model trained on that one "performs
         well" there, which "may not necessarily be observed" under the other. It names no threshold. Here pairs
-        come in the order of the larger of their two values on each other, and the test topic of a training topic
-        is the one where it exceeds the other topic by most; a pair of which one never exceeds the other has none.
-        Topics are left out until no cell of the others is missing. Where the columns are others than the rows there
-        are none.
+        are sorted by the larger of their two values on each other, and the test topic of a training topic is where
+        it exceeds its partner by most; a pair in which a topic never exceeds its partner makes no scenario.
+        Topics are left out until no cell is missing among the rest. A matrix whose columns differ from its rows
+        suggests none.
         """
         if self.tests:
             return []
         known = list(range(len(self.topics)))
+        # The topic with most missing cells goes first: dropping every topic with a missing cell would keep fewer.
         while (missing := np.isnan(self.values[np.ix_(known, known)])).any():
             del known[int((missing.sum(axis=0) + missing.sum(axis=1)).argmax())]
-        found = []
+        scenarios = []
         for first, second in itertools.combinations(known, 2):
-            others = [index for index in known if index not in (first, second)]
-            if not others:
+            tests = [index for index in known if index not in (first, second)]
+            if not tests:
                 continue
-            gain = self.values[first, others] - self.values[second, others]
+            gain = self.values[first, tests] - self.values[second, tests]
             best, worst = int(gain.argmax()), int(gain.argmin())
             if gain[best] <= 0 or gain[worst] >= 0:
                 continue
-            found.append(
+            scenarios.append(
                 Scenario(
                     train=(self.topics[first], self.topics[second]),
-                    test=(self.topics[others[best]], self.topics[others[worst]]),
+                    test=(self.topics[tests[best]], self.topics[tests[worst]]),
                     between=float(max(self.values[first, second], self.values[second, first])),
                     gains=(float(gain[best]), float(-gain[worst])),
                 )
             )
-        return sorted(found, key=lambda scenario: (scenario.between, scenario.train))[:most]
+        return sorted(scenarios, key=lambda scenario: (scenario.between, scenario.train))[:most]
 
     def to_dict(self) -> dict[str, object]:
         """Return the matrix and its scenarios as plain JSON values; a missing cell is null."""

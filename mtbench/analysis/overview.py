@@ -1,4 +1,4 @@
-"""Several runs side by side: one row per model and task, averaged over the seeds of the model."""
+"""Several runs side by side: a row per model and task, averaged over the seeds of the model."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ HEADINGS = ("Model", "Dataset", "Protocol", "Relations", "Seeds")
 
 @dataclass(frozen=True)
 class Row:
-    """One model on one task: ``mean`` and sample standard deviation ``sd`` of its finished seeds.
+    """A model on a task: ``mean`` and sample standard deviation ``sd`` of its finished seeds.
 
-    ``seeds`` are the finished ones, ``unfinished`` those that ran out of memory or failed: an average
-    over some of the seeds says so. ``details`` tells the row from others of the same model on the same
-    task, such as a hyper-parameter. ``directions`` are the means of each direction where there are two. A baseline or
-    chance has neither seeds nor ``sd``.
+    ``seeds`` are the finished seeds, ``unfinished`` those that ran out of memory or failed, so that a mean over fewer
+    seeds is seen. ``details``, such as a hyper-parameter, tells the row from further rows of the model on the task.
+    ``directions`` are the means of each direction where there are two. A baseline or chance has neither seeds nor
+    ``sd``.
     """
 
     model: str
@@ -49,33 +49,36 @@ class Row:
 
 
 def labelled(model: str, details: Mapping[str, object]) -> str:
-    """Return a model's name with what tells it from namesakes in brackets."""
-    told = ", ".join(f"{key}={value}" for key, value in details.items())
-    return f"{model} ({told})" if told else model
+    """Return a model's name with ``details``, which tell it from namesakes, in brackets."""
+    text = ", ".join(f"{key}={value}" for key, value in details.items())
+    return f"{model} ({text})" if text else model
 
 
-def varying(own: Mapping[str, Value], others: Iterable[Mapping[str, Value]]) -> dict[str, Value]:
-    """Return the part of what a run was made with that some of the others have otherwise, or not at all."""
-    known = list(others)
-    return {key: value for key, value in own.items() if any(key not in one or one[key] != value for one in known)}
+def varying(own: Mapping[str, Value], namesakes: Iterable[Mapping[str, Value]]) -> dict[str, Value]:
+    """Return the items of a run's settings that are missing or different in the settings of any namesake."""
+    known = list(namesakes)
+    missing = object()
+    return {key: value for key, value in own.items() if any(run.get(key, missing) != value for run in known)}
 
 
 def overview(results: Iterable[Result]) -> list[Row]:
     """Return a row per model and task, and after the rows of a task its baselines and chance.
 
-    Runs are averaged when only the seed of the model differs: other hyper-parameters, another version of
-    the dataset or evaluator and other candidates give a row of their own, as do two runs of one seed,
-    whose average would count it twice.
+    Runs are averaged when only the seed of the model differs: different hyper-parameters, versions of
+    the dataset or evaluator, or candidates give separate rows, as do two runs with the same seed,
+    which an average would count twice.
     """
     groups: list[list[Result]] = []
     for result in results:
         for group in groups:
+            # A second run of a seed starts a group of its own: an average would count that seed twice.
             same = _place(group[0]) == _place(result) and _details(group[0]) == _details(result)
-            if same and result.run.seed not in [other.run.seed for other in group]:
+            if same and result.run.seed not in [member.run.seed for member in group]:
                 group.append(result)
                 break
         else:
             groups.append([result])
+    # By hashes, not names: baselines are shown once per task, and belong to these candidates alone.
     tasks: dict[tuple[str, ...], list[list[Result]]] = {}
     for group in groups:
         first = group[0]
@@ -83,15 +86,15 @@ def overview(results: Iterable[Result]) -> list[Row]:
         tasks.setdefault(task, []).append(group)
     rows = []
     for of_task in tasks.values():
-        rows += [_row(group, [other[0] for other in groups]) for group in of_task]
+        rows += [_row(group, [members[0] for members in groups]) for group in of_task]
         first = of_task[0][0]
-        others = {name.replace("_", " "): values for name, values in first.baselines.items()} | {"chance": first.chance}
-        rows += [Row(name, *_place(first)[1:], mean=values) for name, values in others.items() if values]
+        floors = {name.replace("_", " "): values for name, values in first.baselines.items()} | {"chance": first.chance}
+        rows += [Row(name, *_place(first)[1:], mean=values) for name, values in floors.items() if values]
     return rows
 
 
 def tasks_table(results: Sequence[Result]) -> str:
-    """Return a line per task for results of one model: its metrics, the best heuristic baseline and the ties."""
+    """Return a line per task for the results of a model: its metrics, the best heuristic baseline and the ties."""
     names = [name for name in METRICS if any(name in result.metrics for result in results)]
     rows = []
     for result in results:
@@ -116,11 +119,11 @@ def table(rows: Sequence[Row], format: str = "text") -> str:  # noqa: A002
     ways = DIRECTIONS if any(row.directions for row in rows) else ()
     cells = []
     for row in rows:
-        found = [_mean_sd(row, name) for name in names]
+        figures = [_mean_sd(row, name) for name in names]
         ties = tables.bounds(row.optimistic, row.pessimistic) if row.optimistic else ""
         dataset = row.dataset if row.split == "test" else f"{row.dataset} {row.split}"
         sides = [tables.number("mrr", row.directions[way]["mrr"]) if row.directions else "" for way in ways]
-        cells.append([row.label, dataset, row.protocol, row.vocabulary, _seeds(row), *found, *sides, ties])
+        cells.append([row.label, dataset, row.protocol, row.vocabulary, _seeds(row), *figures, *sides, ties])
     headings = [*HEADINGS, *map(tables.heading, names), *(f"MRR {way}s" for way in ways), "MRR by ties"]
     return tables.lay_out(headings, cells, format, left=len(HEADINGS))
 
@@ -152,18 +155,20 @@ def _mean_sd(row: Row, name: str) -> str:
 
 
 def _seeds(row: Row) -> str:
+    # More than five would make the column wider than all the figures.
     finished = ", ".join(map(str, row.seeds)) if len(row.seeds) <= 5 else f"{len(row.seeds)} seeds"
     unfinished = f"unfinished: {', '.join(map(str, row.unfinished))}" if row.unfinished else ""
     return "; ".join(filter(None, (finished, unfinished)))
 
 
 def _row(group: Sequence[Result], firsts: Sequence[Result]) -> Row:
-    """Average one group; ``firsts`` holds a run of every group, to tell what is special about this one."""
+    """Average a group; ``firsts`` holds a run of every group, which show what is special about it."""
     finished = [result for result in group if result.run.status == "ok"]
-    alike = [_details(other) for other in firsts if _place(other) == _place(group[0])]
+    alike = [_details(first) for first in firsts if _place(first) == _place(group[0])]
     return Row(
         *_place(group[0]),
         mean=_each([result.metrics for result in finished], statistics.fmean),
+        # Of the sample, over n - 1, as papers report it; of a single seed there is none.
         sd=_each([result.metrics for result in finished], statistics.stdev) if len(finished) > 1 else {},
         optimistic=_each([result.optimistic for result in finished], statistics.fmean),
         pessimistic=_each([result.pessimistic for result in finished], statistics.fmean),
@@ -175,9 +180,9 @@ def _row(group: Sequence[Result], firsts: Sequence[Result]) -> Row:
 
 
 def by_direction(runs: Sequence[Result]) -> dict[Direction, dict[str, float]]:
-    """Return the mean metrics of some runs of a task in each direction, where there are two."""
-    found = [run.by_direction() for run in runs]
-    return {way: _each([one[way] for one in found], statistics.fmean) for way in (found[0] if found else ())}
+    """Return the mean metrics of runs of a task in each direction, where there are two."""
+    metrics = [run.by_direction() for run in runs]
+    return {way: _each([of_run[way] for of_run in metrics], statistics.fmean) for way in (metrics[0] if runs else ())}
 
 
 def _each(values: Sequence[Mapping[str, float]], average: Callable[[Sequence[float]], float]) -> dict[str, float]:

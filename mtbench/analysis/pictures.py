@@ -34,11 +34,11 @@ STYLES: tuple[str | tuple[int, tuple[int, ...]], ...] = ("-", "--", "-.", ":", (
 
 
 def draw_ranks(results: Sequence[Result], path: Path) -> None:
-    """Draw the share of targets of each rank or better into a PNG or SVG file, one curve per run.
+    """Draw the share of targets of each rank or better into a PNG or SVG file, a curve per run.
 
     The curve is the realistic rank, its band reaches from the pessimistic to the
     optimistic order, and the grey curve is chance. A single run has a curve for each direction too. All runs
-    must have been ranked among the same candidates. Raises `UsageError` for runs of other tasks, more than
+    must have been ranked among the same candidates. Raises `UsageError` for runs of different tasks, more than
     six, a run without ranks, or a protocol whose rank is not one plus the candidates above, and the errors of
     `mtbench.files.pictures.page`.
     """
@@ -47,6 +47,7 @@ def draw_ranks(results: Sequence[Result], path: Path) -> None:
     if len(results) > MOST_CURVES:
         raise UsageError(f"{len(results)} runs make too many curves to tell apart: draw at most {MOST_CURVES}")
     for result in results:
+        # Where a metric is not a function of the rank that is drawn, the curve would contradict the figures beside it.
         if not np.allclose(result.per_target()["mr"], result.ranks.mean):
             raise UsageError(
                 f"protocol {result.protocol} has no list whose ranks could be drawn: draw strata or models"
@@ -90,7 +91,7 @@ def draw_ranks(results: Sequence[Result], path: Path) -> None:
 
 
 def draw_strata(strata: Strata, path: Path, metric: str = "mrr") -> None:
-    """Draw one bar per stratum into a PNG or SVG file, with the number of targets and what chance gives.
+    """Draw a bar per stratum into a PNG or SVG file, with the number of targets and what chance gives.
 
     The black line in a bar reaches from the pessimistic to the optimistic value, the grey mark is
     chance in the stratum, and the dashed line is the whole run. Of more than 40 strata those with most
@@ -101,7 +102,7 @@ def draw_strata(strata: Strata, path: Path, metric: str = "mrr") -> None:
     rows = strata.rows
     if len(rows) > MOST_BARS:
         largest = sorted(rows, key=lambda row: -row.targets)[:MOST_BARS]
-        rows = tuple(row for row in rows if row in largest)
+        rows = tuple(row for row in rows if row in largest)  # in the order of the strata, not of their size
     y = np.arange(len(rows))
     values, best, worst, chance = (
         np.array([getattr(row, kind)[metric] for row in rows])
@@ -114,7 +115,7 @@ def draw_strata(strata: Strata, path: Path, metric: str = "mrr") -> None:
     width = 6.2 + 0.07 * max(16, *map(len, labels))
     with pictures.page(path, width, 1.7 + 0.3 * len(rows)) as figure:
         axes = figure.subplots()
-        low, high = np.minimum(worst, best), np.maximum(worst, best)
+        low, high = np.minimum(worst, best), np.maximum(worst, best)  # the best mean rank is the lowest
         whole = strata.whole.metrics[metric]
         shown = [
             axes.barh(y, values, height=0.66, color=COLOURS[0], label="realistic"),
@@ -146,7 +147,7 @@ def draw_models(first: Result, second: Result, path: Path, metric: str = "mrr") 
     _expect_same_task([first, second])
     first, second = with_names(first), with_names(second)
     values, names = [_in_order(result) for result in (first, second)], _labels([first, second])
-    ranks = [part["mr"] for part in values]
+    ranks = [part["mr"] for part in values]  # whatever the metric: ranks spread over the axes, Hits@k takes two values
     groups, group, counts = np.unique(np.sort(first.ranks.relations), return_inverse=True, return_counts=True)
     means = [np.bincount(group, part[metric]) / counts for part in values]
     moved = np.abs(means[0] - means[1]) * counts
@@ -174,7 +175,7 @@ def draw_models(first: Result, second: Result, path: Path, metric: str = "mrr") 
             left.text(x_text, y_text, better, fontsize=9, bbox=behind, **place)
 
         _against_each_other(right, means[0], means[1], counts, 0, max(float(part.max()) for part in means) or 1)
-        # Dots often lie on one line, where names would hide each other: numbers do not.
+        # Dots often lie on a line, where names would hide each other: numbers do not.
         for number, index in enumerate(named, start=1):
             at = means[0][index], means[1][index]
             right.text(*at, f"{number}", fontsize=9, fontweight="bold", ha="center", va="center")
@@ -190,6 +191,7 @@ def draw_models(first: Result, second: Result, path: Path, metric: str = "mrr") 
 def _against_each_other(axes: Axes, x: FloatArray, y: FloatArray, counts: IntArray, low: float, high: float) -> None:
     """Draw dots whose area is a count, and the diagonal, on which both models are equal."""
     axes.plot([low, high], [low, high], color=GREY, linestyle="--", linewidth=1, zorder=1)
+    # Areas are proportional to counts, but the smallest dot stays visible, and dots of single targets do not fill all.
     area = np.maximum(400 * counts / max(int(counts.max()), 20), 7)
     axes.scatter(x, y, s=area, color=COLOURS[0], alpha=0.5, edgecolor="white", linewidth=0.4, zorder=2)
     logarithmic = axes.get_xscale() == "log"
@@ -197,33 +199,34 @@ def _against_each_other(axes: Axes, x: FloatArray, y: FloatArray, counts: IntArr
     axes.set(xlim=ends, ylim=ends, aspect="equal")
 
 
-def draw_comparison(found: Comparison, path: Path) -> None:
+def draw_comparison(comparison: Comparison, path: Path) -> None:
     """Draw a forest plot into a PNG or SVG file: mean and interval per model, a dot per seed, groups to the right.
 
     Chance is a dashed line. Raises `UsageError` for another suffix, `MissingExtraError` without matplotlib
     and `MtbenchError` for a place that cannot be written.
     """
-    with pictures.page(path, 8, 1.6 + 0.42 * len(found.rows)) as figure:
+    with pictures.page(path, 8, 1.6 + 0.42 * len(comparison.rows)) as figure:
         axes = figure.subplots()
-        for place, row in enumerate(found.rows):
+        for place, row in enumerate(comparison.rows):
             axes.plot((row.low, row.high), (place, place), color=COLOURS[0], linewidth=2, solid_capstyle="butt")
             axes.plot(row.per_seed, [place] * len(row.per_seed), "o", color="none", markeredgecolor=GREY, markersize=5)
             axes.plot(row.mean, place, "D", color=COLOURS[0], markersize=6)
-        axes.axvline(found.chance, color="#888888", linestyle="--", linewidth=1)
+        axes.axvline(comparison.chance, color="#888888", linestyle="--", linewidth=1)
         axes.annotate(
             "chance",
-            (found.chance, 0),
+            (comparison.chance, 0),
             xycoords=("data", "axes fraction"),
             xytext=(4, 3),
             textcoords="offset points",
             color=GREY,
             fontsize=8,
         )
-        names = [f"{row.model} ({len(row.seeds)})" for row in found.rows]
+        names = [f"{row.model} ({len(row.seeds)})" for row in comparison.rows]
         axes.set_yticks(range(len(names)), names)
         axes.set_ylim(len(names) - 0.4, -0.6)
+        # A second axis rather than text, so that the layout leaves room for it.
         groups = axes.secondary_yaxis("right")
-        groups.set_yticks(range(len(names)), [row.group for row in found.rows])
+        groups.set_yticks(range(len(names)), [row.group for row in comparison.rows])
         groups.set_ylabel("Groups that are tied", fontsize=9)
         for side in (axes, groups):
             side.tick_params(axis="y", length=0)
@@ -231,8 +234,8 @@ def draw_comparison(found: Comparison, path: Path) -> None:
         axes.grid(axis="x", color="#dddddd", linewidth=0.6)
         axes.set_axisbelow(True)
         axes.spines[["top", "right", "left"]].set_visible(False)
-        axes.set_xlabel(f"{tables.heading(found.metric)}, {100 * found.level:g} % interval; circles: seeds")
-        figure.suptitle(found.task, fontweight="bold", fontsize=11)
+        axes.set_xlabel(f"{tables.heading(comparison.metric)}, {100 * comparison.level:g} % interval; circles: seeds")
+        figure.suptitle(comparison.task, fontweight="bold", fontsize=11)
 
 
 def draw_audit(audit: Audit, path: Path) -> None:
@@ -275,6 +278,8 @@ def _cumulated(greater: IntArray, equal: IntArray, last: int) -> FloatArray:
 
     A target adds 1 / m for each of the m = e + 1 ranks from g + 1 on, so that the curve is a double sum.
     """
+    # A target's share of each rank starts at g + 1 and stops after g + e + 1. Only these two steps are noted: the first
+    # sum gives the share of each rank, the second that of each rank or better, without a matrix of targets and ranks.
     slope = np.zeros(last + 2)
     np.add.at(slope, greater + 1, 1 / (equal + 1))
     np.add.at(slope, greater + equal + 2, -1 / (equal + 1))
@@ -327,7 +332,7 @@ def draw_matrix(matrix: Matrix, path: Path) -> None:
             value = matrix.values[row, column]
             missing = matrix.statuses.get((matrix.topics[row], matrix.columns[column]), "")
             text = missing if np.isnan(value) else f"{value:.2f}".removeprefix("0")
-            colour = "white" if value > 0.55 else "black"
+            colour = "white" if value > 0.55 else "black"  # from there on the cell is too dark for black
             axes.text(column, row, text, ha="center", va="center", fontsize=8, color=colour)
         rows, columns = (
             [pictures.literal(name) for name in pictures.shorten(topics, 20)]

@@ -18,10 +18,10 @@ Kind: TypeAlias = Literal["near-duplicate", "inverse", "symmetric"]
 
 @dataclass(frozen=True)
 class RelationPair:
-    """Two relation types over nearly the same pairs of entities, or one that is nearly its own inverse.
+    """Two relation types over nearly the same pairs of entities, or a type that is nearly its own inverse.
 
     ``jaccard`` is the size of the intersection of the two sets of (head, tail) pairs over that of their
-    union, the second set reversed unless the kind is near-duplicate; ``pairs`` is the intersection.
+    union, the second set reversed unless the kind is near-duplicate; ``pairs`` is the size of the intersection.
     """
 
     relation: str
@@ -34,8 +34,8 @@ class RelationPair:
 def similar_relations(split: Split, threshold: float) -> tuple[RelationPair, ...]:
     """Return the pairs of relation types with a Jaccard index of at least ``threshold``, largest first.
 
-    A target on a relation whose inverse is observable is a matter of looking it up, which is what
-    FB15k and WN18 were replaced for. Observable and missing triples count together. Source: Toutanova
+    A target on a relation whose inverse is observable can be looked up, which is why
+    FB15k and WN18 were replaced. Observable and missing triples count together. Source: Toutanova
     and Chen (2015), Akrami et al., Realistic Re-evaluation of Knowledge Graph Completion Methods (2020).
     """
     triples = np.concatenate((split.graph, split.targets))
@@ -47,12 +47,13 @@ def similar_relations(split: Split, threshold: float) -> tuple[RelationPair, ...
         # float64 holds these counts exactly and is what SciPy multiplies fastest.
         places = triples[:, RELATION], np.searchsorted(pairs, part)
         side = csr_array((np.ones(len(triples)), places), shape=shape)
+        # A pair counts once, also where its triple is listed twice.
         side.sum_duplicates()
         side.data[:] = 1.0
         sides.append(side)
     sizes: FloatArray = np.asarray(sides[0].sum(axis=1)).ravel()
     kinds: tuple[Kind, Kind] = ("near-duplicate", "inverse")
-    found: list[RelationPair] = []
+    similar: list[RelationPair] = []
     for kind, side in zip(kinds, sides, strict=True):
         shared = (sides[0] @ side.T).toarray()
         jaccard = shared / np.maximum(sizes[:, None] + sizes[None, :] - shared, 1)
@@ -61,8 +62,8 @@ def similar_relations(split: Split, threshold: float) -> tuple[RelationPair, ...
         for row, column in np.argwhere(alike).tolist():
             names = split.relation_name(row), split.relation_name(column)
             label: Kind = "symmetric" if row == column else kind
-            found.append(RelationPair(*names, label, float(jaccard[row, column]), int(shared[row, column])))
-    return tuple(sorted(found, key=lambda pair: (-pair.pairs, pair.relation, pair.other, pair.kind)))
+            similar.append(RelationPair(*names, label, float(jaccard[row, column]), int(shared[row, column])))
+    return tuple(sorted(similar, key=lambda pair: (-pair.pairs, pair.relation, pair.other, pair.kind)))
 
 
 BACKWARDS = "^"
@@ -71,7 +72,7 @@ BACKWARDS = "^"
 
 @dataclass(frozen=True)
 class Pattern:
-    """A pair of steps that leads from head to tail for ``covered`` of the ``targets`` of one relation.
+    """A pair of steps that leads from head to tail for ``covered`` of the ``targets`` of a relation.
 
     Relations are named by their task where the ground truth is known.
     """
@@ -84,7 +85,7 @@ class Pattern:
 
 
 def two_hop_patterns(split: Split) -> tuple[Pattern, ...]:
-    """Return every two-hop pattern with the number of targets it recovers, per relation most first.
+    """Return every two-hop pattern with the number of targets it recovers, the best of each relation first.
 
     A pattern says what a model could have learned: for a target (h, r, t) it is a path h - z - t of two
     observable triples, each walked in either direction; z is neither h nor t. Two halves of a dataset
@@ -96,20 +97,21 @@ def two_hop_patterns(split: Split) -> tuple[Pattern, ...]:
     relation = label_of[split.targets[:, RELATION]]
     totals = np.bincount(relation, minlength=len(labels))
     steps = 2 * len(labels)
-    # Several paths of one pattern count once for a target.
+    # A path is a single integer: the target, or its relation, then both steps as digits to the base of steps. Several
+    # paths of the same pattern count once for a target.
     codes = unique((rows * steps + first) * steps + second)
     patterns = relation[codes // steps**2] * steps**2 + codes % steps**2
     step_names = [*labels.tolist(), *(f"{BACKWARDS}{label}" for label in labels)]
-    found = []
+    recovered = []
     for code, count in zip(*(part.tolist() for part in counted(patterns)), strict=True):
         number, first_step, second_step = code // steps**2, code // steps % steps, code % steps
         of = step_names[number], step_names[first_step], step_names[second_step]
-        found.append(Pattern(*of, count, int(totals[number])))
-    return tuple(sorted(found, key=lambda row: (row.relation, -row.covered, row.first, row.second)))
+        recovered.append(Pattern(*of, count, int(totals[number])))
+    return tuple(sorted(recovered, key=lambda row: (row.relation, -row.covered, row.first, row.second)))
 
 
 def _paths(split: Split, label_of: IntArray, labels: int) -> tuple[IntArray, IntArray, IntArray]:
-    """Return, one row per path, the target, the first step and the second step.
+    """Return the target, the first step and the second step of every path, ``(p,)`` each.
 
     A step is the label of its relation, plus the number of labels where it is walked from tail to head.
     """
@@ -129,7 +131,9 @@ def _paths(split: Split, label_of: IntArray, labels: int) -> tuple[IntArray, Int
     keep = (end[edge] != near[target]) & (end[edge] != far[target])
     edge, target = edge[keep], target[keep]
     entities = split.num_entities
-    other, path = spread(*ranges(start * entities + end, end[edge] * entities + far[target]))
-    one, two, target = step[edge[path]], step[other], target[path]
-    back, turned = swapped[target], [(part + labels) % (2 * labels or 1) for part in (one, two)]
-    return target, np.where(back, turned[1], one), np.where(back, turned[0], two)
+    # The second steps are the edges from the end of the first to the far end, which lie together in sorted order.
+    second_edge, path = spread(*ranges(start * entities + end, end[edge] * entities + far[target]))
+    first, second, target = step[edge[path]], step[second_edge], target[path]
+    # A path that was walked from the tail is turned around: the steps change places, and each its direction.
+    back, turned = swapped[target], [(part + labels) % (2 * labels or 1) for part in (first, second)]
+    return target, np.where(back, turned[1], first), np.where(back, turned[0], second)

@@ -31,12 +31,12 @@ IDENTITY: Mapping[str, str] = {
 """The fields of a result that must be the same for figures to be comparable, and how they read."""
 
 TASK = ("dataset", "split", "protocol", "vocabulary", "candidate_seed")
-"""Those that are the parts of a task's name."""
+"""The fields that make the name of a task."""
 
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """One run: where it came from and its result."""
+    """A run: where it came from and its result."""
 
     source: str
     result: Result
@@ -44,7 +44,7 @@ class Run:
 
 @dataclass(frozen=True, eq=False)
 class Model:
-    """The finished runs of one model, by seed; ``values`` is ``(seeds, m)`` for the targets of `ordered`."""
+    """The finished runs of a model, by seed; ``values`` is ``(seeds, m)`` for the targets of `ordered`."""
 
     label: str
     runs: tuple[Run, ...]
@@ -58,15 +58,15 @@ class Model:
 
 def read(runs: Sequence[Path | str | Result | Run]) -> list[Run]:
     """Return the results of run directories, or those that were read; raises the errors of `runs.find` and `load`."""
-    found = []
+    loaded = []
     for number, run in enumerate(runs, 1):
         if isinstance(run, Run):
-            found.append(run)
+            loaded.append(run)
         elif isinstance(run, Result):
-            found.append(Run(f"result {number}", run))
+            loaded.append(Run(f"result {number}", run))
         else:
-            found.append(Run(str(place := find(Path(run))), load(place)))
-    return found
+            loaded.append(Run(str(place := find(Path(run))), load(place)))
+    return loaded
 
 
 def same_task(runs: Sequence[Run]) -> None:
@@ -95,22 +95,21 @@ def ordered(ranks: Ranks) -> tuple[Ranks, IntArray]:
 def models(runs: Sequence[Run], metric: str, targets: Ranks) -> list[Model]:
     """Gather finished runs as seeds of models: same name, settings other than the seed, regime and graphs.
 
-    Models are in the order of their labels and runs in that of their seeds, so that nothing depends on
-    the order runs are given in. Raises `UsageError` for two runs of one model and seed, and `ResultError`
-    for ranks of other targets.
+    Models are sorted by label and their runs by seed, so that nothing depends on the order of the runs. Raises
+    `UsageError` for two runs of the same model and seed, and `ResultError` for ranks of different targets.
     """
     gathered: dict[str, list[Run]] = {}
     for run in sorted(runs, key=lambda run: run.result.run.seed):
         gathered.setdefault(json.dumps(_identity(run.result), sort_keys=True, default=str), []).append(run)
-    # A model's name, with whatever tells it from others of the same name in brackets.
     identities = {key: _identity(members[0].result) for key, members in gathered.items()}
     labels = {}
     for key, identity in identities.items():
-        namesakes = [other for other in identities.values() if other["model"] == identity["model"]]
+        namesakes = [namesake for namesake in identities.values() if namesake["model"] == identity["model"]]
         labels[key] = labelled(str(identity["model"]), varying(identity, namesakes))
-    found = []
+    compared = []
     for key in sorted(gathered, key=lambda key: (labels[key], key)):
         members = gathered[key]
+        # Counted twice, a seed would make intervals too short. Members are sorted, so that equal seeds are neighbours.
         for earlier, later in pairwise(members):
             if earlier.result.run.seed == later.result.run.seed:
                 raise UsageError(
@@ -128,12 +127,13 @@ def models(runs: Sequence[Run], metric: str, targets: Ranks) -> list[Model]:
                     f"{run.source}: its ranks are of other triples than those of the other runs: verify it"
                 )
             values.append(run.result.per_target()[metric][order])
-        found.append(Model(labels[key], tuple(members), np.stack(values)))
-    return found
+        compared.append(Model(labels[key], tuple(members), np.stack(values)))
+    return compared
 
 
 def _identity(result: Result) -> dict[str, object]:
     run = result.run
+    # Some models report their seed among the hyper-parameters, and it is what their runs differ in.
     settings: dict[str, object] = {name: value for name, value in run.hyperparameters.items() if name != "seed"}
     return settings | {
         "model": run.model,

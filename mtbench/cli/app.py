@@ -30,16 +30,18 @@ SETTINGS = {
 """Keep glibc from returning the pages of large temporaries to the system and faulting them in again.
 
 Training on a CPU allocates and frees tensors of tens of megabytes at every step; with these settings
-the same computation, bit for bit, takes about half the time or less. The last has threads that wait for each other
-sleep instead of spin: nothing changes on a quiet machine, and on a busy one training was three times as fast or more.
+the same computation, bit for bit, takes about half the time or less. With the last one, threads that wait for each
+other sleep instead of spin: nothing changes on a quiet machine, and on a busy machine training was at least three times
+as fast.
 """
 
 
 def restart_with_settings() -> None:
-    """Start this very command again with `SETTINGS` in its environment, where they matter and are missing.
+    """Start this command again with `SETTINGS` in its environment, where they matter and are missing.
 
-    Does nothing outside glibc. A setting that somebody chose is left as it is, and does not keep the others away.
+    Does nothing outside glibc. A variable that is set already keeps its value, and the rest are set all the same.
     """
+    # glibc and OpenMP read their variables once, before Python starts: setting them here would be too late.
     if platform.libc_ver()[0] == "glibc" and not SETTINGS.keys() <= os.environ.keys():
         os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], {**SETTINGS, **os.environ})
 
@@ -79,7 +81,7 @@ VERBS: Mapping[str, Verb] = {
     "submit": Verb("Leaderboard", "Make an entry of runs, checked and with a card."),
     "leaderboard": Verb("Leaderboard", "Check entries, and show them as pages or tables."),
 }
-"""The verbs in the order of the help. A module is imported when its verb runs or explains itself, not before."""
+"""The verbs in the order of the help. A module is imported when its verb runs or prints its help, not before."""
 
 MEANT: Mapping[str, str] = {
     "cite": "info NAME --cite",
@@ -99,16 +101,16 @@ MEANT: Mapping[str, str] = {
     "urls": "info NAME --files",
     "version": "--version",
 }
-"""What to type instead of other words that people try first, and of verbs that there were."""
+"""What to type instead of words that people try first, and of verbs that are gone."""
 
 VERBS_GROUP = "mtbench.verbs"
-"""The entry points of verbs that other packages bring, as the leaderboard of this one does: functions, or apps."""
+"""The entry points of verbs that packages bring, as our own leaderboard does: functions, or applications."""
 
 INTERRUPTED = 130
 
 
 class Words(TyperGroup):
-    """Commands below one; a word of ``meant`` is none, and is answered with what to type."""
+    """A group of commands; words of ``meant`` are no commands, and are answered with what to type instead."""
 
     meant: Mapping[str, str] = {}
 
@@ -122,15 +124,16 @@ class Words(TyperGroup):
 
 @cache
 def places() -> dict[str, EntryPoint]:
-    """Return where each verb is: those of the core in the order of the help, then others by name."""
+    """Return where each verb is: those of the core in the order of the help, then those of other packages by name."""
     brought = {place.name: place for place in sorted(entry_points(group=VERBS_GROUP))}
+    # Ours win: no package can put its own function behind a verb of the core.
     own = {name: EntryPoint(name, verb.place, VERBS_GROUP) for name, verb in VERBS.items() if verb.place}
     known = brought | own
     return {name: known[name] for name in dict.fromkeys((*VERBS, *brought)) if name in known}
 
 
 class Commands(Mapping[str, Any]):
-    """The verbs of the core and of entry points by name; one is imported when it is asked for."""
+    """The verbs of the core and of entry points by name, each imported when it is asked for."""
 
     def __init__(self) -> None:
         self._places = places()
@@ -143,7 +146,7 @@ class Commands(Mapping[str, Any]):
         return len(self._places)
 
     def __getitem__(self, name: str) -> Any:
-        """Return a command; raises `MtbenchError` for one whose module cannot be imported."""
+        """Return a command; raises `MtbenchError` if its module cannot be imported."""
         place = self._places[name]
         if name not in self._made:
             try:
@@ -176,7 +179,7 @@ class Verbs(Words):
     def _summary(self, name: str) -> str:
         try:
             return str(self.commands[name].get_short_help_str(80))
-        except MtbenchError as error:  # a verb that is broken must not take the others with it
+        except MtbenchError as error:  # a broken verb must not cost the help of all
             return f"({error})"
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
@@ -232,6 +235,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         # A name the terminal cannot show must not end the program.
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
+    # Only verbs that train: starting Python again costs a tenth of a second, which every other verb would feel.
     if arguments is None and sys.argv[1:2] in (["run"], ["grid"]):
         restart_with_settings()
     try:
@@ -246,6 +250,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         output.fail("interrupted")
         sys.exit(INTERRUPTED)
     except SystemExit as stop:
+        # Typer turns Ctrl-C into this exit, and says nothing.
         if stop.code == INTERRUPTED:
             output.fail("interrupted")
         raise

@@ -1,4 +1,4 @@
-"""``mtbench audit``: what is wrong with a dataset, and which of its triples another graph holds."""
+"""``mtbench audit``: what is wrong with a dataset, and which of its triples are in another graph."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ CANDIDATES = (
 )
 EXPOSURE = ("Part", "Triples", "Exact", "Same pair", "Reversed", "Reversed pair", "Entities", "Relations")
 LONGEST = 12
-"""Rows shown of a long table; --json has them all."""
+"""How many rows of a long table are shown; --json has them all."""
 
 
 def audit(
@@ -113,7 +113,7 @@ def audit(
         say(f"\n{plot} shows the degrees and relation frequencies")
 
 
-def show_audit(found: Audit, label: str) -> None:
+def show_audit(measured: Audit, label: str) -> None:
     """Print the tables of an audit of the dataset with this label."""
     say(f"{label}\n")
     say_table(
@@ -129,33 +129,34 @@ def show_audit(found: Audit, label: str) -> None:
                 f"{graph.effective_relations:.1f}",
                 graph.relations_of_most,
             )
-            for name, graph in found.graphs.items()
+            for name, graph in measured.graphs.items()
         ],
     )
     say("")
-    say_table(TARGETS, _target_rows(found))
-    if found.candidates:
-        seeds = sorted({part.seed for part in found.candidates})
+    say_table(TARGETS, _target_rows(measured))
+    if measured.candidates:
+        seeds = sorted({part.seed for part in measured.candidates})
         say(f"\nTest candidates, mean of seeds {', '.join(map(str, seeds))}\n")
-        say_table(CANDIDATES, _candidate_rows(found))
+        say_table(CANDIDATES, _candidate_rows(measured))
     similar = [
         (graph, pair.relation, pair.other, pair.kind, f"{pair.jaccard:.2f}", pair.pairs)
-        for graph, pairs in found.similar_relations.items()
+        for graph, pairs in measured.similar_relations.items()
         for pair in pairs
     ]
-    _show_some(f"Relations with a Jaccard index of at least {found.threshold:g}", RELATIONS, similar)
+    _show_first(f"Relations with a Jaccard index of at least {measured.threshold:g}", RELATIONS, similar)
+    # Half for each split, so that the patterns of validation do not push those of test out of the table.
     recovered = [
         (split, row.relation, row.first, row.second, row.covered, row.targets)
-        for split, rows in found.patterns.items()
+        for split, rows in measured.patterns.items()
         for row in sorted(rows, key=lambda row: -row.covered)[: LONGEST // 2]
     ]
-    _show_some("Two steps in the graph from head to tail (^ is against its direction)", PATTERNS, recovered)
-    say("\nFindings" if found.findings else "\nFindings: none")
-    for sentence in found.findings:
+    _show_first("Two steps in the graph from head to tail (^ is against its direction)", PATTERNS, recovered)
+    say("\nFindings" if measured.findings else "\nFindings: none")
+    for sentence in measured.findings:
         say(f"  - {sentence}")
 
 
-def _show_some(title: str, headings: Sequence[str], rows: Sequence[Sequence[Cell]]) -> None:
+def _show_first(title: str, headings: Sequence[str], rows: Sequence[Sequence[Cell]]) -> None:
     if not rows:
         say(f"\n{title}: none")
         return
@@ -165,8 +166,8 @@ def _show_some(title: str, headings: Sequence[str], rows: Sequence[Sequence[Cell
         say(f"... and {len(rows) - LONGEST} more with --json")
 
 
-def _target_rows(found: Audit) -> list[tuple[Cell, ...]]:
-    parts = [found.targets["valid"], found.targets["test"]]
+def _target_rows(measured: Audit) -> list[tuple[Cell, ...]]:
+    parts = [measured.targets["valid"], measured.targets["test"]]
     rows: list[tuple[Cell, ...]] = [("all", *(part.targets for part in parts))]
 
     def add(label: str, *counts: int) -> None:
@@ -179,7 +180,7 @@ def _target_rows(found: Audit) -> list[tuple[Cell, ...]]:
         add(f"half-links (h, r, .) and (., r, t) in the graph: {case}", *(part.half_links[case] for part in parts))
     add("an entity without a triple in the graph", *(part.unseen_entities for part in parts))
     add("a relation type without a triple in the graph", *(part.unseen_relations for part in parts))
-    on_old = found.overlap.targets_on_training_relations
+    on_old = measured.overlap.targets_on_training_relations
     rows.append(("on a relation type of train", None, _percent(on_old, parts[1])))
     for protocol, asked in parts[0].candidates_asked.items():
         label = f"relation candidates found of the {asked} of protocol {protocol}"
@@ -187,10 +188,10 @@ def _target_rows(found: Audit) -> list[tuple[Cell, ...]]:
     return rows
 
 
-def _candidate_rows(found: Audit) -> list[tuple[Cell, ...]]:
+def _candidate_rows(measured: Audit) -> list[tuple[Cell, ...]]:
     rows: list[tuple[Cell, ...]] = []
-    for name in dict.fromkeys((part.protocol, part.vocabulary) for part in found.candidates):
-        seeds = [part for part in found.candidates if (part.protocol, part.vocabulary) == name]
+    for name in dict.fromkeys((part.protocol, part.vocabulary) for part in measured.candidates):
+        seeds = [part for part in measured.candidates if (part.protocol, part.vocabulary) == name]
         sides = list(seeds[0].asked)
         rows.append(
             (
@@ -214,7 +215,7 @@ def _percent(count: int, part: TargetAudit) -> str:
 def _expose(
     name: str | None, against: str, fail_above: float | None, fingerprints: Path | None, *, force: bool, as_json: bool
 ) -> None:
-    """Count what a graph holds of a dataset, and write the fingerprints of that graph."""
+    """Count which triples of a dataset are in a graph, and write the fingerprints of that graph."""
     if name is None and fingerprints is None:
         raise UsageError("give the dataset to check, NAME, or the file to write, --fingerprints FILE")
     if name is None and fail_above is not None:
@@ -223,6 +224,7 @@ def _expose(
         expect_free(fingerprints, force=force)
     data = None if name is None else load(name)
     parts = parts_of(against)
+    # Collected first: a dump is read once, a block at a time, and its parts are gone when they have been counted.
     if fingerprints is not None:
         collected = files.collect(parts)
         files.write(collected, fingerprints, force=force)
@@ -235,6 +237,7 @@ def _expose(
         say_json({"against": against, "fingerprints": written, "splits": [part.to_dict() for part in exposed]})
     elif exposed:
         _show_exposure(exposed, against)
+    # Of the test split alone: a model may learn from the training graph, that is what it is for.
     if exposed and fail_above is not None:
         test = exposed[-1]
         over = {"inference graph": test.graph.exact, "test triples": test.targets.exact}

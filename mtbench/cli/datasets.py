@@ -21,6 +21,7 @@ from mtbench.errors import MtbenchError, UsageError
 from mtbench.export.writers import write
 from mtbench.files import atomic
 
+# Programs read the keys of --json, which stay as they are; people read the paper's words.
 LIST_KEYS = ("Name", "Version", "Train triples", "Valid targets", "Test triples", "Test targets", "Stored")
 LIST_HEADINGS = ("Name", "Version", "Train graph", "Validation triples", "Inference graph", "Test triples", "Stored")
 
@@ -163,6 +164,7 @@ def _hashes(record: Record) -> list[tuple[Cell, ...]]:
 
 
 def _literal(value: object) -> str:
+    # As it is written after --set, where True would be a text and nothing at all is hard to see.
     return str(value).lower() if isinstance(value, bool) else str(value) if value != "" else '""'
 
 
@@ -171,6 +173,7 @@ def _cite(cited: Sequence[Record], *, as_json: bool) -> None:
     if as_json:
         say_json([{"name": record.id, "licence": record.licence, "entries": _entries(record)} for record in cited])
         return
+    # Datasets of the same paper share its entry, which BibTeX refuses to read twice.
     say("\n\n".join(dict.fromkeys(entry for record in cited for entry in _entries(record))))
 
 
@@ -184,7 +187,7 @@ FETCH_HEADINGS = ("Name", "Version", "Directory", "Problem")
 def fetch(names: Names = None, every: All = False, as_json: AsJson = False) -> None:
     """Download or build datasets, and check them.
 
-    What is stored already is only checked. A dataset that cannot be had does not keep the others from being fetched.
+    What is stored already is only checked. If a dataset fails, the rest are fetched all the same.
 
     Example: mtbench fetch wikitopics-mt1/health fbnell
 
@@ -193,6 +196,7 @@ def fetch(names: Names = None, every: All = False, as_json: AsJson = False) -> N
     rows: list[tuple[Cell, ...]] = []
     for record in chosen(names, every):
         directory = str(store.cached(record))
+        # Loading does whatever it takes: it downloads or builds, stores, and checks what was stored.
         try:
             load(record.id)
         except MtbenchError as error:
@@ -213,6 +217,7 @@ FILE_HEADINGS = ("Bytes", "SHA256", "URL", "Place")
 
 def _list_files(published: Sequence[Record], *, as_json: bool) -> None:
     """Print the published files of datasets, each once, with their places in a mirror."""
+    # Variants of a dataset share their archives: by hash, each is listed once.
     files = {source.sha256: source for record in published for source in record.sources}
     rows: list[tuple[Cell, ...]] = [
         (source.bytes, source.sha256, source.url, downloads.place(source.url)) for source in files.values()

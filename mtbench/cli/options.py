@@ -1,4 +1,4 @@
-"""What several verbs take: options that are said once, their checks, and what a shell proposes after Tab."""
+"""Options that several verbs share, their checks, and what a shell proposes after Tab."""
 
 from __future__ import annotations
 
@@ -87,9 +87,10 @@ TableFormat: TypeAlias = Annotated[str, typer.Option(help="text, markdown, latex
 
 
 def check_output(format: str = "text", *, alone: bool = False, plot: Path | None = None) -> None:  # noqa: A002
-    """Raise before any work what would keep its outcome from being shown.
+    """Refuse, before any work is done, a choice of output that could not be shown in the end.
 
-    That is a table format that does not exist, one beside ``--json`` (``alone``), or a picture that cannot be drawn.
+    That is a table format that does not exist, a format beside ``--json`` (``alone``), or a picture that cannot be
+    drawn.
     """
     if format not in tables.FORMATS:
         raise UnknownNameError("table format", format, tables.FORMATS)
@@ -100,7 +101,7 @@ def check_output(format: str = "text", *, alone: bool = False, plot: Path | None
 
 
 def look_here_for_modules() -> None:
-    """Have imports find the working directory, as ``python -m mtbench`` does, so that a module beside us has a name."""
+    """Let imports find modules in the working directory, as ``python -m mtbench`` does and ``mtbench`` does not."""
     if (here := str(Path.cwd())) not in sys.path:
         sys.path.insert(0, here)
 
@@ -109,5 +110,5 @@ def chosen(names: list[str] | None, every: bool) -> list[Record]:
     """Return the records of the named datasets, each once, or of all; neither or both is a `UsageError`."""
     if bool(names) == every:
         raise UsageError(NAMES_OR_ALL)
-    found = catalog.records() if every else map(catalog.record, names or [])
-    return list({record.id: record for record in found}.values())
+    named = catalog.records() if every else map(catalog.record, names or [])
+    return list({record.id: record for record in named}.values())  # by id, as a dataset may be named by an alias too

@@ -13,18 +13,19 @@ from typing import Annotated, TypeAlias
 import typer
 
 WIDE = 10_000
-"""Columns of a table that is not shown on a terminal: enough that nothing is cut or wrapped."""
+"""Characters in a line of a table outside a terminal: enough that nothing is cut or wrapped."""
 
 AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 Cell: TypeAlias = str | int | float | bool | None
 
 
 def say(text: str) -> None:
-    """Print text to stdout; once nobody reads any more, go on in silence, so that the exit code stays true."""
+    """Print text to stdout; if the reader has gone, as ``head`` does, go on in silence, so the exit code stays true."""
     try:
         sys.stdout.write(f"{text}\n")
         sys.stdout.flush()
     except BrokenPipeError:
+        # Python would try to flush stdout once more at exit, and fail again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
@@ -40,6 +41,7 @@ def say_table(headings: Sequence[str], rows: Sequence[Sequence[Cell]]) -> None:
     from rich.table import Table
 
     on_terminal = sys.stdout.isatty()
+    # Printed into a text first: Rich pads lines with blanks, which are taken off, and knows nothing of closed pipes.
     page = io.StringIO()
     console = Console(
         file=page,
@@ -51,7 +53,7 @@ def say_table(headings: Sequence[str], rows: Sequence[Sequence[Cell]]) -> None:
     )
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
     for index, heading in enumerate(headings):
-        numeric = bool(rows) and all(type(row[index]) is int for row in rows)
+        numeric = bool(rows) and all(type(row[index]) is int for row in rows)  # a bool is an int too, but shown as yes
         table.add_column(heading, justify="right" if numeric else "left", overflow="fold")
     for row in rows:
         table.add_row(*map(_show, row))
@@ -79,7 +81,7 @@ def doing(what: str) -> Iterator[Callable[[str], None]]:
 
 
 def fail(message: str) -> None:
-    """Print one line to stderr, red on a terminal."""
+    """Print a message as a single line to stderr, red on a terminal."""
     from rich.console import Console
     from rich.text import Text
 

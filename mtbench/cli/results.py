@@ -67,7 +67,7 @@ def show(
     """Print runs, whole or by stratum, and draw them.
 
     Several runs stand side by side, with mean and standard deviation over the seeds of a model. A picture
-    shows the ranks, the strata with --by, or of exactly two runs one against the other.
+    shows the ranks, the strata with --by, or exactly two runs against each other.
 
     Example: mtbench show runs/isdea-metafam-seed0 --by half_link
 
@@ -91,9 +91,10 @@ def show(
         raise UsageError(f'--target is for --explain: mtbench show {runs[0]} --explain --target "{target[0]}"')
     if dataset is not None and by is None:
         raise UsageError("--dataset is for --by STRATUM, which sorts triples by their graph, and for --explain")
-    results = [load_run(find(Path(name))) for name in dict.fromkeys(runs)]
-    given = load(dataset) if dataset is not None else None
-    strata = [result.by(by, split=given) for result in results] if by is not None else []
+    results = [load_run(find(Path(name))) for name in dict.fromkeys(runs)]  # each once, whatever the shell's patterns
+    data = load(dataset) if dataset is not None else None
+    strata = [result.by(by, split=data) for result in results] if by is not None else []
+    # Drawn before anything is printed, so that a picture that fails leaves no half of an answer.
     drawn = "" if plot is None else _draw(results, strata, plot, metric)
     if as_json:
         say_json([asdict(row) for row in strata or overview.overview(results)])
@@ -105,19 +106,19 @@ def show(
 
 def _explain(run: Path, targets: Sequence[str], dataset: str | None, plot: Path | None, *, as_json: bool) -> None:
     options.look_here_for_modules()
-    found = explain(run, targets, load(dataset) if dataset is not None else None)
+    explanation = explain(run, targets, load(dataset) if dataset is not None else None)
     if plot is not None:
-        found.draw(plot)
+        explanation.draw(plot)
     if as_json:
-        say_json(found.to_dict())
+        say_json(explanation.to_dict())
         return
-    say(str(found))
+    say(str(explanation))
     if plot is not None:
         say(f"\n{plot} shows what the families are worth")
 
 
 def _draw(results: Sequence[Result], strata: Sequence[Strata], path: Path, metric: str) -> str:
-    """Draw the strata of a run, one run against another, or the ranks of any number; return what the picture shows."""
+    """Draw the strata of a run, two runs against each other, or the ranks of any number; return what is shown."""
     if len(strata) > 1:
         raise UsageError(
             f"--plot draws the strata of one run, not {len(strata)}: draw each, or print them side by side"
@@ -143,7 +144,7 @@ def _text(results: Sequence[Result], strata: Sequence[Strata], format: str, metr
 
 
 def told_of(results: Sequence[Result]) -> str:
-    """Return what is said of the results of one run: of one task the short form, of several a line for each."""
+    """Return the text on the results of a run: of a single task the short form, of several a line each."""
     if len(results) == 1:
         return str(results[0])
     first = results[0]
@@ -196,12 +197,12 @@ def compare(
         say(f"\n{plot} shows the intervals")
 
 
-def _compared(found: Comparison, format: str, *, named: bool) -> str:  # noqa: A002
+def _compared(task: Comparison, format: str, *, named: bool) -> str:  # noqa: A002
     if format == "text":
-        return str(found)
+        return str(task)
     # A reader of CSV expects one table.
-    pairs = [found.pair_table(format)] if found.pairs and format != "csv" else []
-    return "\n\n".join([*([found.task] if named else []), found.table(format), *pairs])
+    pairs = [task.pair_table(format)] if task.pairs and format != "csv" else []
+    return "\n\n".join([*([task.task] if named else []), task.table(format), *pairs])
 
 
 HEADINGS = ("Part", "Triples", "Content SHA-256", "Same")
@@ -278,6 +279,7 @@ def _verify_all(*, as_json: bool) -> None:
         directory = store.cached(record)
         there, valid = not atomic.is_free(directory), None
         if there:
+            # A dataset that cannot be read is an answer about it, and no reason to leave out the rest.
             try:
                 _, valid = _stored(directory, record)
             except MtbenchError as error:
@@ -294,6 +296,7 @@ def _verify_all(*, as_json: bool) -> None:
 
 def _verify_run(directory: Path, *, as_json: bool, weights: bool, model: str | None) -> None:
     problems = results.verify(directory).problems
+    # Figures that contradict their own counts need no model to be refused.
     tasks: Sequence[Again] = from_weights(directory, model) if weights and not problems else []
     wrong = [problem.message for problem in problems]
     wrong += [f"{directory}: {task}" for task in tasks if not task.ok]

@@ -66,8 +66,8 @@ def check(
     """
     options.look_here_for_modules()
     expected = "expected package.module:name, importable from here"
-    found = models.attribute(scorer, "scorer", expected)
-    if hasattr(found, "fit") and hasattr(found, "scorer"):
+    loaded = models.attribute(scorer, "scorer", expected)
+    if hasattr(loaded, "fit") and hasattr(loaded, "scorer"):
         raise UsageError(
             f"{scorer} is a model, which learns before it scores: type mtbench run {scorer} --dataset metafam, or name "
             "a function of the split that returns a scorer"
@@ -75,10 +75,10 @@ def check(
     split = load(dataset).test if dataset else None
     try:
         with doing("checking") as tell:
-            report = checking.check(found, split, seconds=seconds or math.inf, report=tell)
+            report = checking.check(loaded, split, seconds=seconds or math.inf, report=tell)
     except MtbenchError:
         raise
-    except Exception as error:
+    except Exception as error:  # the scorer's own: its author needs the name and place of it, not our traceback
         raise MtbenchError(f"{scorer} raised {raised(error)}") from error
     rows = [(finding.name, finding.verdict, finding.message) for finding in report.findings]
     if as_json:
@@ -155,26 +155,22 @@ def score(
     if template is not None:
         asked.write_triples(template, by_direction=by_direction, force=force)
         triples = sum(len(asked.rows(way)) for way in asked.directions) if by_direction else len(asked.triples)
-        _tell_template(asked.name, template, triples, as_json)
+        if as_json:
+            say_json({"task": asked.name, "file": str(template), "triples": triples})
+        else:
+            say(
+                f"{template} holds the {triples} triples of {asked.name}, by name and by id: add a column score, "
+                f"higher meaning more plausible, then\nmtbench score {template} --task {asked.name}"
+            )
     elif file is not None:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", MtbenchWarning)
+            warnings.simplefilter("ignore", MtbenchWarning)  # the result prints them
             result = replace(asked.evaluate_file(file), run=info)
         if out:
             directory = RunDirectory.to_make(out)
             with directory.alone():
                 directory.keep([result], force=force)
         _show(asked.name, result, out, as_json)
-
-
-def _tell_template(name: str, path: Path, triples: int, as_json: bool) -> None:
-    if as_json:
-        say_json({"task": name, "file": str(path), "triples": triples})
-        return
-    say(
-        f"{path} holds the {triples} triples of {name}, by name and by id: add a column score, higher meaning "
-        f"more plausible, then\nmtbench score {path} --task {name}"
-    )
 
 
 def _show(name: str, result: Result, directory: Path | None, as_json: bool) -> None:
@@ -214,11 +210,11 @@ def baselines(
         raise UsageError(options.NAMES_OR_ALL)
     options.check_output(format)
     asked = settings_of(protocol or [HEADLINE.protocol], vocabulary or [HEADLINE.vocabulary], PROTOCOLS)
-    found = []
+    described = []
     for name in dict.fromkeys(catalog.names() if every else names or []):
         for measured, figures, whose in _measure(name, asked):
             if as_json:
-                found.append(_described(measured, figures))
+                described.append(_described(measured, figures))
                 continue
             rows = [(label.replace("_", " "), values) for label, values in figures.items()]
             setting = measured.setting
@@ -227,16 +223,16 @@ def baselines(
                 f"relations, candidate seed {measured.candidates.seed}\n\n{tables.render(rows, format)}\n"
             )
     if as_json:
-        say_json(found)
+        say_json(described)
 
 
 def _measure(name: str, asked: Sequence[Setting]) -> Iterator[tuple[Task, Figures, str]]:
     data = load(name)
     tasks = [Task.of(data.test, setting, 0, data.version) for setting in asked]
     by_baseline = {baseline: measure(baseline, tasks) for baseline in BASELINES}
-    for number, chosen in enumerate(tasks):
-        figures, drawn = {baseline: values[number] for baseline, values in by_baseline.items()}, chosen.candidates
-        yield chosen, figures | {"chance": chance(drawn.lengths.ravel())}, data.caveat
+    for number, task in enumerate(tasks):
+        figures = {baseline: values[number] for baseline, values in by_baseline.items()}
+        yield task, figures | {"chance": chance(task.candidates.lengths.ravel())}, data.caveat
 
 
 def _described(task: Task, figures: Figures) -> dict[str, object]:

@@ -28,6 +28,7 @@ def cautions(
     ranked: Mapping[Part, RankedPart], ranks: Ranks, figures: Mapping[str, Mapping[str, float]]
 ) -> Iterator[Caution]:
     """Give everything about the ranks and their figures that should be known before they are believed."""
+    # With two lists a triple has two ranks, of which one may tie and the other not.
     what = "triples" if len(ranks.lists) == 1 else "ranks"
     alone = int(np.count_nonzero(ranks.count == 0))
     if alone:

@@ -155,8 +155,9 @@ def _fewer(split: Split, score: ScoreFunction, seconds: float) -> Split:
     started = time.monotonic()
     try:
         score(first)
-    except Exception:  # noqa: BLE001 - what a scorer raises is told by the check that asks for all scores
+    except Exception:  # noqa: BLE001 - the check that asks for all scores reports what a scorer raises
         return split
+    # A clock may not tick during a fast scorer's answer; then all targets are kept.
     each = (time.monotonic() - started) / TRIAL
     return replace(split, targets=split.targets[: max(TRIAL, int(seconds / SCORINGS / max(each, 1e-9)))])
 
@@ -217,6 +218,7 @@ def _alone(subject: _Subject) -> ScoreArray:
 
 def _same_type(subject: _Subject, triples: IntArray) -> ScoreArray:
     scores = subject.read(subject.score, triples)
+    # Writing them into an array of the first type would round the difference away.
     if scores.dtype != subject.scores.dtype:
         raise ScoreError(f"{len(triples)} triples are scored in {scores.dtype}, all in {subject.scores.dtype}")
     return scores
@@ -297,6 +299,7 @@ def _distributed(name: str, ours: FloatArray, theirs: FloatArray) -> Finding:
 
     # What is permuted is the numbers of builds, whole rows of the table: ranks within a build are not independent.
     builds = np.arange(len(ours)), np.arange(len(ours), len(table))
+    # 999 permutations give p-values down to 0.001, well below LEVEL, in a second.
     likely = float(permutation_test(builds, apart, alternative="greater", n_resamples=999, rng=0).pvalue)
     here, there = (f"{side.mean():.3f} ± {side.mean(axis=1).std(ddof=1):.3f}" for side in (ours, theirs))
     words = (
@@ -348,7 +351,7 @@ def factory(scorer: object) -> Factory | None:
     """Return how to build a scorer on a split with a seed, or None for what scores triples itself.
 
     A factory is any function or class whose first parameter is not called ``triples``. One that fails
-    is left to fail, with a note on this rule; one that returns no scorer raises `UsageError`.
+    is left to fail, with a note on this rule; if it returns no scorer, `UsageError` is raised.
     """
     if not callable(scorer):
         return None
@@ -358,6 +361,7 @@ def factory(scorer: object) -> Factory | None:
         parameters: Mapping[str, inspect.Parameter] = inspect.signature(scorer).parameters
     except ValueError:
         parameters = {}
+    # Both kinds are functions of one argument: the name of it is all that tells what they want to be called with.
     if next(iter(parameters), None) == "triples":
         return None
     name = getattr(scorer, "__name__", type(scorer).__name__)
@@ -401,6 +405,7 @@ def synthetic(seed: int = 0) -> Split:
     """Return a graph of 60 entities and 6 relations; low ids are popular, so that a model gains by reading ids."""
     rng = np.random.default_rng(seed)
     nodes, kinds, size, missing = 60, 6, 440, 40
+    # Twice as many as needed, since repeats are dropped; powers of uniform numbers favour low ids.
     pairs = rng.integers(nodes, size=2 * size) * kinds + (kinds * rng.random(2 * size) ** 2).astype(np.int64)
     codes = pairs * nodes + (nodes * rng.random(2 * size) ** 3).astype(np.int64)
     codes = rng.permutation(unique(codes))[:size]
@@ -412,5 +417,5 @@ def synthetic(seed: int = 0) -> Split:
         targets=triples[:missing],
         entities=np.array([f"entity{index:02d}" for index in range(nodes)]),
         relations=np.array([f"relation{index}" for index in range(kinds)]),
-        relation_slots=kinds + 2,
+        relation_slots=kinds + 2,  # two empty slots, as the dictionaries of published datasets have
     )

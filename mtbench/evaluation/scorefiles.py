@@ -1,4 +1,4 @@
-"""Score files: the triples of a task handed to any language, and the scores that come back, checked row by row."""
+"""Score files: the triples of a task written for any language, and the scores that it returns, checked row by row."""
 
 from __future__ import annotations
 
@@ -115,6 +115,7 @@ class Questions:
                 )
             directed: dict[Direction, ScoreArray] = {}
             notes: dict[str, None] = {}
+            # A direction is read like a file of its own, so that its errors count its rows and name it.
             for direction in self.rows:
                 own = table.filter(pa.array([row == direction for row in asked], pa.bool_()))
                 directed[direction], note = _undirected(own, self.of(direction), text=text)
@@ -148,7 +149,7 @@ def _undirected(table: pa.Table, asked: Questions, *, text: bool) -> tuple[Score
             f"{asked.shown(np.sort(rows[empty]))}. Such a score has no rank"
         )
     aligned = np.empty(len(triples), dtype=values.dtype)
-    aligned[rows] = values
+    aligned[rows] = values  # fills all: rows are as many as the triples, each once
     accepted, _ = accept(aligned, triples, split, len(triples))
     note = f"rows that score triples the task does not ask for were ignored: {extra} of {len(keys)}"
     return accepted, note if extra else ""
@@ -204,6 +205,7 @@ def _ids(table: pa.Table, split: Split, where: str, text: bool) -> IntArray:
             first = int(np.flatnonzero(column.is_null().to_numpy())[0])
             raise ScoreError(f"{where}: column {name} has {column.null_count} empty cells, first at row {first}")
     kinds = [_kind(column.type, name, where) for name, column in zip(COLUMNS, columns, strict=True)]
+    # In a text file 7 may be an id or a name; if a relation is called 7, only names are certain.
     if text and not any(name.isdecimal() for name in split.relations.tolist()) and all(map(_decimal, columns)):
         kinds = ["ids"] * 3
     if len(set(kinds)) > 1:

@@ -76,6 +76,7 @@ class Task:
         split and ``unversioned`` for any other. Raises `UsageError` for a split without targets.
         """
         drawn = draw(split, setting, seed)
+        # Results are filed under it: a split of one's own must not pass for a version of a release.
         if dataset_version is None:
             dataset_version = split.release.version if split.release else UNVERSIONED
         return cls(split, drawn, dataset_version)
@@ -143,7 +144,7 @@ class Task:
 
     @property
     def directions(self) -> tuple[Direction, ...]:
-        """The directions a target is asked for in, one list each."""
+        """The directions a target is asked for in, each with a list of candidates."""
         return self.setting.directions
 
     def evaluate(self, scores: object) -> Result:
@@ -231,6 +232,7 @@ class Task:
         """Ask a scorer for what the protocol needs, and rank the targets in ``parts``, by default in all."""
         size, wanted = batch_limit(batch_size), parts or self.setting.parts
         if self.setting.full:
+            # Row by row: the triples of a full ranking are not listed, there may be more than fit in memory.
             filtered = self._filtered()
             return rank_all(scorer, self.split, {part: filtered[PARTS[part][1]] for part in wanted}, size, progress)
         return rank_listed(scorer, self._layout, wanted, size, progress)
@@ -278,6 +280,7 @@ class Task:
             metrics=figures.get("metrics", {}),
             optimistic=figures.get("optimistic", {}),
             pessimistic=figures.get("pessimistic", {}),
+            # From the candidates, not the ranks, so that a run that failed has it too.
             chance=closed.chance(self.candidates.lengths.ravel()),
             tie_rate=closed.tie_rate(ranks.equal),
             baselines=self.baselines,
@@ -329,7 +332,9 @@ def named(name: str, **chosen: str | None) -> Task:
     parts_by_kind: dict[str, str] = {}
     kinds = [*KINDS, "candidate seed"]
     for part in parts:
-        kind = _kind_of(part)
+        kind = next((kind for kind, known in KINDS.items() if part in known), "candidate seed")
+        if kind == "candidate seed" and not part.isdecimal():
+            raise UnknownNameError("part of a task's name", part, [name for known in KINDS.values() for name in known])
         if kind not in kinds:
             raise UsageError(f"task {name!r}: {part!r} is out of order; write DATASET/SPLIT/PROTOCOL/VOCABULARY/SEED")
         kinds = kinds[kinds.index(kind) + 1 :]  # what may still follow
@@ -343,15 +348,6 @@ def named(name: str, **chosen: str | None) -> Task:
     number = parts_by_kind.pop("candidate seed", "0")
     seed = seed_of(int(number) if number.isdecimal() and len(number) <= LONGEST else number, "the candidate seed")
     return task(dataset, seed=seed, **parts_by_kind)
-
-
-def _kind_of(part: str) -> str:
-    if part.isdecimal():
-        return "candidate seed"
-    for kind, known in KINDS.items():
-        if part in known:
-            return kind
-    raise UnknownNameError("part of a task's name", part, [choice for known in KINDS.values() for choice in known])
 
 
 def _dataset_of(name: str) -> tuple[str, list[str]]:
@@ -450,6 +446,7 @@ def _key(candidates: Candidates, part: Part) -> tuple[object, ...]:
 def _remembered(score: ScoreFunction, split: Split, triples: Sequence[IntArray]) -> ScoreFunction:
     """Return a scorer that looks up the scores of ``triples``, all scored here, each once."""
     together = np.concatenate(triples)
+    # np.unique sorts its keys, as searchsorted needs them; all that is asked for is among them.
     known, first = np.unique(keys(split, together), return_index=True)
     scores = np.asarray(score(together[first]))
     return lambda asked: scores[np.searchsorted(known, keys(split, asked))]

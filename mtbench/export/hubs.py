@@ -1,6 +1,6 @@
-"""Export for dataset hubs: Parquet files, one folder per table and one file per split, and what describes them.
+"""Export for dataset hubs: Parquet files, a folder per table and a file per split, with their description.
 
-A card that the Hugging Face hub reads, or Croissant metadata, JSON-LD.
+The description is a card that the Hugging Face hub reads, or Croissant metadata (JSON-LD).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from mtbench.names import COLUMNS, IntArray
 
 @dataclass(frozen=True)
 class Table:
-    """One Parquet file: ``name`` of the table, ``split`` as hubs call it, columns, number of rows, bytes."""
+    """A Parquet file: ``name`` of the table, ``split`` as hubs call it, columns, number of rows, bytes."""
 
     name: str
     split: str
@@ -43,7 +43,7 @@ def tables(dataset: Dataset) -> list[Table]:
     where it is not known.
     """
     train, valid, test = dataset.train, dataset.valid, dataset.test
-    found = [
+    files = [
         _triples("graph", "train", train, train.graph),
         _triples("graph", "test", test, test.graph),
         _triples("targets", "validation", valid, valid.targets),
@@ -51,13 +51,13 @@ def tables(dataset: Dataset) -> list[Table]:
     ]
     for name, split in (("validation", valid), ("test", test)):
         if len(split.known):
-            found.append(_triples("known", name, split, split.known))
-    found += [_table("entities", split.name, ("entity",), [split.entities.tolist()]) for split in (train, test)]
+            files.append(_triples("known", name, split, split.known))
+    files += [_table("entities", split.name, ("entity",), [split.entities.tolist()]) for split in (train, test)]
     for split in (train, test):
         names = split.relations.tolist()
         tasks = [split.tasks.get(name, "") for name in names]
-        found.append(_table("relations", split.name, ("relation", "task"), [names, tasks]))
-    return found
+        files.append(_table("relations", split.name, ("relation", "task"), [names, tasks]))
+    return files
 
 
 def _triples(name: str, split_name: str, split: Split, triples: IntArray) -> Table:
@@ -67,10 +67,8 @@ def _triples(name: str, split_name: str, split: Split, triples: IntArray) -> Tab
 
 def _table(name: str, split: str, columns: tuple[str, ...], values: Sequence[Sequence[str]]) -> Table:
     # Plain text columns: not every reader knows Arrow's dictionary type, and Parquet encodes repeats anyway.
-    found = pa.table(
-        {column: pa.array(list(row), type=pa.string()) for column, row in zip(columns, values, strict=True)}
-    )
-    return Table(name, split, columns, len(values[0]), encode_table(found))
+    texts = [pa.array(list(column), type=pa.string()) for column in values]
+    return Table(name, split, columns, len(values[0]), encode_table(pa.table(texts, names=list(columns))))
 
 
 CARD = "README.md"
@@ -81,15 +79,16 @@ CONTENTS = {
     "entities": "the entity vocabulary in id order",
     "relations": "the relation types in id order, with their ground-truth task where it is known",
 }
-"""The configurations of the dataset, and what each holds."""
+"""The configurations of the dataset on the hub, and what each holds."""
+
 TRIPLES = ("graph", "targets", "known")
 
 
 def huggingface(dataset: Dataset) -> dict[str, bytes]:
     """Return Parquet files and ``README.md``, the dataset card whose front matter makes them load.
 
-    The directory is what ``datasets.load_dataset(DIR, "graph")`` takes, and what is uploaded to the Hugging Face hub
-    as it stands. Configurations: see `CONTENTS`.
+    The directory can be passed to ``datasets.load_dataset(DIR, "graph")``, and uploaded to the Hugging Face hub as it
+    is. Configurations: see `CONTENTS`.
     """
     parts = tables(dataset)
     return {**{part.path: part.data for part in parts}, CARD: card(dataset, parts).encode()}
@@ -104,6 +103,7 @@ def _front_matter(dataset: Dataset, parts: Sequence[Table]) -> str:
     record = dataset.info
     # Text is quoted as JSON, which YAML reads as the same text whatever is in it.
     lines = [f"pretty_name: {_quoted(record.title)}"]
+    # The hub accepts its own list of licences; any other is "other" with a name and a link.
     if record.licence.split()[:1] == ["MIT"]:
         lines.append("license: mit")
     else:
@@ -178,7 +178,7 @@ def _quoted(text: str) -> str:
 METADATA = "croissant.json"
 CONFORMS_TO = "http://mlcommons.org/croissant/1.0"
 HOME = "https://arxiv.org/abs/2310.06046"
-"""The page of a dataset that no published file holds: it is built by the package."""
+"""The page of a dataset without published files, which the package builds: the paper's."""
 _TERMS = """
 citeAs column extract field fileProperty fileObject fileSet format includes isLiveDataset jsonPath key md5 parentField
 path recordSet references regex repeated replace separator source subField transform
@@ -210,7 +210,7 @@ VOCABULARIES = {"head": "entities/entity", "tail": "entities/entity", "relation"
 
 
 def croissant(dataset: Dataset) -> dict[str, bytes]:
-    """Return Parquet files and ``croissant.json``, which tells by Croissant 1.0 what they hold and their hashes."""
+    """Return Parquet files and ``croissant.json``, which describes them and their hashes by Croissant 1.0."""
     parts = tables(dataset)
     text = f"{json.dumps(metadata(dataset, parts), ensure_ascii=False, indent=2)}\n"
     return {**{part.path: part.data for part in parts}, METADATA: text.encode()}
@@ -245,15 +245,16 @@ def metadata(dataset: Dataset, parts: Sequence[Table]) -> dict[str, object]:
         ],
         "recordSet": [_records(part, parts) for part in parts],
     }
-    if found := re.search(r"\byear\s*=\s*[{\"]?(\d{4})", record.citation):
-        described["datePublished"] = f"{found[1]}-01-01"
+    if year := re.search(r"\byear\s*=\s*[{\"]?(\d{4})", record.citation):
+        # The property takes a whole date, of which a citation gives the year alone.
+        described["datePublished"] = f"{year[1]}-01-01"
     return described
 
 
 def _authors(citation: str) -> list[str]:
     """Return the authors of the first BibTeX entry, given name first."""
-    found = re.search(r"\bauthor\s*=\s*[{\"](.*?)[}\"]\s*,?\s*\n", citation, re.DOTALL)
-    names = re.split(r"\s+and\s+", found[1].strip()) if found else []
+    field = re.search(r"\bauthor\s*=\s*[{\"](.*?)[}\"]\s*,?\s*\n", citation, re.DOTALL)
+    names = re.split(r"\s+and\s+", field[1].strip()) if field else []
     return [" ".join(reversed(name.split(", ", 1))) for name in names]
 
 
@@ -266,6 +267,7 @@ def _records(part: Table, parts: Sequence[Table]) -> dict[str, object]:
         "description": f"{part.rows} rows of {part.name}, {part.split}.",
         "field": [_field(part, column, parts) for column in part.columns],
     }
+    # Names are unique in a vocabulary; rows of triples have no key of one column.
     if part.name not in TRIPLES:
         described["key"] = {"@id": f"{records}/{part.columns[0]}"}
     return described
@@ -282,9 +284,9 @@ def _field(part: Table, column: str, parts: Sequence[Table]) -> dict[str, object
     }
     if part.name in TRIPLES:
         table, _, key = VOCABULARIES[column].partition("/")
-        # Validation shares the vocabulary of train.
+        # Validation shares the vocabulary of train, whose table is not written twice.
         split = "test" if part.split == "test" else "train"
-        owner = next(other for other in parts if (other.name, other.split) == (table, split))
+        owner = next(part for part in parts if (part.name, part.split) == (table, split))
         described["references"] = {"field": {"@id": f"{_id(owner)}/{key}"}}
     return described
 

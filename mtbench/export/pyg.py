@@ -49,7 +49,7 @@ def files(dataset: Dataset) -> dict[str, bytes]:
 
 
 def read(directory: str | Path, split: str) -> Data:
-    """Return one split of an export as `to_pyg` gives it, from its file alone."""
+    """Return a split of an export as `to_pyg` gives it, from its file alone."""
     expect(EXPORT, "torch", "safetensors", "torch_geometric")
     from safetensors import safe_open
     from torch_geometric.data import Data

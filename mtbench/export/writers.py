@@ -1,6 +1,6 @@
 """Export: a dataset as the files of a format, in a directory that is complete or absent.
 
-Here as text, as arrays, and as the record that a new dataset declares itself by.
+Here as text, as arrays, and as the record of a new dataset.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ FORMATS = {
 
 
 def write(dataset: Dataset, directory: str | Path, format: str, *, force: bool = False) -> list[Path]:  # noqa: A002
-    """Write a dataset as the files of one of the `FORMATS` into a directory, and return them.
+    """Write a dataset as the files of a format, a key of `FORMATS`, into a directory, and return them.
 
     The directory is complete or absent. Raises `UnknownNameError` for another format, `UsageError` if the directory
     has files already and ``force`` is not set, or files that this export does not have, `MissingExtraError` where the
@@ -45,8 +45,10 @@ def write(dataset: Dataset, directory: str | Path, format: str, *, force: bool =
     if format not in FORMATS:
         raise UnknownNameError("format", format, FORMATS)
     module, _, function = FORMATS[format].partition(":")
+    # By name, so that only the module of this format is imported: PyTorch alone takes seconds.
     render = cast(Callable[[Dataset], Mapping[str, bytes]], getattr(importlib.import_module(module), function))
     directory = Path(directory).expanduser().absolute()
+    # Rendered before anything is touched: a name that the format cannot hold leaves the old export as it was.
     files = render(dataset)
     atomic.expect_replaceable(directory, tuple(files))
     with atomic.locked(directory):
@@ -83,6 +85,7 @@ def encode(split: Split, part: str) -> bytes:
     """Return the ``graph``, the ``targets`` or the ``known`` triples of a split as tab-separated UTF-8 lines."""
     rows = split.named(getattr(split, part))
     text = "".join(f"{head}\t{relation}\t{tail}\n" for head, relation, tail in rows)
+    # Counting marks in the whole text takes no time; which name is to blame is searched for only if they do not add up.
     if text.count("\t") != 2 * len(rows) or text.count("\n") != len(rows) or "\r" in text:
         broken = next(name for row in rows for name in row if any(mark in name for mark in "\t\n\r"))
         raise DatasetError(
@@ -92,7 +95,7 @@ def encode(split: Split, part: str) -> bytes:
 
 
 def npz(dataset: Dataset) -> dict[str, bytes]:
-    """Return a dataset as one NumPy archive, nothing pickled; see `arrays` for what is in it."""
+    """Return a dataset as a NumPy archive, nothing pickled; see `arrays` for what is in it."""
     page = io.BytesIO()
     columns: dict[str, Any] = dict(arrays(dataset))
     np.savez_compressed(page, **columns)
@@ -107,7 +110,7 @@ def arrays(dataset: Dataset) -> dict[str, NDArray[np.int64] | NameArray]:
     validation shares) and ``test`` there are ``*_entities`` and ``*_relations``, the names by id, ``*_relation_slots``,
     and ``*_tasks``, the task of each relation, empty text where it is not known.
     """
-    found: dict[str, NDArray[np.int64] | NameArray] = {
+    by_name: dict[str, NDArray[np.int64] | NameArray] = {
         "train_graph": dataset.train.graph,
         "valid_targets": dataset.valid.targets,
         "test_graph": dataset.test.graph,
@@ -115,14 +118,14 @@ def arrays(dataset: Dataset) -> dict[str, NDArray[np.int64] | NameArray]:
     }
     for split in (dataset.valid, dataset.test):
         if len(split.known):
-            found[f"{split.name}_known"] = split.known
+            by_name[f"{split.name}_known"] = split.known
     for split in (dataset.train, dataset.test):
-        found[f"{split.name}_entities"] = split.entities
-        found[f"{split.name}_relations"] = split.relations
-        found[f"{split.name}_relation_slots"] = np.array(split.relation_slots, dtype=np.int64)
+        by_name[f"{split.name}_entities"] = split.entities
+        by_name[f"{split.name}_relations"] = split.relations
+        by_name[f"{split.name}_relation_slots"] = np.array(split.relation_slots, dtype=np.int64)
         tasks = [split.tasks.get(name, "") for name in split.relations.tolist()]
-        found[f"{split.name}_tasks"] = np.array(tasks, dtype=np.str_)
-    return found
+        by_name[f"{split.name}_tasks"] = np.array(tasks, dtype=np.str_)
+    return by_name
 
 
 PUBLISHED_SEEDS = (0, 1, 2)
@@ -133,9 +136,8 @@ def record(dataset: Dataset) -> dict[str, bytes]:
     """Return the tables ``[graphs]``, ``[parts]``, ``[candidates]`` and ``[baselines]`` of a dataset's record as TOML.
 
     They are the counts, the content hash of every part, the hash of every published list of candidates, and what
-    the heuristic baselines reach on those of the test targets with seed 0: all that a record says of a dataset
-    beyond what somebody has to write. A dataset whose record has empty tables is made by
-    `mtbench.data.loading.derive`.
+    the heuristic baselines reach on those of the test targets with seed 0: all of a record that need not be written by
+    hand. A dataset whose record has empty tables is made by `mtbench.data.loading.derive`.
     """
     made = dataset.measured()
     lines = ["[graphs]"]
@@ -149,7 +151,9 @@ def record(dataset: Dataset) -> dict[str, bytes]:
     for split in (dataset.valid, dataset.test):
         for protocol, vocabulary in product(PROTOCOLS, sorted(VOCABULARIES, reverse=True)):
             setting = setting_of(protocol, vocabulary)
-            for seed in (0,) if setting.full else PUBLISHED_SEEDS:
+            for seed in (
+                (0,) if setting.full else PUBLISHED_SEEDS
+            ):  # a full setting draws nothing, so its seeds do not differ
                 lines.append(f'"{setting.key(split.name, seed)}" = "{draw(split, setting, seed).sha256}"')
     tasks = [Task.of(dataset.test, setting_of(*names)) for names in product(PROTOCOLS, sorted(VOCABULARIES))]
     figures = {name: measure(name, tasks) for name in BASELINES}

@@ -62,22 +62,18 @@ class Baseline:
 
     def score_tails(self, heads: IntArray, relations: IntArray, /) -> Scores:
         """Return the scores of all tails of heads and relations ``(b,)``, ``(b, num_entities)``."""
-        every = self._every(self.split.num_entities)
+        every = np.arange(self.split.num_entities)[None]
         return np.broadcast_to(self.formula(heads[:, None], relations[:, None], every), (len(heads), every.size))
 
     def score_heads(self, relations: IntArray, tails: IntArray, /) -> Scores:
         """Return the scores of all heads of relations and tails ``(b,)``, ``(b, num_entities)``."""
-        every = self._every(self.split.num_entities)
+        every = np.arange(self.split.num_entities)[None]
         return np.broadcast_to(self.formula(every, relations[:, None], tails[:, None]), (len(tails), every.size))
 
     def score_relations(self, heads: IntArray, tails: IntArray, /) -> Scores:
         """Return the scores of all relations of heads and tails ``(b,)``, ``(b, relation_slots)``."""
-        every = self._every(self.split.relation_slots)
+        every = np.arange(self.split.relation_slots)[None]
         return np.broadcast_to(self.formula(heads[:, None], every, tails[:, None]), (len(heads), every.size))
-
-    @staticmethod
-    def _every(number: int) -> IntArray:
-        return np.arange(number)[None]
 
 
 class Together:
@@ -203,6 +199,7 @@ def personalised_pagerank(split: Split) -> Baseline:
     a close tail is enough.
     """
     adjacency = Doubled.of(split).links
+    # An entity without neighbours has an empty column, and must not divide it by 0.
     degrees = np.maximum(adjacency.sum(axis=0), 1)
     step = adjacency.multiply(np.float32(DAMPING) / degrees[None, :]).tocsr().astype(np.float32)
 

@@ -22,7 +22,7 @@ ENOUGH = 0.1
 
 
 def oracle(split: Split) -> ScoreFunction:
-    """Score every known triple of the split 1 and any other 0; it looks at the targets."""
+    """Score every known triple of the split 1, else 0; it looks at the targets."""
     return lambda triples: is_known(split, triples).astype(np.int64)
 
 
@@ -69,6 +69,7 @@ def rules(split: Split) -> Rules:
     loud = best.max(axis=1) > 0.5
     partner = np.where(loud, best.argmax(axis=1), np.where(loud, 0, agree).argmax(axis=1))
     partner[is_bond] = -1
+    # Which reading holds is seen in loud pairs alone; a quiet word takes that of the loud word it agrees with.
     reading = np.where(loud, holds.max(axis=2).argmax(axis=0), -1)
     for word in np.flatnonzero(~loud & ~is_bond):
         alike = np.where(loud, np.maximum(agree[word], agree[partner[word]]), 0)
@@ -98,7 +99,7 @@ def _bonds(called: IntArray) -> BoolArray:
 
 
 def echo_oracle(split: Split) -> ScoreFunction:
-    """Score a triple 1 if it is the echo of an observable one in the reading of its relation's task, any other 0."""
+    """Score a triple 1 if it echoes an observable triple in the reading of its relation's task, else 0."""
     known = rules(split)
 
     def score(triples: IntArray) -> IntArray:
@@ -111,7 +112,7 @@ def echo_oracle(split: Split) -> ScoreFunction:
 
 
 def single_task(split: Split) -> ScoreFunction:
-    """Score a triple 1 if it is the echo of an observable one in any reading, any other 0.
+    """Score a triple 1 if it echoes an observable triple in any reading, else 0.
 
     This is what a model can reach that knows all but the task: the readings conflict, and it cannot choose.
     """

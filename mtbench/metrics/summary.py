@@ -26,7 +26,7 @@ def per_list(ranks: Ranks) -> dict[Direction, dict[str, FloatArray]]:
 
 def per_target(ranks: Ranks) -> dict[str, FloatArray]:
     """Return every metric of every target ``(m,)``, as the mean over its lists; see `per_list`."""
-    if not ranks.parts:
+    if not ranks.parts:  # a run that failed: every metric, of no targets
         return closed.per_target(ranks.greater, ranks.equal)
     lists = per_list(ranks).values()
     return {name: np.mean([values[name] for values in lists], axis=0) for name in METRICS}
@@ -77,6 +77,7 @@ def adjust(observed: Mapping[str, float], counts: IntArray) -> dict[str, Adjuste
     adjusted, chance = {}, closed.chance(counts)
     for name, metric in closed.TABLE.items():
         _, variance = metric.null(counts + 1)
+        # Of a mean of independent targets: their variances add up.
         deviation = math.sqrt(math.fsum(variance.tolist())) / len(counts)
         gain = observed[name] - chance[name]
         better = gain if metric.higher_is_better else -gain

@@ -31,9 +31,9 @@ CONVENTIONS_VERSION = 1
 
 @dataclass(frozen=True, eq=False)
 class Filtered:
-    """The candidates of one side, kept as what is left out of them.
+    """The candidates of a side, stored as the ids that are left out.
 
-    A row is one distinct pair of what stays fixed, such as (head, relation) for tails: ``pairs`` is int64
+    A row is a distinct pair of the fixed sides, such as (head, relation) for tails: ``pairs`` is int64
     ``(g, 2)`` in column order, and ``row`` ``(m,)`` the row of each target. ``universe`` ``(c,)`` holds the
     ids that may be candidates, in increasing order; those at ``members[starts[i]:starts[i + 1]]`` of it are
     known triples in row i, also in increasing order.
@@ -74,7 +74,7 @@ class Filtered:
 
 
 def filter_side(split: Split, side: Side, *, empty_slots: bool) -> Filtered:
-    """Return all candidates of one side of every target, filtered against all that is known to be true.
+    """Return all candidates of a side of every target, filtered against all that is known to be true.
 
     Heads and tails are all entities; relations are those of the graph, or with ``empty_slots`` the whole
     dictionary.
@@ -110,7 +110,7 @@ def filter_side(split: Split, side: Side, *, empty_slots: bool) -> Filtered:
 
 @dataclass(frozen=True, eq=False)
 class Candidates:
-    """The frozen candidates of every target of one split.
+    """The frozen candidates of every target of a split.
 
     ``targets`` is int64 ``(m, 3)``; ``drawn`` holds per corrupted side int64 ids ``(m, k)`` in increasing
     order per row and their number ``(m,)``, from which on a row is padded with -1. Equal ids in a row are
@@ -132,7 +132,7 @@ class Candidates:
             ordered = {side: counts[order] for side, (_, counts) in self.drawn.items()}
             return full_hash(self.content_sha256, self.setting, ordered)
         header = _hashed_header(self.content_sha256, self.setting, self.seed)
-        # Tails and relations are in the hash of every protocol, also of one that corrupts neither.
+        # Tails and relations are hashed even where a protocol corrupts neither: published hashes were made like this.
         hashed: tuple[Side, ...] = ("tail", "relation", *(side for side in self.drawn if side == "head"))
         columns = [self.targets]
         for side in hashed:
@@ -149,7 +149,7 @@ class Candidates:
         return np.stack([np.sum([self.drawn[side][1] for side in sides], axis=0) for sides in lists])
 
     def side(self, side: Side) -> tuple[IntArray, BoolArray]:
-        """Return the ids of one side ``(m, k)`` and which of them are candidates, not padding."""
+        """Return the ids of a side ``(m, k)`` and which of them are candidates, not padding."""
         ids, counts = self.drawn.get(side, _none(len(self.targets)))
         return ids, np.arange(ids.shape[1]) < counts[:, None]
 
@@ -186,9 +186,10 @@ def draw(split: Split, setting: Setting = HEADLINE, seed: int = 0) -> Candidates
 
 
 def integers(split: Split, setting: Setting, seed: int) -> IntArray:
-    """Draw one integer from 0 to the setting's ``invented`` per rank ``(n,)``, a function of the seed and ids only."""
+    """Draw an integer from 0 to the setting's ``invented`` per rank ``(n,)``, a function of the seed and ids only."""
     header = _draw_header(split, setting, seed)
     texts = (f"{header}integer {parts[0]}\ntarget {row}\n" for parts in setting.lists for row in split.targets.tolist())
+    # A hash per target, like the candidates' streams: the integer does not depend on which other targets there are.
     words = (int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "little") for text in texts)
     return np.array([word % (setting.invented + 1) for word in words], dtype=np.int64)
 
@@ -209,7 +210,7 @@ def full_hash(content_sha256: str, setting: Setting, counts: Mapping[Side, IntAr
 def _count_side(split: Split, side: Side, setting: Setting) -> tuple[IntArray, IntArray]:
     filtered = filter_side(split, side, empty_slots=setting.empty_slots)
     counts = filtered.numbers[filtered.row]
-    counts.flags.writeable = False
+    counts.flags.writeable = False  # a task is used for many models, which must not change it for the next
     return _none(len(counts))[0], counts
 
 
@@ -225,7 +226,7 @@ def _hashed_header(content_sha256: str, setting: Setting, seed: int) -> str:
 
 
 def _draw_header(split: Split, setting: Setting, seed: int) -> str:
-    """Return what names a draw: an equal one repeats it."""
+    """Return the text that a draw is a function of, besides the target: equal texts give equal draws."""
     if setting.standard:
         return _hashed_header(split.content_sha256, setting, seed)
     # Without the protocol in it, so that the lists of dual are the beginnings of those of 50.
@@ -236,7 +237,7 @@ def _draw_header(split: Split, setting: Setting, seed: int) -> str:
 
 
 def _draw_side(split: Split, side: Side, setting: Setting, header: str) -> tuple[IntArray, IntArray]:
-    """Draw candidates of one side per target, as many as the setting asks for.
+    """Draw candidates of a side for every target, as many as the setting asks for.
 
     Returns int64 ids ``(m, width)``, sorted per row and padded with -1, and their number ``(m,)``.
     """
@@ -255,7 +256,10 @@ def _draw_filtered(split: Split, side: Side, setting: Setting, header: str) -> t
     size = len(universe)
     allowed = filtered.numbers[row]
     stream = _streams(f"{header}side {side}\n", split.targets)
-    picks = _repeated(stream, allowed, width) if again else _distinct(stream, allowed, width)
+    if again:
+        picks = np.stack([_below(stream, number, allowed) for number in range(width)], axis=1)
+    else:
+        picks = _distinct(stream, allowed, width)
     counts = np.where(allowed, width, 0).astype(np.int64) if again else np.minimum(allowed, width)
     valid = np.arange(width) < counts[:, None]
     picks = np.sort(np.where(valid, picks, size), axis=1)
@@ -326,7 +330,7 @@ def is_known(split: Split, triples: IntArray) -> BoolArray:
 
 
 def _streams(header: str, targets: IntArray) -> UIntArray:
-    """Return the state of one splitmix64 generator per target, a function of the header and its ids only."""
+    """Return the state of a splitmix64 generator per target, a function of the header and its ids only."""
     base = int.from_bytes(hashlib.sha256(header.encode()).digest()[:8], "little")
     state = np.full(len(targets), base, dtype=np.uint64)
     for column in (HEAD, RELATION, TAIL):
@@ -338,10 +342,6 @@ def _below(stream: UIntArray, number: int, limits: IntArray) -> IntArray:
     """Return draw ``number`` of each stream as an integer below its limit; 0 where the limit is 0."""
     # The remainder of 64 bits prefers small numbers by less than limit / 2**64, which no sample can show.
     return (splitmix64(stream, number) % np.maximum(limits, 1).astype(np.uint64)).astype(np.int64)
-
-
-def _repeated(stream: UIntArray, allowed: IntArray, width: int) -> IntArray:
-    return np.stack([_below(stream, number, allowed) for number in range(width)], axis=1)
 
 
 def _distinct(stream: UIntArray, allowed: IntArray, width: int) -> IntArray:
@@ -361,6 +361,7 @@ def _check_published(drawn: Candidates, split: Split) -> None:
     key = drawn.setting.key(split.name, drawn.seed)
     published = split.release.candidates.get(key) if split.release else None
     if published is not None and published != drawn.sha256:
+        # By far the likeliest cause: arrays of a split are the caller's, and NumPy lets anybody write into them.
         if changed := split.changed:
             raise DatasetError(
                 f"{split.dataset} {split.name}: something has written into {' and '.join(changed)} since the dataset "

@@ -71,8 +71,8 @@ class Layout:
         if nodes * nodes * slots >= 2**63:
             where = f"{split.dataset} {split.name}"
             raise DatasetError(f"{where}: {nodes} entities and {slots} relation slots give more triples than int64")
-        # A triple is one integer in the order of head, relation and tail: distinct ones are sorted as triples are, and
-        # a candidate is its target plus a multiple of its column's step.
+        # A triple is a single integer, with the head as leading digit: sorted integers are sorted triples, and a
+        # candidate is its target plus a multiple of its column's step.
         steps = np.array([slots * nodes, nodes, 1])
         keys = [split.targets @ steps[:, None]]
         for side, (ids, valid) in self.candidates.items():
@@ -149,6 +149,7 @@ def rank_all(
     heads. Raises `UsageError` for a scorer that offers none of these for a part.
     """
     methods = {part: _cheapest(scorer, part) for part in parts}
+    # A target is no candidate of its own row, but is scored with it: once, even if the target is listed twice.
     distinct = len(np.unique(split.targets, axis=0))
     meter = Meter(sum(int(candidates.numbers.sum()) + distinct for candidates in parts.values()), progress)
     return {

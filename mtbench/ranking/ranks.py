@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 COUNTS = ("greater", "equal", "count")
 BLOCK_CELLS = 1 << 20
-"""Scores of candidates that are gathered at a time."""
+"""Scores of candidates that are gathered at a time: some megabytes, whatever the number of targets."""
 
 CACHED_CELLS = 1 << 18
 """Scores compared at a time: with their answers they fit a core's second-level cache."""
@@ -137,13 +137,13 @@ class Ranks:
         return ranks
 
     def _joined(self, name: str) -> IntArray:
-        # The empty array gives a run without lists, one that failed, its type.
+        # The empty array gives the counts of a failed run, which has no lists, their type.
         return np.concatenate([np.empty(0, dtype=np.int64), *(getattr(counts, name) for counts in self.lists.values())])
 
     def to_frame(self) -> pd.DataFrame:
-        """Return one row per target: its names, the counts per part, and its mean rank over lists and tied orders.
+        """Return a row per target: its names, the counts per part, and its mean rank over lists and tied orders.
 
-        The rank is that among all candidates that were counted, also where metrics are those of a draw.
+        The rank is among all candidates that were counted.
         """
         import pandas as pd
 
@@ -178,6 +178,7 @@ def _in_blocks(
 ) -> tuple[IntArray, IntArray]:
     """Count block by block of targets: ``rows`` returns the scores of a block, so that few are in memory at a time."""
     greater, equal = np.empty(len(own), dtype=np.int64), np.empty(len(own), dtype=np.int64)
+    # Gathering all at once would take targets times candidates, which full rankings of large graphs do not fit.
     step = max(1, BLOCK_CELLS // max(1, width))
     for start in range(0, len(own), step):
         block = slice(start, start + step)
@@ -205,6 +206,7 @@ def tally(own: ScoreArray, others: ScoreArray, valid: BoolArray | None = None) -
         marked = None if valid is None else valid[share]
         return _count(own[share], others[share], marked, above[share], equal[share])
 
+    # Most calls are small blocks, for which starting a pool would take longer than the comparison.
     if workers == 1:
         finite = [work(shares[0])]
     else:
@@ -229,7 +231,7 @@ def _count(own: ScoreArray, others: ScoreArray, valid: BoolArray | None, above: 
             chunk = others[block, first : first + CHUNK]
             marked = None if valid is None else valid[block, first : first + CHUNK]
             finite &= _finite(chunk)
-            # A narrower last chunk must not see what the one before left behind.
+            # A narrower last chunk must not count what the chunk before left behind.
             answers[:, chunk.shape[1] :] = False
             answered = answers[: len(chunk), : chunk.shape[1]]
             for operation, total in ((np.greater, above), (np.equal, equal)):
@@ -246,6 +248,7 @@ def _count(own: ScoreArray, others: ScoreArray, valid: BoolArray | None, above: 
 def _count_wide(
     own: ScoreArray, others: ScoreArray, valid: BoolArray | None, above: UIntArray, equal: UIntArray
 ) -> bool:
+    # A long row fills the cache by itself, and count_nonzero on it is as fast as memory is read.
     finite = _finite(own)
     answers = np.empty(others.shape[1], dtype=np.bool_)
     for row, (target, scores) in enumerate(zip(own, others, strict=True)):

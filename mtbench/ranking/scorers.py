@@ -118,7 +118,7 @@ def ways(score: Scorer | Ways) -> Ways:
     triples: ScoreFunction | None = None
     if isinstance(score, TripleScorer):
         triples = score.score
-    elif callable(score) and not rows:
+    elif callable(score) and not rows:  # a module with score_tails is callable too, but not with triples
         triples = score
     inverses = score.score_inverses if isinstance(score, InverseScorer) else None
     between = score.score_between if isinstance(score, BetweenScorer) else None
@@ -137,7 +137,7 @@ def ways(score: Scorer | Ways) -> Ways:
 def batch_limit(batch_size: int) -> int:
     """Return a batch size as an int; raises `UsageError` for what is no integer or below 1."""
     try:
-        size = operator.index(batch_size)
+        size = operator.index(batch_size)  # also NumPy's integers, but no float, not even a whole one
     except TypeError as error:
         raise UsageError(f"batch_size must be an integer, not {batch_size!r}") from error
     if size < 1:
@@ -179,7 +179,7 @@ class Seen:
 
     @property
     def probabilities(self) -> bool:
-        """Whether all scores lie in [0, 1] and some strictly between."""
+        """Whether all scores are from 0 to 1, and not all of them exactly 0 or 1."""
         return self.inside and self.bounded
 
 
@@ -213,7 +213,7 @@ class Asker:
         return scores
 
     def score_rows(self, side: Side, pairs: IntArray, needed: BoolArray) -> ScoreArray:
-        """Return scores ``(b, w)`` of all triples of one side with pairs ``(b, 2)`` of the others.
+        """Return scores ``(b, w)`` of all triples of a side with pairs ``(b, 2)`` of the two fixed sides.
 
         ``needed`` marks those that will be read; a method that does not give rows of the side is asked for them alone,
         and the rest is 0.
@@ -234,6 +234,7 @@ class Asker:
             widths = {width: "relation slot, empty ones included"}
             widths |= {} if needed[:, few:].any() else {few: "relation type"}
         array, kind = accept_rows(answer, needed, widths, self.split, lambda rows, ids: joined(side, pairs, rows, ids))
+        # Only what will be read: a model may mask known triples with -inf, which says nothing about its scores.
         self._note(array[needed[:, : array.shape[1]]], kind, int(np.count_nonzero(needed)))
         return array
 
@@ -267,7 +268,7 @@ class Asker:
 
 @dataclass(frozen=True, eq=False)
 class Scored:
-    """Scores ``(k,)`` of triples by one method, what was seen of them, and how to ask it again if there is a way."""
+    """Scores ``(k,)`` of triples by a method, what was seen of them, and how to ask again (None: impossible)."""
 
     method: str
     scores: ScoreArray
@@ -305,7 +306,7 @@ def score_listed(
         scores[rows] = answer
         asker.meter = Meter(meter.total)  # what is asked for again is no progress
         answers[name] = Scored(name, scores, asker.seen, asker.score)
-    # Parts of one method share its answer, which `Layout.rank` tells by identity to count it once.
+    # Parts with the same method share its answer: `Layout.rank` sees that they are the same array, and counts it once.
     return {part: answers[chosen[part].name] for part in needed}
 
 
@@ -416,32 +417,28 @@ def accept_rows(
 
 def _numbers(scores: object, where: str) -> tuple[ScoreArray, str]:
     """Return real numbers of any shape as a NumPy array with the name of their type, or refuse them."""
-    # np.asarray would drop the mask and bring back the numbers under it.
+    # np.asarray would drop the mask, and what it hides would be ranked.
     if isinstance(scores, np.ma.MaskedArray):
         raise ScoreError(
             f"{where}: scores are a masked array, so some may be missing: pass scores.filled() or score them"
         )
+    kind = ""
     try:
-        array, kind = _as_array(scores)
+        if isinstance(scores, _Tensor):
+            scores = scores.detach().cpu()
+            kind = str(scores.dtype).removeprefix("torch.")
+            # NumPy has no bfloat16; every bfloat16 value is a float32 value, so order and ties stay.
+            scores = scores.float() if kind == "bfloat16" else scores
+        array = np.asarray(scores)
     except (RuntimeError, TypeError, ValueError) as error:
         raise ScoreError(f"{where}: scores cannot be read as an array of numbers: {error}") from error
+    kind = kind or str(array.dtype)
     if array.dtype.kind not in "iuf":
         raise ScoreError(
             f"{where}: scores have the type {kind}, expected integers or floats: "
             f"return one real number per triple, higher meaning more plausible"
         )
     return array, kind
-
-
-def _as_array(scores: object) -> tuple[ScoreArray, str]:
-    kind = ""
-    if isinstance(scores, _Tensor):
-        scores = scores.detach().cpu()
-        kind = str(scores.dtype).removeprefix("torch.")
-        # NumPy has no bfloat16; every bfloat16 value is a float32 value, so order and ties stay.
-        scores = scores.float() if kind == "bfloat16" else scores
-    array = np.asarray(scores)
-    return array, kind or str(array.dtype)
 
 
 def _shape_problem(array: ScoreArray, expected: int) -> str:

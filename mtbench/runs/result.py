@@ -103,7 +103,7 @@ class Result(Evaluated):
 
         ``all`` rows are the model's, its optimistic and pessimistic bounds, each direction and every baseline;
         ``short`` ones are the model's, the best heuristic baseline's, those of chance and the bounds of the MRR.
-        Raises `UnknownNameError` for other rows or formats.
+        Raises `UnknownNameError` for rows or formats that do not exist.
         """
         if rows not in ROWS:
             raise UnknownNameError("rows of a result", rows, ROWS)
@@ -173,7 +173,7 @@ class Result(Evaluated):
             raise UsageError(f"{directory}: a run without ranks cannot have the status ok, only oom or failed")
         run = replace(run, environment=run.environment or environment())
         payload = {"schema": files.SCHEMA} | {key: getattr(self, name) for name, key in _OWN_KEYS.items()}
-        payload |= {"tie_rate": None if math.isnan(self.tie_rate) else self.tie_rate}
+        payload |= {"tie_rate": None if math.isnan(self.tie_rate) else self.tie_rate}  # JSON knows no NaN
         payload |= {"candidates_version": CANDIDATES_VERSION, "targets": len(self.ranks)}
         payload |= {name: getattr(run, name) for name in _RUN_KEYS}
         files.write(directory, payload, self.ranks, force=force, with_names=with_names)
@@ -237,7 +237,7 @@ class Problem:
 
 @dataclass(frozen=True)
 class Verification:
-    """What `verify` found in a run directory; no problems means that all metrics match the counts."""
+    """The problems of a run directory that `verify` checked; without any, all metrics match the counts."""
 
     directory: Path
     problems: tuple[Problem, ...]
@@ -275,7 +275,8 @@ def _problems(directory: Path) -> Iterator[Problem]:
         return
     if missing := _missing(payload):
         yield Problem("keys", path, f"the keys {missing} are missing")
-        return
+        return  # everything below reads them
+    # Only a run that failed may do without ranks, and then result.json names no hash of them.
     ranks, ranks_sha256 = None, None
     if payload["status"] == "ok" or payload["ranks_sha256"] is not None:
         try:
@@ -342,6 +343,7 @@ def _counts(ranks: Ranks, payload: Mapping[str, Any]) -> Iterator[tuple[str, str
         yield "targets", f"{len(ranks)} targets, {RESULT_FILE} says {payload['targets']}"
     published = _record_for(payload)
     part = published.parts.get(f"{payload['split']}/targets") if published else None
+    # The content hash sorts its triples, so the order of the ranks does not matter.
     rows = zip(ranks.heads.tolist(), ranks.relations.tolist(), ranks.tails.tolist(), strict=True)
     if part is not None and ranks.named and content_hash(rows) != part.content_sha256:
         yield "targets", f"the targets are not those of {payload['dataset']} {payload['dataset_version']}"
@@ -352,7 +354,7 @@ def _counts(ranks: Ranks, payload: Mapping[str, Any]) -> Iterator[tuple[str, str
         if bad.any():
             yield "counts", f"{bad.sum()} impossible {name} counts, first at row {np.flatnonzero(bad)[0]}"
     if payload["protocol"] not in PROTOCOLS or payload["vocabulary"] not in VOCABULARIES:
-        return
+        return  # which `_declared` has said already
     setting = setting_of(payload["protocol"], payload["vocabulary"])
     if set(ranks.parts) != set(setting.parts):
         yield (
@@ -390,6 +392,7 @@ def _full_counts(
         if (bad := counts.count > most).any():
             row = np.flatnonzero(bad)[0]
             yield "candidates", f"{counts.count[row]} {side} candidates at row {row}, there are at most {most}"
+    # The hash is over targets in the order of their names, which unnamed ranks cannot be brought into.
     if not ranks.named:
         return
     order = np.lexsort((ranks.tails, ranks.relations, ranks.heads))

@@ -17,7 +17,7 @@ from pyarrow import compute, parquet
 from pydantic import AfterValidator, Field
 
 from mtbench.errors import ResultError
-from mtbench.names import COLUMNS, PARTS, NameArray
+from mtbench.names import COLUMNS, PARTS
 from mtbench.ranking.ranks import COUNTS, Counts, Ranks
 from mtbench.runs.origin import Regime, Status
 
@@ -170,12 +170,9 @@ def _ranks(table: pa.Table) -> Ranks:
     }
     if not named:
         return Ranks.unnamed(counts)
-    heads, relations, tails = (_names(table.column(name)) for name in COLUMNS)
+    # Names were read as dictionaries: each is made a text once and looked up by its rows.
+    coded = [table.column(name).unify_dictionaries().combine_chunks() for name in COLUMNS]
+    heads, relations, tails = (
+        np.array(column.dictionary.to_pylist(), dtype=np.str_)[column.indices.to_numpy()] for column in coded
+    )
     return Ranks(heads, relations, tails, counts)
-
-
-def _names(column: pa.ChunkedArray) -> NameArray:
-    """Return a column of names that was read as a dictionary."""
-    coded = column.unify_dictionaries().combine_chunks()
-    names: NameArray = np.array(coded.dictionary.to_pylist(), dtype=np.str_)[coded.indices.to_numpy()]
-    return names

@@ -273,9 +273,9 @@ def side_by_side(runs: Sequence[Strata], metric: str = "mrr", format: str = "tex
     """
     first = runs[0]
     for run in runs[1:]:
-        same = (run.name, run.task) == (first.name, first.task)
         # Equal names are not enough: a dataset outside the catalogue may have changed between two runs.
-        if not same or _sizes(run) != _sizes(first):
+        sizes = [[(row.label, row.targets) for row in strata] for strata in (run, first)]
+        if (run.name, run.task) != (first.name, first.task) or sizes[0] != sizes[1]:
             raise UsageError(f"runs of different tasks have no strata in common: {first.task}; {run.task}")
     models = [run.model for run in runs]
     labels = [run.model if models.count(run.model) == 1 else f"{run.model} (seed {run.seed})" for run in runs]
@@ -290,10 +290,6 @@ def side_by_side(runs: Sequence[Strata], metric: str = "mrr", format: str = "tex
     heading = metric if exact else tables.heading(metric)
     names = ["stratum", "targets", "share"] if exact else [first.name, "Triples", "Share"]
     return tables.lay_out([*names, *(f"{heading}, {label}" for label in (*labels, "chance"))], cells, format)
-
-
-def _sizes(strata: Strata) -> list[tuple[str, int]]:
-    return [(row.label, row.targets) for row in strata]
 
 
 def by_target(result: Evaluated, split: Split, kinds: Collection[str] = KINDS) -> dict[str, dict[str, FloatArray]]:
@@ -321,7 +317,7 @@ def _places(result: Evaluated, split: Split) -> IntArray:
     ranks = result.ranks
     names = list(zip(ranks.heads.tolist(), ranks.relations.tolist(), ranks.tails.tolist(), strict=True))
     rows = encode(names, split.entities, split.relations, f"ranks of {result.run.model} on {result.dataset}")
-    # Both hold the same triples: the first of the one, in sorted order, is the first of the other.
+    # Both hold the same triples, so the n-th in sorted order is the same triple in both.
     places = np.empty(len(rows), dtype=np.int64)
     places[np.lexsort(split.targets.T)] = np.lexsort(rows.T)
     return places

@@ -43,8 +43,8 @@ class Setting:
     **Filter.** No candidate is a ``known`` triple: any of `Split.true_triples` (``all``), or an observable one and the
     target itself (``graph``), so that another missing triple can be a candidate.
 
-    **Ranks.** A target has one rank per direction that is asked for (``directions``), one per side (``sides``) or one
-    among all its candidates (``one list``). ``invented`` stands for that many candidates nobody scores: an
+    **Ranks.** A target has a rank per direction that is asked for (``directions``), per side (``sides``) or a single
+    rank among all its candidates (``one list``). ``invented`` is a number of candidates that are not scored: an
     integer from 0 to it, drawn uniformly, is added to each rank. ``ties`` count as their expectation over all orders,
     or all against the target. ``sampled_hits`` estimates Hits@k as NBFNet's evaluation does.
     """

@@ -1,7 +1,7 @@
 """Every setting there is: our protocols in both vocabularies, and the settings of the code behind the paper's tables.
 
-The paper (Zhou et al. 2023, section 5) states one protocol, but its rows come from three code bases that drew other
-candidates, broke ties in other ways and counted Hits@k in other ways.
+The paper (Zhou et al. 2023, section 5) states one protocol, but its rows come from three code bases that drew different
+candidates, broke ties in different ways and counted Hits@k in different ways.
 """
 
 from __future__ import annotations
@@ -178,10 +178,10 @@ def setting_of(protocol: str = HEADLINE.protocol, vocabulary: str = HEADLINE.voc
 def settings_of(
     protocols: Sequence[str], vocabularies: Sequence[str], every: Sequence[str] = MAIN
 ) -> tuple[Setting, ...]:
-    """Return our settings of some protocols and vocabularies, each once; ``all`` stands for ``every`` protocol, or both
-    vocabularies.
+    """Return our settings of protocols and vocabularies, each once.
 
-    Raises `UnknownNameError` for a name that does not exist.
+    ``all`` stands for ``every`` protocol, or both vocabularies. Raises `UnknownNameError` for a name that does not
+    exist.
     """
     chosen = []
     for kind, names, known, members in (
