@@ -21,6 +21,7 @@ EXTRA = "adapters"
 
 def expect(what: str, *modules: str) -> None:
     """Raise `MissingExtraError` with the command that installs them unless every module can be imported."""
+    # Looked for, not imported: PyTorch takes seconds, and may not be needed after all.
     if any(find_spec(module) is None for module in modules):
         raise MissingExtraError(what, EXTRA)
 

@@ -249,6 +249,7 @@ def _expose(
 
 def _show_exposure(exposed: list[Contamination], against: str) -> None:
     rows = []
+    # Validation shares the graph of training, which is shown under the name that people look for.
     for part in exposed:
         rows.append(_row(f"{'train' if part.split == 'valid' else part.split} graph", part.graph))
         rows.append(_row(f"{part.split} triples", part.targets))

@@ -209,6 +209,7 @@ def baselines(
     if bool(names) == every:
         raise UsageError(options.NAMES_OR_ALL)
     options.check_output(format)
+    # All protocols, where ``all`` of mtbench run are the paper's: baselines take seconds, models hours.
     asked = settings_of(protocol or [HEADLINE.protocol], vocabulary or [HEADLINE.vocabulary], PROTOCOLS)
     described = []
     for name in dict.fromkeys(catalog.names() if every else names or []):

@@ -109,6 +109,7 @@ class _Subject:
 
     @cached_property
     def scores(self) -> ScoreArray:
+        # However long it takes: every check compares with these.
         return accept(self.score(self.triples.copy()), self.triples, self.task.split, len(self.triples))[0]
 
     def moved(self, scores: ScoreArray) -> int:

@@ -112,6 +112,7 @@ def mean(values: Mapping[str, FloatArray]) -> dict[str, float]:
     """Return the mean of every metric over targets ``(m,)``; raises `UsageError` without targets."""
     if not all(map(len, values.values())):
         raise UsageError(NO_TARGETS)
+    # fsum is exactly rounded, so the mean does not depend on the order of the targets.
     return {name: math.fsum(target_values.tolist()) / len(target_values) for name, target_values in values.items()}
 
 

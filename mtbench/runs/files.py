@@ -152,6 +152,7 @@ def _write_ranks(ranks: Ranks, path: Path, with_names: bool) -> str:
         names = zip(COLUMNS, (ranks.heads, ranks.relations, ranks.tails), strict=True)
         columns = {name: pa.array(values.tolist(), pa.string()) for name, values in names}
     for part, counts in ranks.parts.items():
+        # No count is above the number of entities, for which 32 bits are enough.
         columns |= {f"{part}_{name}": pa.array(getattr(counts, name).astype(np.int32)) for name in COUNTS}
     parquet.write_table(pa.table(columns), path, compression="zstd")
     return file_hash(path)

@@ -60,7 +60,7 @@ def environment() -> dict[str, str]:
     """Return the versions a run depends on: Python, platform, this package, NumPy, and PyTorch where it is loaded."""
     versions = {"python": platform.python_version(), "platform": platform.platform(), "numpy": np.__version__}
     for name, module in (("mtbench-kg", "mtbench"), ("torch", "torch"), ("torch_geometric", "torch_geometric")):
-        if module in sys.modules:
+        if module in sys.modules:  # what was not imported had no part in the run, and PyTorch takes seconds to import
             try:
                 versions[name] = metadata.version(name)
             except metadata.PackageNotFoundError:

@@ -83,6 +83,8 @@ class Saved:
 
 
 MOST_UNPACKED = 16 * 1024 * 1024
+"""The most bytes of ranks that a stranger made, once unpacked."""
+
 LONGEST_NAME = 1_000
 RANK_COLUMNS = (*COLUMNS, *(f"{part}_{name}" for part in PARTS for name in COUNTS))
 

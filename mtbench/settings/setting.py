@@ -110,6 +110,7 @@ class Setting:
     def lists(self) -> tuple[tuple[Part, ...], ...]:
         """The parts whose candidates a target is ranked among together, a tuple per rank it has."""
         if self.ranked_in == "directions":
+            # Relations alone have no direction of their own: they are ranked in both, as by ISDEA's code.
             corrupted = tuple(direction for direction in DIRECTIONS if self.number(direction)) or DIRECTIONS
             return tuple(
                 tuple(part for part, (way, side) in PARTS.items() if way == direction and self.number(side))
