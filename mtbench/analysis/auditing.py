@@ -179,7 +179,7 @@ def _of_patterns(name: str, part: TargetAudit, patterns: Sequence[Pattern]) -> I
     targets = targets or {relation: sum(cases.values()) for relation, cases in part.half_links_by_relation.items()}
     own = {pattern.relation for pattern in patterns if pattern.relation in (pattern.first, pattern.second)}
     lost = {relation: count for relation, count in targets.items() if count >= FEW and relation not in own}
-    if sum(lost.values()) >= NOTABLE * part.targets:
+    if lost and sum(lost.values()) >= NOTABLE * part.targets:
         yield (
             f"{name} triples: none of {_names(list(lost))} is reached by two steps of which one is of its "
             f"own relation, so that no pattern of that kind can be learned from them ({sum(lost.values()):,} of "

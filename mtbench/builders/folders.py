@@ -4,70 +4,86 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 
-from mtbench.builders.dumps.files import read_tables
+from mtbench.builders.dumps.files import MOST_ROWS, expect_file, holds_triples, ids_of, read_blocks
 from mtbench.data import catalog
 from mtbench.data.catalog import Parameter
 from mtbench.data.graphs import keys
-from mtbench.data.splits import Dataset, Split, SplitName, among, own_release, together
+from mtbench.data.splits import Dataset, Split, SplitName, among, own_release, together, unique
 from mtbench.errors import DatasetError, UsageError, shown
 from mtbench.names import COLUMNS, HEAD, RELATION, TAIL, IntArray, NameArray
 
-STEMS = {
-    "train/graph": ("train", "train_graph"),
-    "valid/targets": ("valid", "valid_targets"),
-    "test/graph": ("msg", "test_graph"),
-    "test/targets": ("test", "test_targets"),
+OPTIONS = {
+    "test/graph": "inference",
+    "valid/targets": "valid",
+    "test/known": "known",
+    "train/graph": "train",
+    "test/targets": "test",
+}
+"""What a file may be to a dataset, and the argument that names such a file."""
+
+TRIPLES = {
+    "train/graph": "triples of the training graph",
+    "valid/targets": "triples to predict in the training graph",
+    "test/graph": "triples of the inference graph",
+    "test/targets": "test triples",
+    "valid/known": "triples of the training graph that are known, not shown: they are left out",
+    "test/known": "triples of the inference graph that are known, not shown: they are left out",
+}
+STEMS: Mapping[str, Sequence[str]] = {
+    "train/graph": ("train", "train_graph", "training"),
+    "valid/targets": ("valid", "valid_targets", "validation", "dev"),
+    "test/graph": ("msg", "test_graph", "inference", "inference_graph"),
+    "test/targets": ("test", "test_targets", "testing"),
+    "valid/known": ("valid_known",),
+    "test/known": ("test_known",),
 }
 """What a file of a part may be called: as `mtbench.export.writers` and the releases do, or plainly."""
 
 
-def _layout(train: str, valid: str, inference: str, test: str) -> Mapping[str, Sequence[str]]:
-    return dict(zip(STEMS, ((train,), (valid,), (inference,), (test,)), strict=True))
+def _layout(*stems: str) -> Mapping[str, Sequence[str]]:
+    return {part: (stem,) for part, stem in zip(STEMS, stems, strict=False) if stem}
 
 
-ONE_GRAPH = "one graph: train, valid, test"
 LAYOUTS: Mapping[str, Mapping[str, Sequence[str]]] = {
     "train, valid, msg, test, as InGram and mtbench have them": STEMS,
-    "GraIL: NAME and NAME_ind": _layout("train", "valid", "../{name}_ind/train", "../{name}_ind/test"),
-    "GraIL in one folder, as ULTRA keeps it": _layout("train", "valid", "train_ind", "test_ind"),
+    "GraIL: NAME and NAME_ind": _layout(
+        "train", "valid", "../{name}_ind/train", "../{name}_ind/test", "test", "../{name}_ind/valid"
+    ),
+    "GraIL in one folder, as ULTRA keeps it": _layout("train", "valid", "train_ind", "test_ind", "test", "valid_ind"),
     "ULTRA: transductive_train and inference_graph": _layout(
         "transductive_train", "inf_valid", "inference_graph", "inf_test"
     ),
     "PyKEEN and ILPC: train and inference": _layout("train", "inference_validation", "inference", "inference_test"),
     "INDIGO: folders train and test": _layout("train/train", "train/valid", "test/test-graph", "test/test-fact"),
-    ONE_GRAPH: {part: stems for part, stems in STEMS.items() if part != "test/graph"},
+    "OpenKE: one graph of ids": _layout("train2id", "valid2id", "", "test2id"),
+    "one graph: train, valid, test": {part: stems for part, stems in STEMS.items() if part != "test/graph"},
 }
 """The files of every part by layout; ``{name}`` is the folder's own name. The first that a folder has is taken."""
 
-SUFFIXES = (".txt", ".tsv", ".csv", ".parquet", ".txt.gz", ".tsv.gz", ".csv.gz")
+TEXTS = (".txt", ".tsv", ".csv", ".triples", ".nt")
+SUFFIXES = (*TEXTS, *(f"{suffix}.gz" for suffix in TEXTS), ".parquet")
 NEEDED = (
     "train.txt (the training graph), msg.txt (the test graph), test.txt (what to predict in the test graph) and, if "
     "there is one, valid.txt (what to predict in the training graph)"
 )
 _ONE_GRAPH = "the test graph is the training graph: no entity or relation is new in it"
+_UNTRAINED = "there is no training graph: only what trains nothing can be run on it"
 _ELSEWHERE = (
     "valid is about the test graph, as InGram's own files are: it was left out, and there are no validation targets"
 )
 
+MOST_BYTES = 1 << 32
+"""Of an array of names, each of which takes as many as the longest."""
+
 
 def read(directory: Path) -> Dataset:
-    """Read the dataset of a folder of files of triples: a training graph, a test graph, and targets for both.
-
-    The files are those of one of the `LAYOUTS`, each with a suffix of `SUFFIXES`, of the form that `read_tables` reads.
-    Rows that repeat another are dropped. Targets may name entities and relations without an observable triple. Without
-    a file for them, or where it is about the test graph, there are no validation targets. Where there is no test graph
-    and what to predict is about the entities of the training graph, that is the test graph, too.
-
-    Raises `DatasetError` for a part that is missing or there twice, an empty one, and targets that are observable, or
-    about another graph.
-    """
-    return from_files(directory, share=None)
+    """Read the dataset of a folder of files of triples, as `from_files` does: nothing is drawn by chance."""
+    return from_files(directory)
 
 
 def from_files(
@@ -77,145 +93,259 @@ def from_files(
     valid: Path | str | None = None,
     inference: Path | str | None = None,
     test: Path | str | None = None,
+    known: Path | str | None = None,
     name: str | None = None,
-    share: float | None = 0.2,
+    columns: Sequence[str] = COLUMNS,
+    hide: float | None = None,
     seed: int = 0,
 ) -> Dataset:
-    """Return a dataset of files of triples by name: those of a folder in a known layout, or four that are named.
+    """Return a dataset of files of triples by name: those of a folder in a known layout, and those that are named.
 
-    ``directory`` is read as `read` does. ``train`` is the training graph, ``valid`` what to predict in it,
-    ``inference`` the observable triples of the test graph and ``test`` what to predict there. Where nothing is
-    observable of a test graph whose entities are new, a ``share`` of ``test``, drawn with ``seed``, is to be predicted
-    and the rest observable; None refuses that. Raises the errors of `read`, and `UsageError` for neither a folder nor
-    ``train`` and ``test``, or both.
+    ``train`` is the training graph, ``valid`` what to predict in it, ``inference`` the observable triples of the test
+    graph, ``test`` what to predict there, and ``known`` what is known of it besides. A folder has the files of one of
+    the `LAYOUTS`, each with a suffix of `SUFFIXES`; one that is named comes in the place of the folder's own. Their
+    forms are those of `mtbench.builders.dumps.files.read_blocks`, and ``columns`` is the order of their columns where
+    no heading says it. Rows that repeat another are dropped; ``parameters["files"]`` says what each file became.
+
+    Targets may name entities and relations without an observable triple. Without ``train`` there is only what trains
+    nothing to run. Without ``inference`` the test graph is the training graph if ``test`` is about its entities; if
+    not, or if ``hide`` is given, that share of ``test``, drawn with ``seed``, is to be predicted and the rest
+    observable. Validation triples of the test graph are no targets.
+
+    Raises `DatasetError` for a file of triples in the folder that has no part in this, a part that is missing or there
+    twice, an empty one, and targets that are observable, or about another graph; `UsageError` for neither a folder nor
+    files.
     """
-    named = {"train/graph": train, "valid/targets": valid, "test/graph": inference, "test/targets": test}
-    given = {part: Path(path).expanduser() for part, path in named.items() if path is not None}
-    if directory is None and {"train/graph", "test/targets"} <= given.keys():
-        called = name or given["train/graph"].resolve().parent.name
-        return _of(given, called, "files named one by one", share, seed)
-    if directory is None or given:
+    arguments = {"train": train, "valid": valid, "inference": inference, "test": test, "known": known}
+    paths = {part: arguments[option] for part, option in OPTIONS.items()}
+    files = {part: Path(path).expanduser() for part, path in paths.items() if path is not None}
+    layout = "files named one by one"
+    if directory is not None:
+        folder = Path(directory).expanduser()
+        layout, files = _recognise(folder, files)
+    elif "test/targets" in files and (files.keys() & {"train/graph", "test/graph"} or hide is not None):
+        folder = files.get("train/graph", files["test/targets"]).parent
+    else:
         raise UsageError(
-            "give a folder of files, or a file for train and one for test (valid and inference may follow)"
+            "give a folder of files, or a file for test and one for train or inference (valid and known may follow)"
         )
-    folder = Path(directory).expanduser()
-    layout, files = _recognise(folder)
-    return _of(files, name or folder.resolve().name, layout, share, seed)
+    reading = _Reading(tuple(columns))
+    parts = {part: reading.read(path) for part, path in files.items()}
+    return _dataset(name or folder.resolve().name, layout, reading, parts, hide, seed)
 
 
-def _recognise(directory: Path) -> tuple[str, dict[str, Path]]:
-    """Return the layout of a folder, and its files by part."""
-    here, partial = directory.resolve(), dict[str, Path]()
+def _recognise(folder: Path, named: Mapping[str, Path]) -> tuple[str, dict[str, Path]]:
+    """Return the layout of a folder, and its files by part, in whose place come those that are named."""
+    here, partial = folder.resolve(), dict[str, Path]()
     for layout, places in LAYOUTS.items():
-        files = {
-            part: found
-            for part, stems in places.items()
-            if (found := _find(here, [stem.format(name=here.name) for stem in stems])) is not None
-        }
-        if {"train/graph", "test/targets"} <= files.keys() and ("test/graph" in files or layout == ONE_GRAPH):
+        stems = {part: [stem.format(name=here.name) for stem in stems] for part, stems in places.items()}
+        own = {part: path for part, names in stems.items() if (path := _find(here, names)) is not None}
+        files = {**own, **named}
+        graph = "test/graph" if "test/graph" in places else "train/graph"
+        if {graph, "test/targets"} <= files.keys():
+            _expect_roles(folder, layout, files, {here, *(path.parent for path in own.values())})
             return layout, files
         partial = partial or files
-    missing = [stems[0] for part, stems in STEMS.items() if part not in partial and part != "valid/targets"]
-    there = sorted(path.name for path in directory.iterdir()) if directory.is_dir() else []
+    missing = [STEMS[part][0] for part in ("train/graph", "test/graph", "test/targets") if part not in partial]
+    there = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
     raise DatasetError(
-        f"{directory} has no {' and no '.join(missing)} file, and no manifest.json, which mtbench build writes; it "
+        f"{folder} has no {' and no '.join(missing)} file, and no manifest.json, which mtbench build writes; it "
         f"holds {shown(there) or 'nothing'}: name a folder of {NEEDED}"
     )
 
 
-def _of(files: Mapping[str, Path], name: str, layout: str, share: float | None, seed: int) -> Dataset:
+def _expect_roles(folder: Path, layout: str, files: Mapping[str, Path], places: set[Path]) -> None:
+    """Raise `DatasetError` for a file of triples that the layout does not take: it may be the graph that is meant."""
+    taken = {path.resolve() for path in files.values()}
+    for path in sorted(path for place in places for path in place.iterdir()):
+        if path.name.startswith(".") or path.is_dir() or not path.exists() or path.resolve() in taken:
+            continue
+        expect_file(path)
+        if path.name.lower().endswith(SUFFIXES) and holds_triples(path):
+            free = [f"--{option}" for part, option in OPTIONS.items() if part not in files]
+            command = f"mtbench import {shlex.quote(str(folder))} {{}} {shlex.quote(str(path))} --out DIR"
+            say = f"say what it is, as in {command.format(free[0])} ({' or '.join(free)}), or " if free else ""
+            raise DatasetError(
+                f"{folder} holds {path.name}, a file of triples that has no part in what the folder was taken for "
+                f"({layout}): {say}keep it elsewhere"
+            )
+
+
+@dataclass(frozen=True, eq=False)
+class _Part:
+    """The distinct triples of a file as ids ``(n, 3)``, in its order, and how many lines it had."""
+
+    path: Path
+    triples: IntArray
+    lines: int
+
+    def __len__(self) -> int:
+        return len(self.triples)
+
+    @property
+    def entities(self) -> IntArray:
+        return unique(self.triples[:, (HEAD, TAIL)].ravel())
+
+
+@dataclass(eq=False)
+class _Reading:
+    """The names met in some files, by id in the order in which they appear, and the order of columns in the files."""
+
+    columns: tuple[str, ...] = COLUMNS
+    entities: dict[str, int] = field(default_factory=dict)
+    relations: dict[str, int] = field(default_factory=dict)
+
+    def read(self, path: Path) -> _Part:
+        ids = {"head": self.entities, "relation": self.relations, "tail": self.entities}
+        rows, lines = [np.empty((0, 3), dtype=np.int32)], 0
+        for block in read_blocks([path], columns=self.columns):
+            table = block.table
+            rows.append(np.stack([ids_of(table[column], ids[column]) for column in COLUMNS], axis=1))
+            lines += len(table)
+            if lines > MOST_ROWS:
+                raise DatasetError(f"{path} has more than {MOST_ROWS:,} triples, which no memory holds: cut it")
+        triples = np.concatenate(rows).astype(np.int64)
+        return _Part(path, triples[self._first(triples)], lines)
+
+    def _first(self, triples: IntArray) -> IntArray:
+        """Return the rows, in increasing order, that repeat none before them."""
+        pairs = triples[:, HEAD] * len(self.entities) + triples[:, TAIL]
+        if len(self.entities) ** 2 * len(self.relations) >= 1 << 63:
+            pairs = np.unique(pairs, return_inverse=True)[1]
+        rows: IntArray = np.sort(np.unique(pairs * len(self.relations) + triples[:, RELATION], return_index=True)[1])
+        return rows
+
+    def split(self, dataset: str, name: SplitName, graph: IntArray, targets: IntArray) -> Split:
+        """Return two tables of triples as a split, whose names are those of both, sorted."""
+        triples = np.concatenate((graph, targets))
+        entities, entity = _sorted(self.entities, unique(triples[:, (HEAD, TAIL)].ravel()))
+        relations, relation = _sorted(self.relations, unique(triples[:, RELATION]))
+        numbers = (entity, relation, entity)
+        ids = np.stack([known[column] for known, column in zip(numbers, triples.T, strict=True)], axis=1)
+        return Split(dataset, name, ids[: len(graph)], ids[len(graph) :], entities, relations, len(relations))
+
+
+def _sorted(ids: Mapping[str, int], used: IntArray) -> tuple[NameArray, IntArray]:
+    """Return the names of some ids, sorted, and the place of every id among them."""
+    every = list(ids)
+    names = sorted(every[number] for number in used.tolist())
+    longest = max(names, key=len, default="")
+    if len(names) * len(longest) * np.dtype("U1").itemsize > MOST_BYTES:
+        raise DatasetError(
+            f"{len(names):,} names of up to {len(longest):,} characters take more than {MOST_BYTES >> 30} GiB, as each "
+            f"takes as much as the longest: shorten {longest[:60]!r}..."
+        )
+    places = np.zeros(len(every), dtype=np.int64)
+    places[[ids[name] for name in names]] = np.arange(len(names))
+    return np.array(names, dtype=np.str_), places
+
+
+def _dataset(
+    name: str, layout: str, reading: _Reading, parts: dict[str, _Part], hide: float | None, seed: int
+) -> Dataset:
     """Return the dataset of files by part."""
-    tables = {part: _distinct(path) for part, path in files.items()}
-    for part, table in tables.items():
-        if not len(table) and part != "valid/targets":
-            raise DatasetError(f"{files[part]} holds no triple")
-    nothing, drawn, defects = tables["train/graph"].slice(0, 0), dict[str, Parameter](), list[str]()
-    if "test/graph" not in tables:
-        if 2 * _about(tables["test/targets"], tables["train/graph"]) >= len(tables["test/targets"]):
-            tables["test/graph"] = tables["train/graph"]
-            defects.append(_ONE_GRAPH)
-        elif share is None:
+    for part, file in parts.items():
+        if not len(file) and part.endswith("graph") | part.startswith("test/t"):
+            raise DatasetError(f"{file.path} holds no triple")
+    nothing, test = _Part(Path(), np.empty((0, 3), dtype=np.int64), 0), parts["test/targets"]
+    train, drawn, defects = parts.get("train/graph", nothing), dict[str, Parameter](), list[str]()
+    roles = {part: [file] for part, file in parts.items()}
+    graph, targets = parts.get("test/graph", nothing).triples, test.triples
+    if "train/graph" not in parts:
+        defects.append(_UNTRAINED)
+    if "test/graph" in parts and hide is not None:
+        raise UsageError(f"{parts['test/graph'].path} is the test graph, so nothing has to be hidden: leave out hide")
+    if hide is not None:
+        graph, targets = _held_out(reading, targets, hide, seed)
+        drawn = {"hide": hide, "seed": seed}
+    elif "test/graph" not in parts:
+        if 2 * _about(test, train.entities) < len(test):
             raise DatasetError(
-                f"{files['test/targets']} is about entities that {files['train/graph'].name} has not, and no file "
-                f"(msg) tells of them: mtbench import {shlex.quote(str(files['train/graph'].parent))} --out DIR hides "
-                f"a fifth of it"
+                f"{test.path} is about entities that {train.path.name} has not, and no file tells of them, so there is "
+                f"no graph for test: give it with --inference FILE (inference=), or hide a part of {test.path.name} "
+                "with --hide 0.2 (hide=0.2)"
             )
-        else:
-            tables["test/graph"], tables["test/targets"] = _held_out(tables["test/targets"], share, seed)
-            drawn = {"share": share, "seed": seed}
-    targets = tables.get("valid/targets", nothing)
-    if _about(targets, tables["test/graph"]) > _about(targets, tables["train/graph"]):
-        targets = nothing
+        graph = train.triples
+        defects.append(_ONE_GRAPH)
+    inference = unique(graph[:, (HEAD, TAIL)].ravel())
+    valid = parts.get("valid/targets", nothing)
+    if _about(valid, inference) > _about(valid, train.entities):
+        roles["test/known"] = [*roles.get("test/known", ()), *roles.pop("valid/targets")]
+        valid = nothing
         defects.append(_ELSEWHERE)
-    for part, graph, found in (
-        ("valid/targets", "train/graph", targets),
-        ("test/targets", "test/graph", tables["test/targets"]),
-    ):
-        if len(found) and not _about(found, tables[graph]):
-            raise DatasetError(
-                f"{files[part]}: none of its entities is in {files[graph].name}, the graph it belongs to"
-            )
-    valid = split(name, "valid", tables["train/graph"], targets)
-    test = split(name, "test", tables["test/graph"], tables["test/targets"])
-    for of, path in ((valid, files.get("valid/targets")), (test, files["test/targets"])):
-        observable = of.targets[among(keys(of, of.targets), keys(of, of.graph))]
+    for file, entities, of in ((valid, train.entities, train), (test, inference, parts.get("test/graph", train))):
+        if len(file) and not _about(file, entities):
+            raise DatasetError(f"{file.path}: none of its entities is in {of.path.name}, the graph it belongs to")
+    splits = (
+        reading.split(name, "valid", train.triples, valid.triples),
+        reading.split(name, "test", graph, targets),
+    )
+    for of_file, path in zip(splits, (valid.path, test.path), strict=True):
+        observable = of_file.targets[among(keys(of_file, of_file.targets), keys(of_file, of_file.graph))]
         if len(observable):
             raise DatasetError(
-                f"{path}: {len(observable)} of {len(of.targets)} triples are in the {of.name} graph as well, first "
-                f"{of.named(observable[:1])[0]}: what is to be predicted must not be observable"
+                f"{path}: {len(observable)} of {len(of_file.targets)} triples are in the {of_file.name} graph as well, "
+                f"first {of_file.named(observable[:1])[0]}: what is to be predicted must not be observable"
             )
-    parameters = {"layout": layout, "notes": "; ".join(defects), **drawn}
+    became = [
+        f"{file.path.name}: {_counted(file, part, targets if hide is not None else None)}"
+        for part in TRIPLES
+        for file in roles.get(part, ())
+    ]
+    parameters = {"layout": layout, "notes": "; ".join(defects), "files": "\n".join(became), **drawn}
+    if reading.columns != COLUMNS:
+        parameters["columns"] = ",".join(reading.columns)
     info = catalog.own(catalog.FILES, name, parameters, licence="unknown", citation="")
-    return own_release(together(info, name, valid, test, parameters))
+    return own_release(together(info, name, *splits, parameters))
 
 
-def _held_out(table: pa.Table, share: float, seed: int) -> tuple[pa.Table, pa.Table]:
+def _counted(file: _Part, part: str, hidden: IntArray | None) -> str:
+    """Return what the triples of a file became, and how many of its lines repeat another."""
+    repeated = file.lines - len(file)
+    dropped = f", {repeated:,} repeated line{'s' * (repeated > 1)} dropped" if repeated else ""
+    if part == "test/targets" and hidden is not None:
+        shown_triples = f"{len(file) - len(hidden):,} {TRIPLES['test/graph']}"
+        return f"{shown_triples} and {len(hidden):,} {TRIPLES[part]}, drawn by chance{dropped}"
+    return f"{len(file):,} {TRIPLES[part]}{dropped}"
+
+
+def _held_out(reading: _Reading, triples: IntArray, hide: float, seed: int) -> tuple[IntArray, IntArray]:
     """Return a graph and what is to be predicted in it: each entity and each relation keeps an observable triple."""
-    if not 0 < share < 1:
-        raise UsageError(f"share must be between 0 and 1, not {share}")
-    whole = split("", "test", table, table.slice(0, 0))
-    left = [np.bincount(whole.graph[:, columns].ravel()).tolist() for columns in ([HEAD, TAIL], [RELATION])]
-    hidden = np.zeros(len(table), dtype=bool)
-    wanted = round(share * len(table))
-    for row in np.random.default_rng(seed).permutation(len(table)).tolist():
-        head, relation, tail = whole.graph[row].tolist()
+    if not 0 < hide < 1:
+        raise UsageError(f"hide must be between 0 and 1, not {hide}")
+    entities = np.bincount(triples[:, (HEAD, TAIL)].ravel(), minlength=len(reading.entities)).tolist()
+    relations = np.bincount(triples[:, RELATION], minlength=len(reading.relations)).tolist()
+    hidden = np.zeros(len(triples), dtype=bool)
+    wanted = round(hide * len(triples))
+    for row in np.random.default_rng(seed).permutation(len(triples)).tolist():
+        head, relation, tail = triples[row].tolist()
         if wanted == 0:
             break
-        if min(left[0][head], left[0][tail], left[1][relation]) > (2 if head == tail else 1):
+        if min(entities[head], entities[tail], relations[relation]) > (2 if head == tail else 1):
             hidden[row] = True
             wanted -= 1
-            for counts, place in ((left[0], head), (left[0], tail), (left[1], relation)):
+            for counts, place in ((entities, head), (entities, tail), (relations, relation)):
                 counts[place] -= 1
     if not hidden.any():
         raise DatasetError("no triple can be held out: each is the last one of an entity or a relation")
-    return table.filter(pa.array(~hidden)), table.filter(pa.array(hidden))
+    return triples[~hidden], triples[hidden]
 
 
 def is_dataset(directory: Path) -> bool:
-    """Tell whether a folder holds files of triples for training: whether it is meant as a dataset."""
-    stems = dict.fromkeys(stem for places in LAYOUTS.values() for stem in places["train/graph"])
-    return any(place.is_file() for place in _places(directory, list(stems)))
+    """Tell whether a folder holds files of triples for training, or for testing: whether it is meant as a dataset."""
+    places = LAYOUTS.values()
+    parts = [dict.fromkeys(stem for layout in places for stem in layout.get(part, ())) for part in STEMS]
+    train, _, graph, test, *_ = (any(place.is_file() for place in _places(directory, list(stems))) for stems in parts)
+    return train or (graph and test)
 
 
 def read_graph(path: Path) -> Split:
     """Read a file of triples as a graph without targets; raises `DatasetError` for one without a triple."""
-    table = _distinct(path)
-    if not len(table):
+    reading = _Reading()
+    triples = reading.read(path).triples
+    if not len(triples):
         raise DatasetError(f"{path} holds no triple")
-    return split(path.name, "test", table, table.slice(0, 0))
-
-
-def split(dataset: str, name: SplitName, graph: pa.Table, targets: pa.Table) -> Split:
-    """Return two tables of named triples as a split, whose names are those of both, sorted."""
-    entities = _names(graph["head"], graph["tail"], targets["head"], targets["tail"])
-    relations = _names(graph["relation"], targets["relation"])
-    vocabularies = dict(zip(COLUMNS, (entities, relations, entities), strict=True))
-
-    def ids(table: pa.Table) -> IntArray:
-        columns = [pc.index_in(table[key].combine_chunks(), names) for key, names in vocabularies.items()]
-        return np.stack([column.to_numpy(zero_copy_only=False) for column in columns], axis=1).astype(np.int64)
-
-    return Split(dataset, name, ids(graph), ids(targets), _array(entities), _array(relations), len(relations))
+    return reading.split(path.name, "test", triples, triples[:0])
 
 
 def _places(directory: Path, stems: Sequence[str]) -> list[Path]:
@@ -223,32 +353,14 @@ def _places(directory: Path, stems: Sequence[str]) -> list[Path]:
 
 
 def _find(directory: Path, stems: Sequence[str]) -> Path | None:
-    found = [place for place in _places(directory, stems) if place.is_file()]
+    found = [place for place in _places(directory, stems) if place.exists() and not place.is_dir()]
+    for place in found:
+        expect_file(place)
     if len(found) > 1:
         raise DatasetError(f"{directory} holds {' and '.join(place.name for place in found)}: keep one of them")
     return found[0] if found else None
 
 
-def _distinct(path: Path) -> pa.Table:
-    tables = [table.select(COLUMNS) for table in read_tables(path)]
-    if not tables:
-        return pa.table({name: pa.array([], pa.string()) for name in COLUMNS})
-    table = pa.concat_tables(tables).append_column("row", pa.array(np.arange(sum(map(len, tables)))))
-    first = table.group_by(COLUMNS, use_threads=False).aggregate([("row", "min")])["row_min"]
-    return table.select(COLUMNS).take(pa.array(np.sort(first.to_numpy())))
-
-
-def _names(*columns: pa.ChunkedArray) -> pa.Array:
-    # Python's order of names is that of every other split.
-    every = {name for column in columns for name in pc.unique(column).to_pylist()}
-    return pa.array(sorted(every), pa.string())
-
-
-def _array(names: pa.Array) -> NameArray:
-    return np.array(names.to_pylist(), dtype=np.str_)
-
-
-def _about(targets: pa.Table, graph: pa.Table) -> int:
-    """Return how many ends of triples are entities of a graph."""
-    known = _names(graph["head"], graph["tail"])
-    return sum(pc.sum(pc.is_in(targets[end], known)).as_py() or 0 for end in ("head", "tail"))
+def _about(part: _Part, entities: IntArray) -> int:
+    """Return how many ends of triples are among some entities."""
+    return int(among(part.triples[:, (HEAD, TAIL)].ravel(), entities).sum())

@@ -24,6 +24,7 @@ from mtbench.evaluation.tasks import measure, task
 from mtbench.files import tables
 from mtbench.files.atomic import is_free
 from mtbench.heuristics.figures import BASELINES
+from mtbench.names import COLUMNS
 
 BITS = ("Dataset", "Part", "Triples", "Release triples", "Content SHA-256", "Same")
 STRUCTURE = ("Dataset", "Part", "Statistic", "Rebuilt", "Release", "Alike")
@@ -182,27 +183,35 @@ def import_files(
         typer.Argument(metavar="DIR", help="Files of triples, as InGram, GraIL, ULTRA, PyKEEN or you name them."),
     ] = None,
     out: Annotated[Path | None, typer.Option(metavar="DIR", help="Where the dataset is stored.  [required]")] = None,
-    train: Annotated[Path | None, typer.Option(metavar="FILE", help="Instead of DIR: the training graph.")] = None,
+    train: Annotated[Path | None, typer.Option(metavar="FILE", help="The training graph.")] = None,
     valid: Annotated[Path | None, typer.Option(metavar="FILE", help="What to predict in it, if anything.")] = None,
-    inference: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="What is known of the test graph.  [default: part of --test]")
-    ] = None,
+    inference: Annotated[Path | None, typer.Option(metavar="FILE", help="The test graph that is shown.")] = None,
     test: Annotated[Path | None, typer.Option(metavar="FILE", help="What to predict in the test graph.")] = None,
+    known: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="What is known of the test graph besides, if anything.")
+    ] = None,
+    columns: Annotated[
+        str,
+        typer.Option(metavar="NAMES", help="The order of the columns in files without a heading: head,tail,relation."),
+    ] = ",".join(COLUMNS),
+    hide: Annotated[
+        float | None,
+        typer.Option(metavar="SHARE", help="Predict this share of --test, the rest being its graph."),
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Which triples --hide draws.")] = 0,
     name: Annotated[str | None, typer.Option(help="What it is called.  [default: as the folder]")] = None,
-    share: Annotated[
-        float, typer.Option(help="How much of a test graph is to be predicted, where nothing else says so.")
-    ] = 0.2,
-    seed: Annotated[int, typer.Option(min=0, help="Which triples that are.")] = 0,
     force: Annotated[bool, typer.Option("--force", help="Replace what is stored there.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Make a dataset of your own files of triples.
 
-    It is stored, audited, and told what a model has to beat on it.
+    It is stored, audited, and told what a model has to beat on it. A file that is named takes the place of DIR's.
 
     Example: mtbench import mykg --out mydata
 
-    Example: mtbench import --train train.tsv --inference known.tsv --test missing.tsv --out mydata
+    Example: mtbench import --train train.tsv --inference shown.tsv --test missing.tsv --out mydata
+
+    Example: mtbench import --train train.tsv --test whole.tsv --hide 0.2 --seed 1 --out mydata
     """
     if out is None:
         raise UsageError("say where the dataset is to be stored: add --out DIR")
@@ -210,9 +219,9 @@ def import_files(
     if not force and not is_free(place):
         raise UsageError(f"{out} exists already: name another directory, or replace it with --force")
     store.expect_replaceable(place)
-    made = from_files(
-        folder, train=train, valid=valid, inference=inference, test=test, name=name, share=share, seed=seed
-    )
+    order = tuple(column.strip() for column in columns.split(","))
+    files = {"train": train, "valid": valid, "inference": inference, "test": test, "known": known}
+    made = from_files(folder, **files, name=name, columns=order, hide=hide, seed=seed)
     data = store.obtain(place, lambda: made, force=force)
     with doing("measuring") as tell:
         tell("the audit")
@@ -226,7 +235,7 @@ def import_files(
         about = {"name": data.name, "directory": str(out), **data.parameters}
         say_json(about | {"baselines": figures, "audit": found.to_dict()})
         return
-    say(f"read as {data.parameters['layout']}, and stored in {out}\n\n{data!r}\n")
+    say(f"read as {data.parameters['layout']}, and stored in {out}\n\n{data.parameters['files']}\n\n{data!r}\n")
     show_audit(found, data.label)
     rows = [(baseline.replace("_", " "), values) for baseline, values in figures.items()]
     say(f"\nHeuristic baselines on {asked.name}, which a model has to beat\n\n{tables.render(rows)}\n")

@@ -158,9 +158,9 @@ def test_files_of_fingerprints_are_written_whole_and_replaced_on_purpose(tmp_pat
     ("name", "data", "message"),
     [
         ("a.txt", b"a\tr\tb\na b\n", r"a\.txt, line 2: 'a b' is not head TAB relation TAB tail"),
-        ("a.csv", b"a,r\n", r"a\.csv: the first line 'a,r' is neither a heading nor three names"),
-        ("a.csv", b"a,r,b\na,r\n", r"a\.csv cannot be read"),
-        ("a.csv", b"\xff\xfe,r,b\n", r"a\.csv cannot be read"),
+        ("a.csv", b"a,r\n", r"a\.csv, line 1: 'a,r' is not head,relation,tail"),
+        ("a.csv", b"a,r,b\na,r\n", r"a\.csv, line 2: 'a,r' is not head,relation,tail"),
+        ("a.csv", b"\xff\xfe,r,b\n", r"a\.csv, line 1: .* is not UTF-8 text"),
         ("a.csv.gz", b"a,r,b\n", r"a\.csv\.gz cannot be read"),
         ("a.parquet", b"PAR1", r"a\.parquet cannot be read"),
     ],

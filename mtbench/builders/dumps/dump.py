@@ -13,10 +13,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mtbench.builders.dumps.files import BLOCK_BYTES, NAMES, Block, malformed, parse, read_blocks, text_columns
+from mtbench.builders.dumps.files import BLOCK_BYTES, Block, ids_of, parse, plain_numbers, read_blocks
 from mtbench.data.splits import unique
 from mtbench.errors import DatasetError
-from mtbench.names import COLUMNS, IntArray, NameArray
+from mtbench.names import IntArray, NameArray
 
 Columns: TypeAlias = tuple[npt.NDArray[np.int32], npt.NDArray[np.int32], npt.NDArray[np.int32]]
 """Heads, relations and tails, three arrays ``(n,)`` of int32."""
@@ -24,7 +24,7 @@ Columns: TypeAlias = tuple[npt.NDArray[np.int32], npt.NDArray[np.int32], npt.NDA
 Lookup: TypeAlias = Callable[[npt.NDArray[np.int32]], npt.NDArray[np.integer]]
 """From the numbers of a reader to dense ids."""
 
-WIKIDATA = re.compile(rb"Q[1-9]\d{0,8}\tP[1-9]\d{0,5}\tQ[1-9]\d{0,8}")
+WIKIDATA = re.compile("Q[1-9][0-9]{0,8}\tP[1-9][0-9]{0,5}\tQ[1-9][0-9]{0,8}")
 _LARGEST_TABLE = 1 << 28
 _TENS = 10 ** np.arange(10, dtype=np.int64)
 _EMPTY = np.empty(0, dtype=np.int32)
@@ -102,7 +102,7 @@ def read_dump(
     lines = 0
     for block in read_blocks(paths, block_bytes):
         if reader is None:
-            is_wikidata = WIKIDATA.fullmatch(block.data.partition(b"\n")[0]) is not None
+            is_wikidata = WIKIDATA.fullmatch("\t".join(next(block.named())[1])) is not None
             reader = _NumberReader(relations) if is_wikidata else _NameReader(relations)
         lines += reader.add(block)
     if reader is None or not reader.kept:
@@ -137,9 +137,9 @@ class _NumberReader(_Reader):
         self.table[numbers] = True
 
     def add(self, block: Block) -> int:
-        columns = _wikidata_columns(block.data)
+        columns = _wikidata_columns(block.data()) or _wikidata_columns(block.data(checked=True))
         if columns is None:
-            raise malformed(block, WIKIDATA, "is not Qnumber TAB Pnumber TAB Qnumber like the lines before")
+            raise block.unlike(WIKIDATA, "is not Qnumber TAB Pnumber TAB Qnumber like the lines before")
         self.keep(columns, None if self.wanted is None else self.table[columns[1]])
         return len(columns[0])
 
@@ -179,14 +179,12 @@ class _NameReader(_Reader):
         self.relation_ids: dict[str, int] = {}
 
     def add(self, block: Block) -> int:
-        table = text_columns(block.data)
-        if table is None:
-            raise malformed(block, NAMES, "is not head TAB relation TAB tail")
+        table = block.table
         lines = len(table)
         if self.wanted is not None:
             table = table.filter(pc.is_in(table["relation"], pa.array(sorted(self.wanted), pa.string())))
-        head = _ids(table["head"], self.entity_ids)
-        self.keep((head, _ids(table["relation"], self.relation_ids), _ids(table["tail"], self.entity_ids)), None)
+        head = ids_of(table["head"], self.entity_ids)
+        self.keep((head, ids_of(table["relation"], self.relation_ids), ids_of(table["tail"], self.entity_ids)), None)
         return lines
 
     def entities(self) -> tuple[npt.NDArray[np.int32], tuple[str, ...], Lookup]:
@@ -210,23 +208,10 @@ def _wikidata_columns(data: bytes) -> Columns | None:
     table = parse(data.translate(None, b"QP"), pa.int32())
     if table is None or len(table) != lines or any(column.null_count for column in table.columns):
         return None
-    if pc.max(table["relation"]).as_py() >= 1_000_000:
+    if pc.max(table[1]).as_py() >= 1_000_000:
         return None
-    head, relation, tail = (_numbers(table[name].combine_chunks()) for name in COLUMNS)
+    head, relation, tail = (plain_numbers(column.combine_chunks()) for column in table.columns)
     return head, relation, tail
-
-
-def _ids(column: pa.ChunkedArray, ids: dict[str, int]) -> npt.NDArray[np.int32]:
-    encoded = column.combine_chunks().dictionary_encode()
-    table = [ids.setdefault(name, len(ids)) for name in encoded.dictionary.to_pylist()]
-    return np.array(table, dtype=np.int32)[_numbers(encoded.indices)]
-
-
-def _numbers(column: pa.Array) -> npt.NDArray[np.int32]:
-    # The memory of a column of int32 as it is: Arrow's own conversion imports pandas first, for a quarter of a second.
-    if not len(column):
-        return _EMPTY
-    return np.frombuffer(column.buffers()[1], dtype=np.int32, count=len(column), offset=4 * column.offset)
 
 
 def _by_name(ids: dict[str, int]) -> tuple[tuple[str, ...], npt.NDArray[np.int32]]:
