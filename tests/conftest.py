@@ -1,7 +1,5 @@
 """Fixtures every test may use; what needs PyTorch is left out where there is none, and what is skipped is said."""
 
-from __future__ import annotations
-
 import ast
 import copyreg
 import gc

@@ -3,8 +3,6 @@
 Every import counts, also one inside a function or for types alone.
 """
 
-from __future__ import annotations
-
 import ast
 import importlib.util
 import re

@@ -1,7 +1,5 @@
 """The public names: there, lazy, and no module of the package has the name of one."""
 
-from __future__ import annotations
-
 import inspect
 import tomllib
 from pathlib import Path

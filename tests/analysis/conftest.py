@@ -1,7 +1,5 @@
 """What the tests of audits share: the audit of each released dataset, made once."""
 
-from __future__ import annotations
-
 import pickle
 from collections.abc import Callable
 from functools import cache

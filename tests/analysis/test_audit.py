@@ -1,7 +1,5 @@
 """The audit on small graphs, against figures counted by hand or by the definition."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from dataclasses import replace

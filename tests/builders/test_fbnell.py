@@ -1,7 +1,5 @@
 """FBNELL: row by row the release from the GraIL files, the paper's recipe on any two dumps, and the strict variant."""
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 

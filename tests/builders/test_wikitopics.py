@@ -1,7 +1,5 @@
 """WikiTopics from a dump: the recipe's invariants, determinism, and the real excerpt of Wikidata5M."""
 
-from __future__ import annotations
-
 import gzip
 import random
 from collections import Counter

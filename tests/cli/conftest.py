@@ -1,7 +1,5 @@
 """Every test of the command line has the toy in the catalogue and a cache of its own."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The catalogue: every record declared whole, every name leading to one dataset, every release as declared."""
 
-from __future__ import annotations
-
 import itertools
 import pkgutil
 import re

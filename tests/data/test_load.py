@@ -1,7 +1,5 @@
 """Loading and building: by name, alias or directory, once, also when killed or run eight times at once."""
 
-from __future__ import annotations
-
 import json
 import re
 from dataclasses import replace

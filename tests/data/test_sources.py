@@ -1,7 +1,5 @@
 """Published files: whatever a server sends, the right file is kept or one error says what came."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from pathlib import Path

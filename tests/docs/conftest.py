@@ -1,7 +1,5 @@
 """What the tests of pages share: the site, built once, and the example that two pages run."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import Callable, Iterator

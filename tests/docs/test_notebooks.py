@@ -1,7 +1,5 @@
 """The notebooks: what they are committed with is what executing them gives."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import re

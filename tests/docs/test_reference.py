@@ -1,7 +1,5 @@
 """The reference leaves nothing out: public names, verbs and their options, and what is known to be wrong."""
 
-from __future__ import annotations
-
 import html
 import re
 from collections.abc import Iterator

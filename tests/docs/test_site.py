@@ -1,7 +1,5 @@
 """The built site: every link leads somewhere inside it, and nothing is loaded from anywhere else."""
 
-from __future__ import annotations
-
 import re
 from html.parser import HTMLParser
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Each check fails for the scorer that is broken in its way, and for no other."""
 
-from __future__ import annotations
-
 import re
 
 import numpy as np

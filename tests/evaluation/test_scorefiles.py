@@ -78,15 +78,6 @@ def test_rows_may_come_in_any_order_by_name_or_id(split, seed, ids, slots):
     np.testing.assert_array_equal(found.ranks.equal, expected.ranks.equal)
 
 
-@pytest.mark.parametrize("ids", [False, True], ids=["names", "ids"])
-@pytest.mark.parametrize("suffix", SUFFIXES)
-def test_every_format_gives_the_figures_of_the_array(suffix, ids, tmp_path):
-    chosen = task(random_split(1), "dual", "slots")
-    frame = frame_of(chosen, ids=ids)
-    path = write(frame.sample(frac=1, random_state=3).assign(note="other columns stay unread"), tmp_path / f"s{suffix}")
-    assert figures(chosen.evaluate_file(path)) == figures(chosen.evaluate(frame["score"].to_numpy()))
-
-
 @pytest.mark.parametrize("suffix", SUFFIXES)
 def test_the_written_triples_come_back_with_scores_whatever_the_format(suffix, tmp_path):
     chosen = task(small(), "dual", "slots")

@@ -1,7 +1,5 @@
 """The toy, with relations that have a task."""
 
-from __future__ import annotations
-
 import pytest
 import toys
 

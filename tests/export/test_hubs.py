@@ -1,7 +1,5 @@
 """Exports for dataset hubs: the Parquet files, the card and the Croissant description agree with the dataset."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

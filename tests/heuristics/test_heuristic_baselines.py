@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from ranking_toys import hashed, random_split, small, splits
 
+from mtbench.data import catalog
 from mtbench.data.splits import Split
 from mtbench.errors import UnknownNameError
 from mtbench.evaluation import tasks
@@ -19,7 +20,8 @@ from mtbench.heuristics import figures
 from mtbench.heuristics.baselines import DAMPING, STEPS, Together
 from mtbench.heuristics.figures import BASELINES, Baselines, baseline
 from mtbench.metrics.closed import chance
-from mtbench.settings.table import PROTOCOLS, SAMPLED, VOCABULARIES
+from mtbench.names import METRICS
+from mtbench.settings.table import MAIN, PROTOCOLS, SAMPLED, VOCABULARIES
 
 NAMES = tuple(BASELINES)
 RELATION_BLIND = ("entity_degree", "common_neighbours", "personalised_pagerank", "inverse_visible")
@@ -235,30 +237,21 @@ def test_unknown_baselines():
         baseline("pagerank", small())
 
 
-FIGURES = {
-    "random": [0.0855, 0.0838, 0.088],
-    "relation_frequency": [0.1029, 0.0886, 0.3626],
-    "entity_degree": [0.0945, 0.4046, 0.0886],
-    "common_neighbours": [0.1072, 0.4148, 0.0886],
-    "personalised_pagerank": [0.134, 0.805, 0.0886],
-    "half_link_memory": [0.652, 0.6221, 0.8983],
-    "inverse_visible": [0.1134, 0.4877, 0.0886],
-}
-
-
 @pytest.mark.parametrize("name", NAMES)
 def test_figures_of_a_release(name, mirror):
-    split = released.dataset("fbnell", mirror).test
-    dual, entity, relation = measure(name, [task(split, protocol) for protocol in ("dual", "entity", "relation")])
-    assert [round(found["mrr"], 4) for found in (dual, entity, relation)] == FIGURES[name]
+    chosen = [task(released.dataset("fbnell", mirror).test, protocol) for protocol in MAIN]
+    for protocol, found in zip(MAIN, measure(name, chosen), strict=True):
+        expected = catalog.record("fbnell").baselines[f"test/{protocol}/present/0"][name]
+        assert [found[metric] for metric in METRICS] == pytest.approx(expected, rel=1e-5)
 
 
 DOCS = (Path(__file__).parents[2] / "docs" / "baselines.md").read_text(encoding="utf-8")
 
 
-def test_the_page_names_every_baseline_and_has_the_figures_of_the_release():
+@pytest.mark.parametrize("dataset", ["metafam", "fbnell"])
+def test_the_page_names_every_baseline_and_has_the_figures_of_the_release(dataset):
     assert re.findall(r"^\| `(\w+)` \| [a-z(1].*\|$", DOCS, re.MULTILINE) == list(NAMES)
-    lines = [line.split("|")[2:9] for line in DOCS.splitlines() if line.startswith("| `fbnell` |")][:3]
-    rows = [[float(cell) for cell in line] for line in lines]
-    for number, row in enumerate(rows):
-        assert row == pytest.approx([FIGURES[name][number] for name in NAMES], abs=0.00051)
+    lines = [line.split("|")[2:9] for line in DOCS.splitlines() if line.startswith(f"| `{dataset}` |")][:3]
+    for protocol, line in zip(MAIN, lines, strict=True):
+        published = catalog.record(dataset).baselines[f"test/{protocol}/present/0"]
+        assert [float(cell) for cell in line] == pytest.approx([published[name][1] for name in NAMES], abs=0.00051)

@@ -1,7 +1,5 @@
 """A folder of entries for the tests of the site: published runs, and copies of them that are broken or hostile."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Iterator, Mapping

@@ -1,7 +1,5 @@
 """A board as Markdown and LaTeX: the figures of the board, names that stay text, and the best in bold."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The site in a headless browser: sorting, filtering, the switch of views, themes, keys, links, no request out."""
 
-from __future__ import annotations
-
 import base64
 import json
 import os

@@ -1,7 +1,5 @@
 """The first page: who stands where, what a cell says that has no figure, badges, and the pictures."""
 
-from __future__ import annotations
-
 import shutil
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The site as files: every link leads somewhere, nothing is loaded from elsewhere, names are text, the same bytes."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

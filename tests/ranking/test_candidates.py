@@ -71,22 +71,6 @@ def test_candidates_are_those_of_a_plain_implementation(protocol, vocabulary, sp
         assert (ids[~valid] == -1).all()
 
 
-@combinations
-def test_no_candidate_is_a_known_triple(protocol, vocabulary):
-    split = random_split(3, entities=30, relations=6, graph=2200, targets=200, known=300)
-    known = true_triples(split)
-    drawn = draw(split, setting_of(protocol, vocabulary))
-    sides = {side: rows(drawn, side) for side in SIZES[protocol]}
-    corrupted = [
-        moved(target, side, other)
-        for side, listed in sides.items()
-        for target, others in zip(map(tuple, split.targets.tolist()), listed, strict=True)
-        for other in others
-    ]
-    assert known.isdisjoint(corrupted)
-    assert len(corrupted) == sum(counts.sum() for _, counts in drawn.drawn.values()) > 0
-
-
 def test_slots_without_a_single_candidate_counts_none():
     names = ["a", "b"]
     graph = [(head, "r", tail) for head in names for tail in names if (head, tail) != ("a", "b")]
@@ -138,39 +122,6 @@ def test_the_hash_covers_every_id_and_count():
 def test_the_draw_is_the_same_on_every_platform(protocol):
     hashes = (draw(small(), setting_of(protocol, vocabulary)).sha256 for vocabulary in VOCABULARIES)
     assert tuple(found[:16] for found in hashes) == FROZEN[protocol]
-
-
-def chi_square(observed, expected):
-    return float(((observed - expected) ** 2 / expected).sum())
-
-
-def test_tails_with_replacement_are_uniform():
-    entities = 500
-    heads = np.arange(entities)
-    targets = np.stack((heads, np.zeros_like(heads), (heads + 1) % entities), axis=1)
-    split = random_split(0, entities=entities, relations=1, slots=1, graph=10, targets=1)
-    drawn = draw(replace(split, graph=targets[:1], targets=targets), setting_of("entity", "slots"))
-    offsets = (drawn.side("tail")[0] - heads[:, None]) % entities
-    counts = np.bincount(offsets.ravel(), minlength=entities)
-    assert counts[1] == 0
-    # 498 degrees of freedom: mean 498, standard deviation 31.6.
-    assert 400 < chi_square(np.delete(counts, 1), 25_000 / 499) < 600
-
-
-def test_the_tail_left_out_without_replacement_is_uniform():
-    entities, relations = 52, 40
-    pairs = np.arange(entities * relations)
-    targets = np.stack((pairs // relations, pairs % relations, (7 * pairs) % entities), axis=1)
-    split = random_split(0, entities=entities, relations=relations, slots=relations, graph=10, targets=1)
-    drawn = draw(replace(split, graph=targets[:1], targets=targets), setting_of("entity", "present"))
-    assert (drawn.drawn["tail"][1] == 50).all()
-    everything = np.arange(entities).sum()
-    left_out = everything - targets[:, 2] - drawn.side("tail")[0].sum(axis=1)
-    position = left_out - (left_out > targets[:, 2])
-    counts = np.bincount(position, minlength=51)
-    assert len(counts) == 51
-    # 50 degrees of freedom: mean 50, standard deviation 10.
-    assert 25 < chi_square(counts, 2080 / 51) < 80
 
 
 @pytest.mark.parametrize("seed", [-1, True, np.True_, 2**63, 2**70, "0", 1.0, None])

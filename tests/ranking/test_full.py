@@ -109,34 +109,6 @@ def test_every_kind_of_scorer_and_every_batch_size_gives_the_same_figures(
 
 
 @ties_expected
-@settings(max_examples=20)
-@given(
-    split=splits(),
-    protocol=st.sampled_from(FULL),
-    vocabulary=vocabularies,
-    methods=st.sampled_from(KINDS[:2]),
-    seed=st.integers(0, 1000),
-)
-def test_renaming_entities_and_relations_changes_nothing(split, protocol, vocabulary, methods, seed):
-    rng = np.random.default_rng(seed)
-    nodes = rng.permutation(split.num_entities)
-    slots = np.append(rng.permutation(split.num_relations), np.arange(split.num_relations, split.relation_slots))
-    names = [nodes, slots, nodes]
-
-    def mapped(triples, columns):
-        return np.stack([new[ids] for new, ids in zip(columns, triples.T, strict=True)], axis=1)
-
-    parts = {part: mapped(getattr(split, part), names) for part in ("graph", "targets", "known")}
-    other = replace(split, **parts)
-    back = [np.argsort(new) for new in names]
-    ours = evaluate(scorer(split, *methods), split, protocol, vocabulary)
-    renamed = scorer(other, *methods, function=lambda triples: hashed(mapped(triples, back)))
-    theirs = evaluate(renamed, other, protocol, vocabulary)
-    assert figures(ours) == figures(theirs)
-    assert counted_parts(ours.ranks) == counted_parts(theirs.ranks)
-
-
-@ties_expected
 @pytest.mark.parametrize("protocol", ["dual", *FULL])
 def test_every_needed_triple_is_asked_for_once_in_bounded_batches(protocol):
     split, seen, reported = random_split(8, entities=30), [], []

@@ -43,6 +43,20 @@ def two_threads(torch):
     torch.set_num_threads(before)
 
 
+@pytest.fixture
+def same_bits(torch, two_threads):
+    """Return a function that asserts that the tensors of a computation have the same bits with one and two threads."""
+
+    def check(compute):
+        found = []
+        for threads in (1, 2):
+            torch.set_num_threads(threads)
+            found.append(compute())
+        assert all(torch.equal(one, two) for one, two in zip(*found, strict=True))
+
+    return check
+
+
 @pytest.fixture(scope="session")
 def small(tmp_path_factory):
     """Return the directory of a small MetaFam, built once."""

@@ -1,6 +1,8 @@
 """Stopping a run at a chosen place, and telling whether two runs are the same to the last bit."""
 
+import pytest
 import torch
+from planned import run
 from safetensors.torch import load_file
 
 from mtbench.runs.result import load, verify
@@ -33,3 +35,15 @@ def assert_same_run(directory, expected):
     assert ours.keys() == theirs.keys()
     assert [name for name in ours if not torch.equal(ours[name], theirs[name])] == []
     assert verify(directory).ok
+
+
+def assert_goes_on(plan, where, expected):
+    """Stop a run somewhere; it goes on there, and ends as one that nobody stopped."""
+    stop, reports = Stop(*where), []
+    with pytest.raises(KeyboardInterrupt):
+        run(plan, stop)
+    assert stop.stopped
+    assert not plan.out.exists()
+    run(plan, reports.append)
+    assert_same_run(plan.out, expected)
+    assert (reports[0].stage, reports[0].epoch) == where[:2]

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 from planned import Plan, run
-from resumed import Stop, assert_same_run
+from resumed import assert_goes_on, assert_same_run
 
 from mtbench.errors import UsageError
 from mtbench.runs.result import load, verify
@@ -64,15 +64,7 @@ def test_a_run_records_what_it_did_and_is_the_same_again_with_two_threads(
 @pytest.mark.parametrize("where", [("train", 2, 1), ("train", 3, 0)], ids=str)
 @pytest.mark.parametrize("model", QUICK)
 def test_an_interrupted_run_goes_on_to_the_same_end(small, tmp_path, uninterrupted, model, where):
-    plan, stop = plan_for(small, tmp_path / "run", model), Stop(*where)
-    with pytest.raises(KeyboardInterrupt):
-        run(plan, stop)
-    assert stop.stopped
-    assert not plan.out.exists()
-    reports = []
-    run(plan, reports.append)
-    assert_same_run(plan.out, uninterrupted(model))
-    assert (reports[0].stage, reports[0].epoch) == where[:2]
+    assert_goes_on(plan_for(small, tmp_path / "run", model), where, uninterrupted(model))
 
 
 @pytest.mark.parametrize(("model", "source"), [("deq-ingram", "ingram"), ("ingram", "deq-ingram")])

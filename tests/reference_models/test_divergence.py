@@ -65,21 +65,30 @@ def test_a_penalty_that_is_no_number_is_named(state, batch, penalty):
     assert_stops(state, batch, f"in step 1, epoch 3, the {penalty} penalty is -?inf", chosen)
 
 
-def test_a_gradient_that_is_no_number_is_named_by_its_parameter(state, batch):
-    weight = state.network.head[0].weight
-    weight.register_hook(lambda gradient: gradient.index_fill(0, torch.tensor([1]), float("inf")))
-    assert_stops(state, batch, r"in step 1, epoch 3, the gradient of head\.0\.weight is not finite")
-
-
-def test_the_gradient_of_the_task_logits_has_a_name_too(state, batch):
-    state.attention.register_hook(lambda gradient: gradient * float("nan"))
-    assert_stops(state, batch, "in step 1, epoch 3, the gradient of the task logits is not finite")
-
-
-def test_finite_gradients_whose_length_overflows_are_told(state, batch):
-    for parameter in state.network.parameters():
-        parameter.register_hook(lambda gradient: torch.full_like(gradient, 3e38))
-    assert_stops(state, batch, "in step 1, epoch 3, the gradient is too long for its type")
+@pytest.mark.parametrize(
+    ("parameter", "change", "message"),
+    [
+        (
+            lambda state: state.network.head[0].weight,
+            lambda gradient: gradient.index_fill(0, torch.tensor([1]), float("inf")),
+            r"gradient of head\.0\.weight is not finite",
+        ),
+        (
+            lambda state: state.attention,
+            lambda gradient: gradient * float("nan"),
+            "gradient of the task logits is not finite",
+        ),
+        # A gradient of finite numbers, whose length overflows.
+        (
+            lambda state: state.network.head[0].weight,
+            lambda gradient: torch.full_like(gradient, 3e38),
+            "gradient is too long for its type",
+        ),
+    ],
+)
+def test_a_gradient_that_is_no_number_is_named_by_its_parameter(state, batch, parameter, change, message):
+    parameter(state).register_hook(change)
+    assert_stops(state, batch, f"in step 1, epoch 3, the {message}")
 
 
 @pytest.mark.parametrize("number", [float("nan"), float("-inf")])

@@ -281,18 +281,17 @@ def test_the_loss_is_the_mean_shortfall_of_the_margin():
     assert margin_loss(scores, 2.0).item() == pytest.approx((1 + 0 + 4 + 1) / 4)
 
 
-def test_a_loss_and_its_gradients_are_the_same_bits_with_one_thread_and_with_two():
+def test_a_loss_and_its_gradients_are_the_same_bits_with_one_thread_and_with_two(same_bits):
     network = scrambled(InGram(small_recipe(width="32", entity_layers="2"))).float()
     messages = messages_of(graph(5, nodes=900, slots=4, edges=4000), 900, 4, 10, CPU)
     e, z = random(900, 32).float(), random(8, 32, seed=1).float()
     triples = torch.from_numpy(np.random.default_rng(0).integers(0, 8, size=(20_000, 11, 3)))
-    before, found = torch.get_num_threads(), []
-    for threads in (1, 2):
-        torch.set_num_threads(threads)
+
+    def loss_and_gradients():
         loss = margin_loss(score(*network(messages, e, z), triples), 2.0)
-        found.append([loss, *torch.autograd.grad(loss, list(network.parameters()))])
-    torch.set_num_threads(before)
-    assert all(torch.equal(one, two) for one, two in zip(*found, strict=True))
+        return [loss, *torch.autograd.grad(loss, list(network.parameters()))]
+
+    same_bits(loss_and_gradients)
 
 
 def test_first_weights_are_xavier_normal_and_offsets_and_biases_zero():

@@ -4,17 +4,11 @@ import pytest
 import torch
 from test_network import all_triples
 
-import mtbench
-from mtbench.evaluation.tasks import task
 from mtbench.names import HEAD, TAIL
-from mtbench.training.models import Context
-from reference_models import isdea_homo
 from reference_models.double_equivariant import triple_scores
 from reference_models.equivariant.network import Architecture
 from reference_models.isdea_homo import ISDEAHomo
 from reference_models.training.batches import pair_features
-
-pytestmark = pytest.mark.filterwarnings("ignore::mtbench.runs.result.MtbenchWarning")
 
 
 def network_of(gin_layers=2, hops=0, seed=0):
@@ -52,36 +46,3 @@ def test_every_relation_has_the_same_score_to_the_last_bit(hops):
     table[tuple(triples.T)] = found
     assert (table == table[:, :1]).all()
     assert len(np.unique(table[:, 0])) > 5
-
-
-@pytest.fixture(scope="module")
-def trained(small):
-    data = mtbench.load(small)
-    model = isdea_homo.build(Context("metafam", 0, "cpu", None, {"epochs": "2", "width": "6"}))
-    model.fit(data.train, data.valid)
-    return data, model.scorer(data.test.observable())
-
-
-def test_among_relations_it_is_chance_and_no_order_of_ties_is_worse(trained):
-    data, score = trained
-    found = task(data.test, "relation", "slots").run(score)
-    assert found.tie_rate == 1
-    assert found.pessimistic["mr"] == 51
-    assert found.pessimistic["mrr"] == pytest.approx(1 / 51)
-    assert found.optimistic["mrr"] == 1
-    assert found.metrics["mr"] == 26
-    assert found.metrics["mrr"] == pytest.approx(sum(1 / rank for rank in range(1, 52)) / 51)
-    assert found.metrics["hits@1"] == pytest.approx(1 / 51)
-    assert found.metrics["hits@10"] == pytest.approx(10 / 51)
-
-
-def test_the_relation_candidates_of_a_dual_list_all_tie_and_leave_no_hit_in_the_worst_case(trained):
-    data, score = trained
-    found = task(data.test, "dual", "slots").run(score)
-    parts = found.ranks.parts
-    for relations in (parts["relation"], parts["head_relation"]):
-        assert (relations.greater == 0).all()
-        assert (relations.equal == 26).all()
-    worst = 27 + np.mean([parts[side].greater + parts[side].equal for side in ("tail", "head")])
-    assert found.pessimistic["mr"] == pytest.approx(worst)
-    assert found.pessimistic["hits@10"] == 0

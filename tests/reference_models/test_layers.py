@@ -13,7 +13,7 @@ from reference_models.equivariant.soft import Input, SoftGIN, SoftLinear
 from reference_models.graphs.reach import kinds, reach
 from reference_models.layers import blocks
 from reference_models.layers.basic import RowNorm
-from reference_models.layers.sums import aggregate, expand, moments
+from reference_models.layers.sums import expand, moments
 
 WIDTH = 3
 cases = settings(max_examples=25, deadline=None, derandomize=True)
@@ -193,21 +193,6 @@ def test_the_norm_over_rows_and_its_running_statistics_are_the_librarys_batch_no
         torch.testing.assert_close(every * scale + shift, theirs(every), rtol=1e-10, atol=1e-10)
         torch.testing.assert_close(ours.running_mean, theirs.running_mean, rtol=1e-10, atol=1e-10)
         torch.testing.assert_close(ours.running_var, theirs.running_var, rtol=1e-10, atol=1e-10)
-
-
-@cases
-@given(graphs(), st.integers(1, 4), seeds)
-def test_sums_are_dense_products(graph, tasks, seed):
-    features, logits = inputs(graph, WIDTH, tasks, seed)
-    A = literal.dense(graph)
-    own = torch.einsum("rvu,urd->vrd", A, features).flatten(0, 1)[graph.everyone.pairs.keys]
-    expected = (
-        torch.einsum("rvu,usd->vsd", A, features),
-        own,
-        torch.einsum("nrd,rk->nkd", features, logits),
-    )
-    for left, right in zip(aggregate(features, logits, graph.everyone), expected, strict=True):
-        assert_equal_with_gradients(left, right, [features, logits])
 
 
 def test_equal_shares_go_to_the_lowest_task():

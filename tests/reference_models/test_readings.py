@@ -104,29 +104,6 @@ def test_an_equivariant_layer_without_neighbours_is_its_formula(kind, graph, see
     assert_equal_with_gradients(layer(table).whole(), expected, [*variables, *trainable(layer)])
 
 
-@pytest.mark.parametrize("mean", ["literal", "normalised"])
-def test_of_one_hot_tasks_summed_by_task_is_the_hard_layer_on_the_graphs_of_the_clusters(mean):
-    """With a relation in one task alone, a context is the mean over a cluster, summed over the cluster's edges."""
-    clusters = [[0, 2], [1, 3, 4]]
-    layer, graph, features, _ = layer_and_inputs(("tasks", mean, False), tasks=2)
-    attention = torch.zeros(5, 2, dtype=torch.float64)
-    for task, members in enumerate(clusters):
-        attention[members, task] = 1
-    A = literal.dense(graph)
-    out = []
-    for r in range(5):
-        found = literal.gin(layer.own, features[:, r], A[r])
-        for task, members in enumerate(clusters):
-            cluster = [other for other in members if other != r]
-            number = len(cluster) if mean == "normalised" else 4
-            context = layer.positions[task] + features[:, cluster].sum(dim=1) / number
-            module = layer.same_task if r in members else layer.other_tasks
-            found = found + literal.gin(module, context, A[cluster].sum(dim=0))
-        out.append(found)
-    variables = [features, *layer.parameters()]
-    assert_equal_with_gradients(layer(features, graph.everyone, attention), torch.stack(out, dim=1), variables)
-
-
 @pytest.mark.parametrize("tasks", [2, 3])
 @pytest.mark.parametrize(
     ("of", "reading"), [*((gin_of, one) for one in (USUAL, *GIN)), *((nodes_of, one) for one in (USUAL, *NODES))]

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 import torch
 from planned import Plan, run
-from resumed import Stop, assert_same_run, weights
+from resumed import Stop, assert_goes_on, assert_same_run, weights
 
 import mtbench
 import reference_models
@@ -96,15 +96,8 @@ def test_the_same_seed_gives_the_same_bits_and_the_callers_generators_are_left_a
     ids=lambda value: value if isinstance(value, str) else "-".join(map(str, value)),
 )
 def test_an_interrupted_run_goes_on_to_the_same_end(small, tmp_path, uninterrupted, positives, where):
-    plan, stop = plan_for(small, tmp_path / "run", settings=chosen(positives)), Stop(*where)
-    with pytest.raises(KeyboardInterrupt):
-        run(plan, stop)
-    assert stop.stopped
-    assert not plan.out.exists()
-    reports = []
-    run(plan, reports.append)
-    assert_same_run(plan.out, uninterrupted(positives))
-    assert (reports[0].stage, reports[0].epoch) == where[:2]
+    plan = plan_for(small, tmp_path / "run", settings=chosen(positives))
+    assert_goes_on(plan, where, uninterrupted(positives))
     assert not (tmp_path / ".run.partial").exists()
 
 

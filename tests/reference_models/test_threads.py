@@ -1,7 +1,5 @@
 """Blocks computed side by side: the same numbers, errors and settings as one after the other."""
 
-from __future__ import annotations
-
 import threading
 
 import literal
@@ -71,21 +69,21 @@ def test_an_error_ends_it_and_what_has_not_begun_is_dropped(two_threads):
     assert set(begun) <= {0, 1, 2, 3}
 
 
-def test_layers_give_the_same_bits_with_one_thread_and_with_two(two_threads, monkeypatch):
+def test_layers_give_the_same_bits_with_one_thread_and_with_two(same_bits, monkeypatch):
     graph = literal.random_graph(5, nodes=40, slots=6, edges=300)
     torch.manual_seed(0)
     features, logits = (torch.randn(*shape, dtype=graph.dtype, requires_grad=True) for shape in ((40, 6, 4), (6, 3)))
     gin, linear = SoftGIN(4, 8, 3).to(graph.dtype), SoftLinear(8, 3).to(graph.dtype)
     monkeypatch.setitem(blocks.CELLS, "cpu", 6 * 8 * 4)
     assert len(blocks.node_blocks(40, 6 * 8, CPU)) == 10
-    found = []
-    for threads in (1, 2):
-        torch.set_num_threads(threads)
+
+    def layers_and_gradients():
         attention = torch.softmax(logits, dim=1)
         out = linear(Input(gin(features, graph.everyone, attention), rectified=True), attention)
         trained = [features, logits, *gin.parameters(), *linear.parameters()]
-        found.append([out, *torch.autograd.grad((out * out).sum(), trained)])
-    assert all(torch.equal(one, two) for one, two in zip(*found, strict=True))
+        return [out, *torch.autograd.grad((out * out).sum(), trained)]
+
+    same_bits(layers_and_gradients)
 
 
 @pytest.mark.parametrize("model", EQUIVARIANT)
@@ -151,14 +149,15 @@ def test_a_linear_map_by_blocks_of_rows_is_that_of_the_library(monkeypatch):
 
 
 @pytest.mark.parametrize("made", ["norm", "loss", "linear"])
-def test_sums_over_many_rows_are_the_same_with_both(two_threads, made):
+def test_sums_over_many_rows_are_the_same_with_both(same_bits, made):
     torch.manual_seed(0)
-    rows, found = torch.randn(20_000, 11), []
-    for threads in (1, 2):
-        torch.set_num_threads(threads)
+    rows = torch.randn(20_000, 11)
+
+    def loss_and_gradients():
         torch.manual_seed(1)
         leaf, layer = rows.clone().requires_grad_(), LayerNorm(11) if made == "norm" else basic.Linear(11, 11)
         loss = margin_loss(leaf, 1.0) if made == "loss" else (layer(leaf) * rows).square().sum(dim=0).sum()
         loss.backward()
-        found.append([loss, leaf.grad, *(one.grad for one in layer.parameters() if made != "loss")])
-    assert all(torch.equal(one, two) for one, two in zip(*found, strict=True))
+        return [loss, leaf.grad, *(one.grad for one in layer.parameters() if made != "loss")]
+
+    same_bits(loss_and_gradients)

@@ -4,8 +4,6 @@ What stands in a ``text`` block is compared with what the block above printed, a
 lines.
 """
 
-from __future__ import annotations
-
 import contextlib
 import io
 import os

@@ -1,7 +1,5 @@
 """A plan with the dataset that it is carried out on, by name."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import mtbench

@@ -4,8 +4,6 @@
 on tensors of two devices raise what CUDA raises. Code under test runs unchanged, and its operations are counted.
 """
 
-from __future__ import annotations
-
 import sys
 import weakref
 from collections.abc import Callable, Iterator

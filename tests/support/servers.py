@@ -1,7 +1,5 @@
 """A web server on the loopback that serves files, and misbehaves when told to."""
 
-from __future__ import annotations
-
 import hashlib
 import sys
 import threading
@@ -81,10 +79,8 @@ def _handler(served: Served) -> type[BaseHTTPRequestHandler]:
             elif how == "break off":
                 self.answer(200, body[: len(body) // 2], length=len(body))
                 self.close_connection = True
-            elif how == "trickle":
-                self.trickle(body)
-            elif how == "drip":
-                self.drip(body)
+            elif how in ("trickle", "drip"):
+                self.drip(body, 0.05 if how == "drip" else 0.0)
             elif how.startswith("to no"):
                 self.send_response(302)
                 self.send_header("Location", "http://[::bad" if how == "to nowhere" else "/\xff\xfe")
@@ -109,16 +105,8 @@ def _handler(served: Served) -> type[BaseHTTPRequestHandler]:
             self.end_headers()
             self.wfile.write(body)
 
-        def drip(self, body) -> None:
-            self.send_response(200)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            for byte in body:
-                self.wfile.write(bytes([byte]))
-                self.wfile.flush()
-                time.sleep(0.05)
-
-        def trickle(self, body) -> None:
+        def drip(self, body, seconds) -> None:
+            """Send a byte at a time, in chunks whose number nobody knows before."""
             self.send_response(200)
             self.send_header("Content-Type", "text/plain")
             self.send_header("Transfer-Encoding", "chunked")
@@ -126,6 +114,7 @@ def _handler(served: Served) -> type[BaseHTTPRequestHandler]:
             for byte in body:
                 self.wfile.write(b"1\r\n%c\r\n" % byte)
                 self.wfile.flush()
+                time.sleep(seconds)
             self.wfile.write(b"0\r\n\r\n")
 
     return Handler

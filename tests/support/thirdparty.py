@@ -1,7 +1,5 @@
 """A model as somebody else's package would bring it: a few lines, no PyTorch."""
 
-from __future__ import annotations
-
 import textwrap
 
 import pytest

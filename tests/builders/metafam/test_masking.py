@@ -1,7 +1,5 @@
 """The two masking rules, on families small enough to check by eye and on random ones."""
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 

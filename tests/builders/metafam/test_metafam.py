@@ -1,7 +1,5 @@
 """The built dataset: the release row by row, the ranges of other seeds, options."""
 
-from __future__ import annotations
-
 import hashlib
 from collections import Counter
 from functools import partial

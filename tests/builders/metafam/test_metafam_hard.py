@@ -1,7 +1,5 @@
 """MetaFam, hard: the rules tell every target, rules without the task do not, and neither does any statistic."""
 
-from __future__ import annotations
-
 import random
 from functools import cache, partial
 

@@ -1,7 +1,5 @@
 """MetaFam, strict: each target has its intended pattern, no inverse is left, test relations have new names."""
 
-from __future__ import annotations
-
 from collections import Counter
 from functools import cache, partial
 

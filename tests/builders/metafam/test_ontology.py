@@ -1,7 +1,5 @@
 """What clingo derives, against the definitions written out in Python; other ontologies; bad ones."""
 
-from __future__ import annotations
-
 import random
 import re
 from pathlib import Path

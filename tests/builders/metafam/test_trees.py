@@ -1,7 +1,5 @@
 """Every tree is a proper family within its bounds, whatever the seed, and no two of a forest are isomorphic."""
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 

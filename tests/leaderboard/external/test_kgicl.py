@@ -1,7 +1,5 @@
 """The recipe of KG-ICL, on a checkout of a few lines that looks like the authors' to it."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 from collections import Counter

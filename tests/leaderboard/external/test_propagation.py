@@ -1,45 +1,29 @@
 """What is computed between a start and its ends alone is what loops over the whole graph give."""
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 import torch
+from test_crossing import HALF, NODES, WIDTH, along_edges, beside, layer
 from torch import nn
 
 from leaderboard.external.propagation import Network, RelationalSum, twins
 
-NODES, HALF, WIDTH, DEPTH = 18, 2, 4, 3
+DEPTH = 3
 
 
 @pytest.fixture
 def made(tangled):
     torch.manual_seed(0)
-    layers = [
-        SimpleNamespace(
-            linear=nn.Linear(2 * WIDTH, WIDTH),
-            layer_norm=nn.LayerNorm(WIDTH),
-            relation_projection=nn.Linear(WIDTH, WIDTH),
-            activation=torch.relu,
-        )
-        for _ in range(DEPTH)
-    ]
+    layers = [layer() for _ in range(DEPTH)]
     return Network(layers, nn.Linear(2 * WIDTH, 1), twins(tangled, NODES, 2 * HALF)), tangled
 
 
 def literal(network, triples, representations, start, relation):
     """Return the scores of all nodes, edge by edge over the whole graph."""
-    own = representations[relation]
-    state = torch.zeros(NODES, WIDTH)
-    state[start] = own
-    begun = state
-    for layer in network.layers:
-        weights, summed = layer.relation_projection(representations), begun.clone()
-        for head, kind, tail in triples.tolist():
-            summed[head] += state[tail] * weights[kind]
-            summed[tail] += state[head] * weights[kind + HALF]
-        state = torch.relu(layer.layer_norm(layer.linear(torch.cat((state, summed), dim=1)))) + state
-    return network.mlp(torch.cat((state, own.expand_as(state)), dim=1)).squeeze(1)
+    begun = torch.zeros(NODES, WIDTH)
+    begun[start] = own = representations[relation]
+    state = along_edges(network.layers, triples, representations, begun, begun)
+    return network.mlp(beside(state, own)).squeeze(1)
 
 
 @torch.inference_mode()
@@ -47,7 +31,7 @@ def test_a_score_is_that_of_the_whole_graph_whatever_is_asked_with_it(made):
     network, triples = made
     assert network.graph.of[[12, 14, 16]].tolist() == network.graph.of[[13, 15, 17]].tolist()
     representations = torch.randn(2 * HALF, 2 * HALF, WIDTH)  # of each type, as each relation sees it
-    asked = torch.tensor([3, 0, 2, 1])
+    asked = torch.tensor([4, 0, 3, 1, 2, 5])
     shared = network.relations(representations, asked)
     for start in (0, 3, 9, 11, 12, 15, 17):
         for columns in (np.array([0, 2, 3]), np.array([1])):

@@ -1,7 +1,5 @@
 """Explanations of a scorer whose arithmetic is known, and which targets are explained."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from functools import cache

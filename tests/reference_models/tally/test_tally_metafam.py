@@ -1,7 +1,5 @@
 """Tally solves MetaFam, strict too, by counting, and is at chance on metafam-hard: on small builds of other seeds."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
