@@ -74,11 +74,11 @@ def scores(targets: int, number: int, repeats: int) -> None:
     # Memory first: what an earlier call gave back to the allocator would hide what a later one takes.
     peaks = {name: extra_memory(side) for name, side in sides.items()}
     times = in_turns(sides, repeats)
-    for name, found in times.items():
+    for name, taken in times.items():
         peak = "not measured" if peaks[name] is None else f"{peaks[name]:.0f} MB"
         print(
-            f"{name:24} median {median(found) * 1000:7.1f} ms, best {min(found) * 1000:7.1f} ms, extra memory {peak}, "
-            f"{ratio(found, times['mtbench']):.2f} times mtbench"
+            f"{name:24} median {median(taken) * 1000:7.1f} ms, best {min(taken) * 1000:7.1f} ms, extra memory {peak}, "
+            f"{ratio(taken, times['mtbench']):.2f} times mtbench"
         )
     readings = ratio(times["mtbench"], times["reading the array once"])
     print(f"mtbench takes {readings:.1f} readings of the array (at most {READINGS})")
@@ -90,7 +90,7 @@ def scores(targets: int, number: int, repeats: int) -> None:
 
 def ratio(times: list[float], base: list[float]) -> float:
     """Return how many times as long one side took as another in the same turn, the median of all turns."""
-    return median(one / other for one, other in zip(times, base, strict=True))
+    return median(taken / reference for taken, reference in zip(times, base, strict=True))
 
 
 def ours(own: np.ndarray, others: np.ndarray) -> object:
@@ -105,8 +105,8 @@ def ogb(own: np.ndarray, others: np.ndarray) -> Callable[[], object]:
     from ogb.linkproppred import Evaluator
 
     evaluator = Evaluator("ogbl-wikikg2")
-    given = {"y_pred_pos": torch.from_numpy(own), "y_pred_neg": torch.from_numpy(others)}
-    return lambda: {name: float(values.mean()) for name, values in evaluator.eval(given).items()}
+    tensors = {"y_pred_pos": torch.from_numpy(own), "y_pred_neg": torch.from_numpy(others)}
+    return lambda: {name: float(values.mean()) for name, values in evaluator.eval(tensors).items()}
 
 
 def pykeen(own: np.ndarray, others: np.ndarray) -> Callable[[], object]:
@@ -171,11 +171,11 @@ def full(entities: int, targets: int) -> None:
     worst = 0.0
     for protocol in [name for name in PROTOCOLS if name not in SAMPLED]:
         for kind in ("rows", "triples"):
-            found = alone(rank_all, protocol, kind, entities, targets)
-            worst = max(worst, found["peak"])
+            case = alone(rank_all, protocol, kind, entities, targets)
+            worst = max(worst, case["peak"])
             print(
-                f"{protocol:14} {kind:8} {found['triples']:>12,} triples in {found['seconds']:6.2f} s "
-                f"(scorer {found['scorer']:6.2f} s), peak {found['peak']:6.1f} MB, {found['before']:.1f} MB before"
+                f"{protocol:14} {kind:8} {case['triples']:>12,} triples in {case['seconds']:6.2f} s "
+                f"(scorer {case['scorer']:6.2f} s), peak {case['peak']:6.1f} MB, {case['before']:.1f} MB before"
             )
     print(f"the largest peak is {worst:.1f} MB, allowed are {FULL_MEGABYTES} MB")
     sys.exit(worst > FULL_MEGABYTES)
@@ -211,8 +211,8 @@ def rank_all(protocol: str, kind: str, entities: int, targets: int) -> dict[str,
     scorer = bilinear(kind, entities, scorer_seconds)
     before, start = peak_mb(), time.perf_counter()
     task.run(scorer)
-    found = {"seconds": time.perf_counter() - start, "scorer": sum(scorer_seconds), "peak": peak_mb()}
-    return {"triples": int(task.candidates.lengths.sum()), "before": before, **found}
+    took = {"seconds": time.perf_counter() - start, "scorer": sum(scorer_seconds), "peak": peak_mb()}
+    return {"triples": int(task.candidates.lengths.sum()), "before": before, **took}
 
 
 def random_split(entities: int, targets: int) -> Split:

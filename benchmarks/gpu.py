@@ -139,32 +139,32 @@ def checks(out: Path) -> set[str]:
 
     Returns the models that differ, or cannot do it.
     """
-    data, found = mtbench.load(CHECKED), kept(out, "checks")
+    data, differences = mtbench.load(CHECKED), kept(out, "checks")
     for name in MODELS:
         for stage in ("train", "adapt") if name in ("mtdea", "tally-adapted") else ("train",):
             key = f"{name} {stage}"
-            if found.get(key, math.inf) < TOLERANCE:
+            if differences.get(key, math.inf) < TOLERANCE:
                 continue
-            found[key] = math.inf
+            differences[key] = math.inf
             try:
                 here, there = (first_step(name, data, device, stage) for device in ("cpu", "cuda"))
-                found[key] = difference(there, here)
+                differences[key] = difference(there, here)
             except RuntimeError:  # one part must not keep the others from a lent device
                 print(f"{key}: {traceback.format_exc()}")
-            keep(out, "checks", found)
-            print(f"{key}: loss and gradients differ by {found[key]:.0e}")
-    return {key.split()[0] for key, value in found.items() if not value < TOLERANCE}
+            keep(out, "checks", differences)
+            print(f"{key}: loss and gradients differ by {differences[key]:.0e}")
+    return {key.split()[0] for key, value in differences.items() if not value < TOLERANCE}
 
 
 def first_step(name: str, data: Dataset, device: str, stage: str) -> list[Tensor]:
     """Return the objective and all gradients of a model's first step of a stage, on the processor."""
-    found: list[Tensor] = []
+    parts: list[Tensor] = []
 
     def descend(state: State[Any], terms: Mapping[str, Tensor], clip: float | None) -> None:
         objective = torch.stack(list(terms.values())).sum()
         objective.backward()
         gradients = [parameter.grad for _, parameter in state.parameters() if parameter.grad is not None]
-        found.extend(part.detach().cpu() for part in (objective, *gradients))
+        parts.extend(part.detach().cpu() for part in (objective, *gradients))
         raise Enough
 
     settings = EXACT if name.startswith("tally") else {}
@@ -174,34 +174,34 @@ def first_step(name: str, data: Dataset, device: str, stage: str) -> list[Tensor
             model.fit(data.train, data.valid)
         else:
             model.scorer(data.test.observable())
-    return found
+    return parts
 
 
-def difference(ours: Sequence[Tensor], other: Sequence[Tensor]) -> float:
+def difference(ours: Sequence[Tensor], theirs: Sequence[Tensor]) -> float:
     """Return the relative difference of two objectives, or that of their gradients taken together if it is larger."""
-    left, right = (torch.cat([part.flatten() for part in side[1:]]) for side in (ours, other))
-    return max(float((ours[0] - other[0]).abs() / other[0].abs()), float((left - right).norm() / right.norm()))
+    left, right = (torch.cat([part.flatten() for part in side[1:]]) for side in (ours, theirs))
+    return max(float((ours[0] - theirs[0]).abs() / theirs[0].abs()), float((left - right).norm() / right.norm()))
 
 
 def steps(out: Path, deadline: float) -> None:
     """Measure a training step of MTDEA on every graph with every number of tasks."""
-    found = kept(out, "steps")
-    if "device" not in found:
-        found["device"] = {"name": torch.cuda.get_device_name(), "torch": torch.__version__, **speeds()}
+    measured_steps = kept(out, "steps")
+    if "device" not in measured_steps:
+        measured_steps["device"] = {"name": torch.cuda.get_device_name(), "torch": torch.__version__, **speeds()}
     for graph in GRAPHS:
         for tasks in TASKS:
             key = f"{graph} K = {tasks}"
-            if key in found or time.time() > deadline:
+            if key in measured_steps or time.time() > deadline:
                 continue
             try:
                 measured = Measure().of("mtdea", {**MEASURED, "tasks": str(tasks)}, mtbench.load(graph))
             except RuntimeError:
                 print(f"{key}: {traceback.format_exc()}")
                 continue
-            least = max(measured[what] / found["device"][what] for what in ("bytes", "flops"))
-            found[key] = measured | {"share": 1000 * least / measured["ms"]}
-            keep(out, "steps", found)
-            print(key, " ".join(f"{name} {value:,.3g}" for name, value in found[key].items()))
+            least = max(measured[what] / measured_steps["device"][what] for what in ("bytes", "flops"))
+            measured_steps[key] = measured | {"share": 1000 * least / measured["ms"]}
+            keep(out, "steps", measured_steps)
+            print(key, " ".join(f"{name} {value:,.3g}" for name, value in measured_steps[key].items()))
 
 
 def speeds() -> dict[str, float]:
@@ -269,22 +269,22 @@ class Counting(TorchDispatchMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Do what was asked for, and count it if it is done on a device."""
         kwargs = kwargs or {}
-        found = func(*args, **kwargs)
-        if any(tensor.is_cuda for tensor in tensors_of((args, kwargs, found))):
-            self.count(func, args, kwargs, found)
-        return found
+        result = func(*args, **kwargs)
+        if any(tensor.is_cuda for tensor in tensors_of((args, kwargs, result))):
+            self.count(func, args, kwargs, result)
+        return result
 
-    def count(self, func: Any, args: Any, kwargs: Any, found: Any) -> None:
+    def count(self, func: Any, args: Any, kwargs: Any, result: Any) -> None:
         """Count one operation."""
         name = func.overloadpacket.__name__
         if name not in INDEXED:
             self.waits += WAITS.get(name, 0)
         elif name == "index" or args[2].numel() != 1:
-            self.waits += sum(one is not None and one.dtype in (torch.bool, torch.uint8) for one in args[1])
+            self.waits += sum(tensor is not None and tensor.dtype in (torch.bool, torch.uint8) for tensor in args[1])
         if func.is_view or name in FREE:
             return
         self.operations += 1
-        reads, writes = tensors_of((args, kwargs)), tensors_of(found)
+        reads, writes = tensors_of((args, kwargs)), tensors_of(result)
         if name in PICKS:
             self.bytes += sum(map(size, reads[1:])) + 2 * sum(map(size, writes))
         elif name in ADDS:
@@ -292,7 +292,7 @@ class Counting(TorchDispatchMode):
         else:
             self.bytes += sum(map(size, reads)) + sum(map(size, writes))
         if name in ("mm", "addmm", "bmm", "baddbmm", "addmm_", "baddbmm_"):
-            left, right = [one for one in reads if one.dim() > 1][-2:]
+            left, right = [tensor for tensor in reads if tensor.dim() > 1][-2:]
             if left.layout is torch.sparse_csr:
                 self.bytes += left._nnz() * right.shape[-1] * right.element_size() - size(right)
                 self.flops += 2 * left._nnz() * right.shape[-1]
@@ -312,7 +312,7 @@ def size(tensor: Tensor) -> int:
     return min(tensor.numel() * tensor.element_size(), tensor.untyped_storage().nbytes())
 
 
-class Told(Watch):
+class Printed(Watch):
     """Prints how every run ended."""
 
     def finished(self, outcome: Outcome) -> None:
@@ -329,7 +329,7 @@ def cells(out: Path, deadline: float, without: Collection[str] = ()) -> None:
         grid = Grid(chosen[:number], DATASETS, seeds=seeds, device="cuda", **asked)
         wanted = [job for job in jobs(grid, place) if CELLS[job.label][0] not in without]
         every |= {job.key: job for job in wanted if job.key not in every and not there(job)}
-    ended = drive(survey(list(every.values()), place), place, in_this_process, Told(), deadline=deadline)
+    ended = drive(survey(list(every.values()), place), place, in_this_process, Printed(), deadline=deadline)
     print(f"{sum(one.state == 'done' for one in ended)} of {len(ended)} cells that are missing are done")
 
 
@@ -348,9 +348,9 @@ def kept(out: Path, name: str) -> dict[str, Any]:
     return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
 
 
-def keep(out: Path, name: str, found: Mapping[str, Any]) -> None:
+def keep(out: Path, name: str, values: Mapping[str, Any]) -> None:
     """Write what a part found so far."""
-    (out / f"{name}.json").write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    (out / f"{name}.json").write_text(json.dumps(values, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import TypeVar
 
-Found = TypeVar("Found")
+Measured = TypeVar("Measured")
 STATUS = Path("/proc/self/status")
 
 
@@ -26,7 +26,7 @@ def in_turns(sides: Mapping[str, Callable[[], object]], repeats: int) -> dict[st
     return times
 
 
-def alone(measure: Callable[..., Found], *arguments: object) -> Found:
+def alone(measure: Callable[..., Measured], *arguments: object) -> Measured:
     """Return what a function of a benchmark measures in a new process, whose peak memory is then its own."""
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as process:
         return process.submit(measure, *arguments).result()

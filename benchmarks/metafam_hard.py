@@ -42,7 +42,7 @@ SCALE = 8.0
 """Shares of the persons times this are what a network sees."""
 
 
-def told(valid: Split) -> IntArray:
+def target_lists(valid: Split) -> IntArray:
     """Return the targets of a split, each first of a list with candidates of one side, ``(k, 25, 3)``.
 
     Where there are fewer, the first comes again; a target without any is left out.
@@ -71,7 +71,7 @@ def learn(network: nn.Module, rate: float, logits: Callable[[IntArray], Tensor],
 
 def ranker(valid: Split, seed: int) -> Ranker:
     """Return tally's network, trained on the targets of a split."""
-    lists = told(valid)
+    lists = target_lists(valid)
     flat = torch.from_numpy(Statistics(valid.observable()).of(lists.reshape(-1, 3)))
     features = flat.view(*lists.shape[:2], -1)
     torch.manual_seed(seed)
@@ -88,12 +88,12 @@ class Agreement:
     """
 
     def __init__(self, network: nn.Module, split: Split, *, task: bool) -> None:
-        found = oracles.rules(split)
-        agree, holds = oracles.agreement(found.called, found.composed)
+        rules = oracles.rules(split)
+        agree, holds = oracles.agreement(rules.called, rules.composed)
         pooled = np.einsum("rw,tw->tr", agree, holds.max(axis=2))
         both = pooled[:, :, None] + pooled[:, None]
         features = np.stack((np.broadcast_to(agree, both.shape), both * task), axis=3) * SCALE
-        self.network, self.composed = network, found.composed
+        self.network, self.composed = network, rules.composed
         self.features = torch.from_numpy(features.astype(np.float32))
 
     def logits(self, triples: IntArray) -> Tensor:
@@ -113,7 +113,7 @@ def agreement(valid: Split, test: Split, seed: int, *, task: bool) -> Agreement:
     """Return a network trained on the targets of one split, for another."""
     torch.manual_seed(seed)
     network = nn.Sequential(nn.Linear(2, 16), nn.ReLU(), nn.Linear(16, 1))
-    lists, seen = told(valid), Agreement(network, valid.observable(), task=task)
+    lists, seen = target_lists(valid), Agreement(network, valid.observable(), task=task)
     learn(network, 1e-2, lambda some: seen.logits(lists[some].reshape(-1, 3)).view(BATCH, -1), len(lists), seed)
     return Agreement(network, test, task=task)
 

@@ -35,22 +35,22 @@ def graph(triples: int) -> Split:
     """Return a graph of so many triples, less those drawn twice."""
     rng, entities = np.random.default_rng(0), round(triples * ENTITIES)
     heads = rng.permutation(entities)[drawn(triples, entities, HEAD_LAW, rng)]
-    found = np.stack(
+    rows = np.stack(
         (heads, drawn(triples, RELATIONS, RELATION_LAW, rng), drawn(triples, entities, TAIL_LAW, rng)), axis=1
     )
     names = np.arange(entities).astype(str), np.arange(RELATIONS).astype(str)
-    return Split("synthetic", "train", found, found[:0], *names, RELATIONS)
+    return Split("synthetic", "train", rows, rows[:0], *names, RELATIONS)
 
 
 def lists(split: Split, number: int) -> IntArray:
     """Return some triples with 24 random tails, 24 random heads and 26 random relations each, one after the other."""
     rng = np.random.default_rng(1)
     own = split.graph[rng.integers(len(split.graph), size=number)]
-    found = np.repeat(own[:, None], 75, axis=1)
-    found[:, 1:25, 2] = rng.integers(split.num_entities, size=(number, 24))
-    found[:, 25:49, 0] = rng.integers(split.num_entities, size=(number, 24))
-    found[:, 49:, 1] = rng.integers(RELATIONS, size=(number, 26))
-    return found.reshape(-1, 3)
+    triples = np.repeat(own[:, None], 75, axis=1)
+    triples[:, 1:25, 2] = rng.integers(split.num_entities, size=(number, 24))
+    triples[:, 25:49, 0] = rng.integers(split.num_entities, size=(number, 24))
+    triples[:, 49:, 1] = rng.integers(RELATIONS, size=(number, 26))
+    return triples.reshape(-1, 3)
 
 
 def measure(triples: int, number: int) -> dict[str, float]:
@@ -82,8 +82,8 @@ def main() -> None:
     parser.add_argument("--lists", type=int, default=200)
     asked = parser.parse_args()
     for size in asked.triples:
-        found = alone(measure, size, asked.lists)
-        print("  ".join(f"{name} {value:,.1f}" for name, value in found.items()), flush=True)
+        measured = alone(measure, size, asked.lists)
+        print("  ".join(f"{name} {value:,.1f}" for name, value in measured.items()), flush=True)
 
 
 if __name__ == "__main__":

@@ -62,8 +62,8 @@ def main() -> None:
     print("| model | training graph | steps an epoch | s a step | s an epoch | peak, GB |\n|---|---|---|---|---|---|")
     for model in asked.models:
         for dataset in asked.datasets:
-            found = alone(measure, model, dataset, asked.steps, settings)
-            cells = f"{found['batches']} | {found['step']:.2f} | {found['epoch']:.0f} | {found['peak']:.1f}"
+            measured = alone(measure, model, dataset, asked.steps, settings)
+            cells = f"{measured['batches']} | {measured['step']:.2f} | {measured['epoch']:.0f} | {measured['peak']:.1f}"
             print(f"| {model} | {dataset} | {cells} |", flush=True)
 
 

@@ -1,4 +1,4 @@
-"""What a leaderboard shows, as plain data, and what is typed for what is not there yet; pages and tables draw it."""
+"""A leaderboard as plain data, which pages and tables draw, and the commands that fill its gaps."""
 
 from __future__ import annotations
 
@@ -49,11 +49,10 @@ PAPER = View(
     "Each row in the evaluation setting of its row in the paper: as reported, and re-evaluated here.",
 )
 VIEWS = (STANDARD, SLOTS, PESSIMISTIC, PAPER)
-"""Those a page offers."""
-
+"""The views that a page offers."""
 
 SEEDS = 3
-"""Fewer seeds than these are told beside a mean, which is then not marked as the best: one seed may be picked."""
+"""Below this, the number of seeds stands beside a mean, and it is not marked as the best: one seed may be picked."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +60,7 @@ class Figure:
     """A mean over ``seeds`` with its sample standard deviation, None for a single seed.
 
     ``low`` and ``high`` are the pessimistic and the optimistic means, None where a setting has none; ``seeds`` is
-    None for what is no mean of ours.
+    None for a figure that is not a mean of ours.
     """
 
     mean: float
@@ -72,7 +71,7 @@ class Figure:
 
     @property
     def few(self) -> str:
-        """How many seeds it is of if they are fewer than `SEEDS`, else empty."""
+        """The number of seeds in words if there are fewer than `SEEDS`, else empty."""
         return "" if self.seeds is None or self.seeds >= SEEDS else f"{self.seeds} seed{'s' * (self.seeds > 1)}"
 
     def __str__(self) -> str:
@@ -85,23 +84,23 @@ Figures = Mapping[str, Figure]
 
 
 def over_seeds(values: Iterable[float]) -> Figure:
-    """Return the mean and deviation of what the seeds have; raises `ValueError` for no seeds."""
+    """Return the mean and deviation over seeds; raises `ValueError` for no seeds."""
     seeds = list(values)
     return Figure(statistics.fmean(seeds), statistics.stdev(seeds) if len(seeds) > 1 else None, seeds=len(seeds))
 
 
-def figures(some: Iterable[Metrics]) -> Figures:
-    """Return the mean and deviation of every metric of some seeds, which have the same; empty for no seeds."""
-    seeds = list(some)
+def figures(metrics_by_seed: Iterable[Metrics]) -> Figures:
+    """Return the mean and deviation of every metric over seeds, which have the same metrics; empty for no seeds."""
+    seeds = list(metrics_by_seed)
     return {metric: over_seeds(seed[metric] for seed in seeds) for metric in (seeds[0] if seeds else ())}
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where a line stands among those of its regime: its mean with an interval, the ranks that remain possible, ties.
+    """The place of a line among those of its regime: the ranks that remain possible, an interval of its mean, ties.
 
     Lines that share a letter of ``group`` are statistically tied; ``covers`` says what the interval is over. Without
-    the dataset there is neither interval nor group, and the ranks are those of the means.
+    the dataset there is neither interval nor group, and ranks are those of the means.
     """
 
     best: int
@@ -113,12 +112,12 @@ class Place:
 
 
 MOST_SEEN = 0.05
-"""The largest share of test targets that a graph may have shown to an entry that is ranked."""
+"""The largest share of test targets that a graph may have shown to a ranked entry."""
 
 
 @dataclass(frozen=True)
 class Overlap:
-    """How many of a dataset's test targets, ``of`` in all, are in a graph a model learned from; None: unknown."""
+    """How many of a dataset's ``of`` test targets are in a graph that a model learned from, None if unknown."""
 
     graph: str
     seen: int | None
@@ -126,7 +125,7 @@ class Overlap:
 
     @property
     def share(self) -> float | None:
-        """The seen part, from 0 to 1."""
+        """The share of seen targets, from 0 to 1."""
         return None if self.seen is None else self.seen / self.of
 
     def __str__(self) -> str:
@@ -138,9 +137,8 @@ class Overlap:
 class Line:
     """One entry on one dataset.
 
-    ``figures`` are by evaluation setting and protocol: those of the paper in its setting ``own``, one that the
-    paper's row of this name can be scored in. A line is ranked exactly if it has a ``place``; otherwise
-    ``remarks`` say why not.
+    ``figures`` are by view and protocol; those of the view `PAPER` are in the setting ``own``, in which the paper's row
+    of this name can be scored. A line is ranked exactly if it has a ``place``; otherwise ``remarks`` say why not.
     """
 
     entry: Entry
@@ -175,38 +173,42 @@ class Line:
         return ", ".join(sorted(set(self.unfinished.values()))).upper()
 
     def read(self, view: View, protocol: str = HEADLINE.protocol) -> Figures:
-        """Return the figures of a setting and a protocol by metric, empty where the entry was not scored so."""
+        """Return the figures of a view and a protocol by metric, empty where the entry was not scored there."""
         return self.figures.get((view, protocol), {})
 
     def figure(self, view: View = STANDARD, protocol: str = HEADLINE.protocol) -> Figure | None:
-        """Return the MRR of an evaluation setting and a protocol: the headline unless said otherwise."""
+        """Return the MRR of a view and a protocol, by default the headline."""
         return self.read(view, protocol).get("mrr")
 
     @property
     def lift(self) -> float | None:
-        """How far the headline lies above the best heuristic baseline."""
+        """The headline less the MRR of the best heuristic baseline."""
         headline = self.figure()
         return None if headline is None or self.baseline is None else headline.mean - self.baseline[1]
 
     @property
     def contaminated(self) -> tuple[str, ...]:
-        """What it has seen: what its card says, and other graphs than its own with over `MOST_SEEN` of the targets."""
+        """What its card says, and other graphs than its own that have shown more than `MOST_SEEN` of the targets."""
         own, declared = f"{self.dataset}{TRAIN}", self.entry.card.contaminated
         return (declared,) * bool(declared) + tuple(
-            f"it learned from {one}"
-            for one in self.overlaps
-            if one.graph != own and (one.graph == self.dataset or (one.share or 0) > MOST_SEEN)
+            f"it learned from {overlap}"
+            for overlap in self.overlaps
+            if overlap.graph != own and (overlap.graph == self.dataset or (overlap.share or 0) > MOST_SEEN)
         )
 
     @property
     def unmeasured(self) -> tuple[str, ...]:
-        """The graphs it learned from of which nobody knows how many targets they have shown: it is not ranked."""
+        """The graphs that it learned from and that were never compared with the targets: it is not ranked."""
         own = f"{self.dataset}{TRAIN}"
-        return tuple(one.graph for one in self.overlaps if one.seen is None and one.graph not in (own, self.dataset))
+        return tuple(
+            overlap.graph
+            for overlap in self.overlaps
+            if overlap.seen is None and overlap.graph not in (own, self.dataset)
+        )
 
     @property
     def tie_spread(self) -> float | None:
-        """How far the bounds of the headline lie apart: the part of it that ties decide."""
+        """The distance between the bounds of the headline, which ties decide."""
         headline = self.figure()
         return (
             None if headline is None or headline.low is None or headline.high is None else headline.high - headline.low
@@ -215,10 +217,10 @@ class Line:
 
 @dataclass(frozen=True)
 class DatasetBoard:
-    """Everything shown of one dataset; ``lines`` are sorted: ranked ones first, by the headline, best first.
+    """All that is shown of a dataset; ``lines`` are sorted: by regime, ranked ones first, the best headline first.
 
-    ``baselines`` are the heuristic baselines and chance, by setting; ``baseline`` is the best of the
-    headline with its MRR.
+    ``baselines`` are the heuristic baselines and chance, by setting; ``baseline`` is the name and the MRR of the best
+    one in the headline.
     """
 
     record: Record
@@ -248,14 +250,14 @@ class DatasetBoard:
         return max(ranked, key=lambda line: figure.mean if (figure := line.figure()) else 0.0, default=None)
 
     def leads(self, line: Line, view: View = STANDARD, regime: Regime | None = None) -> bool:
-        """Tell whether a line is marked as the best: of all that are ranked on `SEEDS` seeds, to three digits.
+        """Tell whether a line is marked as the best of all that are ranked on `SEEDS` seeds, to three digits.
 
-        ``regime`` is the one it is compared in, None for all of them.
+        It is compared within ``regime``, or with all for None.
         """
         means = {
-            one.entry.slug: round(figure.mean, 3)
-            for one in (self.lines if regime is None else self.of(regime))
-            if one.place is not None and (figure := one.figure(view)) and not figure.few
+            ranked.entry.slug: round(figure.mean, 3)
+            for ranked in (self.lines if regime is None else self.of(regime))
+            if ranked.place is not None and (figure := ranked.figure(view)) and not figure.few
         }
         return line.entry.slug in means and means[line.entry.slug] == max(means.values())
 
@@ -266,10 +268,10 @@ class DatasetBoard:
 
 @dataclass(frozen=True)
 class Standing:
-    """One entry over the datasets of the paper, of which it is ranked on those it has ``covered``.
+    """One entry over the datasets of the paper; ``covered`` are those on which it is ranked.
 
-    ``lift`` is the mean over these of how far the headline lies above the best heuristic baseline; ``rank`` is None
-    below complete coverage.
+    ``lift`` is the mean over these of the headline less the best heuristic baseline; ``rank`` is None below complete
+    coverage.
     """
 
     entry: Entry
@@ -294,13 +296,13 @@ class Board:
 
     @property
     def unread(self) -> dict[str, str]:
-        """What is wrong with the entries that could not be read, by their slug."""
+        """What is wrong with the entries that cannot be read, by slug."""
         known = {entry.slug for entry in self.entries}
-        return {slug: "; ".join(found) for slug, found in self.problems.items() if slug not in known}
+        return {slug: "; ".join(sentences) for slug, sentences in self.problems.items() if slug not in known}
 
 
 def command(model: str, datasets: Iterable[str]) -> str:
-    """Return what runs a model on some datasets as the leaderboard wants it; MODULE:MODEL stands for one of others."""
+    """Return the command that makes a model's missing runs; MODULE:MODEL stands for a model that is not installed."""
     where = " ".join(f"--dataset {name}" for name in datasets)
     name, tasks = installed(model)
     chosen = f"{name}:tasks={tasks}" if tasks else name
@@ -310,7 +312,7 @@ def command(model: str, datasets: Iterable[str]) -> str:
 
 
 def installed(model: str) -> tuple[str, str]:
-    """Return what ``mtbench run`` knows a model of an entry by, and how many tasks it then has if its name says so."""
+    """Return the name by which ``mtbench run`` knows the model of an entry, and its number of tasks, if in the name."""
     name, _, tasks = model.partition("-k")
     return (name, tasks) if tasks.isdigit() else (model, "")
 
@@ -323,7 +325,7 @@ def _known() -> frozenset[str]:
 def estimate(lines: Sequence[Line], datasets: Iterable[str]) -> float | None:
     """Return about how many seconds a seed takes on some datasets, None where nothing is recorded of the model.
 
-    That is what a run took there before, else the median of the seconds per triple of the training graph, times the
+    A dataset takes what a run on it took before, else the median of the seconds per triple of training graphs times its
     triples.
     """
     took = {line.dataset: line.seconds for line in lines if line.seconds is not None and line.seeds}

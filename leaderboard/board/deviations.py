@@ -1,4 +1,4 @@
-"""How far our runs are from every figure of the paper, in the evaluation setting of its row, and what explains it."""
+"""How far our runs are from every figure of the paper, in the evaluation setting of its row, and the reasons."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from mtbench.runs.directory import Run
 Verdict: TypeAlias = Literal["within", "explained", "open", "not run"]
 VERDICTS: tuple[Verdict, ...] = ("within", "explained", "open", "not run")
 WIDE = 2.0
-"""Deviations of the paper that are no deviation from it; half a unit of the last digit is not, either."""
+"""Standard deviations of the paper within which a figure agrees with it, beside half a unit of the last digit."""
 HALF_DIGIT = 0.0005
 DRAWS_WIDE = 3.0
-"""Deviations of the mean of our random draws that they may explain."""
+"""Standard deviations of the mean of our random draws within which these explain a gap."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ INTEGER = Reason(
     "of our draws (at most: of m (1 - m) / n for a mean m of n ranks; exact for MR)",
 )
 REASONS = (ERRATUM, MEMORY, INVERSES, INTEGER)
-"""In the order they are tried; `docs/models.md` and `docs/ties-and-settings.md` tell more."""
+"""In the order in which they are tried; see `docs/models.md` and `docs/ties-and-settings.md`."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class Ours:
 
 @dataclass(frozen=True)
 class Deviation:
-    """A cell of the paper beside ours, None where nobody ran it, with a verdict and for one explained the reason."""
+    """A cell of the paper beside our figure, None if not run, with a verdict and, if it is explained, the reason."""
 
     cell: Cell
     ours: Figure | None
@@ -70,39 +70,39 @@ class Deviation:
         """Return ours, ours less the paper's with the paper's deviation, and the verdict if it is not ``within``."""
         if self.ours is None:
             return ""
-        told = self.reason.key if self.reason else "open" if self.verdict == "open" else ""
+        mark = self.reason.key if self.reason else "open" if self.verdict == "open" else ""
         if self.cell.mean is None:
-            return f"{self.ours.mean:.3f} {told}"
+            return f"{self.ours.mean:.3f} {mark}"
         deviation = "-" if self.cell.std is None else f"{self.cell.std:.3f}"
-        return f"{self.ours.mean:.3f} {self.ours.mean - self.cell.mean:+.3f} ({deviation}) {told}".rstrip()
+        return f"{self.ours.mean:.3f} {self.ours.mean - self.cell.mean:+.3f} ({deviation}) {mark}".rstrip()
 
 
 def deviations(entries: Sequence[Entry]) -> list[Deviation]:
     """Return every printed cell in the order of the tables, beside the entry of its row.
 
-    Of several entries of one row that is the one in the row's own evaluation setting, then the one named like it.
+    Of several entries of a row, one in the row's own evaluation setting comes first, then one with the row's name.
     """
     rows = {(cell.dataset, cell.model): _ours(entries, cell) for cell in reported.cells()}
     return [_judged(cell, rows[cell.dataset, cell.model]) for cell in reported.cells()]
 
 
 def _ours(entries: Sequence[Entry], cell: Cell) -> Ours | None:
-    found: list[tuple[bool, bool, Ours]] = []
+    candidates: list[tuple[bool, bool, Ours]] = []
     for entry in entries:
         runs = [run for run in entry.runs.get(cell.dataset, ()) if run.headline.run.status == "ok"]
         if entry.card.model != cell.model or not runs:
             continue
         name, figures = by_paper(runs, cell.model)
         if figures:
-            own = {protocol: some for (view, protocol), some in figures.items() if view == PAPER}
-            found.append((name == cell.setting.code, entry.slug == cell.model, Ours(_settings(runs), own)))
-    return max(found, key=lambda one: one[:2])[2] if found else None
+            own = {protocol: by_metric for (view, protocol), by_metric in figures.items() if view == PAPER}
+            candidates.append((name == cell.setting.code, entry.slug == cell.model, Ours(_settings(runs), own)))
+    return max(candidates, key=lambda candidate: candidate[:2])[2] if candidates else None
 
 
 def _settings(runs: Sequence[Run]) -> Mapping[str, Parameter]:
     """Return the hyper-parameters that are the same in all runs."""
     first, *others = (run.headline.run.hyperparameters for run in runs)
-    return {key: value for key, value in first.items() if all(other.get(key) == value for other in others)}
+    return {key: value for key, value in first.items() if all(values.get(key) == value for values in others)}
 
 
 def _judged(cell: Cell, ours: Ours | None) -> Deviation:
@@ -118,7 +118,7 @@ def _judged(cell: Cell, ours: Ours | None) -> Deviation:
         return Deviation(cell, figure, "explained", ERRATUM)
     if ours.settings.get("inverses") is False:
         return Deviation(cell, figure, "explained", INVERSES)
-    # Beyond its own draws the integer explains nothing, and the gap stays open.
+    # The random integer explains no more than its own draws can.
     if gap <= spread + DRAWS_WIDE * draw_error(cell, figure):
         return Deviation(cell, figure, "explained", INTEGER)
     return Deviation(cell, figure, "open")
@@ -127,8 +127,8 @@ def _judged(cell: Cell, ours: Ours | None) -> Deviation:
 def draw_error(cell: Cell, ours: Figure) -> float:
     """Return the largest standard deviation that random integers give our mean over seeds, 0 where none is drawn.
 
-    An integer drawn uniformly from 0 to N moves a rank with variance N (N + 2) / 12. Every other metric of a rank lies
-    from 0 to 1, so that its variance is at most m (1 - m) for the mean m.
+    A uniform integer from 0 to N moves a rank with variance N (N + 2) / 12. All other metrics lie from 0 to 1, so that
+    their variance is at most m (1 - m) for the mean m.
     """
     invented = cell.setting.invented
     ranks = catalog.record(cell.dataset).part("test", "targets").triples * len(cell.setting.lists)
@@ -140,49 +140,53 @@ def draw_error(cell: Cell, ours: Figure) -> float:
 
 def markdown(entries: Sequence[Entry]) -> str:
     """Return all deviations as Markdown: counts by row and dataset, reasons, what to run, and a table per dataset."""
-    found = deviations(entries)
-    counts = Counter(one.verdict for one in found)
-    total = f"{len(found)} figures: {', '.join(f'{counts[verdict]} {verdict}' for verdict in VERDICTS)}."
-    explained = Counter(one.reason for one in found if one.reason)
-    reasons = [f"* **{one.key}** ({explained[one]}): {one.text}." for one in REASONS if explained[one]]
-    parts = [total, _summary(found), *filter(None, ["\n".join(reasons), _commands(found)])]
+    cells = deviations(entries)
+    counts = Counter(deviation.verdict for deviation in cells)
+    total = f"{len(cells)} figures: {', '.join(f'{counts[verdict]} {verdict}' for verdict in VERDICTS)}."
+    explained = Counter(deviation.reason for deviation in cells if deviation.reason)
+    reasons = [f"* **{why.key}** ({explained[why]}): {why.text}." for why in REASONS if explained[why]]
+    parts = [total, _summary(cells), *filter(None, ["\n".join(reasons), _commands(cells)])]
     for dataset in reported.datasets():
-        if some := [one for one in found if one.cell.dataset == dataset and one.ours is not None]:
-            parts += [f"### {dataset}", _table(some)]
+        if run := [deviation for deviation in cells if deviation.cell.dataset == dataset and deviation.ours]:
+            parts += [f"### {dataset}", _table(run)]
     return "\n\n".join(parts)
 
 
-def _summary(found: Sequence[Deviation]) -> str:
-    """Return how many figures of a row and dataset are within, explained and open."""
+def _summary(judged_cells: Sequence[Deviation]) -> str:
+    """Return how many figures of each row and dataset are within, explained and open."""
     rows = []
     for model in reported.models():
         cells = []
         for dataset in reported.datasets():
-            counts = Counter(one.verdict for one in found if (one.cell.model, one.cell.dataset) == (model, dataset))
+            counts = Counter(
+                deviation.verdict
+                for deviation in judged_cells
+                if (deviation.cell.model, deviation.cell.dataset) == (model, dataset)
+            )
             judged = [str(counts[verdict]) for verdict in VERDICTS[:-1]]
             cells.append("not run" if not any(map(int, judged)) else " / ".join(judged))
         rows.append([model, *cells])
     return lay_out(["within / explained / open", *map(short, reported.datasets())], rows, "markdown")
 
 
-def _commands(found: Iterable[Deviation]) -> str:
-    """Return what is not run, and how; empty where everything is."""
+def _commands(judged_cells: Iterable[Deviation]) -> str:
+    """Return what is not run with the commands that run it, empty if there is nothing."""
     missing: dict[str, set[str]] = {}
-    for one in found:
-        if one.verdict == "not run":
-            missing.setdefault(one.cell.model, set()).add(one.cell.dataset)
+    for deviation in judged_cells:
+        if deviation.verdict == "not run":
+            missing.setdefault(deviation.cell.model, set()).add(deviation.cell.dataset)
     lines = [
-        f"* `{command(model, [one for one in reported.datasets() if one in datasets])}`"
+        f"* `{command(model, [name for name in reported.datasets() if name in datasets])}`"
         for model, datasets in missing.items()
     ]
     return "What is not run, and how:\n\n" + "\n".join(lines) if lines else ""
 
 
-def _table(some: Sequence[Deviation]) -> str:
-    metrics = [metric for metric in METRICS if any(one.cell.metric == metric for one in some)]
+def _table(shown: Sequence[Deviation]) -> str:
+    metrics = [metric for metric in METRICS if any(deviation.cell.metric == metric for deviation in shown)]
     rows: dict[tuple[str, str, str], dict[str, str]] = {}
-    for one in some:
-        key = (one.cell.model, one.cell.protocol, one.cell.table)
-        rows.setdefault(key, {})[one.cell.metric] = str(one)
+    for deviation in shown:
+        key = (deviation.cell.model, deviation.cell.protocol, deviation.cell.table)
+        rows.setdefault(key, {})[deviation.cell.metric] = str(deviation)
     table = [[*key, *(cells.get(metric, "") for metric in metrics)] for key, cells in rows.items()]
     return lay_out(["row", "protocol", "table", *map(heading, metrics)], table, "markdown", left=3)

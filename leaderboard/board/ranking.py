@@ -50,8 +50,8 @@ def overlap(dataset: str, graph: str) -> Overlap:
     """Return how many test targets of a dataset a graph has shown, exactly as they stand, as ``overlaps.toml`` has it.
 
     Graphs are named as in results: ``NAME/train`` is the training graph of a released dataset with its validation
-    targets, ``NAME`` the whole of it. Nothing is loaded or fetched, so that every machine ranks the same entries; what
-    nobody counted is None, and so is what was counted of another release.
+    targets, ``NAME`` the whole of it. Nothing is loaded or fetched, so that every machine ranks the same entries. The
+    number is None if nobody counted it, or if it was counted on another release.
     """
     record = catalog.record(dataset)
     return Overlap(graph, _seen(record, graph.lower()), record.part("test", "targets").triples)
@@ -59,12 +59,14 @@ def overlap(dataset: str, graph: str) -> Overlap:
 
 def _seen(record: catalog.Record, graph: str) -> int | None:
     measured = _measured()
+    # The counts hold for the content they were counted on, of both datasets.
     for known in filter(None, (record, catalog.by_id(graph.removesuffix(TRAIN)))):
         if measured["content"].get(known.id) != content_hash(known):
             return None
     if graph in measured["seen"]:
         return int(measured["seen"][graph].get(record.id, 0))
     names = measured["names"]
+    # Names of other sources (Freebase, NELL, Wikidata) never make the same triple: nothing has to be counted then.
     return 0 if graph in names and not set(names[graph]) & set(names[record.id]) else None
 
 
@@ -94,16 +96,15 @@ def rank(
 ) -> Board:
     """Return the board of some entries; those with ``problems`` (sentences by slug) are shown but not ranked.
 
-    On every dataset and in every regime, entries that are complete (all sampled protocols and both vocabularies,
-    every run finished), up to date (this evaluator, these candidates, this version of the dataset) and have learned
-    from no other graph with more than `MOST_SEEN` of the test targets, nor from one of which nobody counted them, are
-    ranked by the mean over seeds of the headline: dual MRR, expected over ties, relations that are present. Intervals
-    and groups are those of
-    `mtbench.compare` with ``draws`` draws. Overall, entries of all regimes stand by how many datasets of the paper
-    they are ranked on, then by their mean lift over the best heuristic baseline on these; only one that is ranked on
-    every one of them has a rank. ``watch`` shows whoever waits how far it is.
+    On every dataset and in every regime, entries are ranked by the mean over seeds of the headline: dual MRR, expected
+    over ties, relations that are present. They must be complete (all sampled protocols and both vocabularies, every run
+    finished), up to date (this evaluator, these candidates, this version of the dataset), and must not have learned
+    from another graph that has more than `MOST_SEEN` of the test targets or whose targets nobody counted. Intervals and
+    groups are those of `mtbench.compare` with ``draws`` draws. Overall, entries of all regimes are sorted by the number
+    of the paper's datasets they are ranked on, then by their mean lift over the best heuristic baseline on these; only
+    entries ranked on all of them have a rank. ``watch`` shows the progress.
     """
-    broken = {slug: tuple(found) for slug, found in (problems or {}).items() if found}
+    broken = {slug: tuple(sentences) for slug, sentences in (problems or {}).items() if sentences}
     names = {name for entry in entries for name in entry.runs}
     suite = reported.datasets()
     shown = [*suite, *sorted(names - set(suite))]
@@ -114,24 +115,25 @@ def rank(
 def _dataset(name: str, entries: Sequence[Entry], broken: Mapping[str, Sequence[str]], draws: int) -> DatasetBoard:
     record = catalog.record(name)
     lines = [_line(entry, name, broken.get(entry.slug, ())) for entry in entries if name in entry.runs]
-    found: list[Line] = []
+    placed_lines: list[Line] = []
     remarks: list[str] = []
     for regime in REGIMES:
         ranked = [line for line in lines if line.regime == regime and not line.remarks]
         try:
             places = _places(ranked, draws)
         except DownloadError:
-            # Its message names folders of this machine, which are nobody else's business.
+            # Not the error's own message: it names folders of this machine.
             remarks.append("no intervals and no tied groups: they need the dataset, which is not here")
             places = {line.entry.slug: Place(rank, rank) for rank, line in enumerate(sorted(ranked, key=_headline), 1)}
         placed = [replace(line, place=places.get(line.entry.slug)) for line in lines if line.regime == regime]
-        found += sorted(placed, key=lambda line: (line.place is None, *_headline(line)))
+        placed_lines += sorted(placed, key=lambda line: (line.place is None, *_headline(line)))
     return DatasetBoard(
         record=record,
         baseline=_baseline(record),
-        lines=tuple(found),
+        lines=tuple(placed_lines),
         baselines={
             setting: {**record.baselines_of(setting.key("test", 0)), "chance": result.chance}
+            # The last run wins: baselines of an entry that holds replace those of a broken one.
             for entry in sorted(entries, key=lambda entry: entry.slug not in broken)
             for run in entry.runs.get(name, ())
             for setting, result in run.results.items()
@@ -143,14 +145,14 @@ def _dataset(name: str, entries: Sequence[Entry], broken: Mapping[str, Sequence[
 
 
 def _baseline(record: catalog.Record) -> tuple[str, float] | None:
-    """Return the best heuristic baseline of the headline and its MRR, by the catalogue: no entry can move it."""
-    found = [(name, values["mrr"]) for name, values in record.baselines_of(HEADLINE.key("test", 0)).items()]
-    return max(found, key=lambda one: one[1], default=None)
+    """Return the best heuristic baseline of the headline and its MRR; from the catalogue, so that no entry moves it."""
+    baselines = [(name, values["mrr"]) for name, values in record.baselines_of(HEADLINE.key("test", 0)).items()]
+    return max(baselines, key=lambda baseline: baseline[1], default=None)
 
 
 def _headline(line: Line) -> tuple[float, str]:
-    found = line.figure()
-    return (-found.mean if found else 0.0), line.entry.slug
+    figure = line.figure()
+    return (-figure.mean if figure else 0.0), line.entry.slug
 
 
 def _line(entry: Entry, dataset: str, problems: Sequence[str]) -> Line:
@@ -176,7 +178,7 @@ def _line(entry: Entry, dataset: str, problems: Sequence[str]) -> Line:
         memory=max((info.peak_memory_bytes for info in infos if info.peak_memory_bytes), default=None),
         device=", ".join(sorted({info.device for info in infos if info.device})),
     )
-    touched = [f"contaminated: {one}" for one in line.contaminated]
+    touched = [f"contaminated: {reason}" for reason in line.contaminated]
     unmeasured = [UNMEASURED.format(", ".join(line.unmeasured), dataset)] if line.unmeasured else []
     return replace(line, remarks=tuple(dict.fromkeys([*problems, *_remarks(runs), *touched, *unmeasured])))
 
@@ -188,25 +190,28 @@ def _figures(runs: Sequence[Run]) -> dict[tuple[View, str], Figures]:
         for setting, result in run.results.items():
             if result.run.status == "ok":
                 seeds[setting].append(result)
-    found: dict[tuple[View, str], Figures] = {}
-    for setting, some in seeds.items():
+    means_by_view: dict[tuple[View, str], Figures] = {}
+    for setting, results in seeds.items():
         view, protocol = SLOTS if setting.empty_slots else STANDARD, setting.protocol
-        best, worst = figures(one.optimistic for one in some), figures(one.pessimistic for one in some)
-        found[view, protocol] = {
+        best, worst = (
+            figures(result.optimistic for result in results),
+            figures(result.pessimistic for result in results),
+        )
+        means_by_view[view, protocol] = {
             metric: replace(figure, low=min(means), high=max(means))
             if (means := [side[metric].mean for side in (worst, best) if metric in side])
             else figure
-            for metric, figure in figures(one.metrics for one in some).items()
+            for metric, figure in figures(result.metrics for result in results).items()
         }
         if view == STANDARD:
-            found |= {(PESSIMISTIC, protocol): worst, (OPTIMISTIC, protocol): best}
-    return found
+            means_by_view |= {(PESSIMISTIC, protocol): worst, (OPTIMISTIC, protocol): best}
+    return means_by_view
 
 
 def by_paper(runs: Sequence[Run], model: str) -> tuple[str | None, dict[tuple[View, str], Figures]]:
-    """Return what the same scores give in the evaluation setting of the paper's row, with its name.
+    """Return the figures of runs in the evaluation setting of the paper's row, with the name of that setting.
 
-    It is the row's own if all runs have it in ``conventions.json``, else the next it can be scored in.
+    It is the row's own setting if all runs have it in ``conventions.json``, else the next in which it can be scored.
     """
     names = codes_of(model)
     for name in names:
@@ -214,21 +219,21 @@ def by_paper(runs: Sequence[Run], model: str) -> tuple[str | None, dict[tuple[Vi
         for run in runs:
             path = run.directory.path / CONVENTIONS_FILE
             if path.exists():
-                for protocol, found in json.loads(path.read_text(encoding="utf-8"))["protocols"].items():
-                    seeds[protocol] += [one["metrics"] for one in found if one["convention"] == name]
-        if whole := {protocol: some for protocol, some in seeds.items() if some and len(some) == len(runs)}:
-            return name, {(PAPER, protocol): figures(some) for protocol, some in whole.items()}
+                for protocol, readings in json.loads(path.read_text(encoding="utf-8"))["protocols"].items():
+                    seeds[protocol] += [reading["metrics"] for reading in readings if reading["convention"] == name]
+        if whole := {protocol: metrics for protocol, metrics in seeds.items() if metrics and len(metrics) == len(runs)}:
+            return name, {(PAPER, protocol): figures(metrics) for protocol, metrics in whole.items()}
     return next(iter(names), None), {}
 
 
 def _remarks(runs: Iterable[Run]) -> Iterator[str]:
-    """Say why runs are not ranked, unfinished, incomplete or outdated, each reason once with its seeds."""
+    """Give the reasons why runs are not ranked (unfinished, incomplete, outdated), each once with its seeds."""
     seeds: dict[str, list[int]] = defaultdict(list)
     for run in runs:
         for reason in dict.fromkeys(_reasons(run)):
             seeds[reason].append(run.headline.run.seed)
-    for reason, some in seeds.items():
-        yield f"{reason} (seed{'s' * (len(some) > 1)} {', '.join(map(str, some))})"
+    for reason, of_reason in seeds.items():
+        yield f"{reason} (seed{'s' * (len(of_reason) > 1)} {', '.join(map(str, of_reason))})"
 
 
 def _reasons(run: Run) -> Iterator[str]:
@@ -241,61 +246,68 @@ def _reasons(run: Run) -> Iterator[str]:
     version = catalog.record(result.dataset).version
     if result.dataset_version != version:
         yield f"outdated: dataset version {result.dataset_version}, now {version}"
-    for one in run.results.values():
-        if one.evaluator_version != EVALUATOR_VERSION:
-            yield f"outdated: evaluator version {one.evaluator_version}, now {EVALUATOR_VERSION}"
+    for scored in run.results.values():
+        if scored.evaluator_version != EVALUATOR_VERSION:
+            yield f"outdated: evaluator version {scored.evaluator_version}, now {EVALUATOR_VERSION}"
 
 
 def _places(lines: Sequence[Line], draws: int) -> dict[str, Place]:
-    """Return intervals, ranks and groups by entry, from the seeds and targets of all of them."""
+    """Return the places of ranked lines by slug, from all their seeds and targets."""
     if not lines:
         return {}
     renamed = []
     for line in lines:
         for run in line.entry.runs[line.dataset]:
             result = run.results[HEADLINE]
-            # An entry is one model, whatever its runs call it and whatever a recipe decides.
+            # compare groups runs by model and settings: an entry is one model, whatever its runs say.
             info = replace(result.run, model=line.entry.slug, hyperparameters={}, pretraining_graphs=())
             renamed.append(replace(result, run=info))
-    found = compare(renamed, "mrr", draws=draws)
+    comparison = compare(renamed, "mrr", draws=draws)
     return {
-        row.model: Place(row.best_rank, row.worst_rank, row.low, row.high, row.group, row.covers) for row in found.rows
+        row.model: Place(row.best_rank, row.worst_rank, row.low, row.high, row.group, row.covers)
+        for row in comparison.rows
     }
 
 
 def _standings(entries: Sequence[Entry], boards: Sequence[DatasetBoard], suite: Sequence[str]) -> tuple[Standing, ...]:
-    found = []
+    standings = []
     for entry in entries:
         lines = [line for board in boards if (line := board.line(entry))]
         covered = [line for line in lines if line.dataset in suite and line.place is not None]
         lifts = [line.lift for line in covered if line.lift is not None]
         lift = statistics.fmean(lifts) if lifts else None
-        found.append(Standing(entry, tuple(line.dataset for line in covered), lift))
-    found.sort(key=lambda one: (-len(one.covered), -(one.lift or 0.0), one.entry.slug))
-    complete = sum(len(one.covered) == len(suite) for one in found)
-    return tuple(replace(one, rank=number if number <= complete else None) for number, one in enumerate(found, 1))
+        standings.append(Standing(entry, tuple(line.dataset for line in covered), lift))
+    standings.sort(key=lambda standing: (-len(standing.covered), -(standing.lift or 0.0), standing.entry.slug))
+    complete = sum(len(standing.covered) == len(suite) for standing in standings)
+    return tuple(
+        replace(standing, rank=number if number <= complete else None) for number, standing in enumerate(standings, 1)
+    )
 
 
 def rescored(entry: Entry) -> list[str]:
-    """Return the runs of an entry, as ``DATASET seed 0``, whose ranks are those that its weights gave."""
+    """Return the runs of an entry, as ``DATASET seed 0``, whose ranks were reproduced from their weights."""
     known = _known().get(entry.slug, {})
     return [_name(run) for run in _shipping(entry) if known.get(_name(run)) == _ranks(run)]
 
 
 def rescore(entry: Entry) -> Iterator[tuple[str, str, list[str]]]:
-    """Score every run of an entry that ships weights again: give its name, the hash of its ranks, and what is wrong.
+    """Score every run of an entry that ships weights again; give its name, the hash of its ranks, and what is wrong.
 
-    Raises `UsageError` for a run whose model cannot be remade.
+    Raises `UsageError` for a run whose model cannot be rebuilt.
     """
     for run in _shipping(entry):
         model, _ = installed(entry.card.model)
-        wrong = [f"{run.directory}: {one}" for one in from_weights(run.directory.path, model) if not one.ok]
+        wrong = [
+            f"{run.directory}: {difference}"
+            for difference in from_weights(run.directory.path, model)
+            if not difference.ok
+        ]
         yield _name(run), _ranks(run), wrong
 
 
 def _shipping(entry: Entry) -> list[Run]:
-    # A run that was out of memory may have weights, but no ranks that they could give.
-    runs = [run for some in entry.runs.values() for run in some if run.headline.run.status == "ok"]
+    # A run that was out of memory may have weights, but has no ranks to compare with.
+    runs = [run for of_dataset in entry.runs.values() for run in of_dataset if run.headline.run.status == "ok"]
     return [run for run in runs if run.directory.checkpoints.is_dir()]
 
 

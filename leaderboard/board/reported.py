@@ -1,4 +1,4 @@
-"""What was reported: every cell of the paper's tables as data, with its errata and its evaluation setting.
+"""Every cell of the paper's tables as data, with its errata and its evaluation setting.
 
 Source: Zhou et al. 2023, "A Multi-Task Perspective for Link Prediction with New Relation Types and Nodes", main
 text and appendix; the settings are those of `mtbench.settings.table`, which says where each comes from.
@@ -20,7 +20,7 @@ from mtbench.settings.table import codes_of, setting_in
 class Cell:
     """One printed figure: mean and standard deviation over the paper's seeds, or neither for a run out of memory.
 
-    ``table`` and ``where`` say where it stands; ``erratum`` is what is known to be wrong with it.
+    ``table`` and ``where`` say where it is printed; ``erratum`` says what is known to be wrong with it.
     """
 
     table: str
@@ -36,7 +36,7 @@ class Cell:
 
     @property
     def setting(self) -> Setting:
-        """How it was scored: candidates, vocabulary and ties."""
+        """The setting in which it was scored: candidates, vocabulary and ties."""
         return setting_in(codes_of(self.model)[0], self.protocol)
 
     def __str__(self) -> str:
@@ -49,22 +49,22 @@ class Cell:
 def cells() -> tuple[Cell, ...]:
     """Return every cell, in the order of the tables."""
     text = (resources.files("leaderboard.board") / "paper.json").read_text(encoding="utf-8")
-    return tuple(Cell(**one) for one in json.loads(text))
+    return tuple(Cell(**fields) for fields in json.loads(text))
 
 
-def best(found: Iterable[Cell]) -> Cell | None:
-    """Return the cell to quote of several for one figure: one without an erratum, else the first."""
-    some = list(found)
-    return next((cell for cell in some if not cell.erratum), some[0] if some else None)
+def best(printed: Iterable[Cell]) -> Cell | None:
+    """Return the cell to quote where a figure is printed more than once: one without an erratum, else the first."""
+    cells = list(printed)
+    return next((cell for cell in cells if not cell.erratum), cells[0] if cells else None)
 
 
 def of(dataset: str, model: str) -> dict[tuple[str, str], Cell]:
-    """Return what is reported of a model on a dataset, by protocol and metric."""
+    """Return the cells of a model on a dataset, by protocol and metric."""
     gathered: dict[tuple[str, str], list[Cell]] = {}
     for cell in cells():
         if (cell.dataset, cell.model) == (dataset, model):
             gathered.setdefault((cell.protocol, cell.metric), []).append(cell)
-    return {key: one for key, some in gathered.items() if (one := best(some))}
+    return {key: chosen for key, printed in gathered.items() if (chosen := best(printed))}
 
 
 def datasets() -> tuple[str, ...]:

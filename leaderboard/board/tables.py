@@ -13,7 +13,7 @@ from mtbench.files import tables
 from mtbench.runs.result import EVALUATOR_VERSION
 
 BOLD_FROM, BOLD_TO, OVER, STAR = "\ue000\ue000", "\ue001\ue001", "\ue002", "\ue003\ue003"
-"""Stand around what is bold, within a name and behind a number while a table is laid out, which escapes all mark-up."""
+"""Marks for bold text, a break in a name and a star, because laying out a table escapes all mark-up."""
 MARKS = {
     "markdown": {BOLD_FROM: "**", BOLD_TO: "**", OVER: "/", STAR: r"\*"},
     "latex": {BOLD_FROM: r"\textbf{", BOLD_TO: "}", STAR: r"\rlap{$^{*}$}"},
@@ -29,12 +29,12 @@ Row: TypeAlias = Sequence[tables.Cell]
 
 
 def markdown(board: Board) -> str:
-    """Return the standard table as Markdown, with what it shows below it."""
+    """Return the standard table as Markdown, with its caption below."""
     return f"{_lay_out(*_standard(board), 'markdown', 2)}\n\n{CAPTION}"
 
 
 def latex(board: Board) -> str:
-    """Return the standard table as LaTeX to be pasted into a paper; it needs the packages booktabs and graphicx."""
+    """Return the standard table as LaTeX for a paper; it needs the packages booktabs and graphicx."""
     head, rule, rows = _lay_out(*_standard(board), "latex", 2).partition("\\midrule\n")
     baseline, end, others = rows.partition("\\\\\n")
     table = f"{head}{rule}{baseline}{end}{rule}{others}"
@@ -55,16 +55,16 @@ def latex(board: Board) -> str:
 def latex_row(board: Board, slug: str) -> str:
     """Return the row of one entry in the LaTeX table, below a comment with the headings."""
     headings, rows = _standard(board, slug)
-    told = f"% {' & '.join(_plain(one) for one in headings)}"
+    comment = f"% {' & '.join(_plain(heading) for heading in headings)}"
     row = _lay_out(headings, rows[1:], "latex").partition("\\midrule\n")[2].partition("\n")[0]
-    return f"{told}\n{' '.join(row.split())}"
+    return f"{comment}\n{' '.join(row.split())}"
 
 
 FORMATS: Mapping[str, Callable[[Board], str]] = {"markdown": markdown, "latex": latex}
 
 
 def _standard(board: Board, slug: str = "") -> tuple[Sequence[str], Sequence[Row]]:
-    """Return headings and rows of the standard table: the best heuristic baseline, then what is ranked anywhere.
+    """Return headings and rows of the standard table: the best heuristic baseline, then every ranked entry.
 
     With ``slug``, only that entry is below the baseline.
     """
@@ -72,12 +72,12 @@ def _standard(board: Board, slug: str = "") -> tuple[Sequence[str], Sequence[Row
     rows: list[Row] = [
         ["best heuristic baseline", NONE, NONE, NONE, *(_number(part.baseline and part.baseline[1]) for part in suite)]
     ]
-    for one in board.standings:
-        if slug == one.entry.slug if slug else one.covered:
-            coverage = f"{len(one.covered)}/{len(board.suite)}"
-            lift = NONE if one.lift is None else f"{one.lift:+.3f}"
-            figures = [_mean(part, part.line(one.entry)) for part in suite]
-            rows.append([one.entry.card.name, one.entry.card.regime, coverage, lift, *figures])
+    for standing in board.standings:
+        if slug == standing.entry.slug if slug else standing.covered:
+            coverage = f"{len(standing.covered)}/{len(board.suite)}"
+            lift = NONE if standing.lift is None else f"{standing.lift:+.3f}"
+            figures = [_mean(part, part.line(standing.entry)) for part in suite]
+            rows.append([standing.entry.card.name, standing.entry.card.regime, coverage, lift, *figures])
     return ["model", "regime", "coverage", "lift", *(short(part.name).replace("/", OVER) for part in suite)], rows
 
 
@@ -94,7 +94,7 @@ def _number(value: float | None) -> str:
 
 
 def short(dataset: str) -> str:
-    """Return a dataset's name without the collection's where that is plain."""
+    """Return the name of a dataset without ``wikitopics-``."""
     return dataset.removeprefix("wikitopics-")
 
 
@@ -103,7 +103,7 @@ def _lay_out(headings: Sequence[str], rows: Sequence[Row], format: str, left: in
 
 
 def _plain(text: str, format: str = "markdown") -> str:  # noqa: A002
-    """Return a text with marks as the mark-up of a format."""
+    """Return a text with its marks replaced by the mark-up of a format."""
     for mark, shown in MARKS[format].items():
         text = text.replace(mark, shown)
     return re.sub(rf"(\S+){OVER}(\S+)", r"\\shortstack{\1\\\\\2}", text)
@@ -112,16 +112,16 @@ def _plain(text: str, format: str = "markdown") -> str:  # noqa: A002
 ESCAPED = str.maketrans(
     {"\\": "/", "{": "(", "}": ")", "~": r"\~{}", "^": r"\^{}", **{one: f"\\{one}" for one in "&%$#_"}}
 )
-"""What BibTeX would read as mark-up; braces it counts even where they are escaped."""
+"""Characters that BibTeX reads as mark-up; it counts braces even where they are escaped, so that they are replaced."""
 
 
 def snippet(board: Board, entry: Entry) -> str:
-    """Return what is pasted into a paper for an entry: BibTeX, and its row of the table that ``latex`` gives."""
+    """Return the BibTeX of an entry and its row of the table of `latex`, to be pasted into a paper."""
     return f"{bibtex(entry.slug, entry.card)}\n\n{latex_row(board, entry.slug)}"
 
 
 def bibtex(slug: str, card: Card) -> str:
-    """Return the BibTeX of an entry; the paper that describes the model is named in its note and address."""
+    """Return the BibTeX of an entry; its note and address name the paper that describes the model."""
     described = f"{_escaped(card.citation)}. " if card.citation else ""
     fields = {
         "title": f"{{{_escaped(card.name)}}}",
@@ -135,7 +135,7 @@ def bibtex(slug: str, card: Card) -> str:
 
 
 def _author(name: str) -> str:
-    """Return an author's name; braces keep that of a group whole."""
+    """Return an author's name; the braces around a group's name keep BibTeX from splitting it."""
     return f"{{{_escaped(name)}}}" if name.startswith("The ") else _escaped(name)
 
 

@@ -62,10 +62,12 @@ def submit(
 
     Example: mtbench submit runs/mine-* --to leaderboard/results --authors "A. Author" --licence MIT --url https://...
     """
-    told = {
+    options = {
         "name": title,
         "hardware": hardware,
-        "authors": [one.strip() for some in authors for one in some.split(",") if one.strip()] if authors else None,
+        "authors": [author.strip() for names in authors for author in names.split(",") if author.strip()]
+        if authors
+        else None,
         "url": url,
         "licence": licence,
     }
@@ -73,7 +75,7 @@ def submit(
     if card is not None:
         with naming(card):
             table = cards.read_table(card)
-    table |= {key: value for key, value in told.items() if value is not None}
+    table |= {key: value for key, value in options.items() if value is not None}
     made = submission.submit(runs, to, slug=name, card=table, force=force)
     for dataset, seeds in made.seeds.items():
         say(f"{dataset}: seed{'s' * (len(seeds) > 1)} {', '.join(map(str, seeds))} of {made.card.model}")
@@ -91,7 +93,7 @@ def submit(
 
 
 SHOWN = 20
-"""Problems of an entry that are printed; with so many, something else is wrong with it."""
+"""The most problems of an entry that are printed."""
 
 HEADINGS = ("Entry", "Problems", "Remarks")
 
@@ -121,39 +123,41 @@ def check(
     """
     if from_weights and (as_json or not entry):
         raise UsageError("--from-weights takes entries by name and prints text: mtbench leaderboard check ENTRY ...")
-    found: dict[str, Sequence[Problem]] = {}
+    by_entry: dict[str, Sequence[Problem]] = {}
     if not entry:
-        found |= checks.check_all(entries or ENTRIES)
+        by_entry |= checks.check_all(entries or ENTRIES)
     for name in entry or ():
         directory = named(entries or ENTRIES, name)
         beside = entries or directory.absolute().parent
-        found[str(directory)] = checks.check(directory, siblings(directory, beside))
+        by_entry[str(directory)] = checks.check(directory, siblings(directory, beside))
     if as_json:
-        say_json([_record(name, some) for name, some in found.items()])
+        say_json([_record(name, problems) for name, problems in by_entry.items()])
     else:
-        parts = {name: (_part(some, remark=False), _part(some, remark=True)) for name, some in found.items()}
+        parts = {
+            name: (_part(problems, remark=False), _part(problems, remark=True)) for name, problems in by_entry.items()
+        }
         say_table(HEADINGS, [(name, len(wrong), len(remarks)) for name, (wrong, remarks) in parts.items()])
         for _, remarks in parts.values():
             for problem in remarks:
                 say(f"remark: {problem}")
-    for name, some in found.items():
-        wrong = _part(some, remark=False)
+    for name, problems in by_entry.items():
+        wrong = _part(problems, remark=False)
         for problem in wrong[:SHOWN]:
             fail(str(problem))
         if len(wrong) > SHOWN:
             fail(f"{name}: and {len(wrong) - SHOWN} more, which --json lists")
-    if any(_part(some, remark=False) for some in found.values()):
+    if any(_part(problems, remark=False) for problems in by_entry.values()):
         raise typer.Exit(1)
     if not as_json:
         say("\nevery file, figure, hash and claim holds")
     if from_weights:
-        right = [_scored_again(named(entries or ENTRIES, name)) for name in found]
+        right = [_scored_again(named(entries or ENTRIES, name)) for name in by_entry]
         if not all(right):
             raise typer.Exit(1)
 
 
 def _scored_again(directory: Path) -> bool:
-    """Print what ``rescored.toml`` is to hold of an entry, and tell whether all its weights give what it claims."""
+    """Print the lines of an entry for ``rescored.toml``, and tell whether all its weights give the ranks it claims."""
     say(f"\n[{directory.resolve().name}]")
     right = True
     for run, ranks, wrong in rescore(entries.load(directory)):
@@ -165,15 +169,18 @@ def _scored_again(directory: Path) -> bool:
     return right
 
 
-def _part(some: Sequence[Problem], *, remark: bool) -> list[Problem]:
-    return [problem for problem in some if problem.remark is remark]
+def _part(problems: Sequence[Problem], *, remark: bool) -> list[Problem]:
+    return [problem for problem in problems if problem.remark is remark]
 
 
-def _record(name: str, some: Sequence[Problem]) -> dict[str, object]:
-    def told(remark: bool) -> list[dict[str, str]]:
-        return [{"name": one.name, "where": one.where, "message": one.message} for one in _part(some, remark=remark)]
+def _record(name: str, problems: Sequence[Problem]) -> dict[str, object]:
+    def listed(remark: bool) -> list[dict[str, str]]:
+        return [
+            {"name": problem.name, "where": problem.where, "message": problem.message}
+            for problem in _part(problems, remark=remark)
+        ]
 
-    return {"entry": name, "valid": not told(False), "problems": told(False), "remarks": told(True)}
+    return {"entry": name, "valid": not listed(False), "problems": listed(False), "remarks": listed(True)}
 
 
 Folder = Annotated[Path, typer.Option("--entries", metavar="DIR", help="The folder of entries.")]
@@ -263,7 +270,7 @@ def watching(items: Sequence[Item], doing: str) -> Iterable[Item]:
 
 
 class Words(app.Words):
-    """The verbs of the leaderboard, and what to type instead of those that there were."""
+    """The verbs of the leaderboard, and what to type instead of former ones."""
 
     meant: Mapping[str, str] = {
         "cite": "leaderboard render --cite ENTRY",

@@ -106,15 +106,15 @@ def command(
         device=device,
     )
     work = _engine(engine, cpus, gpus, device)
-    found = jobs(asked, out)
-    check(found, here=engine == "local")
-    looks = survey(found, out, retry_failed=retry_failed)
+    planned = jobs(asked, out)
+    check(planned, here=engine == "local")
+    looks = survey(planned, out, retry_failed=retry_failed)
     if plan:
         show_plan(looks, out, as_json=as_json)
         return
     with ExitStack() as stack:
         if as_json:
-            # Ray prints what befalls it to stdout, which is for the JSON alone.
+            # Ray prints its messages to stdout, which is for the JSON alone.
             stack.enter_context(redirect_stdout(sys.stderr))
         watch = stack.enter_context(watching(silent=as_json))
         try:
@@ -122,8 +122,8 @@ def command(
         except KeyboardInterrupt:
             stack.close()
             raise RunInterrupted(f"interrupted; checkpoints are kept, go on with: {again(context)}") from None
-    made = matrices(found) if asked.train else {}
-    written = publish(out, found, made)
+    made = matrices(planned) if asked.train else {}
+    written = publish(out, planned, made)
     if as_json:
         tables = {"matrices": {label: matrix.to_dict() for label, matrix in made.items()}} if made else {}
         say_json({"directory": str(out), "runs": [record(each) for each in ended], **tables})
@@ -273,7 +273,7 @@ def conclude(ended: Sequence[Ended], budget: str | None, command: str) -> None:
 
 
 def again(context: typer.Context) -> str:
-    """Return the command that was typed, without --retry-failed: that is for once."""
+    """Return the command that was typed, without --retry-failed, which is meant for once."""
     words = ["mtbench", context.info_name or "grid"]
     for parameter in context.command.params:
         value = context.params.get(parameter.name or "")
@@ -282,8 +282,8 @@ def again(context: typer.Context) -> str:
             continue
         values = value if isinstance(value, list | tuple) else [value]
         option = parameter.opts[0] if parameter.param_type_name == "option" else None
-        for one in values:
-            words += [str(one)] if option is None else [option] if one is True else [option, str(one)]
+        for item in values:
+            words += [str(item)] if option is None else [option] if item is True else [option, str(item)]
     return shlex.join(words)
 
 

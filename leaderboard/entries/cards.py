@@ -1,4 +1,4 @@
-"""The card of an entry: what a model says of itself in ``card.toml``, which texts may be shown, and problems."""
+"""The card of an entry: what ``card.toml`` says of a model, which texts may be shown, and problems of entries."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from mtbench.runs.files import naming
 from mtbench.runs.origin import Regime
 
 LONGEST_REMARK = 600
-"""Characters of a sentence: what it quotes may be a megabyte long."""
+"""The most characters of a sentence: the text that it quotes may be a megabyte long."""
 
 
 @dataclass(frozen=True)
 class Problem:
     """Something about an entry: its code, its place and a sentence.
 
-    ``where`` is a file or folder, beginning with the name of the entry; where the sentence is about another one, too,
-    ``{other}`` stands for it. A ``remark`` breaks nothing, but an entry may be shown and not ranked for it. What a
-    sentence quotes may come from somebody hostile, so that no text here keeps markup or control characters, and all
-    can be shown on a terminal and on a page.
+    ``where`` is a file or folder, beginning with the name of the entry; ``{other}`` in the sentence stands for
+    ``other``, a second place. A ``remark`` breaks nothing, but may keep an entry from being ranked. Sentences may quote
+    a hostile text, so that all texts here lose markup and control characters, and can be shown on a terminal and on a
+    page.
     """
 
     name: str
@@ -45,7 +45,7 @@ class Problem:
 
     @property
     def message(self) -> str:
-        """The sentence as it is read."""
+        """The sentence, with the second place in it."""
         return self.sentence.replace("{other}", self.other)
 
     def __str__(self) -> str:
@@ -53,7 +53,7 @@ class Problem:
 
 
 def plain(text: str) -> str:
-    """Return a text without markup and control characters, and not longer than `LONGEST_REMARK`."""
+    """Return a text without markup and control characters, cut after `LONGEST_REMARK` characters."""
     text = text if len(text) <= LONGEST_REMARK else f"{text[:LONGEST_REMARK]}..."
     text = text.replace("<", "\N{SINGLE LEFT-POINTING ANGLE QUOTATION MARK}")
     text = text.replace(">", "\N{SINGLE RIGHT-POINTING ANGLE QUOTATION MARK}")
@@ -61,19 +61,19 @@ def plain(text: str) -> str:
 
 
 def quote(value: object) -> str:
-    """Return a value as a sentence quotes it: short."""
+    """Return a value as a sentence quotes it, in 80 characters."""
     text = repr(value)
     return text if len(text) <= 80 else f"{text[:80]}..."
 
 
 CARD_FILE = "card.toml"
 TRAIN = "/train"
-"""Ends the name of a training graph in results and cards."""
+"""The end of a training graph's name in results and cards."""
 
 SLUG = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 CARD_BYTES = 64 * 1024
 LONGEST = 2_000
-"""Characters of a text: a card is read by people."""
+"""The most characters of a text, because a card is read by people."""
 MOST_PARAMETERS = 10**15
 
 
@@ -82,28 +82,27 @@ class SubmissionError(MtbenchError):
 
 
 ADDRESS = re.compile(r"https://[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?([/?#][!-\[\]-~]*)?")
-"""An address a page may link to: https and a host, without a user, a port or a backslash."""
+"""An address that a page may link to: https and a host, without a user, a port or a backslash."""
 
 NAME = re.compile(r"[ -~\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u017e]+")
-"""What names consist of: printable ASCII, and the letters with marks of Latin-1 and Latin Extended-A."""
+"""The characters of names: printable ASCII, and the letters with marks of Latin-1 and Latin Extended-A."""
 
 INVISIBLE = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
 )
-"""Characters that Python calls printable and that show nothing."""
+"""Characters that Python calls printable, but that show nothing."""
 
 MOST_MARKS = 4
-"""Marks on one letter: more cover its neighbours (Unicode TS 39, section 5.4)."""
+"""The most marks on a letter: more of them cover its neighbours (Unicode TS 39, section 5.4)."""
 
 ALIKE = str.maketrans("0l15\u00f8\u0142\u0111\u00f0\u0127\u0167\u0131\u0138\u014b|!$", "oiisoiddhtikniis")
-"""Characters that look like others, each to one of its kind; other marks fall away with NFKD."""
+"""Characters that look alike, mapped to one of them; NFKD takes care of letters with marks."""
 
 
 def skeleton(name: str) -> str:
-    """Return what a name is compared by: two that have the same are taken for each other.
+    """Return what a name is compared by: names with the same skeleton can be mistaken for each other.
 
-    It is in small letters and digits alone, without marks, and o and 0, i, l, 1, | and !, s, 5 and $, m and rn are the
-    same.
+    It has small letters and digits alone, without marks; o and 0, i, l, 1, | and !, s, 5 and $, m and rn are the same.
     """
     text = unicodedata.normalize("NFKD", unicodedata.normalize("NFKC", name).casefold())
     return "".join(filter(str.isalnum, text.translate(ALIKE))).replace("rn", "m")
@@ -113,15 +112,15 @@ def skeleton(name: str) -> str:
 class Card:
     """What an entry says of itself.
 
-    ``model`` is the name its runs carry; ``name`` is shown. ``pretraining_graphs`` are the graphs it learned
-    from besides the training graph of each dataset, where its runs name that; ``parameters`` is the
-    number of trained ones on the largest dataset, None where nobody counted. ``url`` and ``year`` are of the paper,
-    ``code`` is where the code lies; they are empty for a model that is described nowhere but here. ``date`` is the day
-    (YYYY-MM-DD) of the last change of the entry. ``retrained`` tells that the leaderboard's maintainers made the runs
-    of a model that is not theirs; ``leaks`` are the datasets whose known leak the model can see; ``contaminated`` says
-    how it came to know the test graphs where no overlap of graphs shows it, and keeps it from being ranked. Raises
-    `SubmissionError` for text that no page should show (markup, control characters, more than `LONGEST` characters),
-    for a name of other characters than `NAME`, for an address that is not plain https, and for a date that is none.
+    ``model`` is its name in the runs, ``name`` the one that is shown. ``pretraining_graphs`` are the graphs it learned
+    from besides the training graph of each dataset; ``parameters`` is the number of trained ones on the largest
+    dataset, None if unknown. ``url`` and ``year`` are those of the paper, ``code`` is the address of the code; they are
+    empty for a model that is only described here. ``date`` is the day (YYYY-MM-DD) of the entry's last change.
+    ``retrained`` means that the leaderboard's maintainers made the runs of a model that is not theirs; ``leaks`` are
+    the datasets whose known leak the model can see. ``contaminated`` says how the model came to know the test graphs
+    where no overlap of graphs shows it, and keeps it from being ranked. Raises `SubmissionError` for text that no page
+    should show (markup, control characters, more than `LONGEST` characters), a name with other characters than `NAME`,
+    an address that is not plain https, and a date that is none.
     """
 
     name: str
@@ -183,7 +182,7 @@ def read_table(path: Path) -> dict[str, object]:
         raise SubmissionError(f"more than {CARD_BYTES:,} bytes; a card is a page of text")
     try:
         return tomllib.loads(data.decode("utf-8"))
-    except ValueError as error:  # also a number of thousands of digits, and bytes that are no text
+    except ValueError as error:  # also for a number with thousands of digits, and bytes that are not UTF-8
         raise SubmissionError(f"not valid TOML ({error})") from error
     except RecursionError as error:
         raise SubmissionError("not valid TOML (nested too deeply)") from error
@@ -203,15 +202,15 @@ def is_day(text: str) -> bool:
 
 
 def expect_plain(name: str, text: str, *, lines: bool = False) -> None:
-    """Raise `SubmissionError` for text no page should show: markup, control characters, or more than `LONGEST`.
+    """Raise `SubmissionError` for text that no page should show: markup, control characters, or more than `LONGEST`.
 
-    ``lines`` says whether it may have several of them.
+    With ``lines`` it may have several lines.
     """
     if len(text) > LONGEST:
         raise SubmissionError(f"{name} has {len(text)} characters, at most {LONGEST} are shown")
     shown = text.replace("\n", "") if lines else text
     if not shown.isprintable() or "<" in shown or ">" in shown:
-        character = next(one for one in shown if one in "<>" or not one.isprintable())
+        character = next(letter for letter in shown if letter in "<>" or not letter.isprintable())
         raise SubmissionError(f"{name} must be plain text, without {character!r}: {text[:60]!r}")
     if invisible := INVISIBLE.search(shown):
         raise SubmissionError(
@@ -227,7 +226,7 @@ def expect_plain(name: str, text: str, *, lines: bool = False) -> None:
 
 
 def texts(value: object, where: str = "") -> Iterator[tuple[str, str]]:
-    """Return every text in a value that was read as JSON, keys too, with the keys that lead there."""
+    """Give every text in a value read from JSON, keys included, with the keys that lead to it."""
     if isinstance(value, str):
         yield where, value
     elif isinstance(value, dict):
@@ -240,11 +239,11 @@ def texts(value: object, where: str = "") -> Iterator[tuple[str, str]]:
 
 
 SUSPECT = re.compile(rf'[<>\\]|[^ -~]|"[^"]{{{LONGEST + 1}}}')
-"""Is in the JSON of every value that has a text which is not plain, and of some others."""
+"""Matches the JSON of every value with a text that is not plain, and of some others: a fast test before a slow one."""
 
 
 def unplain(value: object) -> str | None:
-    """Return what is wrong with the first text in a value that no page should show, None where all are plain."""
+    """Return what is wrong with the first text in a value that no page should show, None if all are plain."""
     if not SUSPECT.search(json.dumps(value, ensure_ascii=False)):
         return None
     for where, text in texts(value):

@@ -1,4 +1,4 @@
-"""Is an entry what it says it is: every file, figure, hash and claim checked offline, problems by name."""
+"""Checks of entries: every file, figure, hash and claim, offline, with problems by name."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from mtbench.settings.table import HEADLINE
 
 @dataclass(frozen=True)
 class Examined:
-    """One entry by itself: what is wrong with it, whether it can be read at all, and what compares it with others."""
+    """One entry by itself: its problems, whether it is safe to show, and what is compared with other entries."""
 
     slug: str
     problems: tuple[Problem, ...]
@@ -41,7 +41,7 @@ class Examined:
     runs: tuple[RunRead, ...] = ()
 
     def prints(self) -> Iterator[tuple[tuple[str, Setting, str], RunRead]]:
-        """Return the fingerprints of ranks that no other model has by chance, by dataset and setting, with the runs."""
+        """Give dataset, setting and fingerprint of all ranks that no two models have by chance, with their runs."""
         for run in self.runs:
             for setting, scored in run.results.items():
                 if scored.ranks is not None and (print_ := run_checks.fingerprint(scored.ranks)):
@@ -49,40 +49,42 @@ class Examined:
 
 
 def check(directory: Path, others: Iterable[Path] = ()) -> list[Problem]:
-    """Return everything that does not hold of an entry, remarks included; ``others`` are entries it must not repeat.
+    """Return all problems of an entry, remarks included; ``others`` are entries that it must not repeat.
 
     Nothing is downloaded and no dataset is needed: figures are recomputed from the counts beside them, hashes are
-    compared with the catalogue, claims of the card with what the runs say. Files are accounted for by name, kind
-    and size before they are opened, and nothing outside of the entry is. Baselines cannot be recomputed, but they
-    are published. Nothing is raised for an entry that is broken or hostile; that the counts came from the model
-    which the card names is for people to believe.
+    compared with the catalogue, and claims of the card with the runs. Files are checked by name, kind and size before
+    they are opened, and nothing outside of the entry is opened. Baselines cannot be recomputed, and are compared with
+    the published ones. A broken or hostile entry raises nothing. Whether the counts come from the model that the card
+    names, no check can tell.
     """
-    found = examine(directory)
-    compared = _compared([found, *map(examine, others)])
-    return [*found.problems, *compared[found.slug]]
+    entry = examine(directory)
+    compared = _compared([entry, *map(examine, others)])
+    return [*entry.problems, *compared[entry.slug]]
 
 
 def check_all(root: Path) -> dict[str, list[Problem]]:
-    """Return what does not hold of each entry below ``root``, by slug; raises `SubmissionError` where there is none."""
-    return {one.slug: list(one.problems) for one in _examined(root)}
+    """Return the problems of all entries below ``root``, by slug; raises `SubmissionError` where there is no entry."""
+    return {entry.slug: list(entry.problems) for entry in _examined(root)}
 
 
 def gather(root: Path, watch: Watch = unwatched) -> tuple[list[Entry], dict[str, tuple[str, ...]]]:
-    """Return the entries below ``root`` that are safe to show, and by slug why entries are not ranked, as sentences.
+    """Return the entries below ``root`` that are safe to show, and by slug the sentences why entries are not ranked.
 
-    An entry with a file that cannot be read, or must not be shown, is left out of the first; remarks are left out of
-    the second: what is incomplete or outdated a board says of itself (`leaderboard.board.ranking.rank`).
+    The first leaves out entries with a file that cannot be read or must not be shown. The second leaves out remarks: a
+    board finds by itself what is incomplete or outdated (`leaderboard.board.ranking.rank`).
     """
-    found = _examined(root, watch)
-    wrong = {one.slug: tuple(str(problem) for problem in one.problems if not problem.remark) for one in found}
-    entries = [_entry(root / one.slug, one.card, one.runs) for one in found if one.readable and one.card]
-    return entries, {slug: some for slug, some in wrong.items() if some}
+    examined = _examined(root, watch)
+    wrong = {entry.slug: tuple(str(problem) for problem in entry.problems if not problem.remark) for entry in examined}
+    entries = [_entry(root / entry.slug, entry.card, entry.runs) for entry in examined if entry.readable and entry.card]
+    return entries, {slug: sentences for slug, sentences in wrong.items() if sentences}
 
 
 def _entry(directory: Path, card: Card, runs: Iterable[RunRead]) -> Entry:
     made = []
     for run in runs:
-        results = {setting: of_saved(one.saved, one.ranks or Ranks.empty()) for setting, one in run.results.items()}
+        results = {
+            setting: of_saved(scored.saved, scored.ranks or Ranks.empty()) for setting, scored in run.results.items()
+        }
         made.append(Run(RunDirectory(directory.parent / run.where), results))
     return of_runs(directory, card, made)
 
@@ -90,11 +92,12 @@ def _entry(directory: Path, card: Card, runs: Iterable[RunRead]) -> Entry:
 def _examined(root: Path, watch: Watch = unwatched) -> list[Examined]:
     alone = [examine(directory) for directory in watch(folders(root), "reading entries")]
     compared = _compared(alone)
-    return [replace(one, problems=(*one.problems, *compared[one.slug])) for one in alone]
+    return [replace(entry, problems=(*entry.problems, *compared[entry.slug])) for entry in alone]
 
 
 def examine(directory: Path) -> Examined:
-    """Return what is wrong with an entry by itself."""
+    """Return an entry by itself with its problems."""
+    # A link stays one, to be refused below; any other path is resolved for the name of its folder.
     directory = directory if directory.is_symlink() else directory.resolve()
     slug = directory.name
     try:
@@ -114,16 +117,16 @@ def examine(directory: Path) -> Examined:
         problems.append(Problem("card", f"{slug}/{CARD_FILE}", sentence))
     read = []
     for folder in sorted({"/".join(name.split("/")[:2]) for name in inside.files if name.count("/") >= 2}):
-        run, found = run_checks.read(directory, folder, inside.files)
-        problems += found
+        run, run_problems = run_checks.read(directory, folder, inside.files)
+        problems += run_problems
         read += [run] if run.results else []
     if not read:
         problems.append(Problem("empty", slug, "holds no runs: mtbench submit lays them out"))
     readable = not problems
     for run in read:
         problems += run_checks.held(run)
-    # What contradicts its own counts is no figure to show, ranked or not.
-    readable = readable and not any(one.name in FIGURES for one in problems)
+    # Figures that contradict their own counts are not shown, ranked or not.
+    readable = readable and not any(problem.name in FIGURES for problem in problems)
     if card is not None and read:
         problems += _claims(slug, card, read)
     problems += _layout(read)
@@ -144,28 +147,28 @@ def _seeds(slug: str, read: Sequence[RunRead]) -> Iterator[Problem]:
     by_dataset: dict[str, list[RunRead]] = defaultdict(list)
     for run in read:
         by_dataset[run.headline.dataset].append(run)
-    for name, some in by_dataset.items():
-        seeds = [run.headline.seed for run in some]
+    for name, of_dataset in by_dataset.items():
+        seeds = [run.headline.seed for run in of_dataset]
         for seed in sorted({seed for seed in seeds if seeds.count(seed) > 1}):
             yield Problem("seed", slug, f"seed {seed} of {name} is there {seeds.count(seed)} times: keep one run of it")
-        finished = [run for run in some if run.headline.status == "ok"]
+        finished = [run for run in of_dataset if run.headline.status == "ok"]
         for run in finished[1:]:
             yield from _settings(finished[0], run)
 
 
 def _settings(first: RunRead, run: RunRead) -> Iterator[Problem]:
-    one, other = first.headline.hyperparameters, run.headline.hyperparameters
-    for key in sorted(one.keys() & other.keys()):
-        if one[key] != other[key]:
-            sentence = f"{key} is {quote(other[key])}, in {{other}} {quote(one[key])}: submit them as two entries"
+    ours, theirs = first.headline.hyperparameters, run.headline.hyperparameters
+    for key in sorted(ours.keys() & theirs.keys()):
+        if ours[key] != theirs[key]:
+            sentence = f"{key} is {quote(theirs[key])}, in {{other}} {quote(ours[key])}: submit them as two entries"
             yield Problem("settings", run.where, sentence, first.where)
-    if unsaid := sorted(one.keys() ^ other.keys()):
+    if unsaid := sorted(ours.keys() ^ theirs.keys()):
         sentence = f"{', '.join(unsaid[:8])}: recorded here or in {{other}}, not in both"
         yield Problem("settings", run.where, sentence, first.where, remark=True)
 
 
 def _claims(slug: str, card: Card, read: Sequence[RunRead]) -> Iterator[Problem]:
-    """Compare what the card says with what the runs say; a run that never began knows no more than its name."""
+    """Compare the card with the runs; a run that failed knows no more than the name of its model."""
     for run in read:
         info = run.headline
         if info.model != card.model:
@@ -187,33 +190,33 @@ def foreign(learned: Iterable[tuple[str, Iterable[str]]]) -> set[str]:
     return {graph for dataset, graphs in learned for graph in graphs if graph != f"{dataset}{TRAIN}"}
 
 
-def _taken(one: Examined, entries: Sequence[Examined]) -> Iterator[Problem]:
-    """Say which of its names an entry does not own: whose folder is called as its own name does, else the oldest."""
-    for name in dict.fromkeys((one.card.model, one.card.name) if one.card else ()):
+def _taken(entry: Examined, entries: Sequence[Examined]) -> Iterator[Problem]:
+    """Give the names of an entry that another one owns: the one whose folder has that name, else the oldest."""
+    for name in dict.fromkeys((entry.card.model, entry.card.name) if entry.card else ()):
         claims = [
-            _claim(other, theirs)
-            for other in entries
-            for theirs in ((other.card.model, other.card.name) if other.card else ())
+            _claim(rival, theirs)
+            for rival in entries
+            for theirs in ((rival.card.model, rival.card.name) if rival.card else ())
             if skeleton(name) == skeleton(theirs)
         ]
-        if (owner := min(claims)[-1]) != one.slug:
+        if (owner := min(claims)[-1]) != entry.slug:
             message = f"{quote(name)} is, or looks like, the name of the entry {owner}: choose another"
-            yield Problem("name", f"{one.slug}/{CARD_FILE}", message)
+            yield Problem("name", f"{entry.slug}/{CARD_FILE}", message)
 
 
 LATEST = "9999-12-31"
-"""The day of a card that tells none."""
+"""Stands for the date of a card without one."""
 
 
-def _claim(one: Examined, name: str) -> tuple[bool, str, str]:
-    """Return what is least for the owner of what several entries have: whose folder its name is, else the oldest."""
-    return skeleton(name) != skeleton(one.slug), (one.card and one.card.date) or LATEST, one.slug
+def _claim(entry: Examined, name: str) -> tuple[bool, str, str]:
+    """Return a key that is smallest for the owner of a name: the entry whose folder has the name, else the oldest."""
+    return skeleton(name) != skeleton(entry.slug), (entry.card and entry.card.date) or LATEST, entry.slug
 
 
 def _compared(entries: Sequence[Examined]) -> dict[str, list[Problem]]:
-    """Compare entries with each other: no name and no ranks twice; who owns them has no problem."""
-    found: dict[str, list[Problem]] = {one.slug: list(_taken(one, entries)) for one in entries}
-    claims = {one.slug: _claim(one, one.card.model if one.card else "") for one in entries}
+    """Compare entries with each other: a name or ranks that two of them have are a problem of all but the owner."""
+    problems: dict[str, list[Problem]] = {examined.slug: list(_taken(examined, entries)) for examined in entries}
+    claims = {examined.slug: _claim(examined, examined.card.model if examined.card else "") for examined in entries}
 
     def owned(run: RunRead) -> tuple[tuple[bool, str, str], str]:
         return claims[run.where.partition("/")[0]], run.where
@@ -227,39 +230,39 @@ def _compared(entries: Sequence[Examined]) -> dict[str, list[Problem]]:
                 headlines[dataset].append(run)
     copies: dict[tuple[str, str], list[str]] = defaultdict(list)
     runs: dict[str, RunRead] = {}
-    for (_, setting, _), some in owners.items():
-        source, *others = sorted(some, key=owned)
+    for (_, setting, _), same_ranks in owners.items():
+        source, *others = sorted(same_ranks, key=owned)
         for run in others:
             runs[run.where] = run
             copies[run.where, source.where].append(setting.name)
     for (where, of), tasks in sorted(copies.items()):
         slug, drawn = where.partition("/")[0], run_checks.drawn(runs[where].headline)
-        if other := slug != of.partition("/")[0]:
-            told = "submit what your own model scored, or delete one of the two"
+        if foreign_entry := slug != of.partition("/")[0]:
+            advice = "submit what your own model scored, or delete one of the two"
         elif drawn:
-            told = f"{', '.join(drawn)} make a run depend on its seed; run each seed, or submit one of them"
+            advice = f"{', '.join(drawn)} make a run depend on its seed; run each seed, or submit one of them"
         else:
-            told = "a model without randomness, or a copy"
-        sentence = f"the ranks of {', '.join(sorted(tasks))} are those of {{other}}: {told}"
-        found[slug].append(Problem("copy", where, sentence, of, remark=not (other or drawn)))
-    for some in headlines.values():
-        for problem in _nearly(sorted(some, key=owned)):
-            found[problem.where.partition("/")[0]].append(problem)
-    return found
+            advice = "a model without randomness, or a copy"
+        sentence = f"the ranks of {', '.join(sorted(tasks))} are those of {{other}}: {advice}"
+        problems[slug].append(Problem("copy", where, sentence, of, remark=not (foreign_entry or drawn)))
+    for same_ranks in headlines.values():
+        for problem in _nearly(sorted(same_ranks, key=owned)):
+            problems[problem.where.partition("/")[0]].append(problem)
+    return problems
 
 
 def _nearly(runs: Sequence[RunRead]) -> Iterator[Problem]:
-    """Say of which earlier run a run has all but a few ranks of the headline."""
+    """Give the runs that have all but a few ranks of an earlier run in the headline."""
     counts = [
         (run.where, Counter(run_checks.rows(ranks)))
         for run in runs
         if (ranks := run.results[HEADLINE].ranks) is not None
     ]
-    told = set()
+    reported = set()
     for (source, theirs), (where, own) in combinations(counts, 2):
         apart = own.total() - (own & theirs).total()
-        if where not in told and 0 < apart <= max(1, own.total() // run_checks.NEAR):
-            told.add(where)
+        if where not in reported and 0 < apart <= max(1, own.total() // run_checks.NEAR):
+            reported.add(where)
             what = f"all but {apart} of {own.total()} ranks of {HEADLINE.name} are those of {{other}}"
             sentence = f"{what}: a copy, or two models that are very much alike"
             yield Problem("near_copy", where, sentence, source, remark=True)

@@ -1,6 +1,6 @@
-"""The entries of a leaderboard: folders with a card and runs, where they lie, and which files they may hold.
+"""The entries of a leaderboard: folders with a card and runs, and the files that they may hold.
 
-Every file is accounted for by name, kind and size before any is opened.
+Files are checked by name, kind and size before any of them is opened.
 """
 
 from __future__ import annotations
@@ -43,25 +43,25 @@ class Entry:
         return self.directory.name
 
 
-Some = TypeVar("Some")
+Item = TypeVar("Item")
 
 
 class Watch(Protocol):
-    """Gives what it is given, one after the other, and shows whoever waits how far it is."""
+    """Gives the items one after the other, and shows how far it is."""
 
-    def __call__(self, some: Sequence[Some], doing: str, /) -> Iterable[Some]: ...
+    def __call__(self, items: Sequence[Item], doing: str, /) -> Iterable[Item]: ...
 
 
-def unwatched(some: Sequence[Some], doing: str) -> Iterable[Some]:
+def unwatched(items: Sequence[Item], doing: str) -> Iterable[Item]:
     """Show nothing."""
-    return some
+    return items
 
 
 def load(directory: Path) -> Entry:
     """Read one entry.
 
-    Raises `SubmissionError` for a card that does not hold, a name that is no slug or an entry without runs, and
-    `ResultError` for a run that cannot be read. Whether the figures hold is for `leaderboard.entries.checks` to say.
+    Raises `SubmissionError` for a card that does not hold, a name that is no slug, or an entry without runs, and
+    `ResultError` for a run that cannot be read. `leaderboard.entries.checks` says whether the figures hold.
     """
     if not SLUG.fullmatch(directory.resolve().name):
         raise SubmissionError(
@@ -76,25 +76,25 @@ def load(directory: Path) -> Entry:
 
 def of_runs(directory: Path, card: Card, runs: Iterable[Run]) -> Entry:
     """Return the entry of some runs, by dataset and in the order of seeds."""
-    found: dict[str, tuple[Run, ...]] = {}
+    by_dataset: dict[str, tuple[Run, ...]] = {}
     for run in sorted(runs, key=lambda run: (run.headline.dataset, run.headline.run.seed)):
-        found[run.headline.dataset] = (*found.get(run.headline.dataset, ()), run)
-    return Entry(directory, card, found)
+        by_dataset[run.headline.dataset] = (*by_dataset.get(run.headline.dataset, ()), run)
+    return Entry(directory, card, by_dataset)
 
 
 def folders(root: Path) -> list[Path]:
     """Return every folder below ``root`` that is or should be an entry, sorted; raises `SubmissionError` for none."""
-    found = _below(root)
-    if not found:
+    below = _below(root)
+    if not below:
         raise SubmissionError(
             f"{root} holds no entries (a folder with {CARD_FILE} each): name the folder of a leaderboard with "
             "--entries DIR, or make an entry with mtbench submit RUN... --to DIR"
         )
-    return found
+    return below
 
 
 def _below(root: Path) -> list[Path]:
-    # What is hidden is the torso that a killed process left.
+    # Hidden folders are what a killed process left half-written.
     return sorted(path for path in root.iterdir() if path.is_dir() and path.name[0] != ".") if root.is_dir() else []
 
 
@@ -109,19 +109,19 @@ def named(root: Path, name: str) -> Path:
 
     Raises `UnknownNameError` for one that is not there, and `SubmissionError` for a folder that is no entry.
     """
-    given = Path(name)
+    folder = Path(name)
     known = {path.name: path for path in folders(root)} if root.is_dir() else {}
-    if name in known and not (given / CARD_FILE).exists():
+    if name in known and not (folder / CARD_FILE).exists():
         return known[name]
-    if not given.is_dir():
+    if not folder.is_dir():
         raise UnknownNameError("entry", name, known)
-    if not (given / CARD_FILE).exists():
-        inside = any(given.glob(f"*/{CARD_FILE}"))
+    if not (folder / CARD_FILE).exists():
+        inside = any(folder.glob(f"*/{CARD_FILE}"))
         remedy = (
             f"check the entries in it with --entries {name}" if inside else "mtbench submit RUN... --to DIR makes one"
         )
         raise SubmissionError(f"{name} is no entry, there is no {CARD_FILE} in it: {remedy}")
-    return given
+    return folder
 
 
 KIB, MIB = 1024, 1024 * 1024
@@ -143,12 +143,12 @@ RUN_FILES = (*TASK_FILES, CONVENTIONS_FILE, HISTORY_FILE, TASKS_FILE)
 DATASET_FOLDER = re.compile(r"[a-z0-9][a-z0-9._-]{0,79}")
 SEED_FOLDER = re.compile(r"seed(0|[1-9][0-9]{0,17})")
 PICKLES = (".pkl", ".pickle", ".pt", ".pth", ".bin", ".ckpt", ".joblib", ".npy", ".npz", ".dill")
-"""Endings of files that run code when they are opened, or may."""
+"""Endings of files that may run code when they are opened."""
 
 
 @dataclass(frozen=True)
 class Account:
-    """What lies in an entry: the files that may be read, and what is wrong with the others."""
+    """The files of an entry that may be read, and the problems of the others."""
 
     files: frozenset[str] = frozenset()
     problems: tuple[Problem, ...] = ()
@@ -156,7 +156,7 @@ class Account:
 
 @dataclass
 class _Walk:
-    """A walk through an entry, which stops where it has seen too much."""
+    """The state of a walk through an entry, which stops after too many files or bytes."""
 
     directory: Path
     files: list[str] = field(default_factory=list)
@@ -165,7 +165,7 @@ class _Walk:
 
 
 def account(directory: Path) -> Account:
-    """Walk through an entry without following a link or opening a file, and return what may be read.
+    """Walk through an entry without following a link or opening a file, and return the files that may be read.
 
     Raises `OSError` for an entry that cannot be listed.
     """
@@ -180,9 +180,10 @@ _LINK = "is a link, which may lead out of the entry: put the file itself there"
 
 
 def _folder(walk: _Walk, parts: tuple[str, ...]) -> Iterator[Problem]:
+    # At most one more than allowed is listed: a folder may have millions.
     with os.scandir(walk.directory.joinpath(*parts)) as listing:
-        found = sorted(islice(listing, MOST_FILES + 1), key=lambda item: item.name)
-    for item in found:
+        listed = sorted(islice(listing, MOST_FILES + 1), key=lambda item: item.name)
+    for item in listed:
         walk.seen += 1
         if walk.seen > MOST_FILES:
             if walk.seen == MOST_FILES + 1:
@@ -192,28 +193,28 @@ def _folder(walk: _Walk, parts: tuple[str, ...]) -> Iterator[Problem]:
         yield from _item(walk, (*parts, item.name), item.stat(follow_symlinks=False))
 
 
-def _item(walk: _Walk, parts: tuple[str, ...], found: os.stat_result) -> Iterator[Problem]:
+def _item(walk: _Walk, parts: tuple[str, ...], info: os.stat_result) -> Iterator[Problem]:
     where = "/".join((walk.directory.name, *parts))
     name = parts[-1]
-    if stat.S_ISLNK(found.st_mode):
+    if stat.S_ISLNK(info.st_mode):
         yield Problem("symlink", where, _LINK)
     elif name.startswith("."):
         yield Problem("hidden", where, "is hidden: delete it, or make the entry with mtbench submit")
-    elif stat.S_ISDIR(found.st_mode):
+    elif stat.S_ISDIR(info.st_mode):
         if _is_folder(parts):
             yield from _folder(walk, parts)
         else:
             yield Problem("unexpected", where, f"no folder of this name belongs here; {_LAYOUT}")
-    elif not stat.S_ISREG(found.st_mode):
+    elif not stat.S_ISREG(info.st_mode):
         yield Problem("special", where, "is neither a file nor a folder: delete it")
     elif name.lower().endswith(PICKLES):
         yield Problem("pickle", where, "may run code when it is opened, and no entry needs it: delete it")
     elif (most := _most_bytes(parts)) is None:
         yield Problem("unexpected", where, f"no file of this name belongs here; {_LAYOUT}")
-    elif found.st_size > most:
-        yield Problem("size", where, f"has {found.st_size:,} bytes, at most {most:,} are read: is it what a run wrote?")
+    elif info.st_size > most:
+        yield Problem("size", where, f"has {info.st_size:,} bytes, at most {most:,} are read: is it what a run wrote?")
     else:
-        before, walk.size = walk.size, walk.size + found.st_size
+        before, walk.size = walk.size, walk.size + info.st_size
         if walk.size <= MOST_BYTES:
             walk.files.append("/".join(parts))
         elif before <= MOST_BYTES:
@@ -236,7 +237,7 @@ def _is_folder(parts: tuple[str, ...]) -> bool:
 
 
 def _most_bytes(parts: tuple[str, ...]) -> int | None:
-    """Return how many bytes a file may have, None for one that does not belong there."""
+    """Return the most bytes that a file may have, None for one that does not belong there."""
     match parts:
         case (name,) if name == CARD_FILE:
             return SIZES[name]

@@ -1,7 +1,7 @@
-"""One run of an entry: read once and checked, its shape first, then what has to hold of it.
+"""One run of an entry: read once, then checked, first its shape and then its content.
 
-What has the shape can be loaded and shown: its files can be read, figures lie within their bounds. Whether it is true,
-its counts and the catalogue say: figures follow, hashes are the release's.
+A run of the right shape can be loaded and shown: its files can be read, and figures lie within their bounds. Its
+content holds if figures follow from the counts, and hashes are those of the release.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ from mtbench.settings.table import CODES, PROTOCOLS, SETTINGS, setting_in, setti
 
 Kind = TypeVar("Kind")
 EMPTY_SLOT = re.compile(r"<empty slot [0-9]+>( \(inverse\))?")
-"""What the package calls a relation that has no name; the one text with angle brackets that is its own."""
+"""The package's name of a relation id that has none: the only text with angle brackets that it writes itself."""
 
 BOUNDS = f"{', '.join(METRICS)}, MR from 1 and the others from 0 to 1"
 
 
 def _within(values: Mapping[str, float]) -> bool:
-    """Tell whether figures are what a scorer may reach: every metric, within its bounds."""
+    """Tell whether figures are possible: every metric is there and within its bounds."""
     shares = [number for name, number in values.items() if name != "mr"]
     held = set(values) == set(METRICS) and values["mr"] >= 1 - TOLERANCE
     return held and all(-TOLERANCE <= share <= 1 + TOLERANCE for share in shares)
@@ -54,8 +54,7 @@ def _within(values: Mapping[str, float]) -> bool:
 
 WAYS = (SCORE, INVERSES, BETWEEN, *METHODS.values(), GIVEN_SCORES)
 AGAIN = re.compile(rf"|{NOT_ASKED}|{GIVEN}|the same|the same within rounding: [0-9.]{{1,4}}e[+-][0-9]{{2,3}} apart")
-"""What an evaluation says of how a model was asked, and of what became of the second time."""
-
+"""What an evaluation records of how a model was asked, and of the result when it was asked again."""
 
 Method = Annotated[
     str,
@@ -63,7 +62,7 @@ Method = Annotated[
 ]
 Scalar = Annotated[Any, expected(lambda value: isinstance(value, str | int | float), "a text, a number, true or false")]
 MOST = 10**15
-"""Seconds and bytes beyond it are no measurement."""
+"""Seconds and bytes above this were not measured."""
 
 Figures = Annotated[Mapping[str, float], expected(_within, BOUNDS)]
 MaybeFigures = Annotated[Mapping[str, float], expected(lambda found: not found or _within(found), BOUNDS)]
@@ -71,7 +70,7 @@ MaybeFigures = Annotated[Mapping[str, float], expected(lambda found: not found o
 
 @dataclass(frozen=True)
 class Shown(Saved):
-    """``result.json`` of an entry: figures are those of this evaluator or none, all else is what a page can show."""
+    """``result.json`` of an entry: its figures are possible, or none, and a page can show all the rest."""
 
     candidate_seed: Whole
     seed: Whole
@@ -100,7 +99,7 @@ class History:
 
 @dataclass(frozen=True)
 class Agreement:
-    """How well tasks agree with the ground truth."""
+    """The agreement of tasks with the ground truth."""
 
     ari: float
     nmi: float
@@ -108,7 +107,7 @@ class Agreement:
 
 @dataclass(frozen=True)
 class Relation:
-    """The true pattern of a relation, the task it was given to, and its share of each."""
+    """The true pattern of a relation, its task, and its share of each task."""
 
     truth: str | None
     task: Whole
@@ -131,7 +130,7 @@ class Graph:
 
 @dataclass(frozen=True)
 class Tasks:
-    """``tasks.json``: for each graph how many tasks, and the task of each relation."""
+    """``tasks.json``: the number of tasks and the task of each relation, by graph."""
 
     dataset: str
     model: str
@@ -181,7 +180,7 @@ class Conventions:
 
 @dataclass(frozen=True)
 class Spent:
-    """``checkpoints/cost.json``: what a run took."""
+    """``checkpoints/cost.json``: the seconds, bytes and threads of a run."""
 
     seconds: Annotated[float, Field(ge=0, lt=MOST)]
     peak: Annotated[int, Field(ge=0, lt=MOST)] | None
@@ -190,7 +189,7 @@ class Spent:
 
 @dataclass(frozen=True)
 class Stage:
-    """Any other file of ``checkpoints``: of which run a stage of training is, how far it came, and its weights."""
+    """Any other JSON file of ``checkpoints``: the run of a stage of training, how far it came, and its weights."""
 
     schema: Whole
     identity: Mapping[str, Scalar | None]
@@ -207,24 +206,24 @@ BESIDE: Mapping[str, Any] = {HISTORY_FILE: History, TASKS_FILE: Tasks, CONVENTIO
 
 
 def shaped(payload: object, kind: type[Kind]) -> Kind:
-    """Return what was read as JSON as one of these; raises `ResultError`, without the path, for another shape."""
+    """Return JSON as an object of this class; raises `ResultError`, without the path, for JSON of another shape."""
     return schema.convert({"stages": payload} if kind is History else payload, kind, "", ResultError)
 
 
-def bounds(found: Saved) -> Iterator[str]:
-    """Say which metrics lie outside their own bounds over the orders of ties."""
-    best, worst = found.optimistic, found.pessimistic
-    if not set(best) == set(found.metrics) == set(worst):
+def bounds(saved: Saved) -> Iterator[str]:
+    """Say which metrics lie outside their optimistic and pessimistic values."""
+    best, worst = saved.optimistic, saved.pessimistic
+    if not set(best) == set(saved.metrics) == set(worst):
         yield "metrics, optimistic and pessimistic must have the same figures"
         return
-    for name, value in found.metrics.items():
+    for name, value in saved.metrics.items():
         low, high = (best[name], worst[name]) if name == "mr" else (worst[name], best[name])
         if not low - TOLERANCE <= value <= high + TOLERANCE:
             yield f"{name} is {value}, outside of its own bounds from {low} to {high}"
 
 
 def without_slots(value: object) -> object:
-    """Return a value without the names the package itself gives to empty slots, which are no markup."""
+    """Return a value without the brackets in the package's own names of empty slots, which are no markup."""
     if isinstance(value, str):
         return EMPTY_SLOT.sub("empty slot", value) if EMPTY_SLOT.fullmatch(value) else value
     if isinstance(value, list):
@@ -235,24 +234,24 @@ def without_slots(value: object) -> object:
 
 
 BASELINE_TOLERANCE = 1e-3
-"""Baselines of two machines may differ by a tie that rounding broke; more than that moves the lift a table shows."""
+"""Baselines may differ between machines by a tie that rounding broke; more would move the lift in a table."""
 
 TELLING = 8
-"""Different shares of candidates above and equal that ranks must have before two models cannot have them by chance."""
+"""The fewest distinct pairs of shares (candidates above, candidates equal) that two models do not have by chance."""
 
 NEAR = 200
-"""One in so many rows of counts differs between near-copies, at most; of two honest models, four or more."""
+"""Near-copies differ in at most one of so many rows of counts; two honest models in four or more."""
 
 LEAST = 1e-5
-"""Seconds that no run scores a triple in, with its candidates: what is above is a matter of machines."""
+"""Fewer seconds per target with its candidates than any machine needs."""
 
 CHANCE = {"epochs", "steps", "dropout", "negatives", "draws"}
-"""Words of settings that make what a model learned depend on its seed."""
+"""Words in names of settings that make what a model learns depend on its seed."""
 
 
 @dataclass(frozen=True, eq=False)
 class Scored:
-    """One result as it was read, with its dataset's record, its ranks and the hash of their file, None without any."""
+    """One result as it was read, the record of its dataset, its ranks and their file's hash, None without ranks."""
 
     where: str
     saved: Saved
@@ -263,14 +262,14 @@ class Scored:
 
 @dataclass(frozen=True, eq=False)
 class RunRead:
-    """One run as it was read: its results by setting, of which the first is the headline."""
+    """One run as it was read: its results by setting, the headline first."""
 
     where: str
     results: dict[Setting, Scored] = field(default_factory=dict)
 
     @property
     def headline(self) -> Saved:
-        """What ``result.json`` of the run itself holds."""
+        """The content of the run's own ``result.json``."""
         return next(iter(self.results.values())).saved
 
     @property
@@ -280,14 +279,14 @@ class RunRead:
 
 
 def may_name_targets(dataset: str) -> bool:
-    """Tell whether the triples of a dataset may be passed on, by name, with the ranks of a run."""
+    """Tell whether the names of a dataset's triples may be published with the ranks of a run."""
     return catalog.record(dataset).generated
 
 
 def read(directory: Path, folder: str, files: Collection[str]) -> tuple[RunRead, list[Problem]]:
-    """Read the run ``folder`` of an entry, of whose ``files`` nothing else is opened; problems are of reading alone.
+    """Read the run in ``folder`` of an entry, opening none but these ``files``, and return it with problems of reading.
 
-    A result that cannot be read is left out of what is returned.
+    A result that cannot be read is left out.
     """
     run, problems = RunRead(f"{directory.name}/{folder}"), []
     paths = [PurePosixPath(name).relative_to(folder) for name in files if PurePosixPath(name).is_relative_to(folder)]
@@ -296,19 +295,19 @@ def read(directory: Path, folder: str, files: Collection[str]) -> tuple[RunRead,
     for place in sorted(path.parent for path in paths if path.name == RESULT_FILE):
         where = str(PurePosixPath(run.where) / place)
         try:
-            one = _result(directory / folder / place, where, has_ranks=place / RANKS_FILE in paths)
+            scored = _result(directory / folder / place, where, has_ranks=place / RANKS_FILE in paths)
         except _UnreadableError as error:
             problems.append(Problem(error.name, f"{where}/{error.file}", error.sentence))
             continue
-        # Names that are of no setting of ours are told below, with the rest of what does not hold.
-        own = Setting(one.saved.protocol, one.saved.vocabulary)
+        # A protocol or vocabulary that is not ours is no problem of reading: `held` reports it.
+        own = Setting(scored.saved.protocol, scored.saved.vocabulary)
         setting = SETTINGS.get(own.name, own)
         if str(place) not in (".", setting.name):
             problems.append(Problem("folder", where, f"holds {quote(setting.name)}: name the folder after it"))
         if setting in run.results:
             problems.append(Problem("duplicate", where, f"{quote(setting.name)} is there twice: keep one"))
             continue
-        run.results[setting] = one
+        run.results[setting] = scored
     for path in sorted(paths):
         if str(path) in RUN_FILES[2:] or (path.parent.name == CHECKPOINTS and path.suffix == ".json"):
             problems += _beside(directory / folder / path, f"{run.where}/{path}", run)
@@ -317,7 +316,7 @@ def read(directory: Path, folder: str, files: Collection[str]) -> tuple[RunRead,
 
 @dataclass(eq=False)
 class _UnreadableError(Exception):
-    """Why a result is left out."""
+    """The reason why a result cannot be read."""
 
     name: str
     sentence: str
@@ -325,7 +324,7 @@ class _UnreadableError(Exception):
 
 
 def _result(folder: Path, where: str, *, has_ranks: bool) -> Scored:
-    """Read one result with its ranks, which are made sure of before anything else opens them."""
+    """Read one result with its ranks, within the limits that the catalogue sets to their size."""
     try:
         payload = read_json(folder / RESULT_FILE, SIZES[RESULT_FILE])
     except ResultError as error:
@@ -359,7 +358,7 @@ def _result(folder: Path, where: str, *, has_ranks: bool) -> Scored:
 
 
 def _beside(path: Path, where: str, run: RunRead) -> Iterator[Problem]:
-    """Check that a file beside a result can be read, has its shape, and holds nothing a page should not show."""
+    """Check that a file beside a result can be read, has its shape, and only holds what a page may show."""
     try:
         payload = read_json(path, SIZES.get(path.name, CHECKPOINT_SIZES[path.suffix]))
     except ResultError as error:
@@ -368,8 +367,8 @@ def _beside(path: Path, where: str, run: RunRead) -> Iterator[Problem]:
     if wrong := unplain(without_slots(payload) if path.name == TASKS_FILE else payload):
         yield Problem("text", where, f"{wrong}; a page shows it: delete the file, or run again")
     try:
-        found = shaped(payload, BESIDE.get(path.name, Stage))
-        for message in _unlike(found, run) if run.results and isinstance(found, Conventions) else ():
+        content = shaped(payload, BESIDE.get(path.name, Stage))
+        for message in _unlike(content, run) if run.results and isinstance(content, Conventions) else ():
             yield Problem("conventions", where, f"{message}: delete it, or run again with --paper")
     except ResultError as error:
         yield Problem("shape", where, f"{error}: delete it, or run again")
@@ -378,25 +377,25 @@ def _beside(path: Path, where: str, run: RunRead) -> Iterator[Problem]:
 
 
 def held(run: RunRead) -> Iterator[Problem]:
-    """Check a run that could be read: figures from counts, hashes of the release, versions, completeness."""
-    for one in run.results.values():
-        yield from _figures(one)
-        yield from _released(one)
-        if one.ranks is not None and one.ranks.named and not one.record.generated:
+    """Check a run that was read: figures follow from counts, hashes are the release's, versions, completeness."""
+    for scored in run.results.values():
+        yield from _figures(scored)
+        yield from _released(scored)
+        if scored.ranks is not None and scored.ranks.named and not scored.record.generated:
             sentence = "names triples of data that may not be passed on: submit the run again, which leaves them out"
-            yield Problem("names", f"{one.where}/{RANKS_FILE}", sentence)
-        seconds, targets = one.saved.wall_seconds, one.saved.targets
-        if one.saved.status == "ok" and seconds is not None and seconds <= LEAST * targets:
+            yield Problem("names", f"{scored.where}/{RANKS_FILE}", sentence)
+        seconds, targets = scored.saved.wall_seconds, scored.saved.targets
+        if scored.saved.status == "ok" and seconds is not None and seconds <= LEAST * targets:
             sentence = f"wall_seconds is {seconds}, in which nothing scores {targets} triples: run it again"
-            yield Problem("wall_seconds", one.where, sentence)
-    if given := [setting.name for setting, one in run.results.items() if one.saved.asked_again == GIVEN]:
-        sentence = f"{', '.join(given)}: scores were {GIVEN} in other batches: nobody knows whether they depend on them"
+            yield Problem("wall_seconds", scored.where, sentence)
+    if names := [setting.name for setting, scored in run.results.items() if scored.saved.asked_again == GIVEN]:
+        sentence = f"{', '.join(names)}: scores were {GIVEN} in other batches: nobody knows whether they depend on them"
         yield Problem("given", run.where, sentence, remark=True)
     first = run.headline
-    for setting, one in run.results.items():
+    for setting, scored in run.results.items():
         for key in ("dataset", "dataset_version", "model", "seed", "regime", "pretraining_graphs", "hyperparameters"):
-            value = getattr(one.saved, key)
-            if one.saved.status == first.status and value != getattr(first, key):
+            value = getattr(scored.saved, key)
+            if scored.saved.status == first.status and value != getattr(first, key):
                 sentence = f"{key} of {setting.name} is not that of the run: {quote(value)}"
                 yield Problem("run", run.where, f"{sentence}; put the results of one run together")
     if first.status != "ok":
@@ -406,11 +405,11 @@ def held(run: RunRead) -> Iterator[Problem]:
         yield Problem("incomplete", run.where, sentence, remark=True)
 
 
-def _figures(one: Scored) -> Iterator[Problem]:
+def _figures(scored: Scored) -> Iterator[Problem]:
     """Compare a result with its counts."""
-    saved = one.saved
-    wrong = [(name, sentence) for name, _, sentence in contradictions(vars(saved), one.ranks, one.ranks_sha256)]
-    if saved.status == "ok" and one.ranks is None:
+    saved = scored.saved
+    wrong = [(name, sentence) for name, _, sentence in contradictions(vars(saved), scored.ranks, scored.ranks_sha256)]
+    if saved.status == "ok" and scored.ranks is None:
         wrong.append(("ranks", "a finished run has ranks"))
     if set(saved.floors) != set(BASELINES):
         wrong.append(("baselines", f"heuristic baselines must be exactly {', '.join(BASELINES)}"))
@@ -418,37 +417,37 @@ def _figures(one: Scored) -> Iterator[Problem]:
         wrong += _asked(saved)
     wrong += [("bounds", sentence) for sentence in bounds(saved)]
     for name, sentence in wrong:
-        yield Problem(name, one.where, f"{sentence}; evaluate again and submit that")
+        yield Problem(name, scored.where, f"{sentence}; evaluate again and submit that")
     if saved.ranks_sha256 is None and (saved.metrics or saved.optimistic or saved.pessimistic):
-        yield Problem("metrics", one.where, "figures without ranks: only what follows from counts is shown")
+        yield Problem("metrics", scored.where, "figures without ranks: only what follows from counts is shown")
 
 
-def _asked(found: Saved) -> Iterator[tuple[str, str]]:
-    """Say what a result lacks of how the model was asked."""
-    if set(found.asked) != set(ways := setting_of(found.protocol).directions):
+def _asked(saved: Saved) -> Iterator[tuple[str, str]]:
+    """Say what a result does not record of how the model was asked."""
+    if set(saved.asked) != set(ways := setting_of(saved.protocol).directions):
         yield "asked", f"asked must tell how the model was asked for {' and '.join(f'{way}s' for way in ways)}"
-    if found.asked_again in ("", NOT_ASKED):
+    if saved.asked_again in ("", NOT_ASKED):
         yield "asked_again", f"scores were {NOT_ASKED} in other batches: leave out ask_again=False"
 
 
-def _released(one: Scored) -> Iterator[Problem]:
+def _released(scored: Scored) -> Iterator[Problem]:
     """Compare what was scored with the catalogue."""
-    where, found, record, name = one.where, one.saved, one.record, one.saved.dataset
-    if found.split != "test":
-        yield Problem("split", where, f"scored on {quote(found.split)}: a leaderboard compares on test")
-    if found.candidate_seed != 0:
-        yield Problem("candidate_seed", where, f"candidates {found.candidate_seed}: run with --candidate-seed 0")
-    if found.dataset_version != record.version:
-        version = f"{quote(found.dataset_version)}, now {record.version}"
+    where, saved, record, name = scored.where, scored.saved, scored.record, scored.saved.dataset
+    if saved.split != "test":
+        yield Problem("split", where, f"scored on {quote(saved.split)}: a leaderboard compares on test")
+    if saved.candidate_seed != 0:
+        yield Problem("candidate_seed", where, f"candidates {saved.candidate_seed}: run with --candidate-seed 0")
+    if saved.dataset_version != record.version:
+        version = f"{quote(saved.dataset_version)}, now {record.version}"
         message = f"dataset version {version}: shown, not ranked; run it again"
         yield Problem("outdated", where, message, remark=True)
         return
-    if found.content_sha256 != record.content_sha256("test"):
+    if saved.content_sha256 != record.content_sha256("test"):
         message = f"made on other data than {name} {record.version}: mtbench fetch {name}, and evaluate again"
         yield Problem("content_sha256", where, message)
-    key = Setting(found.protocol, found.vocabulary).key(found.split, found.candidate_seed)
+    key = Setting(saved.protocol, saved.vocabulary).key(saved.split, saved.candidate_seed)
     published = record.baselines_of(key)
-    for baseline, values in found.floors.items():
+    for baseline, values in saved.floors.items():
         for metric, value in published.get(baseline, {}).items():
             if abs(values[metric] - value) > BASELINE_TOLERANCE * max(1, value):
                 message = (
@@ -456,18 +455,18 @@ def _released(one: Scored) -> Iterator[Problem]:
                 )
                 yield Problem("baselines", where, f"{message}; evaluate again")
     targets = record.part("test", "targets").triples
-    if found.targets not in (0, targets):
-        yield Problem("targets", where, f"{found.targets} targets, {name} has {targets}")
+    if saved.targets not in (0, targets):
+        yield Problem("targets", where, f"{saved.targets} targets, {name} has {targets}")
 
 
 def fingerprint(ranks: Ranks) -> str | None:
-    """Return a hash of the counts, whatever their order; None for counts that different models may well have.
+    """Return a hash of the counts in any order; None for counts that different models may have by chance.
 
-    A model that ties or that finds everything has the counts of every other one of its kind: as shares of the
-    candidates they are the same for all targets. The order is left out because whoever copies ranks may shuffle them.
+    A model that always ties, or is always right, has the same shares of candidates above and equal for all targets, and
+    so has every other model like it. The order does not count, because a copy may be shuffled.
     """
     parts = ranks.parts.values()
-    shares = [some / np.maximum(counts.count, 1) for counts in parts for some in (counts.greater, counts.equal)]
+    shares = [part / np.maximum(counts.count, 1) for counts in parts for part in (counts.greater, counts.equal)]
     if len(counted_rows(shares)[0]) < TELLING:
         return None
     rows, numbers = counted_rows([getattr(counts, name) for counts in parts for name in ("greater", "equal", "count")])
@@ -475,37 +474,37 @@ def fingerprint(ranks: Ranks) -> str | None:
 
 
 def rows(ranks: Ranks) -> list[tuple[int, ...]]:
-    """Return the counts of each target."""
+    """Return the counts (above, equal, all) of each target over all parts."""
     names = ("greater", "equal", "count")
     columns = [getattr(counts, name) for counts in ranks.parts.values() for name in names]
     return list(zip(*(column.tolist() for column in columns), strict=True))
 
 
-def drawn(found: Saved) -> list[str]:
-    """Return the settings by which a run on a dataset depends on its seed; none of a model that learned nothing there.
+def drawn(saved: Saved) -> list[str]:
+    """Return the settings that make a run depend on its seed; none for a model that learned nothing on the dataset.
 
-    They are known by their names, and so a guess: that of a model of one's own may be called otherwise.
+    This is a guess by their names: a user's own model may call them otherwise.
     """
-    learned = f"{found.dataset}{TRAIN}" in found.pretraining_graphs or found.regime != "zero-shot"
+    learned = f"{saved.dataset}{TRAIN}" in saved.pretraining_graphs or saved.regime != "zero-shot"
     return sorted(
-        key for key, value in found.hyperparameters.items() if learned and value and CHANCE & {*key.split("_")}
+        key for key, value in saved.hyperparameters.items() if learned and value and CHANCE & {*key.split("_")}
     )
 
 
-def _unlike(told: Conventions, run: RunRead) -> Iterator[str]:
-    """Say where ``conventions.json`` of a run is not about that run: another header, or other standard figures."""
+def _unlike(conventions: Conventions, run: RunRead) -> Iterator[str]:
+    """Say where ``conventions.json`` does not belong to its run: another header, or other standard figures."""
     for key in sorted(HEADER):
-        if (theirs := getattr(told, key)) != (ours := getattr(run.headline, key)):
+        if (theirs := getattr(conventions, key)) != (ours := getattr(run.headline, key)):
             yield f"{key} is {quote(theirs)}, {RESULT_FILE} has {quote(ours)}"
-    for protocol, read_ in told.protocols.items():
-        one = run.results.get(setting_in(CODES[0], protocol))
-        if one is None or not one.saved.metrics:
+    for protocol, read_ in conventions.protocols.items():
+        scored = run.results.get(setting_in(CODES[0], protocol))
+        if scored is None or not scored.saved.metrics:
             continue
-        found = one.saved
+        saved = scored.saved
         standard = read_[0]
-        if standard.candidates_sha256 != found.candidates_sha256:
+        if standard.candidates_sha256 != saved.candidates_sha256:
             yield f"the standard of {protocol} was read on other candidates"
         for values in (standard.metrics, standard.expected):
             for name in METRICS:
-                if not math.isclose(values[name], found.metrics[name], rel_tol=TOLERANCE, abs_tol=TOLERANCE):
-                    yield f"the standard of {protocol} has {name} {values[name]}, the result {found.metrics[name]}"
+                if not math.isclose(values[name], saved.metrics[name], rel_tol=TOLERANCE, abs_tol=TOLERANCE):
+                    yield f"the standard of {protocol} has {name} {values[name]}, the result {saved.metrics[name]}"

@@ -1,4 +1,4 @@
-"""Runs become an entry: validated, laid out beside a card, and put in place whole or not at all."""
+"""Making an entry of runs: validated, laid out beside a card, and put in place whole or not at all."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from mtbench.runs.files import RANKS_FILE, RESULT_FILE
 from mtbench.runs.origin import RunInfo
 
 SHOWN = 3
-"""Of the problems of one submission: the first ones usually explain the others."""
+"""The most problems of a submission that are shown: the first usually explain the others."""
 
 OPTIONS = {
     "name": "--title TEXT",
@@ -35,14 +35,15 @@ OPTIONS = {
     "licence": "--licence NAME",
     "hardware": "--hardware TEXT",
 }
-"""What is typed for a field of the card that the runs do not tell."""
+"""The option for each field of the card that the runs may not know."""
 
 
 @dataclass(frozen=True)
 class Submitted:
-    """A finished entry; ``unnamed`` are the datasets whose targets' names were left out, ``remarks`` worth knowing.
+    """A finished entry, its seeds by dataset, and the ``remarks`` of its check.
 
-    ``lacking`` are the commands that complete its runs, each as it is typed.
+    ``unnamed`` are the datasets whose targets' names were left out; ``lacking`` are the commands that complete its
+    runs.
     """
 
     directory: Path
@@ -63,13 +64,12 @@ def submit(
 ) -> Submitted:
     """Make an entry of the runs at or below ``given`` in the folder ``to`` and return it.
 
-    The runs are those of one model: all its datasets and seeds. ``card`` has fields of the card as they stand in
-    ``card.toml``; what the runs tell (model, regime, pre-training graphs, hardware) is filled in from them, the name
-    of the entry, ``slug``, from the model, and the date is today's. Only results, ranks, conventions, history and
-    tasks are copied, and of data that may not be passed on no names. The entry is checked as
-    `leaderboard.entries.checks.check` does before it is renamed into place, so that whatever fails or is killed leaves
-    no entry. With ``force`` it takes the place of the entry of that name, whose runs are kept only if they are among
-    those given.
+    The runs are those of one model on all its datasets and seeds. ``card`` has fields as they stand in ``card.toml``;
+    model, regime, pre-training graphs and hardware are filled in from the runs, the name of the entry, ``slug``, from
+    the model, and the date is today's. Only results, ranks, conventions, history and tasks are copied, without the
+    names of data that may not be passed on. The entry is checked (`leaderboard.entries.checks.check`) before it is
+    renamed into place, so that an error or a kill leaves no entry. With ``force`` it replaces the entry of that name
+    and all its runs.
     Raises `SubmissionError` for runs that do not hold or do not belong together, a card that lacks fields, and an
     entry that exists.
     """
@@ -89,9 +89,11 @@ def submit(
         for run in runs:
             _copy(run, RunDirectory(entry / _folder(run)))
         (entry / CARD_FILE).write_text(as_toml(filled), encoding="utf-8")
-        found = checks.check(entry, entries.siblings(target, to))
-        # What is outdated is shown and not ranked, which nobody submits a run for.
-        if wrong := [str(_moved(one, slug, runs)) for one in found if not one.remark or one.name == "outdated"]:
+        problems = checks.check(entry, entries.siblings(target, to))
+        # An outdated run is only a remark in an entry that exists, but nobody submits one on purpose.
+        if wrong := [
+            str(_moved(problem, slug, runs)) for problem in problems if not problem.remark or problem.name == "outdated"
+        ]:
             more = f"; and {len(wrong) - SHOWN} more" if len(wrong) > SHOWN else ""
             raise SubmissionError(f"nothing was submitted: {'; '.join(wrong[:SHOWN])}{more}")
         paths = sorted(path for path in entry.rglob("*") if path.is_file())
@@ -102,16 +104,16 @@ def submit(
     for run in sorted(runs, key=lambda run: (run.headline.dataset, run.headline.run.seed)):
         seeds[run.headline.dataset] = (*seeds.get(run.headline.dataset, ()), run.headline.run.seed)
     hidden = {run.headline.dataset for run in runs if _withholds(run)}
-    remarks = tuple(one for one in found if one.remark and one.name != "incomplete")
+    remarks = tuple(problem for problem in problems if problem.remark and problem.name != "incomplete")
     return Submitted(target, filled, seeds, tuple(sorted(hidden)), remarks, tuple(filter(None, map(_completing, runs))))
 
 
 def _completing(run: Run) -> str:
-    """Return what is typed to score a run on the standard tasks that it lacks, or nothing."""
+    """Return the command that scores a run on the standard tasks that it lacks, empty for none."""
     info = run.headline.run
     if info.status != "ok" or not run.missing:
         return ""
-    # Runs of earlier versions do not say what they were begun with.
+    # Runs of earlier versions do not record their command.
     begun = f"mtbench run {info.model} --dataset {run.headline.dataset} --seed {info.seed}"
     paper = " --paper" * (not (run.directory.path / CONVENTIONS_FILE).exists())
     command = info.environment.get("command", begun)
@@ -121,9 +123,9 @@ def _completing(run: Run) -> str:
 def find(given: Iterable[Path]) -> list[Path]:
     """Return the run directories at or below some paths, each once; raises `SubmissionError` where there are none.
 
-    Hidden folders are left out: they are runs that have not finished.
+    Hidden folders are left out, because they are runs that have not finished.
     """
-    found: dict[Path, Path] = {}
+    by_path: dict[Path, Path] = {}
     for path in given:
         start = path.parent if path.name == RESULT_FILE else path
         if not start.is_dir():
@@ -133,19 +135,19 @@ def find(given: Iterable[Path]) -> list[Path]:
             raise SubmissionError(
                 f"{path} holds no finished run (a folder with {RESULT_FILE}): name one, or its parent"
             )
-        found |= {one.resolve(): one for one in below}
-    return list(found.values())
+        by_path |= {folder.resolve(): folder for folder in below}
+    return list(by_path.values())
 
 
 def fill(given: Mapping[str, object], runs: Sequence[Run]) -> Card:
-    """Return the card of some runs: the fields given, and what the runs tell for the others.
+    """Return the card of some runs: the fields ``given``, and the others as the runs have them.
 
-    Raises `SubmissionError` once for all fields that nobody tells, with the options that give them.
+    Raises one `SubmissionError` for all fields that are missing, with the options that give them.
     """
     infos = [run.headline.run for run in runs]
     finished = [info for info in infos if info.status == "ok"] or infos
     graphs = checks.foreign((run.headline.dataset, run.headline.run.pretraining_graphs) for run in runs)
-    told: dict[str, object] = {
+    of_runs: dict[str, object] = {
         "name": infos[0].model,
         "model": infos[0].model,
         "regime": finished[0].regime,
@@ -153,26 +155,26 @@ def fill(given: Mapping[str, object], runs: Sequence[Run]) -> Card:
         "pretraining_graphs": sorted(graphs),
     }
     addresses = {info.url for info in infos}
-    told |= {"url": addresses.pop()} if len(addresses) == 1 else {}
-    table = {key: value for key, value in told.items() if value} | dict(given)
+    of_runs |= {"url": addresses.pop()} if len(addresses) == 1 else {}
+    table = {key: value for key, value in of_runs.items() if value} | dict(given)
     table["date"] = datetime.now(UTC).date().isoformat()
     if missing := [option for name, option in OPTIONS.items() if name not in table]:
         raise SubmissionError(
             f"the card lacks what the runs do not tell: type {' '.join(missing)}, or give --card FILE"
         )
     for key in ("model", "regime"):
-        if key in table and table[key] != told[key]:
-            raise SubmissionError(f"the card says {key} = {table[key]!r}, the runs {told[key]!r}: leave it to them")
+        if key in table and table[key] != of_runs[key]:
+            raise SubmissionError(f"the card says {key} = {table[key]!r}, the runs {of_runs[key]!r}: leave it to them")
     return cards.parse(table)
 
 
 def as_toml(card: Card) -> str:
-    """Return a card as the text of ``card.toml``, without the fields that say nothing."""
-    told = ((declared.name, getattr(card, declared.name)) for declared in fields(Card))
-    # Texts and lists are written alike in JSON and TOML: cards hold no control characters but the end of a line.
+    """Return a card as the text of ``card.toml``, without empty fields."""
+    values = ((declared.name, getattr(card, declared.name)) for declared in fields(Card))
+    # JSON writes texts and lists as TOML does: the only control character of a card is the end of a line.
     return "".join(
         f"{name} = {json.dumps(value, ensure_ascii=False)}\n"
-        for name, value in told
+        for name, value in values
         if value is not False and value not in (None, "", ())
     )
 
@@ -197,16 +199,16 @@ def _read(directory: Path) -> Run:
         run = RunDirectory(directory).read()
     except ResultError as error:
         raise SubmissionError(str(error)) from error
-    for one in run.results.values():
-        if catalog.by_id(one.dataset) is None:
+    for scored in run.results.values():
+        if catalog.by_id(scored.dataset) is None:
             raise SubmissionError(
-                f"{directory}: {one.dataset!r} is no released dataset, and only these can be compared: mtbench list"
+                f"{directory}: {scored.dataset!r} is no released dataset, and only these can be compared: mtbench list"
             )
     return run
 
 
 def _folder(run: Run) -> str:
-    """Return where a run lies in an entry."""
+    """Return the folder of a run in an entry."""
     return f"{run.headline.dataset.replace('/', '-')}/seed{run.headline.run.seed}"
 
 
@@ -221,7 +223,7 @@ def _expect_apart(runs: Sequence[Run]) -> None:
 
 
 def _moved(problem: Problem, slug: str, runs: Iterable[Run]) -> Problem:
-    """Return a problem of an entry in terms of the runs it was made of."""
+    """Return a problem with the paths of the runs that the entry was made of."""
 
     def moved(place: str) -> str:
         for run in runs:
@@ -252,31 +254,31 @@ def _hardware(info: RunInfo) -> str:
 
 
 def _withholds(run: Run) -> bool:
-    """Tell whether something of a run is left out because its data may not be passed on."""
-    named = any(len(one.ranks) and one.ranks.named for one in run.results.values())
+    """Tell whether a part of a run is left out because its data may not be passed on."""
+    named = any(len(scored.ranks) and scored.ranks.named for scored in run.results.values())
     return not may_name_targets(run.headline.dataset) and (named or (run.directory.path / TASKS_FILE).exists())
 
 
 def _copy(run: Run, folder: RunDirectory) -> None:
-    """Write what an entry keeps of a run, and nothing else of it."""
+    """Write the parts of a run that an entry keeps."""
     open_ = may_name_targets(run.headline.dataset)
     first = next(iter(run.results))
-    for setting, one in run.results.items():
+    for setting, scored in run.results.items():
         source, into = run.directory.place(setting, first), folder.place(setting, first)
-        if one.run.status != "ok":
-            # The message of an error: it may quote triples, and has the markup of Python's representations.
-            kept = tuple(plain(text if open_ else text.partition(":")[0]) for text in one.warnings)
-            replace(one, warnings=kept).save(into, with_names=open_)
-        elif open_ or not one.ranks.named:
+        if scored.run.status != "ok":
+            # An error's message may quote triples, and has the angle brackets of Python's representations.
+            kept = tuple(plain(text if open_ else text.partition(":")[0]) for text in scored.warnings)
+            replace(scored, warnings=kept).save(into, with_names=open_)
+        elif open_ or not scored.ranks.named:
             into.mkdir(parents=True, exist_ok=True)
             for path in (source / name for name in TASK_FILES):
                 if path.is_file():
                     shutil.copyfile(path, into / path.name)
         else:
-            # With the names goes what tells whose targets these are.
+            # Without names nobody can see again whose targets these are: it is verified now.
             if wrong := result.verify(source).problems:
                 raise SubmissionError(f"{wrong[0].message}; run it again")
-            one.save(into, with_names=False)
+            scored.save(into, with_names=False)
     for name in RUN_FILES[2:]:
         path = run.directory.path / name
         if path.is_file() and not path.is_symlink() and (open_ or name != TASKS_FILE):

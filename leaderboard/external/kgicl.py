@@ -1,9 +1,9 @@
 """KG-ICL (Cui et al. 2024) zero-shot: ``mtbench run leaderboard.external.kgicl:build --set checkout=DIR``.
 
-``checkout`` is a folder with the authors' repository. A relation is known by prompts, five of its triples in the
-inference graph with what is around them; they are drawn once, by the seed of the run. A query (h, r, ?) begins at h and
-is passed on along every edge, six times; what it does not reach scores 0. A head is asked for by the inverse of r. The
-slope that the authors' code draws at random in every call is its mean here, as it is in their other activations.
+``checkout`` is a folder with the authors' repository. A relation is represented by prompts: five of its triples in the
+inference graph with their surroundings, drawn once by the seed of the run. A query (h, r, ?) begins at h and is passed
+on along all edges, six times; nodes that it does not reach score 0. A head is asked for by the inverse of r. The
+authors' code draws a slope at random in every call; here it is the mean, as in their other activations.
 """
 
 from __future__ import annotations
@@ -29,26 +29,26 @@ ADDRESS = "https://github.com/nju-websoft/KG-ICL"
 CHECKPOINTS = ("KG-ICL-6L", "KG-ICL-5L", "KG-ICL-4L")
 WIDTH, ATTENTION = 32, 5
 SLOPE = (1 / 8 + 1 / 3) / 2
-"""The mean of the bounds that a slope of their activations is drawn between."""
+"""The mean of the bounds between which the authors draw the slope of an activation."""
 
 SHOTS = 5
-"""Examples of a relation."""
+"""The number of examples of a relation."""
 
 HOPS = 3
-"""Steps from both ends of an example: nodes that are further from one of them are no part of it."""
+"""The most steps from both ends of an example to the nodes in it."""
 
 OPEN = 50
-"""Nodes of an example that no path of `HOPS` steps between its ends has, at most: more are drawn from."""
+"""The most nodes of an example that are on no path of `HOPS` steps between its ends; of more, some are drawn."""
 
 AT_ONCE = 16
-"""Queries of a start that are computed together."""
+"""Queries from one start that are computed together."""
 
 
 @dataclass(frozen=True, eq=False)
 class Prompt:
-    """An example: its head is node 0 and its tail node 1 of a graph of triples ``(e, 3)`` and their inverses.
+    """An example: a graph of triples ``(e, 3)`` and their inverses in which node 0 is the head and node 1 the tail.
 
-    ``labels`` ``(n, 2)`` are how many steps a node is from the head and from the tail.
+    ``labels`` ``(n, 2)`` are the steps from each node to the head and to the tail.
     """
 
     triples: IntArray
@@ -58,9 +58,9 @@ class Prompt:
 class Prompts:
     """The prompts of every relation type of a graph, drawn once by a seed.
 
-    An example is a triple of the type, no loop, with the nodes from which it is at most `HOPS` steps to both its ends:
-    all that are on a path of so many steps between them, and `OPEN` of the others. Where a type has fewer than `SHOTS`
-    triples they are repeated; one without any has the bare triple.
+    An example is a triple of the type, but no self-loop, with nodes at most `HOPS` steps from both its ends: all on a
+    path of so many steps between them, and `OPEN` of the others. Fewer than `SHOTS` triples are repeated; a type
+    without any has the bare triple.
     """
 
     def __init__(self, kinds: Kinds, nodes: int, seed: int) -> None:
@@ -81,7 +81,7 @@ class Prompts:
         return [drawn[number % len(drawn)] for number in range(SHOTS)]
 
     def encoded(self, encoder: Theirs, asked: int) -> Tensor:
-        """Return the states ``(kinds + 1, d)`` of all types and of staying at a node, by the prompts of one type."""
+        """Return the states ``(kinds + 1, d)`` of all types and of staying at a node, by one type's prompts."""
         half, offset = self.kinds.half, 0
         edges, types, labels, places = [], [], [], []
         for number, prompt in enumerate(self[asked]):
@@ -90,7 +90,7 @@ class Prompts:
             labels.append(prompt.labels)
             places.append((offset, offset + 1) if asked < half else (offset + 1, offset))
             offset += len(prompt.labels)
-        by_edge = np.concatenate([np.full(len(one), asked + number * 2 * half) for number, one in enumerate(types)])
+        by_edge = np.concatenate([np.full(len(kinds), asked + number * 2 * half) for number, kinds in enumerate(types)])
         begun, ended = torch.tensor(places).T
         states: Tensor = encoder(
             torch.from_numpy(np.concatenate(edges)).T,
@@ -110,9 +110,9 @@ class Prompts:
         steps = np.stack((self._steps(head), self._steps(tail)), axis=1)
         between, within = steps.sum(axis=1) <= HOPS, steps.max(axis=1) <= HOPS
         others = np.flatnonzero(within & ~between)
-        some = random.choice(others, OPEN, replace=False) if len(others) > OPEN else others
+        drawn = random.choice(others, OPEN, replace=False) if len(others) > OPEN else others
         between[[head, tail]] = False
-        nodes = np.concatenate(([head, tail], np.flatnonzero(between), some))
+        nodes = np.concatenate(([head, tail], np.flatnonzero(between), drawn))
         place = np.full(self.nodes, -1)
         place[nodes] = np.arange(len(nodes))
         inside = (place[self.triples[:, HEAD]] >= 0) & (place[self.triples[:, TAIL]] >= 0)
@@ -121,12 +121,12 @@ class Prompts:
         return Prompt(np.concatenate((there, back), axis=1).T, steps[nodes])
 
     def _steps(self, node: int) -> IntArray:
-        """Return how many steps it is from a node to each, at most one more than `HOPS`."""
+        """Return the steps from a node to every node, ``(n,)``; more than `HOPS` are `HOPS` + 1."""
         steps, rows = np.full(self.nodes, HOPS + 1), np.array([node])
         steps[node] = 0
         for number in range(1, HOPS + 1):
-            found, _ = spread(self.begin[rows], self.begin[rows + 1])
-            rows = unique(self.near[found])
+            places, _ = spread(self.begin[rows], self.begin[rows + 1])
+            rows = unique(self.near[places])
             rows = rows[steps[rows] > HOPS]
             steps[rows] = number
         return steps
@@ -134,10 +134,10 @@ class Prompts:
 
 @dataclass(frozen=True, eq=False)
 class Query:
-    """What all queries by a relation share: the state ``(d,)`` that begins, and of each layer two tables.
+    """The common part of all queries by a relation: the first state ``(d,)``, and two tables for each layer.
 
-    ``states`` ``(kinds + 1, d)`` are those of all types and of staying, ``parts`` ``(kinds + 1, a)`` what they and the
-    relation add to the attention.
+    ``states`` ``(kinds + 1, d)`` are those of all types and of staying, ``parts`` ``(kinds + 1, a)`` their and the
+    relation's summands in the attention.
     """
 
     own: Tensor
@@ -146,11 +146,11 @@ class Query:
 
 
 class Step:
-    """The edges ``(e,)`` over which a step passes from some rows of a graph to others, ordered by where they lead.
+    """The edges ``(e,)`` of a step from some rows of a graph to others, ordered by where they lead.
 
-    Those of a node begin at ``begin`` ``(n,)``; ``source`` is a place among the rows before, ``kind`` the type, that
-    after all others for staying, and ``times`` how often an edge is there. Of the rows after, ``stays`` are the places
-    of those that were there before, at ``was``.
+    Those into a node begin at ``begin`` ``(n,)``. ``source`` is a place among the rows before, ``kind`` the type (the
+    last one for staying), and ``times`` the multiplicity of an edge. Of the rows after, those at ``stays`` were among
+    the rows before, at ``was``.
     """
 
     def __init__(self, view: Start, half: int, before: IntArray, after: IntArray) -> None:
@@ -170,7 +170,7 @@ class Step:
 
 
 class Passing:
-    """The network on a graph: what is passed on from a start, where it can reach one of the ends that are asked for."""
+    """The network on a graph, computed where messages from a start can still reach an end that is asked for."""
 
     def __init__(self, model: Theirs, prompts: Prompts, kinds: Kinds, nodes: int) -> None:
         self.model, self.prompts, self.half = model, prompts, kinds.half
@@ -194,7 +194,9 @@ class Passing:
     def _passed(self, number: int, queries: Sequence[Query], state: Tensor, step: Step) -> Tensor:
         """Return the states ``(q, n, d)`` of the nodes after a step by those of the nodes before it."""
         model, layer = self.model, self.model.gnn_layers[number]
-        parts, types = (torch.stack([getattr(one, name)[number] for one in queries]) for name in ("parts", "states"))
+        parts, types = (
+            torch.stack([getattr(query, name)[number] for query in queries]) for name in ("parts", "states")
+        )
         felt = layer.Ws_attn(state)[:, step.source] + parts[:, step.kind]
         counts = torch.sigmoid(layer.w_alpha(leaky_relu(felt, SLOPE))).squeeze(-1)
         counts = (counts * step.times).flatten()
@@ -220,13 +222,14 @@ class Passing:
 
     def _query(self, asked: int) -> Query:
         if asked not in self.known:
-            model, found, states = self.model, self.prompts.encoded(self.model.relation_encoder, asked), list[Tensor]()
-            own, parts = found[asked], list[Tensor]()
+            model, states, parts = self.model, list[Tensor](), list[Tensor]()
+            types = self.prompts.encoded(model.relation_encoder, asked)
+            own = types[asked]
             for layer, transfer, norm in zip(model.gnn_layers, model.rel_transfer, model.layer_norms_rel, strict=True):
-                found = norm(found + relu(transfer(found)))
-                states.append(found)
-                parts.append(layer.Wr_attn(found) + layer.Wqr_attn(found[asked]))
-                found = norm(found)
+                types = norm(types + relu(transfer(types)))
+                states.append(types)
+                parts.append(layer.Wr_attn(types) + layer.Wqr_attn(types[asked]))
+                types = norm(types)
             self.known[asked] = Query(own, states, parts)
         return self.known[asked]
 
@@ -256,9 +259,9 @@ class KgIcl(Published):
         module = imported(checkout / "src", ADDRESS, "encoder.EntityEncoder", {"torch_scatter": scatter})
         file = checkout / "checkpoint" / chosen / "model_best.tar"
         self.model = network(module, int(chosen[-2]))
-        found = weights(file, ADDRESS)["state_dict"]
-        # Their other way to add up messages, by a compiled kernel, has maps that it does not use.
-        self.model.load_state_dict({name: values for name, values in found.items() if ".conv." not in name})
+        stored = weights(file, ADDRESS)["state_dict"]
+        # Left out: maps of their other way to add up messages, by a compiled kernel.
+        self.model.load_state_dict({name: values for name, values in stored.items() if ".conv." not in name})
         self.model.eval()
         self.info = ModelInfo(
             chosen.lower(),

@@ -1,10 +1,10 @@
 """Networks of Bellman-Ford type (NBFNet, Zhu et al. 2021), computed only where a query makes a difference.
 
-A layer turns the state x of a node and the sum of x_u * w_k, over the edges of type k that lead to it from u, into its
-next state. A query begins at one node: a layer later only its neighbours differ from what the relation gives without
-any beginning, and the score of an end depends on few layers of neighbours of its own. So the network is computed once
-per relation on the whole graph, and per query, as the difference from that, between the start and the ends alone;
-and once for all nodes with the same neighbours.
+A layer computes the next state of a node from its state x and the sum of x_u * w_k over its in-edges of type k from u.
+A query begins at one node: after a layer, only the neighbours of that node differ from the states that the relation has
+without a start, and the score of an end only depends on a few layers of neighbours of its own. So the network is
+computed once per relation on the whole graph, and per query only the difference, between the start and the ends; and it
+is computed once for all nodes with the same neighbours.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from mtbench.data.splits import unique
 from mtbench.names import HEAD, RELATION, TAIL, BoolArray, IntArray
 
 Edges: TypeAlias = tuple[IntArray, IntArray, IntArray, IntArray]
-"""Edges ``(e,)``: where they lead, their types, the rows they come from, and how often each is there."""
+"""Edges ``(e,)``: where they lead, their types, the rows that they come from, and their multiplicities."""
 
 
 Theirs: TypeAlias = Any
-"""A network of the authors or a layer of it, whose parts have the names of their code."""
+"""A network of the authors, or a layer of it; its parts have the names of their code."""
 
 
 class RelationalSum:
-    """The generalised relational sum of ``size`` nodes: weight times state over all edges that lead into them.
+    """The generalised relational sum of ``size`` nodes: the sum of weight times state over their in-edges.
 
-    Edges ``(e,)``, each there so many ``times``, have one of ``kinds`` types and come from a row of some states.
+    Edges ``(e,)``, each counted so many ``times``, have one of ``kinds`` types and come from rows of a table of states.
     """
 
     def __init__(self, edges: Edges, kinds: int, size: int) -> None:
@@ -50,7 +50,7 @@ class RelationalSum:
     def __call__(self, weights: Tensor, states: Tensor) -> Tensor:
         """Return the sums ``(size, *d)`` by the weights of all types ``(kinds, *d)`` and states ``(n, *d)``.
 
-        States that enter a node by the same type are added first, and multiplied once.
+        States that enter a node by the same type are added first, and then multiplied once.
         """
         added = sums(self.source, self.first, states.flatten(1), self.times)
         weighted = added.mul_(weights.flatten(1).index_select(0, self.kind))
@@ -58,39 +58,39 @@ class RelationalSum:
 
 
 def scatter_add(values: Tensor, index: Tensor, dim: int = 0, dim_size: int | None = None) -> Tensor:
-    """Return the sums of values ``(n, *d)`` by index, as the function of that name in torch_scatter does."""
+    """Return the sums of values ``(n, *d)`` by index, like the function of that name in torch_scatter."""
     size = int(index.max()) + 1 if dim_size is None else dim_size
     return values.new_zeros(size, *values.shape[1:]).index_add_(dim, index, values)
 
 
 def rspmm(edges: Tensor, kind: Tensor, _: Tensor, weights: Tensor, states: Tensor, **__: str) -> Tensor:
-    """Return the relational sum that the kernel of ULTRA and TRIX computes; edges weigh 1 but in training."""
+    """Return the relational sum of the kernel of ULTRA and TRIX; edge weights are 1 except in training."""
     into, source = edges.numpy()
     return RelationalSum((into, kind.numpy(), source, np.ones_like(into)), len(weights), len(states))(weights, states)
 
 
 def sums(rows: IntArray, starts: IntArray, values: Tensor, times: Tensor | None = None) -> Tensor:
-    """Return the sums of values ``(n, w)``, times a number if given, over the rows from each start to the next."""
+    """Return the sums of ``values[rows]``, of values ``(n, w)``, from each start to the next; rows count ``times``."""
     rows_, starts_ = torch.from_numpy(rows), torch.from_numpy(starts)
     return embedding_bag(rows_, values, starts_, mode="sum", per_sample_weights=times)
 
 
 def _picked(values: Tensor, rows: IntArray, columns: IntArray) -> Tensor:
-    """Return ``values[rows][:, columns]`` of values ``(n, q, d)``, which takes a tenth of the time this way."""
+    """Return ``values[rows][:, columns]`` of values ``(n, q, d)``, in a tenth of that expression's time."""
     return embedding(torch.from_numpy(rows[:, None] * values.shape[1] + columns), values.flatten(0, 1))
 
 
 def _first(ordered: IntArray) -> IntArray:
-    """Return where a number in increasing order is not the one before."""
+    """Return the first place of each distinct number in increasing order."""
     return np.flatnonzero(np.diff(ordered, prepend=-1))
 
 
 @dataclass(frozen=True, eq=False)
 class Relations:
-    """What every query of some relations shares, the relations in the second axis of all tensors.
+    """The common part of all queries by some relations, which are the second axis of all tensors.
 
-    ``own`` ``(1, q, d)`` is what begins at a start, ``weights`` ``(kinds, q, d)`` are those of each layer, ``before``
-    ``(c, q, d)`` is what each layer gives without a start, before its norm, and ``last`` the states after all of them.
+    ``own`` ``(1, q, d)`` is the first state of a start. Of each layer, ``weights`` ``(kinds, q, d)`` are those of the
+    types, and ``before`` ``(c, q, d)`` is the result without a start, before the norm; ``last`` are the final states.
     """
 
     own: Tensor
@@ -100,16 +100,17 @@ class Relations:
 
     @property
     def bytes(self) -> int:
-        """How much memory they take."""
+        """The memory they take, in bytes."""
         return sum(tensor.nbytes for tensor in (self.own, *self.weights, *self.before, self.last))
 
 
 @dataclass(frozen=True, eq=False)
 class Twins:
-    """A graph in which nodes with the same neighbours by the same types are one: they have one state.
+    """A graph of classes of nodes: nodes with the same neighbours by the same types have the same state.
 
-    ``of`` ``(n,)`` is the class of a node, ``sizes`` ``(c,)`` how many nodes a class has. Edges ``(e,)`` lead into a
-    node of a class, those into class i from ``begin[i]`` to ``begin[i + 1]``, ``number`` from each node of the other.
+    ``of`` ``(n,)`` is the class of a node, ``sizes`` ``(c,)`` the number of nodes in a class. Edges ``(e,)`` lead into
+    a node of a class, those into class i from ``begin[i]`` to ``begin[i + 1]``; ``number`` come from each node of the
+    class ``source``.
     """
 
     of: IntArray
@@ -142,16 +143,16 @@ def twins(triples: IntArray, nodes: int, kinds: int) -> Twins:
 
 @dataclass(frozen=True, eq=False)
 class Network:
-    """Layers with residual connections on a graph, and what scores the last state of an end beside the relation's."""
+    """Layers with residual connections on a graph, and the map that scores an end by its last state."""
 
     layers: Sequence[Theirs]
     mlp: Callable[[Tensor], Tensor]
     graph: Twins
 
     def relations(self, representations: Tensor, asked: Tensor) -> Relations:
-        """Return what queries of some relations ``(q,)`` share, by the representations of all types for each.
+        """Return the common part of queries by some relations ``(q,)``.
 
-        These are ``(kinds, q, d)``: a type is represented in relation to the one that is asked for.
+        Representations are ``(kinds, q, d)``: those of all types, relative to each relation that is asked for.
         """
         own, graph = representations[asked, torch.arange(len(asked))][None], self.graph
         into = np.repeat(np.arange(len(graph.sizes)), np.diff(graph.begin))
@@ -186,6 +187,7 @@ class Network:
             position[there] = -1
             here = torch.from_numpy(np.flatnonzero(stays >= 0))
             stayed = changed.index_select(0, torch.from_numpy(stays[stays >= 0]))
+            # The linear map of the difference is added to ``before``: only what the start changes is computed.
             of_state, of_sum = layer.linear.weight.chunk(2, dim=1)
             without = _picked(before, from_start.of[nodes], columns)
             now = linear(summed, of_sum).add_(without).index_add_(0, here, linear(stayed, of_state))
@@ -198,10 +200,10 @@ class Network:
 
 
 class Start:
-    """A graph as a query sees it: its start is no twin of anybody, but a ``row`` of its own after all classes.
+    """A graph as a query sees it: the start leaves its class and has a ``row`` of its own after all classes.
 
-    ``of`` is the class of each row, for what the two share; a start that has no twins is its class. Of several nodes
-    that a query begins at, each has a row: ``rows`` has them, ``row`` the first.
+    ``of`` is the class of each row, whose edges it has. A start that is alone in its class keeps the row of the class.
+    A query may begin at several nodes: ``rows`` has the row of each, ``row`` is the first.
     """
 
     def __init__(self, graph: Twins, *nodes: int) -> None:
@@ -218,26 +220,28 @@ class Start:
     def edges(self, rows: IntArray) -> Edges:
         """Return the edges into some rows, each by its place among them."""
         graph, classes = self.graph, self.of[rows]
-        found, into = spread(graph.begin[classes], graph.begin[classes + 1])
-        source = graph.source[found]
+        edges, into = spread(graph.begin[classes], graph.begin[classes + 1])
+        source = graph.source[edges]
         for own, row in self.twins:
             twin = np.flatnonzero(source == own)
-            found, into = np.append(found, found[twin]), np.append(into, into[twin])
+            edges, into = np.append(edges, edges[twin]), np.append(into, into[twin])
             source = np.append(source, np.full(len(twin), row))
-        return into, graph.kind[found], source, graph.number[found] * self.sizes[source]
+        return into, graph.kind[edges], source, graph.number[edges] * self.sizes[source]
 
     def between(self, ends: IntArray, steps: int) -> list[IntArray]:
-        """Return the rows that the start reaches in so many steps and that reach an end in those that are left."""
+        """Return for 0 to ``steps`` steps the rows that the start reaches in so many and an end is reached from in
+        the rest.
+        """
         ahead, behind = self.reached(np.array([self.row]), steps), self.reached(ends, steps)
         return [np.flatnonzero(some & others) for some, others in zip(ahead, reversed(behind), strict=True)]
 
     def reached(self, rows: IntArray, steps: int) -> list[BoolArray]:
-        """Return which rows some rows reach in no step, in one and so on."""
-        found = [np.zeros(len(self.of), dtype=np.bool_)]
-        found[0][rows] = True
+        """Return which rows some rows reach in up to 0, 1, ... ``steps`` steps, bool each."""
+        within = [np.zeros(len(self.of), dtype=np.bool_)]
+        within[0][rows] = True
         for _ in range(steps):
             near = self.edges(rows)[2]
-            rows = unique(near[~found[-1][near]])
-            found.append(found[-1].copy())
-            found[-1][rows] = True
-        return found
+            rows = unique(near[~within[-1][near]])
+            within.append(within[-1].copy())
+            within[-1][rows] = True
+        return within

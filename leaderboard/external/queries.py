@@ -1,4 +1,4 @@
-"""What is common to models of others: their checkouts, and queries that are answered one at a time, each once."""
+"""Common to published models: the authors' checkouts, and queries whose answers are computed once and kept."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from mtbench.training.models import Context, Model
 class Published(Model):
     """A model whose weights are published: it learns nothing here.
 
-    ``settings`` has one of the ``choices`` of each key, the first unless another is asked for. Raises `UsageError` for
-    another setting or value, and without ``checkout``, the folder with the authors' repository.
+    ``settings`` has one of the ``choices`` of each key, by default the first. Raises `UsageError` for other settings
+    and values, and without ``checkout``, the folder with the authors' repository.
     """
 
     def __init__(self, context: Context, name: str, choices: Mapping[str, Sequence[str]]) -> None:
@@ -40,16 +40,16 @@ class Published(Model):
         self.checkout, self.seed, self.workdir = Path(checkout), context.seed, context.workdir
 
     def fit(self, train: Split, valid: Split) -> None:
-        """Learn nothing: the weights are there."""
+        """Do nothing: the weights are trained already."""
 
     @property
     def made_of(self) -> str:
-        """What tells the answers of one such model from those of another."""
+        """A text that differs for models with different answers."""
         return " ".join((self.info.commit, *map(str, self.info.hyperparameters.values())))
 
 
 def imported(checkout: Path, address: str, module: str, stand_ins: Mapping[str, Mapping[str, object]]) -> Any:
-    """Import a module from a checkout; ``stand_ins`` are modules it is not to import, such as compiled ones, by name.
+    """Import a module from a checkout; ``stand_ins`` replace modules that it imports, such as compiled ones, by name.
 
     Raises `UsageError` for a folder that is no checkout of the repository at ``address``.
     """
@@ -66,17 +66,17 @@ def imported(checkout: Path, address: str, module: str, stand_ins: Mapping[str, 
 
 
 def weights(file: Path, address: str) -> dict[str, Any]:
-    """Return what a checkpoint holds; raises `UsageError` where it is not there, or is none."""
+    """Return the content of a checkpoint; raises `UsageError` if it is missing, or is none."""
     try:
-        found: dict[str, Any] = torch.load(file, map_location="cpu", weights_only=True)
+        stored: dict[str, Any] = torch.load(file, map_location="cpu", weights_only=True)
     except (OSError, EOFError, RuntimeError, pickle.UnpicklingError) as error:
         why = "is no checkpoint" if file.is_file() else "is not there"
         raise UsageError(f"{file} {why}: git clone {address} again, with its large files") from error
-    return found
+    return stored
 
 
 def commit(checkout: Path) -> str:
-    """Return the commit of a checkout, marked where its files differ from that; empty where git knows of none."""
+    """Return the commit of a checkout, marked as dirty if its files differ; empty if git knows none."""
     command = ["git", "-C", str(checkout), "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
     try:
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
@@ -86,7 +86,7 @@ def commit(checkout: Path) -> str:
 
 FILE = "answers.npz"
 FEW = 8
-"""Ends: more of one query are scored apart from those of the other queries of its start."""
+"""The most ends of a query that is computed together with others from its start."""
 
 START, QUERY, END = 0, 1, 2
 """Columns of questions, int64 ``(m, 3)``: where a query starts, its relation, and the node to score."""
@@ -95,7 +95,7 @@ Scores: TypeAlias = NDArray[np.float32]
 
 
 class Answering(Protocol):
-    """What answers queries on one graph."""
+    """Answers queries on one graph."""
 
     def answer(self, questions: IntArray, /) -> Scores:
         """Return the scores ``(m,)`` of different questions ``(m, 3)``, ordered by start, relation and end."""
@@ -103,7 +103,7 @@ class Answering(Protocol):
 
 
 class FromStart(Protocol):
-    """A network that answers the queries of one start together."""
+    """A network that answers queries from one start together."""
 
     def scores(self, start: int, asked: IntArray, ends: IntArray, /) -> torch.Tensor:
         """Return the scores ``(e, q)`` of some ends for queries from a start by some relations ``(q,)``."""
@@ -111,7 +111,7 @@ class FromStart(Protocol):
 
 
 class Queries:
-    """Asks a network for the queries of a start that have few ends together, so many relations ``at_once``."""
+    """Asks a network for queries from one start with few ends together, ``at_once`` relations at a time."""
 
     def __init__(self, network: FromStart, at_once: int) -> None:
         self.network, self.at_once = network, at_once
@@ -123,17 +123,17 @@ class Queries:
         for rows in together(questions, self.at_once):
             queries, column = np.unique(questions[rows, QUERY], return_inverse=True)
             nodes, place = np.unique(questions[rows, END], return_inverse=True)
-            found = self.network.scores(int(questions[rows[0], START]), queries, nodes)
-            scores[rows] = found.numpy()[place, column]
+            answers = self.network.scores(int(questions[rows[0], START]), queries, nodes)
+            scores[rows] = answers.numpy()[place, column]
         return scores
 
 
 class Kinds:
     """The relation types of a graph as a network has them: those with an edge, one without, and their inverses.
 
-    ``of_slot`` has the type of every relation slot of the dictionary, whose inverse is ``half`` further. Slots without
-    an edge differ in nothing but their names, which such a network does not know: they are one type. ``triples`` are
-    those of the graph by type.
+    ``of_slot`` has the type of every relation slot of the dictionary; its inverse is ``half`` further. Slots without an
+    edge are one type, because they only differ in names, which such a network does not know. ``triples`` are those of
+    the graph with types in place of relations.
     """
 
     def __init__(self, split: Split) -> None:
@@ -146,9 +146,9 @@ class Kinds:
 
 
 def together(questions: IntArray, at_once: int) -> list[IntArray]:
-    """Return the rows of questions that are computed together: of one start, and of so many relations in a row.
+    """Return the rows of questions that are computed together: those of one start and of ``at_once`` relation ids.
 
-    Queries with more than `FEW` ends are apart from others. Rows whose relations are the same come after each other.
+    Queries with more than `FEW` ends are computed apart from others. Groups with the same relations are in a row.
     """
     _, query, ends = np.unique(questions[:, :END], axis=0, return_inverse=True, return_counts=True)
     columns = ends[query] > FEW, questions[:, START], questions[:, QUERY] // at_once
@@ -158,21 +158,21 @@ def together(questions: IntArray, at_once: int) -> list[IntArray]:
 
 
 class Kept:
-    """Asks a network for what it does not know yet, and keeps the answers in a file.
+    """Asks a network for answers that are not known yet, and keeps all answers in a file.
 
-    Questions are below ``sizes``. ``made_of`` tells answers of different networks apart: `UsageError` where those in
-    the file are another's. Asked again, it repeats itself: that an answer does not depend on what is asked with it,
-    is for the tests of a network to show.
+    Questions are below ``sizes``. ``made_of`` tells answers of different networks apart: raises `UsageError` if those
+    in the file are another's. A question asked again has its first answer; that answers do not depend on what is asked
+    together must be shown by the tests of a network.
     """
 
     def __init__(self, network: Answering, sizes: tuple[int, int, int], file: Path | None, made_of: str) -> None:
         self.network, self.sizes, self.file, self.made_of = network, sizes, file, made_of
         self.keys, self.scores = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.float32)
         if self.file and self.file.exists():
-            with np.load(self.file) as found:
-                if str(found["made_of"]) != self.made_of:
+            with np.load(self.file) as stored:
+                if str(stored["made_of"]) != self.made_of:
                     raise UsageError(f"{self.file} has the answers of another model: begin anew with --restart")
-                self.keys, self.scores = found["keys"], found["scores"]
+                self.keys, self.scores = stored["keys"], stored["scores"]
 
     def __call__(self, *columns: IntArray) -> Scores:
         """Return the scores of questions, given by their columns."""
@@ -196,7 +196,7 @@ class Kept:
 
 
 class Answers:
-    """A scorer of which a tail is asked for from the head by the relation, a head from the tail by its inverse."""
+    """A scorer by queries: a tail from the head by the relation, a head from the tail by the inverse."""
 
     def __init__(self, network: Answering, split: Split, folder: Path | None, made_of: str) -> None:
         self.kinds = Kinds(split)

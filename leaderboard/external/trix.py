@@ -1,17 +1,18 @@
 """TRIX (Zhang et al. 2024) zero-shot: ``mtbench run leaderboard.external.trix:build --set checkout=DIR``.
 
-``checkout`` is a folder with the authors' repository, which has a checkpoint for entities, asked by (h, r, ?), and one
-for relations, asked by (h, ?, t). A target is compared with entities by the former and with relations by the latter;
-with ``relations=entity_prediction.pth`` by the former alone. A head is asked for as the authors' code does: the query
-starts at t, by the inverse of r, and relations are represented as seen from r.
+``checkout`` is a folder with the authors' repository, which has a checkpoint for entities, for queries (h, r, ?), and
+one for relations, for queries (h, ?, t). Candidate entities are scored by the former and candidate relations by the
+latter; with ``relations=entity_prediction.pth`` all by the former. A head is asked for as in the authors' code: the
+query starts at t, by the inverse of r, and relations are represented as seen from r.
 
-A layer of relations has an edge from one to another for every entity that is the head of both, the tail of both, or one
-for each, and the type of the edge is that entity. There are as many as pairs of relations at all entities, so that
-nothing is summed over them: the relations at an entity are added up, and entities with the same ones are a pattern.
+A layer of relations has an edge between two relations for every entity that is the head of both, the tail of both, or
+the head of one and the tail of the other; the type of the edge is that entity. These are as many edges as pairs of
+relations at all entities. So nothing is summed over edges: the relations at an entity are added up, and entities with
+the same relations are one pattern.
 
-A query for entities begins at one: two layers later only what is two steps from it differs from what its relations give
-for others of the same degrees, and a score depends on two steps around its end. A query for relations begins at two
-entities, and every state differs; it is computed once for all entities with the same neighbours.
+A query for entities begins at one entity. After two layers, only entities within two steps differ from the others with
+the same degrees, and a score depends on two steps around its end. A query for relations begins at two entities, and
+every state differs; it is computed once for all entities with the same neighbours.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ AT_ONCE = 16
 """Queries that are computed together."""
 
 HELD = 2**30
-"""Bytes of what is kept of queries for further ends; of those that do not fit it is computed again."""
+"""The most bytes of relation states that are kept for more ends of a query; others are computed again."""
 
 
 class Graph:
@@ -70,13 +71,13 @@ class Graph:
 
 
 def width(model: Theirs) -> int:
-    """Return how wide the states of a network are."""
+    """Return the width of the states of a network."""
     size: int = model.layers_hh[0].linear.out_features
     return size
 
 
 def changed(layer: Theirs, state: Tensor, summed: Tensor) -> Tensor:
-    """Return by how much a layer changes states ``(n, q, d)`` of which these are the sums."""
+    """Return the change of states ``(n, q, d)`` by a layer, given their sums."""
     change: Tensor = layer.activation(layer.layer_norm(layer.linear(torch.cat((state, summed), dim=-1))))
     return change
 
@@ -94,15 +95,15 @@ class Crossing:
         four = model.layers_hh, model.layers_ht, model.layers_th, model.layers_tt
         self.layers = [[part[number] for part in four] for number in layers]
         first, between, last = zip(*(part.relation_projection for layer in self.layers for part in layer), strict=True)
-        weight, bias = torch.cat([one.weight for one in first]), torch.cat([one.bias for one in first])
+        weight, bias = torch.cat([affine.weight for affine in first]), torch.cat([affine.bias for affine in first])
         hidden = between[0](linear(states, weight, bias))
         order = np.argsort(of, kind="stable")
         starts = np.searchsorted(of[order], np.arange(graph.heads.shape[1]))
         often = torch.from_numpy(times[order].astype(np.float32))
         added = sums(order, starts, hidden.flatten(1), often).reshape(-1, *hidden.shape[1:])
         number = sums(order, starts, torch.ones(len(states), 1), often)[:, None]
-        found = zip(last, added.chunk(len(last), dim=-1), strict=True)
-        self.weights = [linear(some, one.weight) + one.bias * number for one, some in found]
+        pairs = zip(last, added.chunk(len(last), dim=-1), strict=True)
+        self.weights = [linear(part, affine.weight) + affine.bias * number for affine, part in pairs]
 
     def __call__(self, state: Tensor, begun: Tensor) -> Tensor:
         """Return the last states of relations from the first ones ``(kinds, q, d)``; every layer begins anew."""
@@ -111,10 +112,10 @@ class Crossing:
             by = self.weights[4 * number :][:4]
             at_head, at_tail = self._added(state), self._added(state.roll(half, 0))
             joined = by[0] * at_head, by[1] * at_tail, by[2] * at_head, by[3] * at_tail, by[0], by[3]
-            of_head = (self.heads @ torch.cat([one.flatten(1) for one in joined], dim=1)).reshape(half * 2, 6, -1)
-            hh, ht, th, tt, h, t = (one.reshape(state.shape) for one in of_head.unbind(1))
+            of_head = (self.heads @ torch.cat([part.flatten(1) for part in joined], dim=1)).reshape(half * 2, 6, -1)
+            hh, ht, th, tt, h, t = (part.reshape(state.shape) for part in of_head.unbind(1))
             summed = hh - h * state, ht, th.roll(half, 0), tt.roll(half, 0) - t.roll(half, 0) * state
-            changes = [changed(layer, state, some + begun) for layer, some in zip(layers, summed, strict=True)]
+            changes = [changed(layer, state, part_sum + begun) for layer, part_sum in zip(layers, summed, strict=True)]
             state = state + torch.stack(changes).sum(0)
         return state
 
@@ -124,9 +125,9 @@ class Crossing:
 
 
 class Around:
-    """A graph as queries of one start see it: what is two steps from it, beside those of the same degrees elsewhere.
+    """A graph as queries from one start see it: rows within two steps, and the others, one per kind of degrees.
 
-    States of both, the latter first, are a table: ``place`` says where in it a row is.
+    Their states are one table, the others first: ``place`` says where in it a row is.
     """
 
     def __init__(self, graph: Graph, start: int) -> None:
@@ -153,7 +154,7 @@ class Around:
         self.pattern = graph.pattern[np.append(np.arange(elsewhere), self.alike[self.twice])]
 
     def states(self, layers: Sequence[Theirs], weights: Sequence[Tensor], own: Tensor) -> Tensor:
-        """Return the table of states after two layers of which the weights and what begins at the start are given."""
+        """Return the table of states after two layers, given their weights and the first state of the start."""
         rest = layers[0].activation(layers[0].layer_norm(layers[0].linear.bias))
         state = own.new_zeros(len(self.once), *own.shape)
         state[self.begun] = own
@@ -171,7 +172,7 @@ class Around:
     def at(
         self, ends: IntArray, layers: Sequence[Theirs], weights: Sequence[Tensor], own: Tensor, table: Tensor
     ) -> Tensor:
-        """Return the states of some ends two layers later."""
+        """Return the states of some ends after two more layers."""
         rows, place = np.unique(
             np.where(ends == self.start, self.view.row, self.graph.twins.of[ends]), return_inverse=True
         )
@@ -192,9 +193,9 @@ class Around:
 
 
 class Entities:
-    """A network for (h, r, ?) on a graph. What it makes of a relation before a start is known, is computed once.
+    """A network for (h, r, ?) on a graph; relation states that do not depend on a start are computed once.
 
-    What it makes of the relations for a query is kept, for further ends that are asked for later.
+    Those of a query are kept for ends that are asked for later.
     """
 
     def __init__(self, model: Theirs, graph: Graph) -> None:
@@ -214,27 +215,27 @@ class Entities:
 
         Relations are represented as seen from the relation, also where its inverse is asked.
         """
-        two, around = self.model.entity_model_2, Around(self.graph, start)
+        network, around = self.model.entity_model_2, Around(self.graph, start)
         new = np.array([kind for kind in asked.tolist() if (start, kind) not in self.known], dtype=np.int64)
         made = dict(zip(new.tolist(), self._relations(around, new).unbind(1), strict=True)) if len(new) else {}
         last = torch.stack([made[kind] if kind in made else self.known[start, kind] for kind in asked.tolist()], dim=1)
         if (len(self.known) + len(made)) * last[:, 0].nbytes <= HELD:
             self.known |= {(start, kind): states for kind, states in made.items()}
         own = last[torch.from_numpy(asked), torch.arange(len(asked))]
-        weights = [layer.relation_projection(last) for layer in two.layers]
-        table = around.states(two.layers[:2], weights[:2], own)
-        state = around.at(ends, two.layers[2:], weights[2:], own, table)
-        scores: Tensor = two.mlp(torch.cat((state, own.expand_as(state)), dim=-1)).squeeze(-1)
+        weights = [layer.relation_projection(last) for layer in network.layers]
+        table = around.states(network.layers[:2], weights[:2], own)
+        state = around.at(ends, network.layers[2:], weights[2:], own, table)
+        scores: Tensor = network.mlp(torch.cat((state, own.expand_as(state)), dim=-1)).squeeze(-1)
         return scores
 
     def _relations(self, around: Around, asked: IntArray) -> Tensor:
         """Return the last states of relations ``(kinds, q, d)`` for queries from a start."""
-        one, relations = self.model.entity_model_1, self.model.relation_model
+        network, relations = self.model.entity_model_1, self.model.relation_model
         kinds, column = torch.from_numpy(asked), torch.arange(len(asked))
         seen_from = kinds % (self.graph.kinds // 2)
         first = self.first[:, seen_from]
         own = first[kinds, column]
-        table = around.states(one.layers, [layer.relation_projection(first) for layer in one.layers], own)
+        table = around.states(network.layers, [layer.relation_projection(first) for layer in network.layers], own)
         table = relations.node_mlp(torch.cat((table, own.expand_as(table)), dim=-1))
         begun = torch.zeros_like(first)
         begun[seen_from, column] = 1
@@ -273,7 +274,7 @@ KIND = {"input_dim": 32, "message_func": "distmult", "aggregate_func": "sum", "s
 LAYERS = SimpleNamespace(feature_dim=32, num_layer=3, num_mlp_layer=2)
 PAIRS = "relations.npz"
 SINCE = {OF_ENTITIES: {"entity_model_mini": "entity_model_1", "entity_model": "entity_model_2"}, OF_RELATIONS: {}}
-"""What networks that have another name in a checkpoint are called in the code: those of two and of four layers."""
+"""The names in the code of networks that a checkpoint calls otherwise: those of two and of four layers."""
 
 
 class RelationQueries:
@@ -301,7 +302,7 @@ class WithRelations(Answers):
         self.between = Kept(relations, sizes, folder / PAIRS if folder else None, self.ends.made_of)
 
     def score_between(self, triples: IntArray) -> Scores:
-        """Return the scores of the relations of triples ``(m, 3)``; of a query, all are asked for at once."""
+        """Return the scores of the relations of triples ``(m, 3)``; all relations of a query are scored at once."""
         ends, kinds = triples[:, [HEAD, TAIL]], np.arange(self.kinds.half)
         pairs = np.unique(ends, axis=0).repeat(len(kinds), axis=0)
         self.between(*pairs.T, np.tile(kinds, len(pairs) // len(kinds)))
@@ -343,8 +344,8 @@ class Trix(Published):
 
     def load(self, name: str) -> None:
         """Give a network the weights of its checkpoint."""
-        found = weights(self.checkout / name, ADDRESS)["model"]
-        parts = [(*key.partition("."), values) for key, values in found.items()]
+        stored = weights(self.checkout / name, ADDRESS)["model"]
+        parts = [(*key.partition("."), values) for key, values in stored.items()]
         called = {f"{SINCE[name].get(model, model)}.{rest}": values for model, _, rest, values in parts}
         self.models[name].load_state_dict(called)
         self.models[name].eval()

@@ -2,7 +2,7 @@
 
 ``checkout`` is a folder with the authors' repository, ``checkpoint`` a file of weights in its ``ckpts``. ``heads`` says
 how (?, r, t) is asked. ``inverse`` is what the authors' code does: the query starts at t, by the inverse of r, and
-relations are represented as seen from r. ``tail`` is the tail query of the inverse itself, as seen from that.
+relations are represented as seen from r. With ``tail`` they are represented as seen from the inverse.
 """
 
 from __future__ import annotations
@@ -52,14 +52,14 @@ These are 13 of InGram and the ten of this benchmark: their training graphs, of 
 LEARNED = {"ultra_3g.pth": THREE, "ultra_4g.pth": (*THREE, "NELL-995"), "ultra_50g.pth": FIFTY}
 KIND = {"input_dim": 64, "hidden_dims": [64] * 6, "message_func": "distmult", "aggregate_func": "sum"}
 AT_ONCE = 64
-"""Relations that are computed together."""
+"""Relations computed together."""
 
 HELD = 2**31
-"""Bytes of what queries share that are kept; what does not fit is computed again where it is asked for."""
+"""The most bytes of common parts of queries that are kept; others are computed again when they are asked for."""
 
 
 class OnGraph:
-    """ULTRA on one graph: what all queries of a relation share is computed once, and kept."""
+    """ULTRA on one graph: the common part of all queries by a relation is computed once and kept."""
 
     def __init__(self, model: Any, tasks: Any, split: Split, heads: str) -> None:
         kinds = Kinds(split)
@@ -78,17 +78,17 @@ class OnGraph:
 
     @torch.inference_mode()
     def answer(self, questions: IntArray) -> Scores:
-        """Return the scores of questions; the queries of a start that have few ends are computed together."""
+        """Return the scores of questions; queries from one start with few ends are computed together."""
         scores = np.empty(len(questions), dtype=np.float32)
         groups = together(questions, AT_ONCE)
-        for number, some in itertools.groupby(groups, lambda rows: int(questions[rows[0], QUERY]) // AT_ONCE):
+        for number, of_block in itertools.groupby(groups, lambda rows: int(questions[rows[0], QUERY]) // AT_ONCE):
             shared = self._shared(number)
-            for rows in some:
+            for rows in of_block:
                 queries, column = np.unique(questions[rows, QUERY], return_inverse=True)
                 nodes, place = np.unique(questions[rows, END], return_inverse=True)
                 start = questions[rows[0], START]
-                found = self.network.scores(shared, queries - number * AT_ONCE, start, nodes)
-                scores[rows] = found.numpy()[place, column]
+                answers = self.network.scores(shared, queries - number * AT_ONCE, start, nodes)
+                scores[rows] = answers.numpy()[place, column]
         return scores
 
     def _shared(self, block: int) -> Relations:

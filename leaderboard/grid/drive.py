@@ -1,4 +1,4 @@
-"""From jobs to outcomes: what is done is left alone, what fails is tried once more, what is learned is learned once."""
+"""From jobs to outcomes: finished jobs are kept, failed ones tried once more, and equal trainings are done once."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _BECAME: Mapping[State | Ending, Final] = {
 
 @dataclass(frozen=True)
 class Ended:
-    """A job, what became of it, and for one that is not done the error in one sentence."""
+    """A job, what became of it, and if it is not done the error in one sentence."""
 
     job: Job
     state: Final
@@ -40,7 +40,7 @@ class Ended:
 
 
 def survey(jobs: Sequence[Job], directory: Path, *, retry_failed: bool = False) -> list[Look]:
-    """Return what there is of every job; raises what `look` raises for the first one that does not fit."""
+    """Return the state of every job; raises the errors of `look` for the first one that does not fit."""
     lines: dict[tuple[str, str, int], list[Line]] = {job.key: [] for job in jobs}
     for line in state.read(directory):
         if line.key in lines:
@@ -59,9 +59,9 @@ def drive(
 ) -> list[Ended]:
     """Do every pending job of a survey and return what became of each, in the same order.
 
-    A run that fails, or whose process dies, is tried again once, after all others; one that another process is
-    at work on is looked at again at the end. Of jobs that learn the same, one trains and the others begin with its
-    checkpoints once it is done. ``deadline`` is in seconds since the epoch.
+    A run that fails, or whose process dies, is tried once more after all others; one that another process is working
+    on is looked at again at the end. Of jobs that learn the same, one trains, and the others begin with its checkpoints
+    when it is done. ``deadline`` is in seconds since the epoch.
     """
     failures = Counter({each.job.key: 0 if retry_failed else each.failures for each in looks})
     attempts = Counter({each.job.key: each.attempts for each in looks})
@@ -82,7 +82,7 @@ def drive(
             if failures[job.key] < ATTEMPTS:
                 again = Attempt(job, attempts[job.key] + 1, retry=True)
             elif not job.directory.path.exists():
-                # A table should show that the process died, not a gap.
+                # A run of a dead process is recorded as failed, so that tables show it.
                 try:
                     record_death(outcome)
                 except MtbenchError as error:
@@ -94,7 +94,7 @@ def drive(
         if again is not None:
             queue.append(again)
         elif ended[job.key].state == "elsewhere":
-            ended |= {other.key: Ended(other, "elsewhere") for other in shared.waiting_for(job)}
+            ended |= {waiting.key: Ended(waiting, "elsewhere") for waiting in shared.waiting_for(job)}
         elif outcome.ending != "stopped":
             queue.extendleft(reversed(shared.after(job, done=ended[job.key].state == "done")))
         watch.finished(outcome)
@@ -102,7 +102,7 @@ def drive(
 
 
 class Shared:
-    """Which jobs wait for another one that learns the same, and begin with its checkpoints once it is done."""
+    """Jobs that wait for another one that learns the same, to begin with its checkpoints."""
 
     def __init__(self) -> None:
         self._teachers: dict[str, Job] = {}
@@ -110,16 +110,16 @@ class Shared:
         self._waiting: dict[tuple[str, str, int], list[Attempt]] = {}
 
     def ordered(self, looks: Sequence[Look]) -> list[tuple[Look, str]]:
-        """Return the pending jobs, each with what it learns; those that are done, or the first begun, teach others."""
-        found = list(zip(looks, trainings([each.job for each in looks]), strict=True))
-        done = [one for one in found if one[0].state == "done" and one[0].job.directory.kept_checkpoints]
+        """Return the pending jobs, each with what it learns; finished jobs, else those begun, teach the others."""
+        learned = list(zip(looks, trainings([each.job for each in looks]), strict=True))
+        done = [pair for pair in learned if pair[0].state == "done" and pair[0].job.directory.kept_checkpoints]
         self._done = {each.job.key for each, _ in done}
-        for each, training in (*done, *(one for one in found if one[0].state == "resumes")):
+        for each, training in (*done, *(pair for pair in learned if pair[0].state == "resumes")):
             self._teachers.setdefault(training, each.job)
-        return [(each, training) for each, training in found if each.state in PENDING]
+        return [(each, training) for each, training in learned if each.state in PENDING]
 
     def begun(self, attempt: Attempt, training: str) -> list[Attempt]:
-        """Return the attempt if it can begin, none if it has to wait for another job to train."""
+        """Return the attempt if it can begin, nothing if it has to wait for another job to train."""
         job = attempt.job
         teacher = self._teachers.setdefault(training, job) if training else job
         if teacher == job or job.directory.partial.checkpoints.exists():
@@ -134,9 +134,9 @@ class Shared:
         return [attempt.job for attempt in self._waiting.get(job.key, ())]
 
     def after(self, job: Job, *, done: bool) -> list[Attempt]:
-        """Return the attempts that can begin after a job has ended: all that waited, or one to train in its place."""
+        """Return the attempts that can begin when a job has ended: all that waited, or one that trains in its place."""
         waiting = self._waiting.pop(job.key, [])
-        if done:  # a model that keeps no checkpoints trains for each
+        if done:  # without checkpoints to begin with, each job trains by itself
             return [_taught(attempt, job) if job.directory.kept_checkpoints else attempt for attempt in waiting]
         first, rest = waiting[:1], waiting[1:]
         if rest:
@@ -150,7 +150,7 @@ def _taught(attempt: Attempt, teacher: Job) -> Attempt:
 
 
 def _after(outcome: Outcome, *, again: bool) -> Ended:
-    """Return what became of a job after an attempt, for now where there is to be another."""
+    """Return what became of a job after an attempt; it is ``left`` for now if there is another one."""
     state: Final = "left" if again else _BECAME[outcome.ending]
     if outcome.ending == "found" and (found := kept(outcome.attempt.job)):
         state = _BECAME[status(found)]

@@ -1,4 +1,4 @@
-"""What there is of a job: its run directory, the attempts in ``grid.jsonl``, and how long it will take."""
+"""The state of a job: its run directory, the attempts in ``grid.jsonl``, and how long it will take."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ from mtbench.settings.table import SAMPLED
 
 
 def estimates(jobs: Sequence[Job], directory: Path) -> list[float | None]:
-    """Return how many seconds each job will take: as finished runs of its model on its dataset, else on any, took."""
+    """Return how many seconds each job will take: the mean of its model's finished runs on its dataset, else on any."""
     took = defaultdict[tuple[str, str], list[float]](list)
     for path in directory.glob(f"*/*/seed*/{RESULT_FILE}"):
         try:
             payload = files.read_payload(path)
         except ResultError:
-            # Whoever asks for this run is told; an estimate does without it.
+            # An estimate does without it; the error is raised where this run is used.
             continue
         seconds = payload.get("wall_seconds")
         if payload.get("status") == "ok" and isinstance(seconds, int | float):
@@ -53,10 +53,10 @@ LOG_FILE = "grid.jsonl"
 
 @dataclass(frozen=True)
 class Line:
-    """One attempt: whose it was, when it began (UTC), how many seconds it took, and how it ended.
+    """One attempt: its job, when it began (UTC), how many seconds it took, and how it ended.
 
-    ``dataset`` is the name of the dataset's folder, ``attempt`` counts from 1, ``status`` is that of the result,
-    or ``stopped`` where the budget ended it, or ``blocked`` where something other than the model stood in the way.
+    ``dataset`` is the name of the dataset's folder, ``attempt`` counts from 1. ``status`` is that of the result, or
+    ``stopped`` if the budget ended it, or ``blocked`` for an error that is not the model's.
     """
 
     label: str
@@ -70,14 +70,14 @@ class Line:
 
     @property
     def key(self) -> tuple[str, str, int]:
-        """Return what the key of its job is."""
+        """The key of its job."""
         return self.label, self.dataset, self.seed
 
 
 def append(directory: Path, line: Line) -> None:
     """Add a line in one write, so that processes that share the file never mix theirs.
 
-    What a killed process left of a line is closed first. Raises `MtbenchError` for a full or read-only disk.
+    A line that a killed process left unfinished is ended first. Raises `MtbenchError` for a full or read-only disk.
     """
     path = directory / LOG_FILE
     with storage_errors(path):
@@ -90,7 +90,7 @@ def append(directory: Path, line: Line) -> None:
 
 
 def read(directory: Path) -> Sequence[Line]:
-    """Return all attempts in order; a line that a killed process left unfinished is none."""
+    """Return all attempts in order, without lines that a killed process left unfinished."""
     path = directory / LOG_FILE
     if not path.exists():
         return []
@@ -101,8 +101,8 @@ def read(directory: Path) -> Sequence[Line]:
 def _parse(text: str) -> Line | None:
     known = {declared.name for declared in fields(Line)}
     try:
-        found = {name: value for name, value in json.loads(text).items() if name in known}
-        return schema.convert(found, Line, LOG_FILE)
+        values = {name: value for name, value in json.loads(text).items() if name in known}
+        return schema.convert(values, Line, LOG_FILE)
     except (ValueError, AttributeError, DatasetError):
         return None
 
@@ -110,12 +110,12 @@ def _parse(text: str) -> Line | None:
 State: TypeAlias = Literal["new", "resumes", "retries", "done", "oom", "failed"]
 PENDING: Sequence[State] = ("new", "resumes", "retries")
 ATTEMPTS = 2
-"""How often a failing run is tried in all."""
+"""How often a failing run is tried, the first time included."""
 
 
 @dataclass(frozen=True)
 class Look:
-    """The state of a job, how often it was attempted and failed, and what a run that did not finish said."""
+    """The state of a job, how often it was attempted and failed, and the error of a run that did not finish."""
 
     job: Job
     state: State
@@ -125,39 +125,39 @@ class Look:
 
 
 def look(job: Job, lines: Sequence[Line], *, retry_failed: bool = False) -> Look:
-    """Return what there is of a job, given the log's lines of it.
+    """Return the state of a job, given its lines of the log.
 
-    A finished run is verified. One that ran out of memory is finished, too; a failed one is tried again until the log
-    has `ATTEMPTS` failures of it, or with ``retry_failed``. Raises `UsageError` for a run of other options,
-    naming what differs, and `ResultError` for one that does not hold.
+    A finished run is verified; one that ran out of memory is finished, too. A failed one is tried again until the log
+    has `ATTEMPTS` failures of it, or with ``retry_failed``. Raises `UsageError`, which names what differs, for a run
+    with other options, and `ResultError` for one that does not hold.
     """
     failures = sum(line.status == "failed" for line in lines)
-    found = kept(job)
+    results = kept(job)
     state: State
-    if found is None:
-        # The last failure leaves a run, and so somebody removed it: to begin anew.
+    if results is None:
+        # The last failure leaves a run: if there is none, somebody removed it to begin again.
         failures = failures if failures < ATTEMPTS else 0
         state = "resumes" if job.directory.partial.path.exists() else "new"
         return Look(job, state, len(lines), failures)
-    if differing := list(_differences(job, found)):
+    if differing := list(_differences(job, results)):
         raise UsageError(
             f"{job.directory} is a run of other options ({'; '.join(differing)}): give the same options to go on, "
             "name another --out DIR, or remove that run to do it again"
         )
-    match status(found):
+    match status(results):
         case "ok":
             state = "done"
         case "oom":
             state = "oom"
         case "failed":
-            failures = max(failures, 1)  # a line of the log can be lost, the result cannot
+            failures = max(failures, 1)  # the result is proof of a failure, even if the log has lost its line
             state = "retries" if failures < ATTEMPTS or retry_failed else "failed"
-    error = found[0].warnings[0] if state != "done" and found[0].warnings else ""
+    error = results[0].warnings[0] if state != "done" and results[0].warnings else ""
     return Look(job, state, len(lines), failures, error)
 
 
 def kept(job: Job) -> Sequence[Result] | None:
-    """Return the results in a job's directory, the headline first, or None where there is no run.
+    """Return the results in a job's directory, the headline first, None without a run.
 
     Raises `ResultError` for a run that does not hold, and `UsageError` for a directory of something else.
     """
@@ -171,16 +171,16 @@ def kept(job: Job) -> Sequence[Result] | None:
     return list(directory.read().results.values())
 
 
-def status(found: Sequence[Result]) -> Status:
+def status(results: Sequence[Result]) -> Status:
     """Return the status of a run with several results: the worst of them."""
-    statuses: list[Status] = [result.run.status for result in found]
+    statuses: list[Status] = [result.run.status for result in results]
     return max(statuses, key=("ok", "oom", "failed").index)
 
 
 def matrices(jobs: Sequence[Job]) -> dict[str, Matrix]:
-    """Return what the jobs of a grid with training datasets have reached, by the labels of the models.
+    """Return the matrix of each model of a grid with training datasets, by label.
 
-    The value of a cell is the mean over the seeds of the MRR of the first task; one without says why.
+    A cell is the mean over seeds of the MRR of the first task; a cell without a value has a status.
     """
     trained, tested = (
         list(dict.fromkeys(places)) for places in zip(*((job.train, job.test) for job in jobs), strict=True)
@@ -211,7 +211,7 @@ def matrices(jobs: Sequence[Job]) -> dict[str, Matrix]:
 
 
 def publish(out: Path, jobs: Sequence[Job], made: Mapping[str, Matrix]) -> list[Path]:
-    """Write the matrix of every model beside its runs, what was asked for, scenarios and a picture."""
+    """Write the matrix of every model beside its runs, with its plan, its scenarios and a picture; return the paths."""
     written = []
     for label, matrix in made.items():
         plan = next(job.plan for job in jobs if job.label == label)
@@ -235,7 +235,7 @@ def publish(out: Path, jobs: Sequence[Job], made: Mapping[str, Matrix]) -> list[
 
 
 def _topics(places: Sequence[Place]) -> tuple[str, dict[Place, str]]:
-    """Return what datasets of one family have in common, and what each is called in it; else their names."""
+    """Return the common part of the names of a family's datasets, and the rest of each; else their whole names."""
     names = {place: "/".join(Path(place.source).parts[-2:]) for place in places}
     families = {name.rpartition("/")[0] for name in names.values()}
     if len(families) > 1 or not families.copy().pop():
@@ -243,9 +243,9 @@ def _topics(places: Sequence[Place]) -> tuple[str, dict[Place, str]]:
     return families.pop(), {place: name.rpartition("/")[2] for place, name in names.items()}
 
 
-def _differences(job: Job, found: Sequence[Result]) -> Iterator[str]:
-    """Give what a finished run was made with and the plan was not, from its results and the command they record."""
-    plan, headline = job.plan, found[0]
+def _differences(job: Job, results: Sequence[Result]) -> Iterator[str]:
+    """Give the options in which a finished run differs from the plan, by its results and the command they record."""
+    plan, headline = job.plan, results[0]
     asked: dict[str, tuple[object, object]] = {"seed": (headline.run.seed, plan.seed)}
     asked |= {"dataset": (f"{headline.dataset} {headline.dataset_version}", f"{job.test.name} {job.test.version}")}
     if words := shlex.split(headline.run.environment.get("command", "")):
@@ -253,30 +253,30 @@ def _differences(job: Job, found: Sequence[Result]) -> Iterator[str]:
         there = {key: value for key, _, value in settings}
         asked["model"] = (words[2], plan.model)
         for key in sorted({*there, *plan.settings}):
-            # What a model does not tell, such as a folder, its command leaves open.
+            # A recorded command hides the value of a setting that is private, such as a folder.
             if there.get(key) != "...":
                 asked[key] = (there.get(key, "the default"), plan.settings.get(key, "the default"))
     else:
         recorded = headline.run.hyperparameters
         asked |= {key: (recorded[key], text) for key, text in plan.settings.items() if key in recorded}
         asked = {key: pair for key, pair in asked.items() if key not in plan.settings or not _alike(*pair)}
-    if drawn := [result for result in found if result.protocol in SAMPLED]:
+    if drawn := [result for result in results if result.protocol in SAMPLED]:
         asked["candidate seed"] = (drawn[0].candidate_seed, plan.candidate_seed)
     if len(headline.ranks) and headline.ranks.named != plan.with_names:
         asked["names of the test triples"] = ("yes", "no") if headline.ranks.named else ("no", "yes")
-    if plan.paper and not (job.directory.path / CONVENTIONS_FILE).exists() and status(found) == "ok":
+    if plan.paper and not (job.directory.path / CONVENTIONS_FILE).exists() and status(results) == "ok":
         asked["the paper's evaluation settings"] = ("no", "yes")
     for name, (there_value, here_value) in asked.items():
         if there_value != here_value:
             yield f"{name}: {there_value} there, {here_value} here"
-    scored = {result.setting for result in found}
+    scored = {result.setting for result in results}
     for setting in plan.tasks:
         if setting not in scored:
             yield f"protocol {setting.protocol} with vocabulary {setting.vocabulary} was not asked for there"
 
 
 def _alike(recorded: object, text: object) -> bool:
-    """Tell whether a recorded hyper-parameter is what a text says: 0.001 and 1e-3 are the same."""
+    """Tell whether a recorded hyper-parameter equals the value of a text: 0.001 and 1e-3 are the same."""
     try:
         return str(recorded) == text or recorded == json.loads(str(text).lower())
     except ValueError:

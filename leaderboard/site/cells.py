@@ -1,4 +1,4 @@
-"""What a table of the site is: plain data that one template draws, and how numbers are written."""
+"""The tables of the site as plain data that one template draws, and how numbers are written."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mtbench.files import tables
 
 DASH = "–"  # noqa: RUF001
 MINUS = "−"  # noqa: RUF001
-Some = TypeVar("Some")
+Item = TypeVar("Item")
 UNITS = {"h": 3600.0, "min": 60.0}
 REGIME_NAMES = {
     "zero-shot": "Zero-shot",
@@ -25,7 +25,7 @@ REGIME_NAMES = {
 
 @dataclass(frozen=True)
 class Tip:
-    """What a tap on a text shows: sentences, and below them what can be typed."""
+    """What a tap on a text shows: sentences, and below them a command."""
 
     said: str
     typed: str = ""
@@ -33,7 +33,7 @@ class Tip:
 
 @dataclass(frozen=True)
 class Badge:
-    """A word on a row, and what it means; ``kind`` is its class."""
+    """A word on a row, and what it means; ``kind`` is its class in the style sheet."""
 
     label: str
     tip: Tip
@@ -42,7 +42,7 @@ class Badge:
 
 @dataclass(frozen=True)
 class Cell:
-    """One cell: what is read, what stands small beside and below it, and ``value``, by which a column is sorted."""
+    """One cell: its text, what stands small beside and below it, and the ``value`` by which a column is sorted."""
 
     text: str = ""
     detail: str = ""
@@ -72,7 +72,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Row:
-    """A row: its heading with a link, further links and badges, and its cells; ``words`` are what a filter looks at."""
+    """A row: its heading with a link, more links and badges, and its cells; a filter searches ``words``."""
 
     label: str
     cells: Sequence[Cell]
@@ -86,7 +86,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Group:
-    """Rows that belong together under a heading, and are sorted among themselves."""
+    """Rows under one heading, which are sorted among themselves."""
 
     rows: Sequence[Row]
     title: str = ""
@@ -108,12 +108,12 @@ class Table:
 
 
 def filled(table: Table) -> Table:
-    """Return a table without the columns in which no row has anything."""
+    """Return a table without the columns that are empty in all rows."""
     rows = [row for group in table.groups for row in group.rows]
     kept = [number for number in range(len(table.columns)) if any(row.cells[number] != MISSING for row in rows)]
 
-    def of(some: Sequence[Some]) -> list[Some]:
-        return [some[number] for number in kept]
+    def of(items: Sequence[Item]) -> list[Item]:
+        return [items[number] for number in kept]
 
     groups = [replace(group, rows=[replace(row, cells=of(row.cells)) for row in group.rows]) for group in table.groups]
     return replace(table, columns=of(table.columns), groups=groups)
@@ -126,7 +126,7 @@ MISSING = Cell(DASH, kind="missing")
 
 
 def figure_cell(figure: Figure | None, metric: str = "mrr", *, best: bool = False) -> Cell:
-    """Return the cell of a mean with its deviation and how many seeds it is of if they are few, a dash for none."""
+    """Return the cell of a mean with its deviation, and its number of seeds if they are few; a dash for None."""
     if figure is None:
         return MISSING
     deviation = "" if figure.deviation is None else number(metric, figure.deviation)
@@ -135,7 +135,7 @@ def figure_cell(figure: Figure | None, metric: str = "mrr", *, best: bool = Fals
 
 
 def paper_cell(printed: reported.Cell | None, notes: Notes) -> Cell:
-    """Return the cell of a figure the paper prints, out of memory and errata included."""
+    """Return the cell of a figure of the paper, with out of memory and errata."""
     if printed is None:
         return MISSING
     note = notes.setdefault(printed.erratum, len(notes) + 1) if printed.erratum else None
@@ -145,7 +145,7 @@ def paper_cell(printed: reported.Cell | None, notes: Notes) -> Cell:
 
 
 def beside_paper(figure: Figure | None, printed: reported.Cell | None, metric: str, notes: Notes) -> Cell:
-    """Return the cell of a figure with the one the paper prints small beside it."""
+    """Return the cell of a figure with the paper's small beside it."""
     ours = figure_cell(figure, metric)
     if printed is None:
         return ours
@@ -159,7 +159,7 @@ def number(metric: str, value: float) -> str:
 
 
 def signed(value: float | None) -> Cell:
-    """Return the cell of a difference, with its sign unless it is written as zero."""
+    """Return the cell of a difference with its sign, which 0.000 has not."""
     if value is None:
         return MISSING
     text = f"{value:+.3f}"
@@ -172,17 +172,17 @@ def percent(share: float) -> str:
 
 
 def seen(overlaps: Sequence[Overlap]) -> Cell:
-    """Return how much of the targets the graphs a model learned from have shown: computed, or unknown."""
+    """Return the largest share of the targets in a graph that a model learned from, or that it is unknown."""
     if not overlaps:
         return Cell("no graph", value=0.0, kind="muted")
-    known = [one.share for one in overlaps if one.share is not None]
+    known = [overlap.share for overlap in overlaps if overlap.share is not None]
     if len(known) < len(overlaps):
         return Cell("unknown", f"at least {percent(max(known))}" if known else "", kind="muted")
     return Cell(percent(max(known)), value=max(known), kind="warn" if max(known) > 0 else "")
 
 
 def duration(seconds: float | None) -> Cell:
-    """Return a time in the unit it is best read in."""
+    """Return a time in hours, minutes or seconds, the largest unit of which it has one."""
     if seconds is None:
         return MISSING
     text = next((f"{seconds / size:.1f} {unit}" for unit, size in UNITS.items() if seconds >= size), f"{seconds:.0f} s")
@@ -197,12 +197,12 @@ def memory(size: int | None) -> Cell:
 
 
 def count(value: int | None) -> Cell:
-    """Return a whole number with its thousands apart."""
+    """Return a whole number with commas between thousands."""
     return MISSING if value is None else Cell(f"{value:,}", value=float(value))
 
 
 def slug(name: str) -> str:
-    """Return a name as a file or an id may be called."""
+    """Return a name in the characters of files and ids."""
     return re.sub(r"[^a-z0-9._-]+", "-", name.lower()).strip("-") or "unnamed"
 
 

@@ -1,4 +1,4 @@
-"""The tables of the pages of datasets and entries: who stands where, what is not ranked, every metric, the runs."""
+"""The tables on pages of datasets and entries: standings, what is not ranked, every metric, the runs."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ STANDING = {
 
 
 def standings(part: DatasetBoard, regime: Regime) -> list[Table]:
-    """Return where the ranked entries of a regime stand on a dataset, a table per evaluation setting."""
+    """Return the standings of the ranked entries of a regime on a dataset, a table per view."""
     lines = [line for line in part.of(regime) if line.place is not None]
     tables = []
     for view in VIEWS if lines else ():
@@ -110,7 +110,7 @@ def standings(part: DatasetBoard, regime: Regime) -> list[Table]:
 
 
 def how(view: View) -> str:
-    """Return how a caption names an evaluation setting."""
+    """Return the name of a view in a caption."""
     return f"evaluation setting: {view.label.lower()}"
 
 
@@ -145,7 +145,7 @@ def _standard(line: Line, main: Cell) -> list[Cell]:
         interval = Cell(f"{place.low:.3f} to {place.high:.3f}", f"over {place.covers}", figure.mean)
     unfinished = ", ".join(f"seed {seed} {status}" for seed, status in sorted(line.unfinished.items()))
     return [
-        Cell(rank, value=place.best + place.worst / 1000),
+        Cell(rank, value=place.best + place.worst / 1000),  # sorted by the best rank, then by the worst
         main,
         interval,
         Cell(place.group or DASH),
@@ -174,7 +174,7 @@ def _less(first: Figure | None, second: Figure | None) -> float | None:
 
 
 def unranked(lines: Iterable[Line]) -> Table | None:
-    """Return what of some lines is shown but not ranked, with the reasons."""
+    """Return the lines that are shown but not ranked, with the reasons; None without any."""
     left = [line for line in lines if line.place is None]
     several = len({line.dataset for line in left}) > 1
     rows = [
@@ -197,17 +197,17 @@ PROTOCOLS = {
     "entity": "Entity-centric: two lists, 50 other tails and 50 other heads",
     "relation": "Relation-centric: up to 50 other relation types",
 }
-"""What pages show."""
+"""The protocols that pages show, explained."""
 FILES = (RESULT_FILE, RANKS_FILE, CONVENTIONS_FILE)
-"""What may be downloaded of a run."""
+"""The files of a run that can be downloaded."""
 
 
 def of_dataset(part: DatasetBoard, protocol: str, names: Mapping[str, str]) -> list[Table]:
-    """Return all metrics of a dataset under a protocol, a table per regime and setting, with baselines and chance.
+    """Return all metrics on a dataset under a protocol, a table per regime and view, with baselines and chance.
 
-    ``names`` are those of the entries, by slug.
+    ``names`` are the names of the entries by slug.
     """
-    found: list[Table] = []
+    tables: list[Table] = []
     regimes: list[Regime] = [regime for regime in REGIMES if part.of(regime)]
     for view in VIEWS:
         for regime in regimes:
@@ -218,17 +218,17 @@ def of_dataset(part: DatasetBoard, protocol: str, names: Mapping[str, str]) -> l
                 if (row := _metric_row(line, view, protocol, notes, line.name, model_page(line.entry.slug)))
             ]
             caption = f"{protocol.capitalize()}, {REGIME_NAMES[regime].lower()}: every metric, {how(view)}"
-            found += _metrics(f"{protocol}-{regime}-{view.key}", caption, rows, view.key, notes)
+            tables += _metrics(f"{protocol}-{regime}-{view.key}", caption, rows, view.key, notes)
         if view in (STANDARD, SLOTS):
-            found += _baselines(part, protocol, view)
+            tables += _baselines(part, protocol, view)
         if view == PAPER:
-            found += _only_reported(part, protocol, PAPER.key if regimes else "", names)
-    return found
+            tables += _only_reported(part, protocol, PAPER.key if regimes else "", names)
+    return tables
 
 
 def of_entry(lines: Sequence[Line], protocol: str) -> list[Table]:
-    """Return all metrics of an entry under a protocol, a row per dataset, a table per evaluation setting."""
-    found: list[Table] = []
+    """Return all metrics of an entry under a protocol, a row per dataset, a table per view."""
+    tables: list[Table] = []
     for view in VIEWS:
         notes = Notes()
         rows = [
@@ -237,24 +237,24 @@ def of_entry(lines: Sequence[Line], protocol: str) -> list[Table]:
             if (row := _metric_row(line, view, protocol, notes, short(line.dataset), dataset_page(line.dataset)))
         ]
         caption = f"{protocol.capitalize()}: every metric by dataset, {how(view)}"
-        found += _metrics(f"{protocol}-{view.key}", caption, rows, view.key, notes, "Dataset")
-    return found
+        tables += _metrics(f"{protocol}-{view.key}", caption, rows, view.key, notes, "Dataset")
+    return tables
 
 
 def _metrics(key: str, caption: str, rows: Sequence[Row], view: str, notes: Notes, stub: str = "Entry") -> list[Table]:
-    """Return a table of every metric, none without rows."""
+    """Return one table of every metric, or no table without rows."""
     columns = [Column(tables.heading(metric)) for metric in METRICS]
     return [Table(key, caption, stub, columns, [Group(rows)], view, tuple(notes), dense=True)] if rows else []
 
 
 def _metric_row(line: Line, view: View, protocol: str, notes: Notes, label: str, page: str) -> Row | None:
-    found = line.read(view, protocol)
+    figures = line.read(view, protocol)
     printed = {metric: line.reported.get((protocol, metric)) for metric in METRICS} if view == PAPER else {}
-    if not found and not any(printed.values()):
+    if not figures and not any(printed.values()):
         if view == STANDARD and line.failed and protocol == HEADLINE.protocol:
             return Row(label, [Cell(line.failed, kind="oom")] * len(METRICS), f"../{page}", words=label)
         return None
-    cells = [_cell(found.get(metric), printed.get(metric), metric, notes) for metric in METRICS]
+    cells = [_cell(figures.get(metric), printed.get(metric), metric, notes) for metric in METRICS]
     detail = "" if line.place is not None else "not ranked"
     if view == PAPER and line.own:
         detail = f"setting {line.own}"
@@ -271,7 +271,7 @@ def _cell(figure: Figure | None, printed: reported.Cell | None, metric: str, not
 
 
 def _only_reported(part: DatasetBoard, protocol: str, view: str, names: Mapping[str, str]) -> list[Table]:
-    """Return the table of the rows of the paper that nobody has run here."""
+    """Return the table of the paper's rows that are not run here."""
     known = {line.entry.card.model for line in part.lines}
     notes = Notes()
     rows = [
@@ -290,14 +290,14 @@ def _only_reported(part: DatasetBoard, protocol: str, view: str, names: Mapping[
 
 def _baselines(part: DatasetBoard, protocol: str, view: View) -> list[Table]:
     """Return the table of the heuristic baselines and chance, which depend on the candidates alone."""
-    found = part.baselines.get(setting_of(protocol, VOCABULARIES[view == SLOTS]), {})
+    by_baseline = part.baselines.get(setting_of(protocol, VOCABULARIES[view == SLOTS]), {})
     rows = [
         Row(
             name.replace("_", " "),
-            [figure_cell(Figure(given[metric]), metric) if metric in given else Cell(DASH) for metric in METRICS],
+            [figure_cell(Figure(metrics[metric]), metric) if metric in metrics else Cell(DASH) for metric in METRICS],
             kind="baseline",
         )
-        for name, given in found.items()
+        for name, metrics in by_baseline.items()
     ]
     caption = f"{protocol.capitalize()}: heuristic baselines, which learn nothing, and chance, {how(view)}"
     tables = _metrics(f"{protocol}-baselines-{view.key}", caption, rows, view.key, Notes(), "Heuristic baseline")
@@ -334,20 +334,24 @@ def _run_row(run: Run) -> Row:
 
 
 def settings(entry: Entry) -> list[tuple[str, list[tuple[str, str]]]]:
-    """Return the hyper-parameters: those all runs share, then what single datasets have otherwise."""
+    """Return the hyper-parameters: those that all runs share, then those of single datasets."""
     by_dataset: dict[str, dict[str, str]] = {}
     for dataset, runs in entry.runs.items():
         gathered: dict[str, list[str]] = {}
         for run in runs:
             for key, value in run.headline.run.hyperparameters.items():
                 gathered.setdefault(str(key), []).append(str(value))
-        by_dataset[dataset] = {key: ", ".join(dict.fromkeys(some)) for key, some in gathered.items()}
+        by_dataset[dataset] = {key: ", ".join(dict.fromkeys(texts)) for key, texts in gathered.items()}
     if not any(by_dataset.values()):
         return []
     first = next(iter(by_dataset.values()))
-    shared = {key: text for key, text in first.items() if all(one.get(key) == text for one in by_dataset.values())}
-    found = [("On all datasets", sorted(shared.items()))] if shared else []
+    shared = {
+        key: text
+        for key, text in first.items()
+        if all(other_texts.get(key) == text for other_texts in by_dataset.values())
+    }
+    sections = [("On all datasets", sorted(shared.items()))] if shared else []
     for dataset, own in by_dataset.items():
-        if other := sorted((key, text) for key, text in own.items() if key not in shared):
-            found.append((f"On {dataset}", other))
-    return found
+        if differing := sorted((key, text) for key, text in own.items() if key not in shared):
+            sections.append((f"On {dataset}", differing))
+    return sections

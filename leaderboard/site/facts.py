@@ -1,6 +1,6 @@
-"""What a page says beyond the board: strata and audit of a dataset, curves of a training, tasks of relations, transfer.
+"""The parts of a page beyond the board: strata and audit of a dataset, learning curves, tasks of relations, transfer.
 
-Each part needs something that may be absent: the dataset, a file of the run, a folder. Then the page says so.
+Each of them needs something that may be absent (the dataset, a file of the run, a folder); then the page says so.
 """
 
 from __future__ import annotations
@@ -42,37 +42,37 @@ ABSENT = "this needs the dataset, which was not at hand when the page was made."
 
 
 class Data:
-    """The datasets of a rendering, the labels of their targets and what runs make of these, each had at most once."""
+    """The datasets of a rendering, the strata of their targets and the ranks of runs, each computed once."""
 
     def __init__(self) -> None:
-        self._found: dict[str, Dataset | None] = {}
+        self._datasets: dict[str, Dataset | None] = {}
         self._labels: dict[tuple[str, str], Labels | None] = {}
         self._ranks: dict[Run, dict[str, FloatArray] | None] = {}
 
     def get(self, name: str) -> Dataset | None:
-        """Return a dataset, None where it can neither be loaded nor fetched."""
-        if name not in self._found:
+        """Return a dataset, None if it can be neither loaded nor fetched."""
+        if name not in self._datasets:
             try:
-                self._found[name] = load(name)
-            except MtbenchError:  # its message names folders of this machine
-                self._found[name] = None
-        return self._found[name]
+                self._datasets[name] = load(name)
+            except MtbenchError:  # not shown, because its message names folders of this machine
+                self._datasets[name] = None
+        return self._datasets[name]
 
     @property
     def absent(self) -> list[str]:
-        """The datasets that were asked for and could not be had."""
-        return [name for name, found in self._found.items() if found is None]
+        """The datasets that were asked for and are not at hand."""
+        return [name for name, data in self._datasets.items() if data is None]
 
-    def labels(self, key: str, found: Dataset) -> Labels | None:
+    def labels(self, key: str, data: Dataset) -> Labels | None:
         """Return the stratum of every test target, None where the dataset lacks what the division needs."""
-        if (found.name, key) not in self._labels:
+        if (data.name, key) not in self._labels:
             try:
-                self._labels[found.name, key] = STRATA[key](found.test, found.train)
+                self._labels[data.name, key] = STRATA[key](data.test, data.train)
             except UsageError:
-                self._labels[found.name, key] = None
-        return self._labels[found.name, key]
+                self._labels[data.name, key] = None
+        return self._labels[data.name, key]
 
-    def by_target(self, run: Run, found: Dataset) -> dict[str, FloatArray] | None:
+    def by_target(self, run: Run, data: Dataset) -> dict[str, FloatArray] | None:
         """Return the reciprocal rank of every test target under the headline, and that of chance.
 
         None for a run on another version of the dataset, or without ranks.
@@ -80,25 +80,25 @@ class Data:
         if run not in self._ranks:
             result = run.results.get(HEADLINE)
             try:
-                split = None if result is None or not len(result.ranks) else splits_of(result, found)[0]
-                told = None if result is None or split is None else by_target(result, split, ("metrics", "chance"))
-                self._ranks[run] = {kind: values["mrr"] for kind, values in told.items()} if told else None
+                split = None if result is None or not len(result.ranks) else splits_of(result, data)[0]
+                values_of = None if result is None or split is None else by_target(result, split, ("metrics", "chance"))
+                self._ranks[run] = {kind: values["mrr"] for kind, values in values_of.items()} if values_of else None
             except ResultError:
                 self._ranks[run] = None
         return self._ranks[run]
 
 
 def strata(name: str, lines: Sequence[Line], data: Data, *, drawn: bool = True) -> tuple[str, Sequence[Table], str]:
-    """Return the picture of the strata of up to four entries on a dataset, its tables, or why there are none."""
+    """Return picture and tables of the strata of up to `MOST` entries on a dataset, and else why there are none."""
     if not lines:
         return "", (), "nothing is ranked here yet."
-    if (found := data.get(lines[0].dataset)) is None:
+    if (dataset := data.get(lines[0].dataset)) is None:
         return "", (), ABSENT
     lines = lines[:MOST]
     if not any(HEADLINE in run.results for line in lines for run in line.entry.runs[line.dataset]):
         name = HEADLINE.protocol
         return "", (), f"no run was ranked under the protocol {name} among relation types that are present."
-    panels = {title: rows for key, title in PANELS.items() if len(rows := stratum_rows(key, lines, found, data)) > 1}
+    panels = {title: rows for key, title in PANELS.items() if len(rows := stratum_rows(key, lines, dataset, data)) > 1}
     if not panels:
         return "", (), "all test triples lie in one stratum."
     names = [line.name for line in lines]
@@ -106,7 +106,7 @@ def strata(name: str, lines: Sequence[Line], data: Data, *, drawn: bool = True) 
     tables = []
     for number, (title, rows) in enumerate(panels.items()):
         cells = [[*map(figure_cell, row.means), figure_cell(Figure(row.chance or 0.0))] for row in rows]
-        shown = [Row(row.label, some, words=row.label) for row, some in zip(rows, cells, strict=True)]
+        shown = [Row(row.label, row_cells, words=row.label) for row, row_cells in zip(rows, cells, strict=True)]
         tables.append(Table(f"{name}-{number}", title, "Stratum (triples)", columns, [Group(shown)]))
     if not drawn:
         return "", tables, ""
@@ -114,10 +114,12 @@ def strata(name: str, lines: Sequence[Line], data: Data, *, drawn: bool = True) 
     return pictures.inline(pictures.draw_panels(panels, names, left=190), f"{name}-picture", said), tables, ""
 
 
-def stratum_rows(key: str, lines: Sequence[Line], found: Dataset, data: Data) -> list[pictures.Row]:
+def stratum_rows(key: str, lines: Sequence[Line], dataset: Dataset, data: Data) -> list[pictures.Row]:
     """Return the strata that have targets, each with the MRR of the entries and of chance."""
-    ranked = [[one for run in line.entry.runs[line.dataset] if (one := data.by_target(run, found))] for line in lines]
-    labels = data.labels(key, found)
+    ranked = [
+        [of_run for run in line.entry.runs[line.dataset] if (of_run := data.by_target(run, dataset))] for line in lines
+    ]
+    labels = data.labels(key, dataset)
     if not any(ranked) or labels is None:
         return []
     sizes = np.bincount(labels.case, minlength=len(labels.names))
@@ -126,11 +128,11 @@ def stratum_rows(key: str, lines: Sequence[Line], found: Dataset, data: Data) ->
         return np.bincount(labels.case, values, len(labels.names)) / np.maximum(sizes, 1)
 
     chance = means(next(seeds for seeds in ranked if seeds)[0]["chance"])
-    by_line = [[means(one["metrics"]) for one in seeds] for seeds in ranked]
+    by_line = [[means(of_run["metrics"]) for of_run in seeds] for seeds in ranked]
     return [
         pictures.Row(
             f"{label} ({sizes[place]:,})",
-            [over_seeds(float(one[place]) for one in seeds) if seeds else None for seeds in by_line],
+            [over_seeds(float(of_run[place]) for of_run in seeds) if seeds else None for seeds in by_line],
             chance=float(chance[place]),
         )
         for place, label in enumerate(labels.names)
@@ -139,15 +141,16 @@ def stratum_rows(key: str, lines: Sequence[Line], found: Dataset, data: Data) ->
 
 
 def findings(part: DatasetBoard, data: Data) -> tuple[Sequence[str], str]:
-    """Return what the audit of a dataset finds, or why there is none; its candidates are known by their hashes."""
-    found = data.get(part.name)
-    return ((), ABSENT) if found is None else (audit(found, seeds=()).findings, "")
+    """Return the findings of a dataset's audit, or why there is none."""
+    # Without seeds no candidates are drawn again: their hashes are published.
+    dataset = data.get(part.name)
+    return ((), ABSENT) if dataset is None else (audit(dataset, seeds=()).findings, "")
 
 
 def paper_against_ours(part: DatasetBoard, names: Mapping[str, str]) -> str:
-    """Return a picture of all reported MRRs beside ours in the same evaluation setting; empty where none are reported.
+    """Return a picture of all reported MRRs beside ours in the same evaluation setting, empty if none is reported.
 
-    ``names`` are those of the entries, by slug.
+    ``names`` are the names of the entries by slug.
     """
     panels: dict[str, list[pictures.Row]] = {}
     said = []
@@ -157,8 +160,8 @@ def paper_against_ours(part: DatasetBoard, names: Mapping[str, str]) -> str:
             if cell is None:
                 continue
             printed = None if cell.mean is None else Figure(cell.mean, cell.std)
-            found = [line for line in part.lines if line.entry.card.model == model]
-            pairs = [(line.name, line.figure(PAPER, protocol)) for line in found] or [(names.get(model, model), None)]
+            lines = [line for line in part.lines if line.entry.card.model == model]
+            pairs = [(line.name, line.figure(PAPER, protocol)) for line in lines] or [(names.get(model, model), None)]
             for label, ours in pairs:
                 row = pictures.Row(label, (printed, ours), remark="" if printed else "out of memory")
                 panels.setdefault(protocol.capitalize(), []).append(row)
@@ -171,7 +174,7 @@ def paper_against_ours(part: DatasetBoard, names: Mapping[str, str]) -> str:
 
 
 def curves(entry: Entry, dataset: str) -> str:
-    """Return the learning curves of an entry on a dataset, a line per seed; empty where no run kept any."""
+    """Return the learning curves of an entry on a dataset, a line per seed; empty if no run has any."""
     history: dict[str, Sequence[Mapping[str, float]]] = {}
     for run in entry.runs[dataset]:
         path = run.directory.path / HISTORY_FILE
@@ -190,63 +193,65 @@ def curves(entry: Entry, dataset: str) -> str:
 
 
 def tasks(entry: Entry, dataset: str) -> list[Table]:
-    """Return the shares of relation types in tasks that the first run of an entry kept, a table per graph.
+    """Return the shares of relation types in tasks in the first run of an entry, a table per graph.
 
-    Only of datasets made by this package: the names of others are not ours to publish.
+    Only for datasets made by this package: the names of others may not be published.
     """
     path = entry.runs[dataset][0].directory.path / TASKS_FILE
     if not may_name_targets(dataset) or not path.is_file():
         return []
-    found = []
-    for graph, told in json.loads(path.read_text(encoding="utf-8"))["graphs"].items():
-        columns = [Column("Ground truth", sort="text"), *(Column(f"Task {k + 1}") for k in range(told["tasks"]))]
-        relations = sorted(told["relations"].items(), key=lambda one: (one[1]["truth"] or "~", one[0]))
+    tables = []
+    for graph, graph_tasks in json.loads(path.read_text(encoding="utf-8"))["graphs"].items():
+        columns = [Column("Ground truth", sort="text"), *(Column(f"Task {k + 1}") for k in range(graph_tasks["tasks"]))]
+        relations = sorted(graph_tasks["relations"].items(), key=lambda about: (about[1]["truth"] or "~", about[0]))
         rows = [
             Row(
                 relation,
                 [
-                    Cell(one["truth"] or "unknown"),
-                    *(Cell(f"{share:.2f}", value=share, shade=shade(share)) for share in one["alpha"]),
+                    Cell(about["truth"] or "unknown"),
+                    *(Cell(f"{share:.2f}", value=share, shade=shade(share)) for share in about["alpha"]),
                 ],
                 words=relation,
             )
-            for relation, one in relations
+            for relation, about in relations
         ]
-        hard = told["hard"]
+        hard = graph_tasks["hard"]
         agreement = f"; agreement with the ground truth: ARI {hard['ari']:.3f}, NMI {hard['nmi']:.3f}" if hard else ""
         seed = entry.runs[dataset][0].headline.run.seed
         caption = f"{graph.capitalize()} graph, seed {seed}: share of each relation type in each task{agreement}"
-        found.append(Table(f"tasks-{slug(dataset)}-{slug(graph)}", caption, "Relation type", columns, [Group(rows)]))
-    return found
+        tables.append(Table(f"tasks-{slug(dataset)}-{slug(graph)}", caption, "Relation type", columns, [Group(rows)]))
+    return tables
 
 
 def transfers(entries: Path) -> list[Table]:
-    """Return the matrices of `mtbench grid --train` that lie beside the entries, in ``transfer/``, as shaded tables."""
+    """Return the matrices of `mtbench grid --train` in the folder ``transfer`` beside the entries, as shaded tables."""
     folder = entries.parent / "transfer"
-    found = []
+    tables = []
     for path in sorted([*folder.glob("*.json"), *folder.glob("*/matrix.json")]):
         plan, name = path.with_name("plan.json"), path.parent.name if path.name == "matrix.json" else path.stem
         try:
-            told = json.loads(path.read_text(encoding="utf-8"))
-            given = json.loads(plan.read_text(encoding="utf-8"))["settings"] if plan.exists() else {}
-            tests = [str(topic) for topic in told.get("tests", told["topics"])]
-            missing = {(one["train"], one["test"]): str(one["status"]) for one in told["not_scored"]}
+            matrix = json.loads(path.read_text(encoding="utf-8"))
+            options = json.loads(plan.read_text(encoding="utf-8"))["settings"] if plan.exists() else {}
+            tests = [str(topic) for topic in matrix.get("tests", matrix["topics"])]
+            missing = {
+                (unscored["train"], unscored["test"]): str(unscored["status"]) for unscored in matrix["not_scored"]
+            }
             rows = []
-            for topic, line in zip(map(str, told["topics"]), told["mrr"], strict=True):
+            for topic, line in zip(map(str, matrix["topics"]), matrix["mrr"], strict=True):
                 cells = [
                     Cell(f"{mrr:.3f}", value=mrr, shade=shade(mrr))
                     if mrr is not None
-                    else Cell(missing.get((topic, other), DASH), kind="missing oom")
-                    for other, mrr in zip(tests, line, strict=True)
+                    else Cell(missing.get((topic, test), DASH), kind="missing oom")
+                    for test, mrr in zip(tests, line, strict=True)
                 ]
                 rows.append(Row(topic, cells, words=topic))
-            settings = f" ({', '.join(f'{key}={value}' for key, value in sorted(given.items()))})" if given else ""
-            caption = f"{told['model']}{settings}, {told['name']}: MRR, trained on the row and tested on the column"
+            settings = f" ({', '.join(f'{key}={value}' for key, value in sorted(options.items()))})" if options else ""
+            caption = f"{matrix['model']}{settings}, {matrix['name']}: MRR, trained on the row and tested on the column"
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise MtbenchError(f"{path}: no matrix of mtbench grid ({error}); remove it, or make it again") from error
         columns = list(map(Column, tests))
-        found.append(Table(f"transfer-{slug(name)}", caption, "Trained on", columns, [Group(rows)], dense=True))
-    return found
+        tables.append(Table(f"transfer-{slug(name)}", caption, "Trained on", columns, [Group(rows)], dense=True))
+    return tables
 
 
 def shade(share: float) -> int:

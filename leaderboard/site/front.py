@@ -38,15 +38,15 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
 
 STRICT = "-strict"
-"""Ends the name of a variant without the known leak of a dataset."""
+"""The end of the name of a dataset's variant without its known leak."""
 
 TIMES = {1: "1 s", 10: "10 s", 60: "1 min", 600: "10 min", 3600: "1 h", 36_000: "10 h", 360_000: "100 h"}
 
 
 def drawing(board: Board) -> tuple[Drawing, str]:
-    """Return the best trained model against the best heuristic baseline by dataset, and the same as a sentence."""
+    """Return a picture of the best trained model against the best heuristic baseline by dataset, and it in words."""
     rows, said = [], []
-    for part in (part for one in scenarios(board) for part in one.every):
+    for part in (part for scenario in scenarios(board) for part in scenario.every):
         line = part.leader
         figure = None if line is None else line.figure()
         name = ", ".join(filter(None, (line.name, figure.few))) if line and figure else ""
@@ -58,25 +58,25 @@ def drawing(board: Board) -> tuple[Drawing, str]:
 
 
 def best(board: Board) -> str:
-    """Return that picture for the page."""
+    """Return the picture of `drawing` for the page."""
     drawn, said = drawing(board)
     return pictures.inline(drawn, "best", said)
 
 
 def time_line(board: Board) -> str:
-    """Return the mean lift of the entries by date, with the best so far; empty where no entry has both."""
+    """Return a picture of the mean lift of entries by date, with the best so far; empty if no entry has both."""
     days = {
-        one.entry.slug: date.fromisoformat(one.entry.card.date).toordinal()
-        for one in board.standings
-        if one.entry.card.date
+        standing.entry.slug: date.fromisoformat(standing.entry.card.date).toordinal()
+        for standing in board.standings
+        if standing.entry.card.date
     }
     ends = {day: date.fromordinal(day).isoformat() for day in (min(days.values()), max(days.values()))} if days else {}
     return _lifts(board, "time-line", "by date", days, ends, "Date of the entry", best=True)
 
 
 def scatter(board: Board) -> str:
-    """Return the mean lift of the entries against their time per run; empty where no entry has both."""
-    times = {one.entry.slug: time for one in board.standings if (time := seconds(board, one))}
+    """Return a picture of the mean lift of entries against their time per run; empty if no entry has both."""
+    times = {standing.entry.slug: time for standing in board.standings if (time := seconds(board, standing))}
     low, high = min(times.values(), default=1), max(times.values(), default=1)
     ticks = {time: label for time, label in TIMES.items() if low / 8 <= time <= high * 8}
     against = "against the time of a run"
@@ -86,26 +86,29 @@ def scatter(board: Board) -> str:
 def _lifts(
     board: Board, name: str, how: str, at: Mapping[str, float], ticks: Mapping[int, str], x: str, **more: bool
 ) -> str:
-    """Return a picture of the mean lifts of the entries that have a place ``at`` the axis ``x``; empty for none."""
-    shown = [one for one in board.standings if one.lift is not None and one.entry.slug in at]
+    """Return a picture of the mean lifts of the entries with a place ``at`` the axis ``x``, empty without any."""
+    shown = [standing for standing in board.standings if standing.lift is not None and standing.entry.slug in at]
     if not shown:
         return ""
-    points = [Point(one.entry.card.name, at[one.entry.slug], one.lift or 0.0, one.rank is None) for one in shown]
+    points = [
+        Point(standing.entry.card.name, at[standing.entry.slug], standing.lift or 0.0, standing.rank is None)
+        for standing in shown
+    ]
     names = f"on all {len(board.suite)} datasets", "on some of them"
-    said = "; ".join(f"{one.entry.card.name} {one.lift:+.3f}" for one in shown)
+    said = "; ".join(f"{standing.entry.card.name} {standing.lift:+.3f}" for standing in shown)
     title = f"Mean lift over the best heuristic baseline {how}: {said}."
     return pictures.inline(pictures.draw_points(points, ticks, x, names, **more), name, title)
 
 
-def seconds(board: Board, one: Standing) -> float | None:
-    """Return the mean over the datasets an entry is ranked on of the seconds of a run."""
-    lines = [line for line in board.lines(one.entry.slug) if line.dataset in one.covered and line.seconds]
+def seconds(board: Board, standing: Standing) -> float | None:
+    """Return the mean seconds of a run over the datasets on which an entry is ranked, None if unknown."""
+    lines = [line for line in board.lines(standing.entry.slug) if line.dataset in standing.covered and line.seconds]
     return statistics.fmean(line.seconds or 0.0 for line in lines) if lines else None
 
 
 @dataclass(frozen=True)
 class Scenario:
-    """One column: ``every`` dataset of it, those its figure is the mean of, and those that a tick shows."""
+    """One column: ``every`` dataset of it, the ``datasets`` of its mean, and ``each`` that ticking its box shows."""
 
     key: str
     label: str
@@ -115,12 +118,12 @@ class Scenario:
 
 
 def scenarios(board: Board) -> list[Scenario]:
-    """Return the columns of datasets, those of the paper first; a strict variant is beside the dataset it is of."""
-    found: dict[str, list[DatasetBoard]] = {name: [] for name in LABELS}
+    """Return the columns of datasets, those of the paper first; a strict variant stands beside its dataset."""
+    by_name: dict[str, list[DatasetBoard]] = {name: [] for name in LABELS}
     for part in board.datasets:
-        found.setdefault(short(part.name).removesuffix(STRICT).partition("/")[0], []).append(part)
+        by_name.setdefault(short(part.name).removesuffix(STRICT).partition("/")[0], []).append(part)
     made = []
-    for name, parts in found.items():
+    for name, parts in by_name.items():
         plain = [part for part in parts if not part.name.endswith(STRICT)] or parts
         if parts:
             each = [part for part in parts if [part] != plain]
@@ -132,28 +135,30 @@ LABELS = {"metafam": "MetaFam", "fbnell": "FBNELL", "mt1": "MT1", "mt2": "MT2", 
 
 
 def standings(board: Board) -> Table:
-    """Return the table of all entries below the best heuristic baseline, which stays on top however rows are sorted."""
+    """Return the table of all entries below the best heuristic baseline, which stays on top in any order of rows."""
     suite = len(board.suite)
     columns = [
         Column("Rank", f"By the mean lift; only of entries that are ranked on all {suite} datasets of the paper"),
         Column("Coverage", f"On how many of the {suite} datasets the entry is ranked in both directions"),
         Column("Lift", "Mean over these of how far the MRR lies above the best heuristic baseline"),
     ]
-    for one in scenarios(board):
-        names = " and ".join(part.name for part in one.datasets)
-        columns.append(Column(one.label, f"Mean of {names}" if len(one.datasets) > 1 else names, opens=one.key))
-        columns += [Column(_below(part), part.name, part=one.key) for part in one.each]
+    for scenario in scenarios(board):
+        names = " and ".join(part.name for part in scenario.datasets)
+        columns.append(
+            Column(scenario.label, f"Mean of {names}" if len(scenario.datasets) > 1 else names, opens=scenario.key)
+        )
+        columns += [Column(_below(part), part.name, part=scenario.key) for part in scenario.each]
     columns += [
         Column("Parameters", "Trained ones, on the largest dataset"),
         Column("Time", "Training and scoring: wall clock of a run, mean over the covered datasets"),
         Column("Date", "Last change of the entry", "text"),
     ]
     cells = [MISSING, MISSING, signed(0.0)]
-    for one in scenarios(board):
-        cells += [_baseline(one.datasets), *(_baseline([part]) for part in one.each)]
+    for scenario in scenarios(board):
+        cells += [_baseline(scenario.datasets), *(_baseline([part]) for part in scenario.each)]
     cells += [MISSING, MISSING, MISSING]
     pinned = Row("Best heuristic baseline", cells, detail="learns nothing", kind="baseline")
-    groups = [Group([pinned]), Group([_row(board, one) for one in board.standings])]
+    groups = [Group([pinned]), Group([_row(board, standing) for standing in board.standings])]
     caption = "MRR in both directions, by coverage and then by lift"
     return filled(Table("standings", caption, "Model", columns, groups, dense=True))
 
@@ -172,13 +177,17 @@ def _baseline(parts: Sequence[DatasetBoard]) -> Cell:
     return Cell(f"{mean:.3f}", value=mean, tip=Tip(said, f"mtbench baselines {known[0][0].name}"))
 
 
-def _row(board: Board, one: Standing) -> Row:
-    entry, card = one.entry, one.entry.card
+def _row(board: Board, standing: Standing) -> Row:
+    entry, card = standing.entry, standing.entry.card
     lines = {line.dataset: line for line in board.lines(entry.slug)}
-    cells = [count(one.rank), Cell(f"{len(one.covered)}/{len(board.suite)}", value=len(one.covered)), signed(one.lift)]
+    cells = [
+        count(standing.rank),
+        Cell(f"{len(standing.covered)}/{len(board.suite)}", value=len(standing.covered)),
+        signed(standing.lift),
+    ]
     for group in scenarios(board):
         cells += [_cell(card, group.datasets, lines), *(_cell(card, [part], lines) for part in group.each)]
-    time = seconds(board, one)
+    time = seconds(board, standing)
     cells += [count(card.parameters), duration(time), Cell(card.date) if card.date else MISSING]
     links = [(name, address) for name, address in (("paper", card.url), ("code", card.code)) if address]
     return Row(
@@ -189,12 +198,12 @@ def _row(board: Board, one: Standing) -> Row:
         f"{card.name} {entry.slug} {card.regime} {card.year or ''}",
         card.regime,
         links,
-        badges(board, one),
+        badges(board, standing),
     )
 
 
 def _cell(card: Card, parts: Sequence[DatasetBoard], lines: dict[str, Line]) -> Cell:
-    """Return the mean over some datasets, or what is missing of it with the command that runs it."""
+    """Return the mean over some datasets, or what it lacks with the command that runs it."""
     own = [(line, figure) for part in parts if (line := lines.get(part.name)) and (figure := line.figure())]
     if len(own) == len(parts):
         mean = statistics.fmean(figure.mean for _, figure in own)
@@ -210,7 +219,7 @@ def _cell(card: Card, parts: Sequence[DatasetBoard], lines: dict[str, Line]) -> 
 
 
 def _how(card: Card, missing: Sequence[str], lines: Sequence[Line]) -> Tip:
-    """Return how what is missing is run, and about how long it takes."""
+    """Return the command that makes the missing runs, and about how long they take."""
     cost = "How long it takes is not known: no run of it is recorded."
     if (time := estimate(lines, missing)) is not None:
         cost = (
@@ -219,33 +228,33 @@ def _how(card: Card, missing: Sequence[str], lines: Sequence[Line]) -> Tip:
     return Tip(f"Not run in both directions on {' and '.join(missing)}. {cost}", command(card.model, missing))
 
 
-def badges(board: Board, one: Standing) -> list[Badge]:
-    """Return what is to be known of an entry: its regime, whether it verifies, who ran it, and what it has seen."""
-    card = one.entry.card
-    found = [Badge(REGIME_NAMES[card.regime], Tip(REGIMES_SAID[card.regime]), card.regime)]
-    if one.entry.slug not in board.problems:
+def badges(board: Board, standing: Standing) -> list[Badge]:
+    """Return the badges of an entry: its regime, whether it verifies, who ran it, and what it has seen."""
+    card = standing.entry.card
+    badges = [Badge(REGIME_NAMES[card.regime], Tip(REGIMES_SAID[card.regime]), card.regime)]
+    if standing.entry.slug not in board.problems:
         said = f"Verified: all metrics match the ranks (evaluator version {EVALUATOR_VERSION})."
-        found.append(Badge("verified ranks", Tip(said, f"mtbench leaderboard check {one.entry.slug}"), "good"))
+        badges.append(Badge("verified ranks", Tip(said, f"mtbench leaderboard check {standing.entry.slug}"), "good"))
     else:
-        found.append(Badge("does not hold", Tip("; ".join(board.problems[one.entry.slug][:3])), "bad"))
-    if runs := rescored(one.entry):
+        badges.append(Badge("does not hold", Tip("; ".join(board.problems[standing.entry.slug][:3])), "bad"))
+    if runs := rescored(standing.entry):
         said = f"The weights beside these runs give the ranks that are published: {', '.join(runs)}."
-        found.append(Badge("re-scored from weights", Tip(said), "good"))
+        badges.append(Badge("re-scored from weights", Tip(said), "good"))
     if card.retrained:
-        found.append(Badge("retrained by us", Tip("The maintainers of the leaderboard trained it, by its paper.")))
+        badges.append(Badge("retrained by us", Tip("The maintainers of the leaderboard trained it, by its paper.")))
     if card.contaminated:
-        found.append(Badge("contaminated", Tip(card.contaminated), "bad"))
+        badges.append(Badge("contaminated", Tip(card.contaminated), "bad"))
     else:
-        found += [
+        badges += [
             Badge(f"contaminated: {short(line.dataset)}", Tip("; ".join(line.contaminated)), "bad")
-            for line in board.lines(one.entry.slug)
+            for line in board.lines(standing.entry.slug)
             if line.contaminated
         ]
     for name in card.leaks:
-        if name in one.entry.runs:
+        if name in standing.entry.runs:
             said = f"It can see the known leak of {name}: the inverse of every test triple is in the inference graph."
-            found.append(Badge(f"leak: {short(name)}", Tip(said), "warn"))
-    return found
+            badges.append(Badge(f"leak: {short(name)}", Tip(said), "warn"))
+    return badges
 
 
 REGIMES_SAID = {

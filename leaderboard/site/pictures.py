@@ -1,4 +1,4 @@
-"""The pictures of the site: drawn by matplotlib, shown in the colours of the page, with their words as text."""
+"""The pictures of the site: drawn by matplotlib, in the colours of the page, with their words as text."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ VARIABLES = {
     SURFACE: "surface",
     **{colour: f"series-{number}" for number, colour in enumerate(SERIES, 1)},
 }
-"""What is drawn in the colours of a light page is shown in these variables of the style sheet, dark on a dark one."""
+"""Pictures are drawn in the colours of a light page, which become these variables of the style sheet."""
 DARK = {
     "ink": "#e9e6e1",
     "muted": "#a5a19a",
@@ -36,14 +36,14 @@ DARK = {
     "series-1": "#6db7ea",
     "series-2": "#f2945c",
 }
-"""Those of a picture that stands alone on a dark page."""
+"""The colours of a picture by itself on a dark page."""
 MARKERS = "osD^"
 MOST = len(MARKERS)
-"""Entries drawn in one picture: more are not told apart."""
+"""The most entries in one picture: more cannot be told apart."""
 WIDTH, RIGHT, ROW = 600, 585, 24
-"""Of a picture with rows in points: its width, where its axis ends, the height of a row."""
+"""Width, right end of the axis and height of a row in pictures with rows, in points."""
 LETTER = 6.8
-"""The mean width of a letter."""
+"""The mean width of a letter in points."""
 SIZE = 12
 SHARES = [number / 5 for number in range(6)]
 """The ticks of an axis from 0 to 1."""
@@ -52,9 +52,9 @@ SHOWN = {f"{SVG}{tag}" for tag in ("g", "defs", "clipPath", "rect", "path", "use
 
 
 def inline(figure: Figure, name: str, said: str) -> str:
-    """Return a picture as part of a page, where styles of its own are forbidden; ``said`` is read in its place.
+    """Return a picture as a part of a page; ``said`` is its text for screen readers, ``name`` begins its ids.
 
-    ``name`` begins its ids. The same drawing gives the same text.
+    A page forbids styles in elements, so that styles become attributes. The same drawing gives the same text.
     """
     import matplotlib as mpl
 
@@ -72,7 +72,7 @@ def inline(figure: Figure, name: str, said: str) -> str:
 
 
 def alone(figure: Figure, said: str) -> str:
-    """Return a picture as the text of a file, light or dark as whoever looks at it likes."""
+    """Return a picture as the text of a file, light or dark as the reader's browser prefers."""
     width, height = figure.get_size_inches() * 72
     light = "".join(f"--{variable}:{colour};" for colour, variable in VARIABLES.items())
     dark = "".join(f"--{variable}:{colour};" for variable, colour in DARK.items())
@@ -85,21 +85,23 @@ def alone(figure: Figure, said: str) -> str:
 
 
 def _element(element: ElementTree.Element, named: set[str]) -> str:
-    """Return an element as HTML: its style as attributes, its colours as variables, no id that nobody refers to."""
+    """Return an element as HTML: its style as attributes, its colours as variables, without ids that are not used."""
     if element.tag not in SHOWN:
         return ""
-    given: dict[str, str] = {}
+    attributes: dict[str, str] = {}
     for key, value in element.attrib.items():
         if key == "style":
-            given |= dict(pair.split(": ", 1) for pair in value.split("; "))
+            attributes |= dict(pair.split(": ", 1) for pair in value.split("; "))
         elif key != "id" or value in named:
-            given[key.rpartition("}")[2]] = value
+            attributes[key.rpartition("}")[2]] = value
     if element.tag == f"{SVG}text":
-        bold = "700" in (given.get("font-weight", ""), given.get("font", "").partition(" ")[0])
-        # The letters are those of the page; a turn by nothing is left out.
-        given = {key: value for key, value in given.items() if "font" not in key and not value.startswith("rotate(-0")}
-        given = {"fill": INK} | given | ({"font-weight": "700"} if bold else {})
-    written = "".join(f' {key}="{escape(_short(value))}"' for key, value in given.items())
+        bold = "700" in (attributes.get("font-weight", ""), attributes.get("font", "").partition(" ")[0])
+        # Without fonts, which are those of the page, and without rotations by zero.
+        attributes = {
+            key: value for key, value in attributes.items() if "font" not in key and not value.startswith("rotate(-0")
+        }
+        attributes = {"fill": INK} | attributes | ({"font-weight": "700"} if bold else {})
+    written = "".join(f' {key}="{escape(_short(value))}"' for key, value in attributes.items())
     inside = escape(element.text or "") if element.tag == f"{SVG}text" else ""
     inside += "".join(_element(child, named) for child in element)
     tag = element.tag.removeprefix(SVG)
@@ -107,13 +109,13 @@ def _element(element: ElementTree.Element, named: set[str]) -> str:
 
 
 def _short(value: str) -> str:
-    """Return the value of an attribute with variables for colours, and with numbers to a tenth of a point."""
-    value = re.sub(r"-?\d+\.\d+", lambda found: f"{float(found[0]):.1f}".removesuffix(".0"), " ".join(value.split()))
+    """Return the value of an attribute with variables for colours and with numbers to a tenth of a point."""
+    value = re.sub(r"-?\d+\.\d+", lambda number: f"{float(number[0]):.1f}".removesuffix(".0"), " ".join(value.split()))
     return f"var(--{VARIABLES[value]})" if value in VARIABLES else value
 
 
 def _figure(width: float, height: float) -> Figure:
-    """Return an empty picture of a size in points."""
+    """Return an empty picture of this size in points."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(width / 72, height / 72), dpi=72)
@@ -122,7 +124,7 @@ def _figure(width: float, height: float) -> Figure:
 
 
 def _axes(figure: Figure, left: float, top: float, right: float, bottom: float) -> Axes:
-    """Return axes between places in points from the upper left corner, with nothing but lines across."""
+    """Return axes with nothing but a grid, placed in points from the upper left corner."""
     width, height = figure.get_size_inches() * 72
     axes = figure.add_axes((left / width, 1 - bottom / height, (right - left) / width, (bottom - top) / height))
     axes.spines[:].set_visible(False)
@@ -134,25 +136,25 @@ def _axes(figure: Figure, left: float, top: float, right: float, bottom: float) 
 
 
 def _rows(axes: Axes, labels: Sequence[str]) -> None:
-    """Make axes of an axis from 0 to 1 and a labelled row for each text, the first on top."""
+    """Give axes a scale from 0 to 1 and a row per label, the first on top."""
     axes.set(xlim=(0, 1), ylim=(max(1, len(labels)) - 0.5, -0.5), xticks=SHARES)
     axes.set_yticks(range(len(labels)), map(literal, labels), color=INK)
     axes.grid(visible=False, axis="y")
 
 
 def _write(axes: Axes, words: str, at: tuple[float, float], beside: tuple[float, float], **style: Any) -> None:
-    """Write words so many points beside a place."""
+    """Write words at a place, shifted by ``beside`` in points."""
     style = {"va": "center", "fontsize": SIZE, "color": INK, "textcoords": "offset points", **style}
     axes.annotate(literal(words), at, beside, **style)
 
 
 def _title(axes: Axes, title: str, left: float) -> None:
-    """Write the title of a panel over its rows' labels."""
+    """Write the title of a panel above the labels of its rows."""
     _write(axes, title, (0, 1), (-left, 8), xycoords="axes fraction", va="bottom", fontweight="bold")
 
 
 def _mark(axes: Axes, x: float, y: float, number: int, wide: float = 0.0, *, hollow: bool = False) -> None:
-    """Draw the mark of the entry of a number at a mean, with its deviation as a line."""
+    """Draw the mark of entry ``number`` at a mean, with a line of its deviation, ``wide``, to both sides."""
     colour = SERIES[number % len(SERIES)]
     if wide:
         axes.plot([max(0.0, x - wide), min(1.0, x + wide)], [y, y], color=colour, linewidth=1.4)
@@ -172,11 +174,11 @@ def _marker(number: int, *, hollow: bool = False) -> dict[str, Any]:
 
 
 UPRIGHT: Mapping[str, Any] = {"marker": "|", "markersize": 14, "markeredgewidth": 2.5, "linestyle": "none"}
-"""The mark of what learns nothing."""
+"""The mark of baselines and chance, which learn nothing."""
 
 
 def _legend(figure: Figure, named: Sequence[tuple[str, Mapping[str, Any]]]) -> None:
-    """Name marks at the foot."""
+    """Draw a legend of marks below."""
     from matplotlib.lines import Line2D
 
     handles = [Line2D([], [], label=literal(label), **mark) for label, mark in named]
@@ -197,7 +199,7 @@ def _legend(figure: Figure, named: Sequence[tuple[str, Mapping[str, Any]]]) -> N
 
 @dataclass(frozen=True)
 class Best:
-    """The best of a dataset: of the heuristic baselines and of the trained models, None where there is none."""
+    """The best heuristic baseline and the best trained model on a dataset, None if there is none."""
 
     dataset: str
     baseline: float | None
@@ -227,7 +229,7 @@ def draw_best(rows: Sequence[Best]) -> Figure:
 
 @dataclass(frozen=True)
 class Point:
-    """A labelled point; a ``hollow`` one does not cover everything."""
+    """A labelled point, ``hollow`` for an entry that does not cover all datasets."""
 
     label: str
     x: float
@@ -244,7 +246,7 @@ def draw_points(
     log: bool = False,
     best: bool = False,
 ) -> Figure:
-    """Draw labelled points over ``ticks``; ``names`` are of full and hollow ones, ``best`` adds the best so far."""
+    """Draw labelled points over ``ticks``; ``names`` label full and hollow ones, ``best`` adds the best so far."""
     figure = _figure(480, 340)
     axes = _axes(figure, 48, 14, 468, 262)
     values = [*ticks, *(point.x for point in points)]
@@ -268,9 +270,10 @@ def draw_points(
         end = axes.get_xlim()[1]
         tops = [max(y for _, y in full[: number + 1]) for number in range(len(full))]
         axes.step([*(when for when, _ in full), end], [*tops, tops[-1]], where="post", color=SERIES[0], linewidth=1.4)
+    # Labels are placed from the top down: each keeps clear of all points and of the labels before it.
     places = [(*axes.transData.transform((point.x, point.y)), point) for point in points]
     taken = [(across - 6.0, across + 6.0, up) for across, up, _ in places]
-    for across, up, point in sorted(places, key=lambda one: -one[2].y):
+    for across, up, point in sorted(places, key=lambda placed: -placed[2].y):
         _mark(axes, point.x, point.y, 0, hollow=point.hollow)
         start, height = _place(across, up, LETTER * len(point.label), taken)
         right = start > across
@@ -282,7 +285,7 @@ def draw_points(
 
 
 def _place(x: float, y: float, wide: float, taken: list[tuple[float, float, float]]) -> tuple[float, float]:
-    """Return where the label of a point begins, in points: beside it, and as near as what is ``taken`` lets it."""
+    """Return where the label of a point begins, in points: beside it, as near as the places ``taken`` allow."""
     for away in sorted(range(-60, 61, 3), key=abs):
         for start in (x + 9, x - 9 - wide):
             inside = start >= 48 and start + wide <= 480
@@ -296,7 +299,7 @@ def _place(x: float, y: float, wide: float, taken: list[tuple[float, float, floa
 
 @dataclass(frozen=True)
 class Row:
-    """A labelled row: its means, a place for each series, a mark for chance, and a remark where nothing is drawn."""
+    """A labelled row: a mean or None per series, a mark for chance, and a remark if nothing is drawn."""
 
     label: str
     means: Sequence[Mean | None]
@@ -307,9 +310,9 @@ class Row:
 def draw_panels(
     panels: Mapping[str, Sequence[Row]], series: Sequence[str], *, left: int = 150, hollow: int | None = None
 ) -> Figure:
-    """Draw the means of some series, a panel of rows under each title, with a deviation as error bar.
+    """Draw the means of some series with their deviations as error bars, a panel of rows under each title.
 
-    The axis begins so far to the ``left``; the marks of the series of number ``hollow`` are.
+    The axis begins ``left`` points from the edge; the marks of series number ``hollow`` are hollow.
     """
     figure = _figure(WIDTH, sum(48 + ROW * len(rows) for rows in panels.values()) + 30)
     top = 24.0
@@ -333,26 +336,26 @@ def draw_panels(
 
 
 def draw_curves(history: Mapping[str, Sequence[Mapping[str, float]]]) -> Figure:
-    """Draw the training loss and the validation MRR by epoch, a line per seed; a mark shows the weights kept."""
+    """Draw training loss and validation MRR by epoch, a line per seed, with a mark at the epoch of the weights kept."""
     figure = _figure(WIDTH, 240)
     for key, title, left in (("loss", "Training loss", 48), ("valid_mrr", "Validation MRR", 348)):
-        told = {
+        points = {
             stage: [(record["epoch"], record[key]) for record in records if key in record]
             for stage, records in history.items()
         }
-        if not any(math.isfinite(value) for some in told.values() for _, value in some):
+        if not any(math.isfinite(value) for curve in points.values() for _, value in curve):
             continue
         axes = _axes(figure, left, 24, left + 240, 165)
         _title(axes, title, 0)
-        epochs = [epoch for some in told.values() for epoch, _ in some]
+        epochs = [epoch for curve in points.values() for epoch, _ in curve]
         axes.set_xticks(sorted({min(epochs), max(epochs)}))
         axes.grid(visible=False, axis="x")
         axes.set_xlabel("Epoch", fontsize=SIZE, color=MUTED)
-        for number, some in enumerate(told.values()):
+        for number, curve in enumerate(points.values()):
             colour = SERIES[number % len(SERIES)]
-            axes.plot([epoch for epoch, _ in some], [value for _, value in some], color=colour, linewidth=1.4)
-            if key == "valid_mrr" and some:
-                _mark(axes, *max(some, key=lambda one: one[1]), number)
+            axes.plot([epoch for epoch, _ in curve], [value for _, value in curve], color=colour, linewidth=1.4)
+            if key == "valid_mrr" and curve:
+                _mark(axes, *max(curve, key=lambda point: point[1]), number)
         axes.set_ylim(bottom=min(0.0, axes.get_ylim()[0]))
         axes.locator_params(axis="y", nbins=5)
     _legend(figure, [(stage, _marker(number)) for number, stage in enumerate(history)])

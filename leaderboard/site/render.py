@@ -24,10 +24,10 @@ from mtbench.runs.origin import REGIMES
 from mtbench.runs.result import EVALUATOR_VERSION
 
 LISTING = "SHA256SUMS"
-"""Names every file of a site with its hash, for readers, and so that no other folder is taken for a site."""
+"""The file with the hash of every file of a site; a folder without it is not taken for a site, and never replaced."""
 ASSETS = ("site.css", "site.js")
 LARGEST = 50_000_000
-"""Bytes of a file of a run that is offered for download."""
+"""The most bytes of a file of a run that is offered for download."""
 
 
 def render(
@@ -35,10 +35,9 @@ def render(
 ) -> tuple[list[Path], list[str]]:
     """Write the pages of a board into a folder; ``entries`` is the folder it was read from.
 
-    Returns the files, and the datasets that are not at hand, of which intervals, strata and audits are left out.
-    ``watch`` shows whoever waits how far it is. The folder is complete or what it was before. A site that is there
-    already is replaced only with ``force``, and any other folder never. Raises `UsageError` for such a folder and
-    `MissingExtraError` without the extra ``site``.
+    Returns the files, and the datasets that are not at hand, whose intervals, strata and audits are left out. ``watch``
+    shows the progress. After an error the folder is what it was before. A site is replaced only with ``force``, any
+    other folder never: then raises `UsageError`. Raises `MissingExtraError` without the extra ``site``.
     """
     expect_free(out, force=force)
     made, absent = files(board, entries, watch)
@@ -52,7 +51,7 @@ def render(
 
 
 def expect_free(out: Path, *, force: bool = False) -> None:
-    """Raise what would stop a rendering before any work: a missing extra, or a folder that would be lost."""
+    """Raise the errors of `render` before any work is done: a missing extra, or a folder that would be lost."""
     if any(find_spec(name) is None for name in ("jinja2", "matplotlib")):
         raise MissingExtraError("mtbench leaderboard render", "site")
     if out.exists() and not out.is_dir():
@@ -69,7 +68,7 @@ def expect_free(out: Path, *, force: bool = False) -> None:
 
 
 def files(board: Board, entries: Path, watch: Watch = unwatched) -> tuple[dict[str, bytes], list[str]]:
-    """Return every file of the site of a board, path to bytes, and the datasets that are not at hand."""
+    """Return the bytes of every file of a board's site, by path, and the datasets that are not at hand."""
     data = Data()
     made = {name: page().encode() for name, page in watch(list(_pages(board, entries, data)), "writing pages")}
     assets = resources.files("leaderboard.site") / "assets"
@@ -79,12 +78,12 @@ def files(board: Board, entries: Path, watch: Watch = unwatched) -> tuple[dict[s
 
 
 def runs_file(entry: Entry) -> str:
-    """Return the place of the runs of an entry in the site."""
+    """Return the address of the archive of an entry's runs."""
     return f"runs/{entry.slug}.zip"
 
 
 def _packed(entry: Entry) -> bytes:
-    """Return the runs of an entry as one archive, the same bytes for the same files; empty where there is no file."""
+    """Return the runs of an entry as one archive, the same bytes for the same files; empty without files."""
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w") as archive:
         for path in _files(entry):
@@ -96,7 +95,7 @@ def _packed(entry: Entry) -> bytes:
 
 
 def _files(entry: Entry) -> Iterator[Path]:
-    """Give the files of the runs of an entry that are published; what a link or a size hides is left out."""
+    """Give the files of an entry's runs that are published; links and files above `LARGEST` are left out."""
     root = entry.directory.resolve()
     for run in (run for runs in entry.runs.values() for run in runs):
         for folder in run.directory.places():
@@ -108,7 +107,7 @@ def _files(entry: Entry) -> Iterator[Path]:
 
 
 def _pages(board: Board, entries: Path, data: Data) -> Iterator[tuple[str, Callable[[], str]]]:
-    """Give the pages of the site, each with what writes it."""
+    """Give the address of each page, and the function that writes it."""
     import jinja2
 
     environment = jinja2.Environment(
@@ -189,7 +188,7 @@ def _model(board: Board, entry: Entry, data: Data) -> dict[str, object]:
         "learns": all(
             f"{name}{TRAIN}" in run.headline.run.pretraining_graphs for name, runs in entry.runs.items() for run in runs
         ),
-        "badges": front.badges(board, next(one for one in board.standings if one.entry is entry)),
+        "badges": front.badges(board, next(standing for standing in board.standings if standing.entry is entry)),
         "problems": board.problems.get(entry.slug, ()),
         "unranked": detail.unranked(lines),
         "protocols": [(name, title, detail.of_entry(lines, name)) for name, title in detail.PROTOCOLS.items()],
