@@ -61,6 +61,7 @@ class DoubleEquivariantModel(ReferenceModel[Recipe]):
         state = self._state(attention, trained if attention is None else [*trained, attention])
         asked = valid.with_inverses() if recipe.inverses else valid
         dual = task(asked, "dual-tail", "slots")
+        # The inverses follow the targets in the same order.
         held_out = np.resize(held_out, len(asked.targets))
         features_of = remembering(lambda triples: pair_features(graph, triples, recipe.hops))
 
@@ -103,6 +104,7 @@ class DoubleEquivariantModel(ReferenceModel[Recipe]):
             return attention_logits(graph.num_slots, self.recipe.tasks, self._device)
 
     def _state(self, attention: nn.Parameter | None, trained: list[nn.Parameter]) -> State[TripleNetwork]:
+        # Weight decay would draw the task logits to equal shares: they have a group without it unless a recipe asks.
         free = [parameter for parameter in trained if parameter is attention and not self.recipe.decay_attention]
         rest = [parameter for parameter in trained if not (free and parameter is attention)]
         decays = [(rest, self.recipe.weight_decay), (free, 0.0)]

@@ -266,6 +266,7 @@ def corrupted(targets: IntArray, count: int, num_nodes: int, rng: np.random.Gene
     negatives = np.repeat(targets[:, None], count, axis=1)
     column = np.where(rng.random(negatives.shape[:2]) < 0.5, HEAD, TAIL)[..., None]
     own = np.take_along_axis(negatives, column, axis=2)
+    # A shift by 1 to N - 1 gives every entity but its own, all with the same probability.
     shift = rng.integers(1, num_nodes, size=own.shape)
     np.put_along_axis(negatives, column, (own + shift) % num_nodes, axis=2)
     return negatives

@@ -206,14 +206,6 @@ class Line:
             if overlap.seen is None and overlap.graph not in (own, self.dataset)
         )
 
-    @property
-    def tie_spread(self) -> float | None:
-        """The distance between the bounds of the headline, which ties decide."""
-        headline = self.figure()
-        return (
-            None if headline is None or headline.low is None or headline.high is None else headline.high - headline.low
-        )
-
 
 @dataclass(frozen=True)
 class DatasetBoard:
@@ -254,16 +246,13 @@ class DatasetBoard:
 
         It is compared within ``regime``, or with all for None.
         """
+        # Rounded as they are shown: figures that look the same are both the best, or neither.
         means = {
             ranked.entry.slug: round(figure.mean, 3)
             for ranked in (self.lines if regime is None else self.of(regime))
             if ranked.place is not None and (figure := ranked.figure(view)) and not figure.few
         }
         return line.entry.slug in means and means[line.entry.slug] == max(means.values())
-
-    def paper(self, model: str, protocol: str = HEADLINE.protocol) -> Cell | None:
-        """Return the MRR the paper reports of a model."""
-        return self.reported.get(model, {}).get((protocol, "mrr"))
 
 
 @dataclass(frozen=True)

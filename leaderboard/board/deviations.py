@@ -112,6 +112,7 @@ def _judged(cell: Cell, ours: Ours | None) -> Deviation:
     if cell.mean is None:
         return Deviation(cell, figure, "explained", MEMORY)
     gap, spread = abs(figure.mean - cell.mean), WIDE * (cell.std or 0) + HALF_DIGIT
+    # The first reason that holds is taken; a figure that agrees needs none.
     if gap <= spread:
         return Deviation(cell, figure, "within")
     if cell.erratum:

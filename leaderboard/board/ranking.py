@@ -278,6 +278,7 @@ def _standings(entries: Sequence[Entry], boards: Sequence[DatasetBoard], suite: 
         lift = statistics.fmean(lifts) if lifts else None
         standings.append(Standing(entry, tuple(line.dataset for line in covered), lift))
     standings.sort(key=lambda standing: (-len(standing.covered), -(standing.lift or 0.0), standing.entry.slug))
+    # Sorted by coverage: those with complete coverage come first, and only they are numbered.
     complete = sum(len(standing.covered) == len(suite) for standing in standings)
     return tuple(
         replace(standing, rank=number if number <= complete else None) for number, standing in enumerate(standings, 1)

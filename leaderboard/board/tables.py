@@ -35,6 +35,7 @@ def markdown(board: Board) -> str:
 
 def latex(board: Board) -> str:
     """Return the standard table as LaTeX for a paper; it needs the packages booktabs and graphicx."""
+    # A rule below the baseline, which is the first row.
     head, rule, rows = _lay_out(*_standard(board), "latex", 2).partition("\\midrule\n")
     baseline, end, others = rows.partition("\\\\\n")
     table = f"{head}{rule}{baseline}{end}{rule}{others}"

@@ -229,7 +229,7 @@ def render(
         raise UnknownNameError("format", format, formats)
     if format == "html":
         place = out or Path("site")
-        site.expect_free(place, force=force)
+        site.expect_free(place, force=force)  # before the board is computed, which takes a while
         board = _board(entries)
         written, absent = site.render(board, entries, place, force=force, watch=watching)
         if absent:

@@ -41,7 +41,7 @@ class Problem:
 
     def __post_init__(self) -> None:
         for name in ("where", "sentence", "other"):
-            object.__setattr__(self, name, plain(getattr(self, name)))
+            object.__setattr__(self, name, plain(getattr(self, name)))  # the dataclass is frozen
 
     @property
     def message(self) -> str:
@@ -175,7 +175,7 @@ def read_table(path: Path) -> dict[str, object]:
     """Read the fields of a card; raises `SubmissionError`, without the path, if it is missing, huge or no TOML."""
     try:
         with path.open("rb") as stream:
-            data = stream.read(CARD_BYTES + 1)
+            data = stream.read(CARD_BYTES + 1)  # never the whole of a file that may be huge
     except OSError as error:
         raise SubmissionError(f"cannot be read ({error.strerror}); an entry needs its card") from error
     if len(data) > CARD_BYTES:
@@ -216,6 +216,7 @@ def expect_plain(name: str, text: str, *, lines: bool = False) -> None:
         raise SubmissionError(
             f"{name} must be plain text, without the invisible character U+{ord(invisible[0]):04X}: {text[:60]!a}"
         )
+    # Marks in a row after NFD are those of one letter.
     marks = 0
     for character in unicodedata.normalize("NFD", shown):
         marks = marks + 1 if unicodedata.category(character) in ("Mn", "Me") else 0

@@ -216,6 +216,7 @@ def _claim(entry: Examined, name: str) -> tuple[bool, str, str]:
 def _compared(entries: Sequence[Examined]) -> dict[str, list[Problem]]:
     """Compare entries with each other: a name or ranks that two of them have are a problem of all but the owner."""
     problems: dict[str, list[Problem]] = {examined.slug: list(_taken(examined, entries)) for examined in entries}
+    # Of entries with the same ranks, one whose folder has its model's name, else the oldest, is the original.
     claims = {examined.slug: _claim(examined, examined.card.model if examined.card else "") for examined in entries}
 
     def owned(run: RunRead) -> tuple[tuple[bool, str, str], str]:
@@ -230,6 +231,7 @@ def _compared(entries: Sequence[Examined]) -> dict[str, list[Problem]]:
                 headlines[dataset].append(run)
     copies: dict[tuple[str, str], list[str]] = defaultdict(list)
     runs: dict[str, RunRead] = {}
+    # One problem per pair of runs, with all settings in which they agree.
     for (_, setting, _), same_ranks in owners.items():
         source, *others = sorted(same_ranks, key=owned)
         for run in others:
@@ -260,7 +262,7 @@ def _nearly(runs: Sequence[RunRead]) -> Iterator[Problem]:
     ]
     reported = set()
     for (source, theirs), (where, own) in combinations(counts, 2):
-        apart = own.total() - (own & theirs).total()
+        apart = own.total() - (own & theirs).total()  # as multisets, because a copy may be shuffled
         if where not in reported and 0 < apart <= max(1, own.total() // run_checks.NEAR):
             reported.add(where)
             what = f"all but {apart} of {own.total()} ranks of {HEADLINE.name} are those of {{other}}"

@@ -109,6 +109,7 @@ def named(root: Path, name: str) -> Path:
 
     Raises `UnknownNameError` for one that is not there, and `SubmissionError` for a folder that is no entry.
     """
+    # The slug of an entry comes before a folder of that name here, unless that is an entry, too.
     folder = Path(name)
     known = {path.name: path for path in folders(root)} if root.is_dir() else {}
     if name in known and not (folder / CARD_FILE).exists():

@@ -349,6 +349,7 @@ def _result(folder: Path, where: str, *, has_ranks: bool) -> Scored:
         raise _UnreadableError("ranks" if has_ranks else "missing", wrong, RANKS_FILE)
     if not has_ranks:
         return Scored(where, saved, record, None, None)
+    # Ranks have a row per target and count at most all entities, all relation slots or 50 drawn candidates.
     graph = record.graph("test")
     limits = Limits(record.part("test", "targets").triples, max(graph.entities, graph.relation_slots, 50))
     try:
@@ -485,6 +486,7 @@ def drawn(saved: Saved) -> list[str]:
 
     This is a guess by their names: a user's own model may call them otherwise.
     """
+    # A model with fixed weights gives the same ranks with every seed, whatever its settings are called.
     learned = f"{saved.dataset}{TRAIN}" in saved.pretraining_graphs or saved.regime != "zero-shot"
     return sorted(
         key for key, value in saved.hyperparameters.items() if learned and value and CHANCE & {*key.split("_")}

@@ -84,6 +84,7 @@ def submit(
         )
     target = to / slug
     _expect_replaceable(target, force=force)
+    # Made and checked elsewhere, then renamed into place: an error or a kill leaves the folder as it was.
     with tempfile.TemporaryDirectory(prefix="mtbench-") as temporary, atomic.storage_errors(to):
         entry = Path(temporary) / slug
         for run in runs:
@@ -100,9 +101,8 @@ def submit(
         with atomic.locked(target):
             _expect_replaceable(target, force=force)  # another process may have been here
             atomic.replace_directory(target, {str(path.relative_to(entry)): path.read_bytes() for path in paths})
-    seeds: dict[str, tuple[int, ...]] = {}
-    for run in sorted(runs, key=lambda run: (run.headline.dataset, run.headline.run.seed)):
-        seeds[run.headline.dataset] = (*seeds.get(run.headline.dataset, ()), run.headline.run.seed)
+    by_dataset = entries.of_runs(target, filled, runs).runs.items()
+    seeds = {dataset: tuple(run.headline.run.seed for run in of_dataset) for dataset, of_dataset in by_dataset}
     hidden = {run.headline.dataset for run in runs if _withholds(run)}
     remarks = tuple(problem for problem in problems if problem.remark and problem.name != "incomplete")
     return Submitted(target, filled, seeds, tuple(sorted(hidden)), remarks, tuple(filter(None, map(_completing, runs))))
@@ -186,7 +186,7 @@ def _runs_below(start: Path) -> Iterable[Path]:
         raise SubmissionError(f"{start} is a run that has not finished: the command that began it goes on with it")
     for folder, inside, files in os.walk(start):
         if RESULT_FILE in files:
-            inside.clear()
+            inside.clear()  # the folders in a run are its tasks
             yield Path(folder)
         elif RANKS_FILE in files:
             raise SubmissionError(f"{folder} has {RANKS_FILE} and no {RESULT_FILE}: it is half a run, run it again")

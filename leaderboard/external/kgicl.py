@@ -111,7 +111,7 @@ class Prompts:
         between, within = steps.sum(axis=1) <= HOPS, steps.max(axis=1) <= HOPS
         others = np.flatnonzero(within & ~between)
         drawn = random.choice(others, OPEN, replace=False) if len(others) > OPEN else others
-        between[[head, tail]] = False
+        between[[head, tail]] = False  # they come first, as nodes 0 and 1
         nodes = np.concatenate(([head, tail], np.flatnonzero(between), drawn))
         place = np.full(self.nodes, -1)
         place[nodes] = np.arange(len(nodes))
@@ -201,6 +201,7 @@ class Passing:
         counts = torch.sigmoid(layer.w_alpha(leaky_relu(felt, SLOPE))).squeeze(-1)
         counts = (counts * step.times).flatten()
         shift = torch.arange(len(queries))[:, None]
+        # One sum for all queries, whose edges and states follow each other.
         begin = (step.begin + shift * len(step.source)).flatten()
         tables = (step.source, state), (step.kind, types)
         added = sum(

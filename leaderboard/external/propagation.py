@@ -128,6 +128,7 @@ def twins(triples: IntArray, nodes: int, kinds: int) -> Twins:
     ends += np.concatenate((relations, relations + kinds // 2))
     order = np.lexsort((ends, into))
     ends, begin = ends[order], np.searchsorted(into[order], np.arange(nodes + 1))
+    # The bytes of a node's sorted edges are the key of its class.
     classes: dict[bytes, int] = {}
     of = np.array(
         [classes.setdefault(ends[i:j].tobytes(), len(classes)) for i, j in itertools.pairwise(begin.tolist())]
@@ -138,6 +139,7 @@ def twins(triples: IntArray, nodes: int, kinds: int) -> Twins:
     edges, counts = np.unique(edges, return_counts=True)
     source = edges // kinds % len(first)
     place = np.searchsorted(edges // kinds // len(first), np.arange(len(first) + 1))
+    # Edges from all nodes of a class were counted: divided by their number, those from each of them.
     return Twins(of, sizes, place, edges % kinds, source, counts // sizes[source])
 
 
@@ -222,6 +224,7 @@ class Start:
         graph, classes = self.graph, self.of[rows]
         edges, into = spread(graph.begin[classes], graph.begin[classes + 1])
         source = graph.source[edges]
+        # Edges from the class of a start are those of its other nodes; the start's own are added.
         for own, row in self.twins:
             twin = np.flatnonzero(source == own)
             edges, into = np.append(edges, edges[twin]), np.append(into, into[twin])

@@ -68,6 +68,7 @@ def imported(checkout: Path, address: str, module: str, stand_ins: Mapping[str, 
 def weights(file: Path, address: str) -> dict[str, Any]:
     """Return the content of a checkpoint; raises `UsageError` if it is missing, or is none."""
     try:
+        # Only weights: unpickling anything else would run code of the file.
         stored: dict[str, Any] = torch.load(file, map_location="cpu", weights_only=True)
     except (OSError, EOFError, RuntimeError, pickle.UnpicklingError) as error:
         why = "is no checkpoint" if file.is_file() else "is not there"

@@ -87,6 +87,7 @@ def drive(
                     record_death(outcome)
                 except MtbenchError as error:
                     outcome = replace(outcome, error=f"{outcome.error}, and has no run: {error}")
+        # Once more at the end: the other process may then be done.
         elif outcome.ending == "elsewhere" and job.key not in postponed:
             postponed.add(job.key)
             again = outcome.attempt

@@ -82,6 +82,7 @@ def append(directory: Path, line: Line) -> None:
     path = directory / LOG_FILE
     with storage_errors(path):
         directory.mkdir(parents=True, exist_ok=True)
+        # Ended with a newline, a torn line is one that `read` leaves out, and this one stands by itself.
         torn = path.exists() and path.read_bytes()[-1:] not in (b"", b"\n")
         text = json.dumps(asdict(line), ensure_ascii=False)
         with path.open("ab", buffering=0) as stream:

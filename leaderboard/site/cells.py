@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TypeAlias, TypeVar
+from typing import TypeAlias
 
 from leaderboard.board import reported
 from leaderboard.board.board import Figure, Overlap
@@ -13,7 +13,6 @@ from mtbench.files import tables
 
 DASH = "–"  # noqa: RUF001
 MINUS = "−"  # noqa: RUF001
-Item = TypeVar("Item")
 UNITS = {"h": 3600.0, "min": 60.0}
 REGIME_NAMES = {
     "zero-shot": "Zero-shot",
@@ -111,12 +110,11 @@ def filled(table: Table) -> Table:
     """Return a table without the columns that are empty in all rows."""
     rows = [row for group in table.groups for row in group.rows]
     kept = [number for number in range(len(table.columns)) if any(row.cells[number] != MISSING for row in rows)]
-
-    def of(items: Sequence[Item]) -> list[Item]:
-        return [items[number] for number in kept]
-
-    groups = [replace(group, rows=[replace(row, cells=of(row.cells)) for row in group.rows]) for group in table.groups]
-    return replace(table, columns=of(table.columns), groups=groups)
+    groups = [
+        replace(group, rows=[replace(row, cells=[row.cells[number] for number in kept]) for row in group.rows])
+        for group in table.groups
+    ]
+    return replace(table, columns=[table.columns[number] for number in kept], groups=groups)
 
 
 Notes: TypeAlias = dict[str, int]

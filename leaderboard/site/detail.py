@@ -94,6 +94,7 @@ def standings(part: DatasetBoard, regime: Regime) -> list[Table]:
     lines = [line for line in part.of(regime) if line.place is not None]
     tables = []
     for view in VIEWS if lines else ():
+        # An entry by itself is not marked as the best.
         notes, several = Notes(), view != PAPER and sum(line.figure(view) is not None for line in lines) > 1
         rows = [
             _entry_row(line, _standing(line, view, notes, best=several and part.leads(line, view, regime)), line.device)
@@ -161,9 +162,10 @@ def _standard(line: Line, main: Cell) -> list[Cell]:
 
 
 def _spread(line: Line) -> Cell:
-    spread, figure = line.tie_spread, line.figure()
-    if spread is None or figure is None or figure.low is None or figure.high is None:
+    figure = line.figure()
+    if figure is None or figure.low is None or figure.high is None:
         return MISSING
+    spread = figure.high - figure.low
     if spread <= FLAG_SPREAD:
         return Cell(f"{spread:.3f}", value=spread)
     return Cell(f"{spread:.3f}", f"{figure.low:.3f} to {figure.high:.3f}", spread, "warn")

@@ -98,6 +98,7 @@ def strata(name: str, lines: Sequence[Line], data: Data, *, drawn: bool = True) 
     if not any(HEADLINE in run.results for line in lines for run in line.entry.runs[line.dataset]):
         name = HEADLINE.protocol
         return "", (), f"no run was ranked under the protocol {name} among relation types that are present."
+    # A division with a single stratum says nothing.
     panels = {title: rows for key, title in PANELS.items() if len(rows := stratum_rows(key, lines, dataset, data)) > 1}
     if not panels:
         return "", (), "all test triples lie in one stratum."
@@ -155,8 +156,8 @@ def paper_against_ours(part: DatasetBoard, names: Mapping[str, str]) -> str:
     panels: dict[str, list[pictures.Row]] = {}
     said = []
     for protocol in MAIN:
-        for model in part.reported:
-            cell = part.paper(model, protocol)
+        for model, cells in part.reported.items():
+            cell = cells.get((protocol, "mrr"))
             if cell is None:
                 continue
             printed = None if cell.mean is None else Figure(cell.mean, cell.std)

@@ -59,9 +59,11 @@ def inline(figure: Figure, name: str, said: str) -> str:
     import matplotlib as mpl
 
     drawn = io.BytesIO()
+    # Words stay text, and the salt and the missing date make the same drawing the same bytes.
     with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": name}):
         figure.savefig(drawn, format="svg", metadata={"Date": None, "Creator": None})
     root = ElementTree.fromstring(drawn.getvalue())
+    # matplotlib gives every element an id: only those that others refer to are kept.
     values = [value for element in root.iter() for value in element.attrib.values()]
     named = {name for value in values for name in re.findall(r"(?:^|url\()#([^)]+)", value)}
     body = "".join(_element(child, named) for child in root)
@@ -162,15 +164,9 @@ def _mark(axes: Axes, x: float, y: float, number: int, wide: float = 0.0, *, hol
 
 
 def _marker(number: int, *, hollow: bool = False) -> dict[str, Any]:
-    colour = SERIES[number % len(SERIES)]
-    face = SURFACE if hollow else colour
-    return {
-        "marker": MARKERS[number % MOST],
-        "markersize": 8,
-        "color": colour,
-        "markerfacecolor": face,
-        "linestyle": "none",
-    }
+    colour, shape = SERIES[number % len(SERIES)], MARKERS[number % MOST]
+    colours = {"color": colour, "markerfacecolor": SURFACE if hollow else colour}
+    return {"marker": shape, "markersize": 8, "linestyle": "none", **colours}
 
 
 UPRIGHT: Mapping[str, Any] = {"marker": "|", "markersize": 14, "markeredgewidth": 2.5, "linestyle": "none"}
@@ -184,17 +180,10 @@ def _legend(figure: Figure, named: Sequence[tuple[str, Mapping[str, Any]]]) -> N
     handles = [Line2D([], [], label=literal(label), **mark) for label, mark in named]
     room = figure.get_size_inches()[0] * 72 - 12
     widths = [34 + LETTER * len(label) for label, _ in named]
+    # All in a row if they fit, else in as many columns as the widest name allows.
     columns = len(named) if sum(widths) < room else max(1, int(room // max(widths)))
-    figure.legend(
-        handles=handles,
-        loc="lower left",
-        ncols=columns,
-        frameon=False,
-        fontsize=SIZE,
-        handletextpad=0.2,
-        columnspacing=1.2,
-        labelcolor=INK,
-    )
+    words: dict[str, Any] = {"fontsize": SIZE, "labelcolor": INK, "handletextpad": 0.2, "columnspacing": 1.2}
+    figure.legend(handles=handles, loc="lower left", ncols=columns, frameon=False, **words)
 
 
 @dataclass(frozen=True)
@@ -326,6 +315,7 @@ def draw_panels(
                 axes.plot([row.chance], [number], color=MUTED, **UPRIGHT)
             for place, mean in enumerate(row.means):
                 if mean is not None:
+                    # The marks of a row are 6 points apart, around its middle.
                     at = number + (place - (len(series) - 1) / 2) * 6 / ROW
                     _mark(axes, mean.mean, at, place, mean.deviation or 0.0, hollow=place == hollow)
         top += 48 + ROW * len(rows)

@@ -39,7 +39,7 @@ def render(
     shows the progress. After an error the folder is what it was before. A site is replaced only with ``force``, any
     other folder never: then raises `UsageError`. Raises `MissingExtraError` without the extra ``site``.
     """
-    expect_free(out, force=force)
+    expect_free(out, force=force)  # before minutes of work, and again when the folder is locked
     made, absent = files(board, entries, watch)
     made[LISTING] = "".join(
         f"{hashlib.sha256(data).hexdigest()}  {name}\n" for name, data in sorted(made.items())
@@ -87,6 +87,7 @@ def _packed(entry: Entry) -> bytes:
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w") as archive:
         for path in _files(entry):
+            # With neither the time nor the rights of the file: the archive depends on contents alone.
             about = zipfile.ZipInfo(f"{entry.slug}/{path.relative_to(entry.directory).as_posix()}")
             about.external_attr = 0o644 << 16
             archive.writestr(about, path.read_bytes(), zipfile.ZIP_DEFLATED)
@@ -102,7 +103,7 @@ def _files(entry: Entry) -> Iterator[Path]:
             for path in (folder / name for name in detail.FILES):
                 if path.is_symlink() or not path.is_file() or path.stat().st_size > LARGEST:
                     continue
-                if path.resolve().is_relative_to(root):
+                if path.resolve().is_relative_to(root):  # no folder above it is a link out of the entry either
                     yield path
 
 

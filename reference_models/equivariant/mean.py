@@ -151,13 +151,14 @@ class EquivariantGIN(nn.Module):
         def block(index: int, apart: Tensor, seen: Tensor, own: Tensor, *maps: Tensor) -> Products:
             _, own_bias, second, bias, _, rest_bias, rest_second, more = maps
             rows = links.rows[index]
+            # The second biases of both perceptrons are added to these M rows, not to the M' that they are copied to.
             own = linear(torch.relu(own + own_bias), second, bias + more)
             rest = torch.relu(torch.add(rest_bias, rows @ seen - apart, alpha=factor))
             return Products(rows @ own, [(rest, rest_second)])
 
         parts = [apart, seen, near[0] * own + links.own @ own]
         blocks = [(after, there, there) for after, there in links.blocks]
-        values = blockwise(block, blocks, parts, [*self.own.weights(), *self.others.weights()])
+        values = blockwise(block, blocks, parts, [*self.own.parameters(), *self.others.parameters()])
         return Table(values, links.after)
 
     def of_constant(self, reach: Reach) -> Table:
@@ -169,7 +170,7 @@ class EquivariantGIN(nn.Module):
         first = reach.layers[0]
         own = torch.zeros_like(first.counts).index_copy_(0, first.pairs, reach.own_degrees)
         rest = reach.degrees.index_select(0, first.owners) - own
-        base = rest.max().long() + 1
+        base = rest.max().long() + 1  # so that a pair of numbers is one key
         keys, kinds = torch.unique(own.long() * base + rest.long(), return_inverse=True)
         numbers = torch.div(keys, base, rounding_mode="floor"), keys % base
         factors = 1.0, (first.num_slots - 1) * share_of_others(first.num_slots)
@@ -197,6 +198,7 @@ class EquivariantLinear(nn.Module):
         def block(index: int, rows: Tensor, *tensors: Tensor) -> Products:
             own, bias, others, more, *affine = tensors
             rows, part = finish(rows, affine, rectified=table.rectified), parts[index]
+            # W1 X_r + W2 (T - X_r) / c is a part of the node, the same for all its rows, and one map of the row.
             others = factor * others
             return Products(part.spread @ linear(part.total @ rows, others, bias + more), [(rows, own - others)])
 
@@ -213,6 +215,7 @@ class EquivariantLinear(nn.Module):
         slots = table.reached.num_slots
         others = share_of_others(slots) * self.others.weight
         weight = self.own.weight - others
+        # A row is W x + rest of its node: its mean and mean square follow from the sums of x and of x x'.
         totals, squares = table.sums()
         rest = linear_by_blocks(totals, others, self.own.bias + self.others.bias)
         sums = linear_by_blocks(totals, weight)
@@ -246,6 +249,6 @@ class EquivariantPerceptron(nn.Module):
             hidden = linear(rows, own, own_bias)
             return Products(bias + more, [(hidden.relu(), second), (rest.relu(), others_second)])
 
-        maps = [*self.own.weights(), *self.others.weights()]
+        maps = [*self.own.parameters(), *self.others.parameters()]
         values = blockwise(block, [(part.rows,) for part in parts], [table.values], [*maps, *table.affine])
         return Table(values, table.reached)

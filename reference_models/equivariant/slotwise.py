@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.nn.functional import linear
 
 from reference_models.equivariant.network import Architecture
-from reference_models.equivariant.soft import Input
+from reference_models.equivariant.soft import Input, maps_of
 from reference_models.graphs.graph import Receivers, TypedGraph
 from reference_models.layers.basic import Linear, Perceptron, uniform_
 from reference_models.layers.blocks import Products, blockwise
@@ -45,9 +45,8 @@ class SlotwiseLayer(nn.Module):
     def of(self, features: Tensor, attention: Tensor, onto: Receivers | None) -> Tensor:
         """Return the layer of ``(N, R, width_in)`` for M receivers, ``(M, R, width)``; without neighbours for None."""
         slots, tasks = attention.shape
-        modules = (self.own, self.same_task, self.other_tasks)[: 3 if tasks > 1 else 2]
-        maps = [tensor for module in modules for tensor in module.parameters()]
-        size, assigned = len(maps) // len(modules), attention.argmax(dim=1).tolist()
+        maps, size = maps_of(self, attention), len(list(self.own.parameters()))
+        assigned = attention.argmax(dim=1).tolist()
         by_task, normalised = self.adjacency == "tasks", self.mean == "normalised"
         pairs, of_pairs = (None, None) if onto is None else (onto.pairs, onto.of_pairs)
 
@@ -61,6 +60,7 @@ class SlotwiseLayer(nn.Module):
                 factor = 0.0  # without other slots, a rounding error would be divided by next to nothing
             seen = torch.cat([x, positions + factor * (sums - attention[slot].unsqueeze(1) * x)], dim=1)
             if onto is not None and pairs is not None and of_pairs is not None:
+                # L1 sees the pairs of the slot itself, the contexts those of all others.
                 mine = (pairs.slots == slot).to(x.dtype).unsqueeze(1)
                 shares = spread(attention, pairs.slots) if by_task else attention.new_ones(1, tasks)
                 sent = (pairs.from_nodes @ seen.flatten(1)).view(-1, *seen.shape[1:])

@@ -79,25 +79,20 @@ class SoftGIN(nn.Module):
         self.other_tasks = Perceptron(width_in, width)
         self.positions = nn.Parameter(uniform_(torch.empty(tasks, width_in), 1, width_in))
 
-    def maps(self, tasks: int) -> list[Tensor]:
-        """Return weights and biases of L1, L2 and, where there are other tasks, L3."""
-        perceptrons = [self.own, self.same_task, self.other_tasks][: 3 if tasks > 1 else 2]
-        return [tensor for perceptron in perceptrons for tensor in perceptron.weights()]
-
     def forward(self, features: Tensor, onto: Receivers, attention: Tensor) -> Tensor:
         """Map ``(N, R, width_in)`` to ``(M, R, width)`` for M receivers, given the attention ``(R, K)``."""
-        return soft_gin(features, onto, attention, self.maps(attention.shape[1]), self.positions)
+        return soft_gin(features, onto, attention, maps_of(self, attention), self.positions)
 
     def of_kinds(self, rows: Tensor, graph: TypedGraph, onto: Receivers, attention: Tensor) -> Tensor:
         """Map features that are a row per kind of the graph, ``(D, width_in)``, to ``(M, R, width)``."""
-        return soft_gin_of_kinds(rows, kinds(graph), onto, attention, self.maps(attention.shape[1]), self.positions)
+        return soft_gin_of_kinds(rows, kinds(graph), onto, attention, maps_of(self, attention), self.positions)
 
     def of_constant(self, graph: TypedGraph, attention: Tensor) -> Tensor:
         """Return the layer of the constant input 1 of width 1: ``(D, width)``, a row per kind of the graph.
 
         A row then depends on how many edges reach its node and how many of them have its type.
         """
-        return soft_gin_of_constant(kinds(graph), attention, self.maps(attention.shape[1]), self.positions)
+        return soft_gin_of_constant(kinds(graph), attention, maps_of(self, attention), self.positions)
 
 
 class SoftLinear(nn.Module):
@@ -117,9 +112,13 @@ class SoftLinear(nn.Module):
 
     def forward(self, features: Input, attention: Tensor) -> Tensor:
         """Map ``(N, R, width)`` to ``(N, R, width)`` given the attention ``(R, K)``."""
-        modules = [self.own, self.same_task, self.other_tasks][: 3 if attention.shape[1] > 1 else 2]
-        maps = [tensor for module in modules for tensor in (module.weight, module.bias)]
-        return soft_linear(features, attention, maps, self.positions)
+        return soft_linear(features, attention, maps_of(self, attention), self.positions)
+
+
+def maps_of(layer: Any, attention: Tensor) -> list[Tensor]:
+    """Return weights and biases of a layer's L1, L2 and, with several tasks, L3."""
+    modules = (layer.own, layer.same_task, layer.other_tasks)[: 3 if attention.shape[1] > 1 else 2]
+    return [tensor for module in modules for tensor in module.parameters()]
 
 
 def soft_gin(features: Tensor, onto: Receivers, attention: Tensor, maps: Sequence[Tensor], positions: Tensor) -> Tensor:
@@ -129,7 +128,7 @@ def soft_gin(features: Tensor, onto: Receivers, attention: Tensor, maps: Sequenc
     are zero except at the graph's pairs: all rows are computed without them, and those of the pairs once more with
     them.
     """
-    everything, own, sums = aggregate(features, attention, onto)
+    everything, own, sums = aggregate(features, attention, onto)  # A X, A_r X_r at the pairs, and T
     pairs = onto.pairs
     own_sums = (pairs.from_nodes @ sums.flatten(1)).view(-1, *sums.shape[1:])
     reached = onto.of(sums) + (onto.union @ sums.flatten(1)).view(onto.number, *sums.shape[1:])
@@ -143,6 +142,7 @@ def soft_gin(features: Tensor, onto: Receivers, attention: Tensor, maps: Sequenc
         rows, shares = Rows(maps), Shares.of(attention)
         node, slot = keys[index] // len(attention), keys[index] % len(attention)
         reach = (1.0 + degrees).view(-1, 1, 1)
+        # Used twice, as all rows and as those at pairs: fork adds up both gradients in place.
         first, own_at = fork(x, keys[index])
         rest, rest_at = fork(x + ax, keys[index])
         usual = rows(first, rest, reached, reach * positions, shares)
@@ -304,6 +304,7 @@ def soft_linear(features: Input, attention: Tensor, maps: Sequence[Tensor], posi
         shares, sums = Shares.of(attention), task_sums(x, attention)
         node = bias + same_bias
         if other_task:
+            # The sum over other tasks is the sum over all of them less the relation's own.
             same = same - other_task[0]
             node = node + positions.sum(dim=0) @ other_task[0].T + (attention.shape[1] - 1) * other_task[1]
             weight = weight - shares.factor * other_task[0]

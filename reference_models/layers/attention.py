@@ -177,6 +177,7 @@ class RelationAttention(_Attention):
 
     def forward(self, relations: Tensor, edges: Edges, bins: Tensor) -> Tensor:
         """Map ``(slots, width)`` to the same shape, along edges ``(e,)`` in bins ``(e,)``."""
+        # One product for the four maps of a row: they read the rows once.
         to, of, values, residual = linear(relations, *self._maps(relations.shape[1])).chunk(4, dim=1)
         offsets = self.offsets.index_select(0, bins)
         return torch.relu(attend(edges, self.vectors[0], [to, of], [values], offsets) + residual)
@@ -234,6 +235,7 @@ class _Attend(torch.autograd.Function):
         def attend_head(head: int) -> None:
             part = slice(head * width, (head + 1) * width)
             logits, table = weights[head], torch.cat([rows[:, part] for rows in tables[:count]])
+            # The sums of an edge are gathered in blocks that stay in the cache; only its logit is kept.
             for block in _blocks(logits):
                 logits[block] = leaky_relu(_sums(edges.joined[block], table), SLOPE, inplace=True) @ vectors[head]
             if offsets is not None:

@@ -63,10 +63,6 @@ class Perceptron(nn.Module):
         """Map ``(*, width_in)`` to ``(*, width)``."""
         return self.second(torch.relu(self.first(features)))  # type: ignore[no-any-return]
 
-    def weights(self) -> list[Tensor]:
-        """Return weight and bias of the first map, then of the second."""
-        return [self.first.weight, self.first.bias, self.second.weight, self.second.bias]
-
 
 class RowNorm(nn.BatchNorm1d):
     """Batch norm over all rows of ``(N, R, d)``, nodes and relation slots alike, as one affine map."""

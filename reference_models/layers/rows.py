@@ -144,7 +144,7 @@ class _OverTasks(torch.autograd.Function):
             of_contexts[:, task] = passed.sum(dim=1)
             of_rest.addcmul_(passed, shares[..., column])
             of_shares[..., task] = _by_row(passed.mul_(rest), shares)
-        return of_contexts, of_rest, of_shares, None
+        return of_contexts, of_rest, of_shares, None  # the weights are constants
 
 
 def _by_row(terms: Tensor, like: Tensor) -> Tensor:

@@ -62,6 +62,7 @@ class Ends:
     def __init__(self, graph: Doubled) -> None:
         self.graph = graph
 
+        # A cache of this object: as one of the method, it would keep every graph alive.
         @lru_cache(max(1, KEPT // max(1, graph.num_entities)))
         def of_all(slot: int) -> FloatArray:
             every = np.arange(graph.num_entities)

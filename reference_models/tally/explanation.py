@@ -245,6 +245,7 @@ class _Lists:
         against = 1 + int(np.argmax(scores[1:])) if best == 0 else 0
         first, other = rows[best], rows[against]
         (named,) = self.split.named(self.split.targets[[target]])
+        # The mean rank over ties; the target is one of those equal to it.
         rank = float((scores > scores[0]).sum() + ((scores == scores[0]).sum() + 1) / 2)
         return Question(named, way, rank, len(rows), self._of(first), self._of(other), self.moves(first, other))
 
@@ -281,6 +282,7 @@ class _Lists:
         number = len(self.split.targets)
         sampled = np.linspace(0, number - 1, min(MOST, number)).round().astype(np.int64)
         valid = np.concatenate([valid[sampled] for _, valid in self.tables.values()])
+        # The place of every triple in the lists among those that are there, list by list.
         where = np.cumsum(valid).reshape(valid.shape) - 1
         rows = np.concatenate([rows[sampled] for rows, _ in self.tables.values()])[valid]
         triples, statistics = self.triples[rows], self.statistics[rows]

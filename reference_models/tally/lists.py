@@ -63,6 +63,7 @@ def leave_out(graph: Split, share: float, most: int, typed: int, seed: int) -> L
     order = np.random.default_rng([seed, *b"leave out"]).permutation(len(graph.graph))
     if len(order) < 2:
         raise DatasetError(f"{graph.dataset} {graph.name}: {len(order)} triples are too few to hide some and learn")
+    # At least one triple is hidden, and one is left.
     number = min(max(1, round(share * len(order))), len(order) - 1)
     split = replace(graph, graph=graph.graph[order[number:]], targets=graph.graph[order[:number]])
     drawn = draw(split, HEADLINE, seed)
@@ -74,6 +75,7 @@ def leave_out(graph: Split, share: float, most: int, typed: int, seed: int) -> L
     own = layout.targets[:, None]
     columns = {"own": (own, np.ones(own.shape, dtype=np.bool_))}
     for side, (_, there) in chosen.items():
+        # As many columns for every graph, so that lists of several graphs can be joined.
         padding = ((0, 0), (0, HEADLINE.number(side) - there.shape[1]))
         columns[side] = np.pad(layout.rows[side], padding), np.pad(there, padding)
     triples, statistics = layout.triples, Statistics(split.observable())

@@ -79,7 +79,7 @@ class Ranker(nn.Module):
     def standardise(self, features: Tensor) -> None:
         """Standardise by the mean and the deviation of features ``(k, F)`` from now on."""
         self.mean.copy_(features.mean(dim=0))
-        self.deviation.copy_(features.std(dim=0) + 1e-6)
+        self.deviation.copy_(features.std(dim=0) + 1e-6)  # a statistic that never varies is 0 then
 
     def forward(self, features: Tensor, shown: Tensor | None = None) -> Tensor:
         """Return the logits ``(..., m)`` of features ``(..., m, F)``, of their means unless ``shown`` ``(..., F)``."""
@@ -187,6 +187,7 @@ def epoch_of(state: State[Ranker], made: Callable[[], Lists], recipe: Recipe, ep
         lists, features = prepared()
         device, steps = features.device, math.ceil(len(lists) / recipe.batch)
         state.network.train()
+        # Dropout draws from PyTorch's generator: seeded by the epoch's, so that a resumed run draws the same.
         torch.manual_seed(int(rng.integers(2**63)))
         done = (epoch - 1) * steps
 

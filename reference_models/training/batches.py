@@ -32,6 +32,7 @@ def epoch_of(state: State[TripleNetwork], stage: Stage, recipe: Recipe) -> Work:
         record: dict[str, float] = {"epoch": epoch}
         record["loss"] = mean_loss(batches_of(len(stage.positives), recipe.batch, rng), train_batch, tell)
         if recipe.reassign and state.attention is not None:
+            # A sample of the positives, because every move of every relation is scored on it.
             numbers = rng.permutation(len(stage.positives))[: 2 * recipe.batch]
             batch = prepare(stage, recipe, numbers, negatives, rng)
             record["moves"] = reassign(state.network, state.attention, batch, recipe)
@@ -200,6 +201,7 @@ class Negatives:
             wrong = (self.known[np.searchsorted(self.known, keys)] == keys) | (triples[..., column] == own)
             if not wrong.any():
                 return
+        # argmin finds the first that is not wrong.
         valid = np.take_along_axis(triples[..., column], wrong.argmin(axis=1)[:, None], axis=1)
         triples[..., column] = np.where(wrong & ~wrong.all(axis=1, keepdims=True), valid, triples[..., column])
 
@@ -249,6 +251,7 @@ def pair_distances(edges: sparse.csr_array, heads: IntArray, tails: IntArray, ho
     there. A shortest path starts at the head and ends at the tail, so that only a first step straight to the tail could
     use such an edge: skipping that step is the same as removing the edges. Source: `docs/models.md`, Distances.
     """
+    # A pair comes several times, with different relations.
     pairs, inverse = np.unique(heads * edges.shape[0] + tails, return_inverse=True)
     starts, ends = np.divmod(pairs, edges.shape[0])
     rows = np.arange(len(pairs))

@@ -108,6 +108,7 @@ class Checkpoints:
         _unflatten(state, tensors)
         state.epoch, state.best_epoch = payload["epoch"], payload["best_epoch"]
         state.best_value, state.history = payload["best_value"], payload["history"]
+        # The checkpoint of a finished stage has the best weights alone, which the network has now.
         if state.best_epoch and not state.best:
             state.best = state.weights()
         return True

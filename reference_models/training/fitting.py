@@ -174,6 +174,7 @@ class PairScores:
         if not known.all():
             new, places = asked[~known], places[~known]
             scores = self._compute(np.stack(np.divmod(new, self._num_nodes), axis=1)).numpy()
+            # Kept sorted, in the type of the network's scores, which is known from the first of them.
             self._keys = np.insert(self._keys, places, new)
             self._scores = np.insert(self._scores.astype(scores.dtype, copy=False), places, scores)
         return torch.from_numpy(self._scores[np.searchsorted(self._keys, keys)])

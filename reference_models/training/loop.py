@@ -33,7 +33,7 @@ class State(Generic[Network]):
     optimizer: torch.optim.Adam
     epoch: int = 0
     best_epoch: int = 0
-    best_value: float = -1.0
+    best_value: float = -1.0  # below any MRR
     best: dict[str, Tensor] = field(default_factory=dict)
     history: list[dict[str, float]] = field(default_factory=list)
 
