@@ -61,18 +61,18 @@ class Data:
     @property
     def absent(self) -> list[str]:
         """The datasets that were asked for and are not at hand."""
-        return [name for name, data in self._datasets.items() if data is None]
+        return [name for name, dataset in self._datasets.items() if dataset is None]
 
-    def labels(self, key: str, data: Dataset) -> Labels | None:
+    def labels(self, key: str, dataset: Dataset) -> Labels | None:
         """Return the stratum of every test target, None where the dataset lacks what the division needs."""
-        if (data.name, key) not in self._labels:
+        if (dataset.name, key) not in self._labels:
             try:
-                self._labels[data.name, key] = STRATA[key](data.test, data.train)
+                self._labels[dataset.name, key] = STRATA[key](dataset.test, dataset.train)
             except UsageError:
-                self._labels[data.name, key] = None
-        return self._labels[data.name, key]
+                self._labels[dataset.name, key] = None
+        return self._labels[dataset.name, key]
 
-    def by_target(self, run: Run, data: Dataset) -> dict[str, FloatArray] | None:
+    def by_target(self, run: Run, dataset: Dataset) -> dict[str, FloatArray] | None:
         """Return the reciprocal rank of every test target under the headline, and that of chance.
 
         None for a run on another version of the dataset, or without ranks.
@@ -80,7 +80,7 @@ class Data:
         if run not in self._ranks:
             result = run.results.get(HEADLINE)
             try:
-                split = None if result is None or not len(result.ranks) else splits_of(result, data)[0]
+                split = None if result is None or not len(result.ranks) else splits_of(result, dataset)[0]
                 values_of = None if result is None or split is None else by_target(result, split, ("metrics", "chance"))
                 self._ranks[run] = {kind: values["mrr"] for kind, values in values_of.items()} if values_of else None
             except ResultError:
