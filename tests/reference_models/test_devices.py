@@ -23,7 +23,8 @@ CUDA, CPU = torch.device("cuda"), torch.device("cpu")
 DOUBLE = {"epochs": "2", "adaptation_epochs": "1", "width": "4", "batch": "1200", "reassign": "false"}
 RUNS = {
     "mtdea": DOUBLE | {"tasks": "3", "gin_layers": "2"},
-    "mtdea by task": DOUBLE | {"adjacency": "tasks", "mean": "normalised", "linear_layers": "perceptron"},
+    "mtdea by task": DOUBLE
+    | {"tasks": "2", "gin_layers": "1", "adjacency": "tasks", "mean": "normalised", "linear_layers": "perceptron"},
     "isdea": DOUBLE | {"hops": "0"},
     "isdea-homo": DOUBLE,
     "nbfnet-homo": {"epochs": "2", "width": "4", "batch": "1200"},

@@ -77,6 +77,7 @@ def test_a_gin_of_any_reading_is_its_formula(reading, graph, width, tasks, seed)
     expected = literal.soft_gin(layer, features, graph, attention)
     variables = [features, logits, *layer.parameters()]
     assert_equal_with_gradients(layer(features, graph.everyone, attention), expected, variables)
+    assert_equal_with_gradients(layer(features, graph.everyone, attention.detach()), expected, variables[:1])
     some = torch.arange(0, graph.num_nodes, 2)
     assert_equal_with_gradients(layer(features, graph.onto(some), attention), expected[some], variables)
 
