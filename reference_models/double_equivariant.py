@@ -17,7 +17,15 @@ from reference_models.equivariant.network import Architecture, Features, TripleN
 from reference_models.graphs.graph import Slots, TypedGraph, doubled, typed_graph
 from reference_models.training.batches import Stage, epoch_of, graph_stage, pair_features
 from reference_models.training.checkpoint import ADAPTATION
-from reference_models.training.fitting import BothWays, PairScores, ReferenceModel, hold_out, seeded, validation
+from reference_models.training.fitting import (
+    BothWays,
+    PairScores,
+    ReferenceModel,
+    can_stop_early,
+    hold_out,
+    seeded,
+    validation,
+)
 from reference_models.training.loop import State
 from reference_models.training.recipe import Recipe
 
@@ -59,16 +67,17 @@ class DoubleEquivariantModel(ReferenceModel[Recipe]):
         attention = self._attention(graph, "train")
         trained = [parameter for parameter in self.network.parameters() if parameter.requires_grad]
         state = self._state(attention, trained if attention is None else [*trained, attention])
-        asked = valid.with_inverses() if recipe.inverses else valid
-        dual = task(asked, "dual-tail", "slots")
-        # The inverses follow the targets in the same order.
-        held_out = np.resize(held_out, len(asked.targets))
         features_of = remembering(lambda triples: pair_features(graph, triples, recipe.hops))
 
         def scores(triples: IntArray) -> Tensor:
             return triple_scores(self.network, graph, attention, features_of)(slots(triples))
 
-        self._run(stage, state, valid, validation(dual, held_out, scores, recipe.learning_rate))
+        validate = None
+        if can_stop_early(valid):
+            dual = task(valid.with_inverses() if recipe.inverses else valid, "dual-tail", "slots")
+            asked = np.resize(held_out, len(dual.split.targets))  # the inverses follow the targets in the same order
+            validate = validation(dual, asked, scores, recipe.learning_rate)
+        self._run(stage, state, valid, validate)
         self._remember("train", seen, attention)
 
     def scorer(self, observable: Split) -> Callable[[IntArray], Tensor]:
@@ -114,7 +123,7 @@ class DoubleEquivariantModel(ReferenceModel[Recipe]):
     def _run(
         self, stage: Stage, state: State[TripleNetwork], split: Split, validate: Callable[[], float] | None
     ) -> None:
-        epochs = self.recipe.epochs if validate else self.recipe.adaptation_epochs
+        epochs = self.recipe.adaptation_epochs if stage.name == ADAPTATION else self.recipe.epochs
         work = epoch_of(state, stage, self.recipe)
         self._train(stage.name, state, split, work, epochs=epochs, patience=self.recipe.patience, validate=validate)
 

@@ -19,7 +19,7 @@ from mtbench.evaluation.tasks import task
 from mtbench.names import HEAD, RELATION, TAIL, BoolArray, IntArray
 from mtbench.training.models import Context
 from reference_models.layers.attention import EntityAttention, Messages, RelationAttention, XavierLinear, messages_of
-from reference_models.training.fitting import ReferenceModel, seeded, validation
+from reference_models.training.fitting import ReferenceModel, can_stop_early, seeded, validation
 from reference_models.training.loop import State, Tell, Work
 from reference_models.training.recipe import Hyperparameters, read
 
@@ -118,21 +118,17 @@ class InGramModel(ReferenceModel[Recipe]):
         """
         recipe = self.recipe
         state = State(self.network, None, torch.optim.Adam(self.network.parameters(), lr=recipe.learning_rate))
-        chosen, messages = task(valid, f"{recipe.selection}-tail", "slots"), self._messages(train, train.graph)
+        messages, validate = self._messages(train, train.graph), None
 
         def scores(triples: IntArray) -> Tensor:
             rng = np.random.default_rng([self.context.seed, *b"valid", state.epoch])
             return mean_score([self._embedded(messages, rng)], triples)
 
-        self._train(
-            "train",
-            state,
-            valid,
-            self._work(state, train),
-            epochs=-(-recipe.steps // recipe.every),
-            patience=recipe.patience,
-            validate=validation(chosen, np.ones(len(valid.targets), dtype=bool), scores, recipe.learning_rate),
-        )
+        if can_stop_early(valid):
+            chosen, asked = task(valid, f"{recipe.selection}-tail", "slots"), np.ones(len(valid.targets), dtype=bool)
+            validate = validation(chosen, asked, scores, recipe.learning_rate)
+        epochs, work = -(-recipe.steps // recipe.every), self._work(state, train)
+        self._train("train", state, valid, work, epochs=epochs, patience=recipe.patience, validate=validate)
 
     def scorer(self, observable: Split) -> Callable[[IntArray], Tensor]:
         """Return a function that scores triples of ``observable``: the mean score over the recipe's draws."""

@@ -19,7 +19,7 @@ from reference_models.graphs.graph import TypedGraph, typed_graph
 from reference_models.layers.basic import RowLinear
 from reference_models.layers.propagation import BoundaryPNA, Neighbours, by_receiver, degree_scales, plan
 from reference_models.training.batches import Negatives, batches_of, edges_of
-from reference_models.training.fitting import BothWays, PairScores, ReferenceModel, seeded, validation
+from reference_models.training.fitting import BothWays, PairScores, ReferenceModel, can_stop_early, seeded, validation
 from reference_models.training.loop import State, Tell, Work, mean_loss
 from reference_models.training.recipe import Hyperparameters, read
 
@@ -91,11 +91,12 @@ class NBFNetModel(ReferenceModel[Recipe]):
         recipe = self.recipe
         graph = typed_graph(train, inverses=True, device=self._device)
         state = State(self.network, None, torch.optim.Adam(self.network.parameters(), lr=recipe.learning_rate))
-        neighbours, chosen = Neighbours.of(graph), task(valid, f"{recipe.selection}-tail", "slots")
-        asked = np.ones(len(valid.targets), dtype=bool)
-        validate = validation(
-            chosen, asked, lambda triples: pair_scores(self.network, neighbours)(triples), recipe.learning_rate
-        )
+        neighbours, validate = Neighbours.of(graph), None
+        if can_stop_early(valid):
+            chosen, asked = task(valid, f"{recipe.selection}-tail", "slots"), np.ones(len(valid.targets), dtype=bool)
+            validate = validation(
+                chosen, asked, lambda triples: pair_scores(self.network, neighbours)(triples), recipe.learning_rate
+            )
         work = epoch_of(state, graph, train.graph, recipe)
         self._train("train", state, valid, work, epochs=recipe.epochs, patience=recipe.patience, validate=validate)
 

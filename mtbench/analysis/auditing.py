@@ -102,6 +102,10 @@ def _sentences(report: Audit, patterns: Mapping[str, Sequence[Pattern]]) -> Iter
             yield f"{number:,} test candidates are known triples, and cost whoever is right ({drawn})"
         if candidates.without:
             yield f"{candidates.without:,} test triples have no candidate and rank first for free ({drawn})"
+    if not report.graphs["train"].triples:
+        yield "there is no training graph: it is for models that bring weights, and for what learns nothing"
+    elif not report.targets["valid"].targets:
+        yield "there are no validation triples: models train through all epochs, without early stopping"
     overlap = report.overlap
     if overlap.targets_on_training_relations:
         yield (

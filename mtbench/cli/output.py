@@ -80,6 +80,11 @@ def doing(what: str) -> Iterator[Callable[[str], None]]:
         yield lambda step: status.update(f"{what}: {escape(step)}")
 
 
+def note(message: str) -> None:
+    """Print one line to stderr that is no error."""
+    sys.stderr.write(f"{message}\n")
+
+
 def fail(message: str) -> None:
     """Print a message as a single line to stderr, red on a terminal."""
     from rich.console import Console

@@ -16,12 +16,12 @@ from rich.progress import BarColumn, TaskID, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bars
 
 from mtbench.cli import options
-from mtbench.cli.output import AsJson, say, say_json
+from mtbench.cli.output import AsJson, note, say, say_json
 from mtbench.cli.results import told_of
 from mtbench.data.loading import load
 from mtbench.errors import MtbenchError, RunInterrupted, UsageError
 from mtbench.files import pictures, tables
-from mtbench.runs.directory import CONVENTIONS_FILE, HISTORY_FILE
+from mtbench.runs.directory import CONVENTIONS_FILE, HISTORY_FILE, RunDirectory
 from mtbench.runs.result import MtbenchWarning, Result
 from mtbench.settings.table import HEADLINE, settings_of
 from mtbench.training import costs, learned
@@ -87,9 +87,11 @@ def run(
         start=start,
         paper=paper,
     )
-    with at_work("the same command goes on after the last finished epoch") as report:
+    checkpoints = RunDirectory.to_make(plan.out).partial.checkpoints
+    resumed = checkpoints.exists() and not restart
+    with at_work(f"the same command goes on after the last finished epoch, which {checkpoints} holds") as report:
         factory(model)  # an unknown name is refused before the dataset is built
-        directory, results = carry_out(plan, load(dataset), report)
+        directory, results = carry_out(plan, load(dataset), _resumed(report, checkpoints) if resumed else report)
     learned.draw(directory, f"{results[0].run.model} on {results[0].dataset}")
     if as_json:
         fields = ("protocol", "vocabulary", "metrics", "optimistic", "pessimistic")
@@ -124,11 +126,29 @@ def _show(directory: Path, results: Sequence[Result], *, paper: bool) -> None:
     say(f"{directory} holds the result; mtbench verify {directory} recomputes it")
 
 
+def _resumed(report: Callable[[Progress], None], checkpoints: Path) -> Callable[[Progress], None]:
+    """Return a report that says first which epoch an interrupted run goes on with."""
+    told = False
+
+    def resumed(progress: Progress) -> None:
+        nonlocal told
+        if not told:
+            note(f"goes on with epoch {progress.epoch} of {progress.stage}, from {checkpoints}; --restart begins anew")
+        told = True
+        report(progress)
+
+    return resumed
+
+
 @contextmanager
 def at_work(then: str) -> Iterator[Callable[[Progress], None]]:
-    """Show progress and no warnings, which results hold; an interruption is a `RunInterrupted` that says what then."""
+    """Show progress, and warnings but those that results hold, in a line each.
+
+    An interruption is a `RunInterrupted` that says what then.
+    """
     with warnings.catch_warnings(), progress_bars() as report:
         warnings.simplefilter("ignore", MtbenchWarning)
+        warnings.showwarning = lambda message, *_, **__: note(f"warning: {message}")
         try:
             yield report
         except KeyboardInterrupt:

@@ -148,7 +148,7 @@ def record(dataset: Dataset) -> dict[str, bytes]:
     for name, part in made.parts.items():
         lines.append(f'"{name}" = {{ triples = {part.triples}, content_sha256 = "{part.content_sha256}" }}')
     lines += ["", "[candidates]"]
-    for split in (dataset.valid, dataset.test):
+    for split in (split for split in (dataset.valid, dataset.test) if len(split.targets)):
         for protocol, vocabulary in product(PROTOCOLS, sorted(VOCABULARIES, reverse=True)):
             setting = setting_of(protocol, vocabulary)
             for seed in (

@@ -176,6 +176,15 @@ class Model(ABC):
         raise UsageError(f"{self.info.name} does not explain its scores")
 
 
+def expect_training_graph(model: Model, train: Split) -> None:
+    """Raise `UsageError` where a model without weights of its own has nothing to learn from."""
+    if not len(train.graph) and model.info.pretraining_graphs is None:
+        raise UsageError(
+            f"{train.dataset} has no training graph, which {model.info.name} learns from: take a model that brings "
+            "weights (mtbench run tally-foundation), or give it a graph to learn from (mtbench grid MODEL --train NAME)"
+        )
+
+
 Factory: TypeAlias = Callable[[Context], Model]
 
 

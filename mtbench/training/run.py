@@ -145,6 +145,7 @@ def run(
 
         def work() -> None:
             trainee.model = model = make(context)
+            models.expect_training_graph(model, learned_from.train)
             model.fit(learned_from.train, learned_from.valid)
             if source is not None:
                 partial.remember_training()

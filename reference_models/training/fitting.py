@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -112,6 +113,16 @@ def hold_out(valid: Split, share: float, seed: int) -> BoolArray:
             f"split into training positives and a share of {share} for early stopping; try --set positives=graph"
         )
     return held_out
+
+
+def can_stop_early(valid: Split) -> bool:
+    """Return whether there are validation triples to stop by; without any, warn that all epochs are gone through."""
+    if not len(valid.targets):
+        warnings.warn(
+            f"{valid.dataset} has no validation triples: training goes through all epochs, without early stopping",
+            stacklevel=3,
+        )
+    return len(valid.targets) > 0
 
 
 def validation(

@@ -77,6 +77,21 @@ def test_what_is_known_besides_is_counted_and_said():
     assert "test graph: 2 triples more are known, neither observable nor to be predicted" in "; ".join(found.findings)
 
 
+@pytest.mark.parametrize(
+    ("train", "valid", "said"),
+    [
+        ([], [], "there is no training graph"),
+        (KIN, [], "there are no validation triples"),
+        (KIN, [("ann", "parent", "bob")], None),
+    ],
+)
+def test_what_a_dataset_lacks_is_said_first_and_nothing_is_found_of_nothing(train, valid, said):
+    data = released.named("kin", train, valid, KIN, [("ann", "sibling", "bob")], slots=(4, 4))
+    first, *others = mtbench.audit(data).findings
+    assert first.startswith(said) if said else not first.startswith("there ")
+    assert not [sentence for sentence in others if "of 0" in sentence]
+
+
 def test_triples_shared_by_name():
     data = released.named("same", KIN, KIN[:1], KIN[:3], [*KIN[2:4], ("ann", "sibling", "bob")], slots=(3, 3))
     overlap = mtbench.audit(data).overlap

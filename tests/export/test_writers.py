@@ -14,7 +14,7 @@ import toys
 
 from mtbench.data import catalog, loading
 from mtbench.errors import DatasetError, UnknownNameError, UsageError
-from mtbench.export.writers import record, write
+from mtbench.export.writers import FORMATS, record, write
 
 CONTENT = {
     "train.txt": "ann\tknows\tbob\nbob\tknows\tçelik öz\nçelik öz\tlikes\tann\nann\tlikes\tann\n",
@@ -104,6 +104,18 @@ def test_what_is_known_besides_is_in_every_export_where_there_is_any(monkeypatch
     assert catalog.parse(HEAD + (tmp_path / "record.toml").read_text(), "own").content_sha256("test") == (
         made.test.content_sha256
     )
+
+
+@pytest.mark.parametrize("train", [toys.TRAIN, []])
+def test_what_has_no_validation_or_no_training_graph_has_every_export(monkeypatch, tmp_path, train):
+    toys.install(monkeypatch.setattr)
+    made = toys.dataset("own", parts=(train, [], toys.TEST, toys.MISSING))
+    for kind in set(FORMATS) - {"pyg"}:
+        write(made, tmp_path / kind, kind)
+    text = contents(tmp_path / "tsv")
+    assert (text["valid.txt"], bool(text["train.txt"])) == ("", bool(train))
+    found = tomllib.loads((tmp_path / "record" / "record.toml").read_text())
+    assert {key.partition("/")[0] for key in found["candidates"]} == {"test"}
 
 
 def test_a_directory_of_other_files_is_left_alone(toy, tmp_path):

@@ -6,6 +6,8 @@ from importlib import metadata
 import pytest
 import torch
 
+import mtbench
+from mtbench.export.writers import write
 from mtbench.runs.result import load, verify
 
 QUICK = ("--set", "epochs=2", "--set", "width=4")
@@ -14,7 +16,7 @@ QUICK = ("--set", "epochs=2", "--set", "width=4")
 @pytest.fixture
 def command(command, monkeypatch, tmp_path, small):
     monkeypatch.chdir(tmp_path)
-    return lambda model, *more: command("run", model, "--dataset", small, "--device", "cpu", *more)
+    return lambda model, *more, dataset=small: command("run", model, "--dataset", dataset, "--device", "cpu", *more)
 
 
 @pytest.mark.parametrize(
@@ -36,6 +38,25 @@ def test_a_model_runs_and_records_what_it_did(command, tmp_path, model, name, re
     assert info.hyperparameters["epochs"] == 2
     assert info.environment["torch"] == metadata.version("torch")
     assert verify(tmp_path / "kept").ok
+
+
+@pytest.mark.parametrize(
+    ("model", "settings"),
+    [
+        *((name, ["width=4", "epochs=3", "patience=1"]) for name in ("mtdea", "isdea", "isdea-homo", "nbfnet-homo")),
+        ("mtdea-search", ["width=4", "epochs=3", "patience=1", "positives=graph"]),
+        *((name, ["width=4", "steps=3", "every=1", "patience=1"]) for name in ("ingram", "deq-ingram")),
+    ],
+)
+def test_without_validation_triples_all_epochs_are_trained_and_that_is_said(command, tmp_path, small, model, settings):
+    write(mtbench.load(small), tmp_path / "own", "tsv")
+    (tmp_path / "own" / "valid.txt").unlink()
+    options = [word for setting in settings for word in ("--set", setting)]
+    code, _, err = command(model, *options, "--out", "kept", dataset=tmp_path / "own")
+    said = "warning: own has no validation triples: training goes through all epochs, without early stopping\n"
+    assert (code, err) == (0, said)
+    history = json.loads((tmp_path / "kept" / "history.json").read_text())
+    assert [{*record} for record in history["train"]] == [{*history["train"][0]} - {"valid_mrr"}] * 3
 
 
 @pytest.mark.parametrize(

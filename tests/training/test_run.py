@@ -16,6 +16,7 @@ from mtbench.runs.directory import RunDirectory
 from mtbench.runs.result import load, verify
 from mtbench.settings.table import MAIN, VOCABULARIES, settings_of
 from mtbench.training.run import folder_name
+from mtbench.training.run import run as carry_out
 
 pytestmark = pytest.mark.filterwarnings("ignore::mtbench.runs.result.MtbenchWarning")
 
@@ -57,6 +58,15 @@ def test_a_model_that_learned_before_says_from_what_and_where_it_comes_from(plan
     info = load(directory).run
     assert info.pretraining_graphs == ("somewhere else", "metafam/train")
     assert (info.url, info.commit) == ("https://example.org/ready", "0a1b2c")
+
+
+def test_a_model_that_learns_needs_a_training_graph_and_one_that_brings_weights_none(module, plan):
+    data = toys.dataset(parts=([], [], toys.TEST, toys.MISSING))
+    with pytest.raises(UsageError, match="toy has no training graph, which hashing learns from: take a model that"):
+        carry_out(plan, data)
+    assert [call[0] for call in module.calls] == ["made"]
+    directory, _ = carry_out(replace(plan, model=f"{thirdparty.NAME}:Ready"), data)
+    assert verify(directory).ok
 
 
 def test_a_model_is_told_about_its_run_and_never_sees_a_test_target(module, plan):
