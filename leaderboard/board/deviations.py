@@ -155,17 +155,13 @@ def markdown(entries: Sequence[Entry]) -> str:
 
 def _summary(judged_cells: Sequence[Deviation]) -> str:
     """Return how many figures of each row and dataset are within, explained and open."""
+    counts = Counter((judged.cell.model, judged.cell.dataset, judged.verdict) for judged in judged_cells)
     rows = []
     for model in reported.models():
         cells = []
         for dataset in reported.datasets():
-            counts = Counter(
-                deviation.verdict
-                for deviation in judged_cells
-                if (deviation.cell.model, deviation.cell.dataset) == (model, dataset)
-            )
-            judged = [str(counts[verdict]) for verdict in VERDICTS[:-1]]
-            cells.append("not run" if not any(map(int, judged)) else " / ".join(judged))
+            numbers = [counts[model, dataset, verdict] for verdict in VERDICTS[:-1]]
+            cells.append(" / ".join(map(str, numbers)) if any(numbers) else "not run")
         rows.append([model, *cells])
     return lay_out(["within / explained / open", *map(short, reported.datasets())], rows, "markdown")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, TypeVar
 
@@ -130,23 +131,20 @@ def check(
         directory = named(entries or ENTRIES, name)
         beside = entries or directory.absolute().parent
         by_entry[str(directory)] = checks.check(directory, siblings(directory, beside))
+    wrong = {name: _part(problems, remark=False) for name, problems in by_entry.items()}
     if as_json:
         say_json([_record(name, problems) for name, problems in by_entry.items()])
     else:
-        parts = {
-            name: (_part(problems, remark=False), _part(problems, remark=True)) for name, problems in by_entry.items()
-        }
-        say_table(HEADINGS, [(name, len(wrong), len(remarks)) for name, (wrong, remarks) in parts.items()])
-        for _, remarks in parts.values():
-            for problem in remarks:
-                say(f"remark: {problem}")
-    for name, problems in by_entry.items():
-        wrong = _part(problems, remark=False)
-        for problem in wrong[:SHOWN]:
+        remarks = {name: _part(problems, remark=True) for name, problems in by_entry.items()}
+        say_table(HEADINGS, [(name, len(wrong[name]), len(remarks[name])) for name in by_entry])
+        for remark in chain(*remarks.values()):
+            say(f"remark: {remark}")
+    for name, problems in wrong.items():
+        for problem in problems[:SHOWN]:
             fail(str(problem))
-        if len(wrong) > SHOWN:
-            fail(f"{name}: and {len(wrong) - SHOWN} more, which --json lists")
-    if any(_part(problems, remark=False) for problems in by_entry.values()):
+        if len(problems) > SHOWN:
+            fail(f"{name}: and {len(problems) - SHOWN} more, which --json lists")
+    if any(wrong.values()):
         raise typer.Exit(1)
     if not as_json:
         say("\nevery file, figure, hash and claim holds")

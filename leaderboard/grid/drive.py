@@ -113,10 +113,11 @@ class Shared:
     def ordered(self, looks: Sequence[Look]) -> list[tuple[Look, str]]:
         """Return the pending jobs, each with what it learns; finished jobs, else those begun, teach the others."""
         learned = list(zip(looks, trainings([each.job for each in looks]), strict=True))
-        done = [pair for pair in learned if pair[0].state == "done" and pair[0].job.directory.kept_checkpoints]
-        self._done = {each.job.key for each, _ in done}
-        for each, training in (*done, *(pair for pair in learned if pair[0].state == "resumes")):
-            self._teachers.setdefault(training, each.job)
+        done = [(each.job, training) for each, training in learned if each.state == "done"]
+        done = [(job, training) for job, training in done if job.directory.kept_checkpoints]
+        self._done = {job.key for job, _ in done}
+        for job, training in (*done, *((each.job, training) for each, training in learned if each.state == "resumes")):
+            self._teachers.setdefault(training, job)
         return [(each, training) for each, training in learned if each.state in PENDING]
 
     def begun(self, attempt: Attempt, training: str) -> list[Attempt]:
