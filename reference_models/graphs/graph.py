@@ -191,21 +191,21 @@ class Slots:
         A network cannot tell empty slots apart. A dictionary without empty slots is not changed.
         """
         total = split.relation_slots
-        if which == "all":
-            return cls(np.arange(total), total)
         present = unique(split.graph[:, RELATION])
+        if which == "all" or len(present) >= total - 1:  # a single empty slot stands for itself, wherever it is
+            return cls(np.arange(total), total)
         places = np.full(total, len(present))
         places[present] = np.arange(len(present))
-        return cls(places, len(present) + (len(present) < total))
+        return cls(places, len(present) + 1)
 
     def split(self, split: Split) -> Split:
-        """Return a split over these slots."""
+        """Return a split over these slots; the slot of all empty ones has the name of the first of them."""
         if self.number == split.relation_slots:
             return split
-        first = np.sort(np.unique(self.places, return_index=True)[1])
+        first = np.unique(self.places, return_index=True)[1]
         names = np.array([split.relation_name(slot) for slot in first], dtype=np.str_)
-        graph, targets = self(split.graph), self(split.targets)
-        return replace(split, graph=graph, targets=targets, relations=names, relation_slots=self.number)
+        graph, targets, known = map(self, (split.graph, split.targets, split.known))
+        return replace(split, graph=graph, targets=targets, known=known, relations=names, relation_slots=self.number)
 
     def __call__(self, triples: IntArray) -> IntArray:
         """Return triples ``(*, 3)`` over these slots; relations are ids of the dictionary, inverses R further on."""

@@ -152,6 +152,19 @@ def test_a_split_without_empty_slots_comes_out_as_it_is(split):
     assert Slots.of(dense, "present").split(dense) is dense
 
 
+@pytest.mark.parametrize("empty_slots", [[1], [1, 3]], ids=["one", "two"])
+def test_slots_that_are_empty_between_others_leave_every_relation_its_name(empty_slots):
+    relations = np.setdiff1d(np.arange(5), empty_slots)
+    graph = np.array([[0, relation, 1] for relation in relations])
+    names = np.array([f"r{relation}" for relation in range(5)])
+    split = Split("toy", "test", graph, graph[:0], np.array(["a", "b"]), names, 5, known=graph[::-1])
+    slots = Slots.of(split, "present")
+    seen = slots.split(split)
+    assert [seen.relations[relation] for relation in seen.graph[:, 1]] == [names[relation] for relation in relations]
+    np.testing.assert_array_equal(slots(graph), seen.graph)
+    np.testing.assert_array_equal(seen.known, seen.graph[::-1])
+
+
 def test_a_network_of_present_slots_scores_all_empty_ones_alike(split):
     none, (score, model) = empty(split), mtdea_scorer(split, slots="present")
     first = split.targets[:5].repeat(len(none), axis=0)
