@@ -122,7 +122,8 @@ def expect_replaceable(directory: Path, names: tuple[str, ...]) -> None:
         raise UsageError(f"{directory} holds other files ({other.relative_to(directory)}): name another directory")
 
 
-FULL = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG)
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+WRITING = (*FULL, errno.EROFS)
 """What only writing fails with."""
 
 
@@ -133,13 +134,14 @@ def storage_errors(place: Path) -> Iterator[None]:
         yield
     except OSError as error:
         # What is made of other files fails at them as well, and no space at ``place`` would mend that.
-        if isinstance(error.filename, str) and error.errno not in FULL:
+        if isinstance(error.filename, str) and error.errno not in WRITING:
             source, written = Path(error.filename).absolute(), place.absolute()
             if not (source.is_relative_to(written.parent) or written.is_relative_to(source)):
                 raise MtbenchError(f"cannot read {source}: {error.strerror}; nothing was stored") from error
+        space = "free some space there, or " if error.errno in FULL else ""
         raise MtbenchError(
             f"cannot write {place}: {error.strerror or error}; nothing was stored "
-            "(free some space there, or name another place with --out or MTBENCH_CACHE)"
+            f"({space}name another place with --out or MTBENCH_CACHE)"
         ) from error
 
 
@@ -167,6 +169,21 @@ def remove(path: Path) -> None:
         shutil.rmtree(path)
     else:
         path.unlink(missing_ok=True)
+
+
+def copy(source: Path, target: Path, *, leave: str = "") -> None:
+    """Copy the files of a directory into another, but for one entry; copies may be written, whatever the source may.
+
+    `shutil.copytree` copies the modes, too: of a run that is read-only, a copy that cannot go on.
+    """
+    target.mkdir(parents=True, exist_ok=True)
+    for path in source.iterdir():
+        if path.name == leave:
+            continue
+        if path.is_dir():
+            copy(path, target / path.name)
+        else:
+            shutil.copyfile(path, target / path.name)
 
 
 def flush(directory: Path) -> None:

@@ -162,8 +162,7 @@ class RunDirectory:
                     if path.name not in names:
                         shutil.rmtree(path) if path.is_dir() else path.unlink()
             if more:
-                begun = [CHECKPOINTS] if partial.checkpoints.exists() else []
-                shutil.copytree(self.path, partial.path, ignore=shutil.ignore_patterns(*begun), dirs_exist_ok=True)
+                atomic.copy(self.path, partial.path, leave=CHECKPOINTS if partial.checkpoints.exists() else "")
         return partial
 
     def remember_training(self) -> None:
@@ -226,7 +225,7 @@ class RunDirectory:
             new = place.with_name(f".{place.name}.new")
             with atomic.storage_errors(place):
                 shutil.rmtree(new, ignore_errors=True)
-                shutil.copytree(found, new)
+                atomic.copy(found, new)
                 new.rename(place)
 
     def expect_replaceable(self, *, force: bool) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -135,8 +136,11 @@ def answers(
     `ResultError` for a run on another dataset.
     """
     triples = asked(split, question, top)
-    with tempfile.TemporaryDirectory() as folder:
-        made = _ready(model, split) if run is None else _trained(model, run, dataset, Path(folder))
+    with ExitStack() as stack:
+        if run is None:
+            made = _ready(model, split)
+        else:
+            made = _trained(model, run, dataset, Path(stack.enter_context(tempfile.TemporaryDirectory())))
         score = made.scorer(split.observable())
         return made.info.name, best(score, split, question.side, triples, top=top, known=known)
 

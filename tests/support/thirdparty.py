@@ -46,6 +46,11 @@ SOURCE = """
             "commit": "0a1b2c",
         }
 
+    class Kept(Hashing):
+        def fit(self, train, valid):
+            self.context.workdir.mkdir(parents=True, exist_ok=True)
+            (self.context.workdir / "state").write_text("learned")
+
     class Interrupted(Hashing):
         def fit(self, train, valid):
             (self.context.workdir / "state").mkdir(parents=True)
