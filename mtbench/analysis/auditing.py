@@ -17,7 +17,7 @@ from mtbench.analysis.contents import (
     audit_overlap,
     audit_targets,
 )
-from mtbench.analysis.relations import Pattern, RelationPair, similar_relations, two_hop_patterns
+from mtbench.analysis.relations import COMPARED, Pattern, RelationPair, similar_relations, two_hop_patterns
 from mtbench.data.splits import Dataset
 from mtbench.errors import UsageError
 
@@ -73,7 +73,7 @@ def audit(data: Dataset, *, threshold: float = 0.8, seeds: Sequence[int] = SEEDS
     if not 0 < threshold <= 1:
         raise UsageError(f"threshold must be above 0 and at most 1, not {threshold!r}")
     splits = {"train": data.valid, "test": data.test}
-    patterns = {str(split.name): two_hop_patterns(split) for split in splits.values()}
+    patterns = {str(split.name): two_hop_patterns(split, PATTERNS) for split in splits.values()}
     report = Audit(
         dataset=data.name,
         version=data.version,
@@ -95,13 +95,14 @@ def _best(patterns: tuple[Pattern, ...]) -> tuple[Pattern, ...]:
 
 
 def _sentences(report: Audit, patterns: Mapping[str, Sequence[Pattern]]) -> Iterator[str]:
-    """Yield a sentence per defect, the gravest first; ``patterns`` are all two-hop patterns, not the best alone."""
-    for candidates in report.candidates:
-        drawn = f"protocol {candidates.protocol}, {candidates.vocabulary} relations, seed {candidates.seed}"
-        if number := candidates.false_negatives:
-            yield f"{number:,} test candidates are known triples, and cost whoever is right ({drawn})"
-        if candidates.without:
-            yield f"{candidates.without:,} test triples have no candidate and rank first for free ({drawn})"
+    """Yield a sentence per defect, the gravest first; ``patterns`` are the two-hop patterns, not the best alone."""
+    for counted, words in (
+        ("false_negatives", "test candidates are known triples, and cost whoever is right"),
+        ("without", "test triples have no candidate and rank first for free"),
+    ):
+        if draws := [candidates for candidates in report.candidates if getattr(candidates, counted)]:
+            least, most = (extreme(getattr(candidates, counted) for candidates in draws) for extreme in (min, max))
+            yield f"{least:,}{f' to {most:,}' * (most > least)} {words} ({_drawn(draws)})"
     if not report.graphs["train"].triples:
         yield "there is no training graph: it is for models that bring weights, and for what learns nothing"
     elif not report.targets["valid"].targets:
@@ -135,6 +136,19 @@ def _sentences(report: Audit, patterns: Mapping[str, Sequence[Pattern]]) -> Iter
                 f"{name} graph: {graph.known:,} triples more are known, neither observable nor to be predicted; no "
                 "candidate is one of them"
             )
+        if graph.self_loops:
+            yield f"{name} graph: {graph.self_loops:,} triples lead from an entity to itself"
+        if graph.relations_like_entities or 2 * graph.relation_types > graph.entities:
+            yield (
+                f"{name} graph: {graph.relation_types:,} relation types and {graph.entities:,} entities, with "
+                f"{graph.relations_like_entities:,} names in common: if the columns of its files are head, tail, "
+                "relation, import them with --columns head,tail,relation"
+            )
+        if graph.relation_types > COMPARED:
+            yield (
+                f"{name} graph: of {graph.relation_types:,} relation types the {COMPARED:,} most frequent were "
+                "compared with each other"
+            )
         if graph.duplicates:
             yield f"{name} graph: {graph.duplicates:,} triples are listed more than once"
         for kind, words in (
@@ -150,6 +164,18 @@ def _sentences(report: Audit, patterns: Mapping[str, Sequence[Pattern]]) -> Iter
     for name, part in report.targets.items():
         yield from _of_targets(name, part)
         yield from _of_patterns(name, part, patterns[name])
+
+
+def _drawn(draws: Sequence[CandidateAudit]) -> str:
+    """Return of which protocols, relations and seeds some draws of candidates are."""
+    texts = []
+    for kind, names in (
+        ("protocol", dict.fromkeys(candidates.protocol for candidates in draws)),
+        ("", dict.fromkeys(f"{candidates.vocabulary} relations" for candidates in draws)),
+        ("seed", dict.fromkeys(str(candidates.seed) for candidates in draws)),
+    ):
+        texts.append(f"{kind}{'s' * (len(names) > 1 and bool(kind))} {', '.join(names)}".strip())
+    return "; ".join(texts)
 
 
 def _of_targets(name: str, part: TargetAudit) -> Iterator[str]:

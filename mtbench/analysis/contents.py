@@ -30,6 +30,7 @@ class GraphAudit:
     entropy of those shares: the number of equally frequent types that would be as diverse.
     ``relations_of_most`` is the fewest types that hold 99 % of the triples. ``relation_types`` counts the
     types with an observable triple, beside the ``relation_slots`` of the published dictionary.
+    ``relations_like_entities`` counts the types that are called as an entity is, by a name that is no number.
     ``degrees`` are pairs of a degree and the number of entities that have it in the observable graph, a
     self-loop counting twice.
     """
@@ -46,6 +47,7 @@ class GraphAudit:
     effective_relations: float
     relations_of_most: int
     largest_share: float
+    relations_like_entities: int
     groups: Mapping[str, int]
     degrees: tuple[tuple[int, int], ...]
 
@@ -56,7 +58,7 @@ def audit_graph(split: Split) -> GraphAudit:
     counts = np.bincount(np.concatenate((graph, split.targets))[:, RELATION], minlength=split.num_relations)
     order = np.argsort(-counts, kind="stable")
     order = order[counts[order] > 0]
-    relations = {split.relation_name(relation): int(counts[relation]) for relation in order.tolist()}
+    relations = dict(zip(split.relations[order].tolist(), counts[order].tolist(), strict=True))
     total = max(int(counts.sum()), 1)
     shares = counts[order] / total
     # Types without a triple were taken out above: the logarithm of their share would not be finite.
@@ -80,6 +82,7 @@ def audit_graph(split: Split) -> GraphAudit:
         # The first count that reaches the share is at this index, and indexes start at 0.
         relations_of_most=int(np.searchsorted(cumulated, MOST * total) + 1) if relations else 0,
         largest_share=float(shares.max(initial=0.0)),
+        relations_like_entities=sum(not name.isdecimal() for name in {*split.entities.tolist()} & relations.keys()),
         groups=tasks,
         degrees=tuple(zip(degree.tolist(), entities.tolist(), strict=True)),
     )

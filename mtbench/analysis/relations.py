@@ -14,6 +14,8 @@ from mtbench.data.splits import Split, unique
 from mtbench.names import HEAD, RELATION, TAIL, FloatArray, IntArray
 
 Kind: TypeAlias = Literal["near-duplicate", "inverse", "symmetric"]
+COMPARED = 2_000
+"""Relation types of which each is compared with each: of a million names there are too many pairs."""
 
 
 @dataclass(frozen=True)
@@ -39,13 +41,19 @@ def similar_relations(split: Split, threshold: float) -> tuple[RelationPair, ...
     and Chen (2015), Akrami et al., Realistic Re-evaluation of Knowledge Graph Completion Methods (2020).
     """
     triples = np.concatenate((split.graph, split.targets))
+    compared = np.sort(
+        np.argsort(-np.bincount(triples[:, RELATION], minlength=split.relation_slots), kind="stable")[:COMPARED]
+    )
+    place = np.full(split.relation_slots, -1)
+    place[compared] = np.arange(len(compared))
+    triples = triples[place[triples[:, RELATION]] >= 0]
     forward, backward = keys(split, triples, HEAD, TAIL), keys(split, triples, TAIL, HEAD)
     pairs = unique(np.concatenate((forward, backward)))
-    shape = split.num_relations, len(pairs)
+    shape = len(compared), len(pairs)
     sides = []
     for part in (forward, backward):
         # float64 holds these counts exactly and is what SciPy multiplies fastest.
-        places = triples[:, RELATION], np.searchsorted(pairs, part)
+        places = place[triples[:, RELATION]], np.searchsorted(pairs, part)
         side = csr_array((np.ones(len(triples)), places), shape=shape)
         # A pair counts once, also where its triple is listed twice.
         side.sum_duplicates()
@@ -60,7 +68,7 @@ def similar_relations(split: Split, threshold: float) -> tuple[RelationPair, ...
         # A relation is a near-duplicate of itself, but its own inverse only if it is symmetric.
         alike = np.triu((jaccard >= threshold) & (shared > 0), k=1 if kind == "near-duplicate" else 0)
         for row, column in np.argwhere(alike).tolist():
-            names = split.relation_name(row), split.relation_name(column)
+            names = split.relation_name(compared[row]), split.relation_name(compared[column])
             label: Kind = "symmetric" if row == column else kind
             similar.append(RelationPair(*names, label, float(jaccard[row, column]), int(shared[row, column])))
     return tuple(sorted(similar, key=lambda pair: (-pair.pairs, pair.relation, pair.other, pair.kind)))
@@ -84,8 +92,10 @@ class Pattern:
     targets: int
 
 
-def two_hop_patterns(split: Split) -> tuple[Pattern, ...]:
+def two_hop_patterns(split: Split, most: int | None = None) -> tuple[Pattern, ...]:
     """Return every two-hop pattern with the number of targets it recovers, the best of each relation first.
+
+    With ``most``, only so many of each relation, and those of which a step is of that relation itself.
 
     A pattern says what a model could have learned: for a target (h, r, t) it is a path h - z - t of two
     observable triples, each walked in either direction; z is neither h nor t. Two halves of a dataset
@@ -93,21 +103,28 @@ def two_hop_patterns(split: Split) -> tuple[Pattern, ...]:
     """
     names = np.array([split.tasks.get(name, name) for name in split.relations.tolist()], dtype=np.str_)
     labels, label_of = np.unique(names, return_inverse=True)
-    rows, first, second = _paths(split, label_of, len(labels))
+    targets, first, second = _paths(split, label_of, len(labels))
     relation = label_of[split.targets[:, RELATION]]
     totals = np.bincount(relation, minlength=len(labels))
     steps = 2 * len(labels)
     # A path is a single integer: the target, or its relation, then both steps as digits to the base of steps. Several
     # paths of the same pattern count once for a target.
-    codes = unique((rows * steps + first) * steps + second)
+    codes = unique((targets * steps + first) * steps + second)
     patterns = relation[codes // steps**2] * steps**2 + codes % steps**2
     step_names = [*labels.tolist(), *(f"{BACKWARDS}{label}" for label in labels)]
-    recovered = []
-    for code, count in zip(*(part.tolist() for part in counted(patterns)), strict=True):
-        number, first_step, second_step = code // steps**2, code // steps % steps, code % steps
-        of = step_names[number], step_names[first_step], step_names[second_step]
-        recovered.append(Pattern(*of, count, int(totals[number])))
-    return tuple(sorted(recovered, key=lambda row: (row.relation, -row.covered, row.first, row.second)))
+    codes, covered = counted(patterns)
+    number, one, two = codes // steps**2, codes // steps % steps, codes % steps
+    place = np.argsort(np.argsort(step_names))
+    order = np.lexsort((place[two], place[one], -covered, number))
+    number, one, two, covered = (column[order] for column in (number, one, two, covered))
+    if most is not None:
+        rank = np.arange(len(number)) - np.searchsorted(number, number)
+        kept = (rank < most) | (one == number) | (two == number)
+        number, one, two, covered = (column[kept] for column in (number, one, two, covered))
+    rows = zip(number.tolist(), one.tolist(), two.tolist(), covered.tolist(), totals[number].tolist(), strict=True)
+    return tuple(
+        Pattern(step_names[of], step_names[first], step_names[second], *counts) for of, first, second, *counts in rows
+    )
 
 
 def _paths(split: Split, label_of: IntArray, labels: int) -> tuple[IntArray, IntArray, IntArray]:

@@ -13,7 +13,17 @@ from mtbench.builders.dumps.files import MOST_ROWS, expect_file, holds_triples, 
 from mtbench.data import catalog
 from mtbench.data.catalog import Parameter
 from mtbench.data.graphs import keys
-from mtbench.data.splits import Dataset, Split, SplitName, among, own_release, together, unique
+from mtbench.data.splits import (
+    Dataset,
+    NamedTriple,
+    Split,
+    SplitName,
+    among,
+    own_release,
+    together,
+    unique,
+    with_known,
+)
 from mtbench.errors import DatasetError, UsageError, shown
 from mtbench.names import COLUMNS, HEAD, RELATION, TAIL, IntArray, NameArray
 
@@ -31,8 +41,8 @@ TRIPLES = {
     "valid/targets": "triples to predict in the training graph",
     "test/graph": "triples of the inference graph",
     "test/targets": "test triples",
-    "valid/known": "triples of the training graph that are known, not shown: they are left out",
-    "test/known": "triples of the inference graph that are known, not shown: they are left out",
+    "valid/known": "triples of the training graph that are known, not shown; filtered everywhere",
+    "test/known": "triples of the inference graph that are known, not shown; filtered everywhere",
 }
 STEMS: Mapping[str, Sequence[str]] = {
     "train/graph": ("train", "train_graph", "training"),
@@ -72,10 +82,6 @@ NEEDED = (
     "there is one, valid.txt (what to predict in the training graph)"
 )
 _ONE_GRAPH = "the test graph is the training graph: no entity or relation is new in it"
-_UNTRAINED = "there is no training graph: only what trains nothing can be run on it"
-_ELSEWHERE = (
-    "valid is about the test graph, as InGram's own files are: it was left out, and there are no validation targets"
-)
 
 MOST_BYTES = 1 << 32
 """Of an array of names, each of which takes as many as the longest."""
@@ -110,7 +116,8 @@ def from_files(
     Targets may name entities and relations without an observable triple. Without ``train`` there is only what trains
     nothing to run. Without ``inference`` the test graph is the training graph if ``test`` is about its entities; if
     not, or if ``hide`` is given, that share of ``test``, drawn with ``seed``, is to be predicted and the rest
-    observable. Validation triples of the test graph are no targets.
+    observable. Validation triples of the test graph are no targets but known (`Split.known`), as are, on one graph, the
+    targets of the other split.
 
     Raises `DatasetError` for a file of triples in the folder that has no part in this, a part that is missing or there
     twice, an empty one, and targets that are observable, or about another graph; `UsageError` for neither a folder nor
@@ -215,11 +222,21 @@ class _Reading:
         rows: IntArray = np.sort(np.unique(pairs * len(self.relations) + triples[:, RELATION], return_index=True)[1])
         return rows
 
+    def named(self, triples: IntArray) -> list[NamedTriple]:
+        """Return triples by name."""
+        entities, relations = list(self.entities), list(self.relations)
+        return [(entities[head], relations[relation], entities[tail]) for head, relation, tail in triples.tolist()]
+
     def split(self, dataset: str, name: SplitName, graph: IntArray, targets: IntArray) -> Split:
         """Return two tables of triples as a split, whose names are those of both, sorted."""
         triples = np.concatenate((graph, targets))
         entities, entity = _sorted(self.entities, unique(triples[:, (HEAD, TAIL)].ravel()))
         relations, relation = _sorted(self.relations, unique(triples[:, RELATION]))
+        if len(entities) ** 2 * 2 * len(relations) >= 1 << 63:
+            raise DatasetError(
+                f"{len(entities):,} entities and {len(relations):,} relations are too many to number every triple of "
+                "them in 63 bits: take a part of the graph"
+            )
         numbers = (entity, relation, entity)
         ids = np.stack([known[column] for known, column in zip(numbers, triples.T, strict=True)], axis=1)
         return Split(dataset, name, ids[: len(graph)], ids[len(graph) :], entities, relations, len(relations))
@@ -251,8 +268,6 @@ def _dataset(
     train, drawn, defects = parts.get("train/graph", nothing), dict[str, Parameter](), list[str]()
     roles = {part: [file] for part, file in parts.items()}
     graph, targets = parts.get("test/graph", nothing).triples, test.triples
-    if "train/graph" not in parts:
-        defects.append(_UNTRAINED)
     if "test/graph" in parts and hide is not None:
         raise UsageError(f"{parts['test/graph'].path} is the test graph, so nothing has to be hidden: leave out hide")
     if hide is not None:
@@ -272,25 +287,31 @@ def _dataset(
     if _about(valid, inference) > _about(valid, train.entities):
         roles["test/known"] = [*roles.get("test/known", ()), *roles.pop("valid/targets")]
         valid = nothing
-        defects.append(_ELSEWHERE)
     for file, entities, of in ((valid, train.entities, train), (test, inference, parts.get("test/graph", train))):
         if len(file) and not _about(file, entities):
             raise DatasetError(f"{file.path}: none of its entities is in {of.path.name}, the graph it belongs to")
-    splits = (
+    splits = [
         reading.split(name, "valid", train.triples, valid.triples),
         reading.split(name, "test", graph, targets),
-    )
-    for of_file, path in zip(splits, (valid.path, test.path), strict=True):
-        observable = of_file.targets[among(keys(of_file, of_file.targets), keys(of_file, of_file.graph))]
+    ]
+    for split, path in zip(splits, (valid.path, test.path), strict=True):
+        observable = split.targets[among(keys(split, split.targets), keys(split, split.graph))]
         if len(observable):
             raise DatasetError(
-                f"{path}: {len(observable)} of {len(of_file.targets)} triples are in the {of_file.name} graph as well, "
-                f"first {of_file.named(observable[:1])[0]}: what is to be predicted must not be observable"
+                f"{path}: {len(observable)} of {len(split.targets)} triples are in the {split.name} graph as well, "
+                f"first {split.named(observable[:1])[0]}: what is to be predicted must not be observable"
             )
     became = [
         f"{file.path.name}: {_counted(file, part, targets if hide is not None else None)}"
         for part in TRIPLES
         for file in roles.get(part, ())
+    ]
+    known = [[file.triples for file in roles.get(f"{part}/known", ())] for part in ("valid", "test")]
+    if _ONE_GRAPH in defects:  # what either split asks for is true in the other as well
+        known = [[*known[0], targets], [*known[1], valid.triples]]
+    splits = [
+        with_known(split, reading.named(np.concatenate([nothing.triples, *rows])))[0]
+        for split, rows in zip(splits, known, strict=True)
     ]
     parameters = {"layout": layout, "notes": "; ".join(defects), "files": "\n".join(became), **drawn}
     if reading.columns != COLUMNS:

@@ -167,8 +167,12 @@ class Split:
         """Return triples of ids ``(n, 3)`` as tuples of names, in the same order."""
         heads = self.entities[triples[:, HEAD]].tolist()
         tails = self.entities[triples[:, TAIL]].tolist()
-        known = {relation: self.relation_name(relation) for relation in unique(triples[:, RELATION]).tolist()}
-        relations = [known[relation] for relation in triples[:, RELATION].tolist()]
+        slots = triples[:, RELATION]
+        if slots.max(initial=-1) < self.num_relations:
+            relations = self.relations[slots].tolist()
+        else:
+            names = {relation: self.relation_name(relation) for relation in unique(slots).tolist()}
+            relations = [names[relation] for relation in slots.tolist()]
         return list(zip(heads, relations, tails, strict=True))
 
     def observable(self) -> Split:

@@ -23,9 +23,12 @@ def locked(directory: Path, *, wait: bool = True) -> Iterator[None]:
     process holds it, `AtWorkError` is raised unless ``wait`` is set. A place that cannot be written raises
     `MtbenchError`.
     """
-    lock = FileLock(_beside(directory, "lock"))
+    path = _beside(directory, "lock")
+    lock = FileLock(path)
     with storage_errors(directory):
         directory.parent.mkdir(parents=True, exist_ok=True)
+        # Where no file can be made, FileLock would take it for one that another process holds, and wait for ever.
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o644))
         try:
             lock.acquire(timeout=-1 if wait else 0)
         except Timeout as error:

@@ -107,11 +107,13 @@ def test_without_a_file_for_it_there_is_no_validation(folder):
         named(f"{folder}/valid")
 
 
-def test_validation_targets_of_the_test_graph_are_left_out_and_said_to_be(folder):
+def test_validation_targets_of_the_test_graph_are_known_and_said_to_be(folder):
     (folder / "valid.txt").write_text("z\teats\tx 1\n", encoding="utf-8")
     data = mtbench.load(folder)
     assert not len(data.valid.targets)
-    assert data.info.defects[0].startswith("valid is about the test graph")
+    assert data.test.named(data.test.known) == [("z", "eats", "x 1")]
+    said = "valid.txt: 1 triples of the inference graph that are known, not shown; filtered everywhere"
+    assert data.parameters["files"].endswith(said)
 
 
 @pytest.mark.parametrize(
@@ -205,10 +207,12 @@ def test_files_are_named_one_by_one_where_no_layout_is_theirs(folder, tmp_path):
 def test_of_one_graph_nothing_is_new_and_it_says_so(folder):
     (folder / "msg.txt").unlink()
     (folder / "test.txt").write_text("bob\tknows\tann\n", encoding="utf-8")
+    (folder / "valid.txt").write_text("bob\tknows\tbob\n", encoding="utf-8")
     data = mtbench.load(folder)
     assert data.info.defects == ("the test graph is the training graph: no entity or relation is new in it",)
     assert data.test.graph_sha256 == data.train.graph_sha256
-    assert data.test.named(data.test.targets) == [("bob", "knows", "ann")]
+    assert data.test.named(data.test.targets) == data.valid.named(data.valid.known) == [("bob", "knows", "ann")]
+    assert data.test.named(data.test.known) == [("bob", "knows", "bob")]
 
 
 def test_of_a_whole_test_graph_a_share_is_hidden_and_nothing_left_alone(folder):

@@ -134,5 +134,5 @@ def test_info_of_a_folder_of_files_has_no_release_and_no_citation(printed, tmp_p
     for name, row in (("train", "a\tr\tb"), ("msg", "c\tr\td"), ("test", "d\tr\tc"), ("valid", "c\tr\tc")):
         (tmp_path / f"{name}.txt").write_text(f"{row}\n", encoding="utf-8")
     out = printed("info", str(tmp_path))
-    assert "\nKnown defects\n  - valid is about the test graph" in out
+    assert "valid.txt: 1 triples of the inference graph that are known, not shown" in out
     assert "Cite it" not in out

@@ -30,6 +30,15 @@ def test_a_directory_at_work_is_told_to_whoever_does_not_wait(tmp_path):
         pass
 
 
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="no folder in which nobody can make a file")
+def test_a_lock_that_cannot_be_made_is_not_waited_for():
+    with (
+        pytest.raises(MtbenchError, match="cannot write /proc/run: No such file"),
+        atomic.locked(Path("/proc/run"), wait=False),
+    ):
+        pytest.fail("locked")
+
+
 def test_a_kill_between_the_two_renames_loses_neither_directory(tmp_path, monkeypatch):
     place, new = tmp_path / "run", tmp_path / ".run.partial"
     for folder in (place, new):
