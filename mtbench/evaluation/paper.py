@@ -37,7 +37,8 @@ class Reading:
 
     ``metrics`` are the figures as the setting computes them; ``expected`` the same with the mean over
     the random integer in place of its draw, so equal to ``metrics`` where none is drawn. ``greater`` and
-    ``equal`` ``(n,)`` count the scored candidates above and tied with the target in each list, ``added``
+    ``equal`` ``(n,)`` count the scored candidates above and tied with the target in each list (all of them above it
+    where a tie counts against it), ``added``
     ``(n,)`` is the integer drawn for it: n is the number of targets times that of ranks a target has, in the
     order of `Setting.lists` or `Split.with_inverses`. ``candidates`` is the mean number of candidates per list.
     """
@@ -94,17 +95,14 @@ def read(
     else:
         greater, equal = _counts(ways(score), Task(split, drawn), batch_size, progress)
     added = integers(split, setting, drawn.seed) if setting.invented else np.zeros_like(greater)
-    # Where a tie counts against the target, all ties are above it and no tie is left.
-    below = greater + equal + added
-    metrics = closed.expected(*((greater, equal) if setting.ties == "expected" else (below, np.zeros_like(below))))
-    expected = metrics
+    metrics = expected = closed.expected(greater + added, equal)
     if setting.invented:
         # An integer drawn uniformly from 0 to k shifts the rank as k ties in random order would.
-        expected = closed.expected(greater + equal, np.full_like(added, setting.invented))
+        expected = closed.expected(greater, np.full_like(added, setting.invented))
     if setting.sampled_hits:
         number = sum(setting.number(PARTS[part][1]) for part in setting.lists[0]) + setting.invented
-        metrics = metrics | _means(sampled_hits(below, number))
-        expected = expected | _means(sampled_hits(greater + equal, number, setting.invented))
+        metrics = metrics | _means(sampled_hits(greater + added, number))
+        expected = expected | _means(sampled_hits(greater, number, setting.invented))
     return Reading(
         setting=setting,
         seed=drawn.seed,

@@ -224,7 +224,12 @@ class Task:
     def _named(self, ranked: Mapping[Part, RankedPart]) -> Ranks:
         heads, relations, tails = self.split.targets.T
         names = self.split.entities[heads], self.split.relations[relations], self.split.entities[tails]
-        return Ranks(*names, {part: ranked_part.counts for part, ranked_part in ranked.items()})
+        return Ranks(*names, self._counts(ranked))
+
+    def _counts(self, ranked: Mapping[Part, RankedPart]) -> Mapping[Part, Counts]:
+        """Return the counts of ranked parts as the setting counts ties."""
+        against = self.setting.ties == "pessimistic"
+        return {part: of.counts.against() if against else of.counts for part, of in ranked.items()}
 
     def _ranked(
         self, scorer: Ways, batch_size: int = BATCH_SIZE, progress: Progress | None = None, parts: Sequence[Part] = ()
@@ -239,8 +244,7 @@ class Task:
 
     def counts(self, score: Scorer, parts: Sequence[Part] = ()) -> Mapping[Part, Counts]:
         """Count the candidates above and tied with every target by a scorer, in ``parts``, by default in all."""
-        ranked = self._ranked(ways(score), COUNTED_AT_ONCE, parts=parts)
-        return {part: ranked_part.counts for part, ranked_part in ranked.items()}
+        return self._counts(self._ranked(ways(score), COUNTED_AT_ONCE, parts=parts))
 
     def cautions(self, score: Scorer) -> list[Caution]:
         """Return what a reader should know about a scorer's ranks before believing them."""
@@ -439,7 +443,7 @@ def _key(candidates: Candidates, part: Part) -> tuple[object, ...]:
     # A baseline scores a triple alike in both directions, so the side is enough.
     side, setting = PARTS[part][1], candidates.setting
     if setting.full:
-        return side, setting.vocabulary if side == "relation" else ""
+        return side, setting.ties, setting.vocabulary if side == "relation" else ""
     return side, setting.drawn_as, setting.vocabulary, candidates.seed
 
 

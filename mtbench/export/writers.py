@@ -22,7 +22,7 @@ from mtbench.files import atomic
 from mtbench.heuristics.figures import BASELINES
 from mtbench.names import METRICS, NameArray
 from mtbench.ranking.candidates import draw
-from mtbench.settings.table import PROTOCOLS, VOCABULARIES, setting_of
+from mtbench.settings.table import RECORDED, VOCABULARIES, setting_of
 
 FORMATS = {
     "tsv": "mtbench.export.writers:tsv",
@@ -149,13 +149,13 @@ def record(dataset: Dataset) -> dict[str, bytes]:
         lines.append(f'"{name}" = {{ triples = {part.triples}, content_sha256 = "{part.content_sha256}" }}')
     lines += ["", "[candidates]"]
     for split in (split for split in (dataset.valid, dataset.test) if len(split.targets)):
-        for protocol, vocabulary in product(PROTOCOLS, sorted(VOCABULARIES, reverse=True)):
+        for protocol, vocabulary in product(RECORDED, sorted(VOCABULARIES, reverse=True)):
             setting = setting_of(protocol, vocabulary)
             for seed in (
                 (0,) if setting.full else PUBLISHED_SEEDS
             ):  # a full setting draws nothing, so its seeds do not differ
                 lines.append(f'"{setting.key(split.name, seed)}" = "{draw(split, setting, seed).sha256}"')
-    tasks = [Task.of(dataset.test, setting_of(*names)) for names in product(PROTOCOLS, sorted(VOCABULARIES))]
+    tasks = [Task.of(dataset.test, setting_of(*names)) for names in product(RECORDED, sorted(VOCABULARIES))]
     figures = {name: measure(name, tasks) for name in BASELINES}
     lines += ["", "[baselines]"]
     for number, task in enumerate(tasks):

@@ -68,6 +68,10 @@ class Counts:
         differing: BoolArray = (self.greater != other.greater) | (self.equal != other.equal)
         return differing
 
+    def against(self) -> Counts:
+        """Return the counts where a tie counts against the target: all that is equal to it is above it."""
+        return Counts(self.greater + self.equal, np.zeros_like(self.equal), self.count)
+
     def __add__(self, other: Counts) -> Counts:
         return Counts(self.greater + other.greater, self.equal + other.equal, self.count + other.count)
 

@@ -88,12 +88,12 @@ class Result(Evaluated):
         return f"<p>{'<br>'.join(lines)}</p>{self.table('short', 'html')}"
 
     def _heading(self) -> list[str]:
-        targets = len(self.ranks)
+        targets, against = len(self.ranks), self.setting.ties == "pessimistic"
         return [
             f"{self.dataset} {self.split}: protocol {self.protocol}, {self.vocabulary} relations, "
             f"candidate seed {self.candidate_seed}",
             f"{targets} triples to rank, {self.ranks.count.mean():.1f} candidates {_EACH[len(self.ranks.lists)]}, "
-            f"{self.tie_rate:.1%} of ranks tied"
+            f"{'ties against the true triple' if against else f'{self.tie_rate:.1%} of ranks tied'}"
             if targets
             else f"no ranks: {self.run.status}",
         ]

@@ -46,7 +46,8 @@ class Setting:
     **Ranks.** A target has a rank per direction that is asked for (``directions``), per side (``sides``) or a single
     rank among all its candidates (``one list``). ``invented`` is a number of candidates that are not scored: an
     integer from 0 to it, drawn uniformly, is added to each rank. ``ties`` count as their expectation over all orders,
-    or all against the target. ``sampled_hits`` estimates Hits@k as NBFNet's evaluation does.
+    or all against the target: what is tied with it is then counted above it. ``sampled_hits`` estimates Hits@k as
+    NBFNet's evaluation does.
     """
 
     protocol: str

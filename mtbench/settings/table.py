@@ -18,6 +18,7 @@ ALL = "all"
 """Stands for several protocols, or for both vocabularies, where several can be named."""
 
 _PRESENT, _SLOTS = "present", "slots"
+_AGAINST = "a tie counts against the true triple"
 _OURS = Setting("", _PRESENT, source="this package: present relations, ties averaged")
 _PROTOCOLS = (
     # Zhou et al. 2023: dual-sampling, entity-centric and relation-type centric metrics.
@@ -34,9 +35,12 @@ _PROTOCOLS = (
     replace(_OURS, protocol="full-tail", tails=EVERY),
     replace(_OURS, protocol="full-head", heads=EVERY),
     replace(_OURS, protocol="full-relation", relations=EVERY, ranked_in="one list"),
+    # Galkin et al. 2024, the published script/run.py (427966a): to meet its figures and those of its successors.
+    replace(
+        _OURS, protocol="full-ultra", heads=EVERY, tails=EVERY, draw="full", ties="pessimistic", differs=(_AGAINST,)
+    ),
 )
 
-_AGAINST = "a tie counts against the true triple"
 _TWO_RANKS = "relation-type centric: two ranks per test triple, as itself and as its inverse"
 _TWICE = "a candidate drawn twice counts twice"
 _MISSING = "other missing triples may be candidates"
@@ -152,6 +156,9 @@ HEADLINE = SETTINGS["dual-present"]
 
 OURS = tuple(setting for setting in SETTINGS.values() if setting.standard)
 PROTOCOLS = tuple(dict.fromkeys(setting.protocol for setting in OURS))
+RECORDED = tuple(dict.fromkeys(setting.protocol for setting in OURS if setting.ties == "expected"))
+"""Those whose candidates and baselines stand in the record of a dataset: not the one that counts ties as others do."""
+
 VOCABULARIES = tuple(dict.fromkeys(setting.vocabulary for setting in OURS))
 SAMPLED = tuple(dict.fromkeys(setting.protocol for setting in OURS if not setting.full))
 """The protocols that draw candidates."""

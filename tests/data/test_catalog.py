@@ -20,7 +20,7 @@ from mtbench.evaluation.tasks import Task, measure
 from mtbench.heuristics.figures import BASELINES
 from mtbench.names import METRICS
 from mtbench.ranking import candidates
-from mtbench.settings.table import MAIN, PROTOCOLS, VOCABULARIES, setting_of
+from mtbench.settings.table import MAIN, RECORDED, VOCABULARIES, setting_of
 
 NAMES = catalog.names()
 RELEASES = [name for name in NAMES if catalog.record(name).builder == RELEASE]
@@ -223,10 +223,10 @@ def test_a_release_loads_as_declared_and_its_baselines_are_published(name):
         assert (split.num_entities, split.num_relations) == (declared.entities, declared.relations)
         assert split.relation_slots == declared.relation_slots
         # Raises if these are not the published candidates.
-        for protocol in PROTOCOLS:
+        for protocol in RECORDED:
             assert f"{split.name}/{protocol}/present/0" in record.candidates
             drawn[split.name, protocol] = candidates.draw(split, setting_of(protocol))
-    for protocol, vocabulary in itertools.product(PROTOCOLS, VOCABULARIES):
+    for protocol, vocabulary in itertools.product(RECORDED, VOCABULARIES):
         assert set(record.baselines[f"test/{protocol}/{vocabulary}/0"]) == set(BASELINES)
     tasks = [Task(made.test, drawn["test", protocol]) for protocol in MAIN]
     for asked, found in zip(tasks, measure("half_link_memory", tasks), strict=True):

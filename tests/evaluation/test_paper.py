@@ -100,7 +100,7 @@ def plain_counts(split, name, protocol, seed, score):
             ]
             own = score(target)
             added = plain_integer(split, target, next(iter(sides)), name, invented, seed) if invented else 0
-            found.append((sum(other > own for other in others), sum(other == own for other in others), added))
+            found.append((sum(other >= own for other in others), 0, added))  # no tie is left: it counts as above
     return found
 
 

@@ -12,7 +12,7 @@ from mtbench.data.splits import Split, encode, vocabulary, with_known
 from mtbench.errors import DatasetError, UsageError
 from mtbench.files.hashing import CONTENT_HASH_OF_NOTHING
 from mtbench.ranking.candidates import CANDIDATES_VERSION, draw, is_known
-from mtbench.settings.table import HEADLINE, PROTOCOLS, SAMPLED, VOCABULARIES, setting_of
+from mtbench.settings.table import HEADLINE, PROTOCOLS, RECORDED, SAMPLED, VOCABULARIES, setting_of
 
 SIZES = {
     "dual": {"tail": 24, "relation": 26, "head": 24},
@@ -196,7 +196,7 @@ def test_the_hash_of_a_full_protocol_is_that_of_its_numbers(protocol):
     assert draw(split, setting_of(protocol), seed=7).sha256 == drawn.sha256
     assert (draw(split, setting_of(protocol), seed=7).seed, len(drawn.sha256)) == (0, 64)
     others = {draw(split, setting_of(other, name)).sha256 for other in PROTOCOLS for name in VOCABULARIES}
-    assert len(others) == 2 * len(PROTOCOLS)
+    assert len(others) == 2 * len(RECORDED)
     assert replace(drawn, content_sha256="0" * 64).sha256 != drawn.sha256
     for side, (ids, counts) in drawn.drawn.items():
         for swapped in (counts[::-1], counts - 1):
@@ -233,5 +233,6 @@ FROZEN = {
     "full-tail": ("5f0c3727ff0b763a", "e228e41a4a2f4079"),
     "full-head": ("79220d834adc64fc", "ac6fdb649ffd1b5f"),
     "full-relation": ("bec915cbc3cf871a", "35abbf969149459b"),
+    "full-ultra": ("cc02980d7333cfb1", "e06f59b7ac9786c6"),
 }
 """How the hashes begin among present relations and among all slots."""

@@ -21,10 +21,10 @@ from mtbench.settings.table import (
 
 
 def test_the_table_has_every_protocol_in_both_vocabularies_and_three_of_each_code_base():
-    assert len(OURS) == len(PROTOCOLS) * len(VOCABULARIES) == 22
+    assert len(OURS) == len(PROTOCOLS) * len(VOCABULARIES) == 24
     assert len(SETTINGS) == len(OURS) + 3 * (len(CODES) - 1)
     assert (MAIN, VOCABULARIES) == (("dual", "entity", "relation"), ("present", "slots"))
-    assert set(PROTOCOLS) - set(SAMPLED) == {"full", "full-tail", "full-head", "full-relation"}
+    assert set(PROTOCOLS) - set(SAMPLED) == {"full", "full-tail", "full-head", "full-relation", "full-ultra"}
     assert HEADLINE is setting_of() is setting_of("dual", "present") is setting_in("standard")
     assert HEADLINE.key("test", 0) == "test/dual/present/0"
 
