@@ -24,7 +24,6 @@ from mtbench.errors import UnknownNameError, UsageError
 from mtbench.evaluation.tasks import task as task_of
 from mtbench.names import HEAD, METRICS, RELATION, TAIL, IntArray
 from mtbench.ranking.ranks import Ranks
-from mtbench.settings.table import HEADLINE
 
 CLUSTERS: Mapping[str, str] = MappingProxyType(
     {"pair": "(head, relation) pairs", "component": "connected components of the graph", "none": "single test triples"}
@@ -117,8 +116,8 @@ def minimum_detectable(
     source: str | Path | Split,
     metric: str = "mrr",
     *,
-    protocol: str = HEADLINE.protocol,
-    vocabulary: str = HEADLINE.vocabulary,
+    protocol: str | None = None,
+    vocabulary: str | None = None,
     cluster: str | None = None,
     level: float = 0.95,
 ) -> Resolution:

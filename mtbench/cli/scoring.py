@@ -20,7 +20,8 @@ from mtbench.data import catalog
 from mtbench.data.loading import load
 from mtbench.errors import MtbenchError, UsageError, raised
 from mtbench.evaluation import check as checking
-from mtbench.evaluation.tasks import Task, measure, named
+from mtbench.evaluation.tasks import Task, measure
+from mtbench.evaluation.tasks import task as task_of
 from mtbench.files import tables
 from mtbench.heuristics.figures import BASELINES, Figures
 from mtbench.metrics.closed import chance
@@ -151,7 +152,7 @@ def score(
         regime=cast("Regime", regime),
         pretraining_graphs=tuple(pretraining_graph or ()),
     )
-    asked = named(task)
+    asked = task_of(task)
     if template is not None:
         asked.write_triples(template, by_direction=by_direction, force=force)
         triples = sum(len(asked.rows(way)) for way in asked.directions) if by_direction else len(asked.triples)

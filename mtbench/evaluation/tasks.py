@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -31,12 +31,13 @@ from mtbench.ranking.ranks import Counts, Ranks
 from mtbench.ranking.scorers import Progress, Ways, accept, batch_limit, ways
 from mtbench.runs.origin import RunInfo, Status
 from mtbench.runs.result import MtbenchWarning, Result
-from mtbench.settings.setting import Setting, seed_of
+from mtbench.settings.setting import Setting
 from mtbench.settings.table import HEADLINE, PROTOCOLS, SAMPLED, VOCABULARIES, setting_of
 
 if TYPE_CHECKING:
     from mtbench.evaluation.scorefiles import Questions
 
+Value = TypeVar("Value")
 COUNTED_AT_ONCE = 1 << 20
 """Scores of heuristic baselines at a time: each takes little memory, and walks begin at many entities together."""
 
@@ -297,43 +298,60 @@ class Task:
 
 def task(
     source: Split | Dataset | str | Path,
-    protocol: str = HEADLINE.protocol,
-    vocabulary: str = HEADLINE.vocabulary,
-    seed: int = 0,
-    split: str = "test",
+    protocol: str | None = None,
+    vocabulary: str | None = None,
+    seed: int | None = None,
+    split: str | None = None,
     *,
     dataset_version: str | None = None,
 ) -> Task:
     """Return the task of a dataset, or of a split, under a protocol, a relation vocabulary and a candidate seed.
 
-    ``source`` is a dataset or what `load` takes, and ``split`` then says which of its splits is meant; or a `Split`
-    itself. ``dataset_version`` is what results are filed under; left out, it is that of the dataset, the catalogue's
-    for a released split and ``unversioned`` for any other. Raises `UnknownNameError` for a dataset, split, protocol or
-    vocabulary that does not exist, and `UsageError` for a split without targets.
-    """
-    setting = setting_of(protocol, vocabulary)
-    if isinstance(source, str | Path):
-        from mtbench.data.loading import load  # with pyarrow, which an evaluation of arrays does without
+    ``source`` is a `Split` itself, a `Dataset`, what `load` takes, or the name of a task as on the command line: a
+    dataset or its directory, then any of split, protocol, vocabulary and seed between slashes, in this order, such as
+    ``metafam/dual`` or ``metafam/test/dual/slots/1`` (`Task.name`). What neither the name nor an argument says is
+    test, dual, present and 0. ``dataset_version`` is what results are filed under; left out, it is that of the
+    dataset, the catalogue's for a released split and ``unversioned`` for any other.
 
-        source = load(source)
+    Raises `UnknownNameError` for a dataset, split, protocol, vocabulary or part of a name that does not exist, and
+    `UsageError` for a part that is said twice with different values or out of order, and for a split without targets.
+    """
+    named: Mapping[str, Any] = {}
+    if isinstance(source, str | Path):
+        source, named = _loaded(source)
+    setting = setting_of(
+        _said_once("protocol", named, protocol, HEADLINE.protocol),
+        _said_once("vocabulary", named, vocabulary, HEADLINE.vocabulary),
+    )
     if isinstance(source, Dataset):
         dataset_version = dataset_version or source.version
-        source = source.split(split)
+        source = source.split(_said_once("split", named, split, "test"))
     if not isinstance(source, Split):
         raise UsageError(f"{type(source).__name__} is nothing to evaluate on: pass a dataset, its name, or data.test")
-    return Task.of(source, setting, seed, dataset_version)
+    return Task.of(source, setting, _said_once("candidate seed", named, seed, 0), dataset_version)
 
 
-def named(name: str, **chosen: str | None) -> Task:
-    """Return the task of a name: a dataset or its directory, then any of split, protocol, vocabulary and seed.
+def _said_once(kind: str, named: Mapping[str, Any], given: Value | None, default: Value) -> Value:
+    """Return a part of a task as its name or an argument says it, or the default; `UsageError` if both say another."""
+    part: Value | None = named.get(kind)
+    if part is None or given is None:
+        return next((value for value in (part, given) if value is not None), default)
+    if part != given:
+        raise UsageError(f"the {kind} is {part} in the task's name and {given} beside it: say it once")
+    return given
 
-    The parts are separated by slashes and come in this order, as in ``Task.name``; each may be left out.
-    ``chosen`` are the same parts apart from the name (``split``, ``protocol``, ``vocabulary``,
-    ``candidate_seed``). Raises `UnknownNameError` for a part that does not exist and `UsageError` for
-    a part that is named twice with different values, or out of order.
-    """
+
+def _loaded(name: str | Path) -> tuple[Dataset, dict[str, str | int]]:
+    """Return the dataset that a name begins with, and the parts of a task behind it, by kind."""
+    from mtbench.data.loading import load  # with pyarrow, which an evaluation of arrays does without
+
+    try:
+        return load(name), {}
+    except UnknownNameError:
+        if isinstance(name, Path):
+            raise
     dataset, parts = _dataset_of(name)
-    parts_by_kind: dict[str, str] = {}
+    named: dict[str, str | int] = {}
     kinds = [*KINDS, "candidate seed"]
     for part in parts:
         kind = next((kind for kind, known in KINDS.items() if part in known), "candidate seed")
@@ -342,16 +360,8 @@ def named(name: str, **chosen: str | None) -> Task:
         if kind not in kinds:
             raise UsageError(f"task {name!r}: {part!r} is out of order; write DATASET/SPLIT/PROTOCOL/VOCABULARY/SEED")
         kinds = kinds[kinds.index(kind) + 1 :]  # what may still follow
-        parts_by_kind[kind] = part
-    for key, value in chosen.items():
-        kind = key.replace("_", " ")
-        if value is not None and parts_by_kind.setdefault(kind, value) != value:
-            raise UsageError(
-                f"the {kind} is {parts_by_kind[kind]} in the task {name!r} and {value} apart from it: give it once"
-            )
-    number = parts_by_kind.pop("candidate seed", "0")
-    seed = seed_of(int(number) if number.isdecimal() and len(number) <= LONGEST else number, "the candidate seed")
-    return task(dataset, seed=seed, **parts_by_kind)
+        named[kind] = int(part) if kind == "candidate seed" and len(part) <= LONGEST else part
+    return load(dataset), named
 
 
 def _dataset_of(name: str) -> tuple[str, list[str]]:
@@ -383,9 +393,9 @@ def _is_dataset(name: str) -> bool:
 def evaluate(
     score: Scorer,
     split: Split | Dataset | str | Path,
-    protocol: str = HEADLINE.protocol,
-    vocabulary: str = HEADLINE.vocabulary,
-    seed: int = 0,
+    protocol: str | None = None,
+    vocabulary: str | None = None,
+    seed: int | None = None,
     *,
     batch_size: int = BATCH_SIZE,
     progress: Progress | None = None,
@@ -394,7 +404,7 @@ def evaluate(
 ) -> Result:
     """Rank the triples to predict of a split, or the test triples of a dataset, and return the metrics.
 
-    A dataset may be named: whatever `mtbench.load` takes.
+    A dataset may be named, and so may a task, as `task` takes them; what is not said is dual, present and seed 0.
 
     ``score`` is a function, or an object with a method ``score``, from triples int64 ``(b, 3)`` to ``b``
     real numbers, higher meaning more plausible; or an object that returns whole rows of scores, with any of

@@ -15,7 +15,7 @@ import mtbench
 from mtbench.builders import folders
 from mtbench.data.loading import stored
 from mtbench.errors import DatasetError, MtbenchError, UsageError
-from mtbench.evaluation.tasks import named
+from mtbench.evaluation.tasks import task
 
 PARTS = {
     "train": [("ann", "knows", "bob"), ("bob", "knows", "çelik öz"), ("ann", "knows", "bob")],
@@ -56,7 +56,7 @@ def test_a_folder_is_read_as_it_is_and_repeated_rows_once(folder):
     message = r"mine holds no manifest.json, so there is no hash to compare.*: mtbench info .*mine shows the"
     with pytest.raises(DatasetError, match=message):
         stored(folder)
-    assert named(f"{folder}/valid/dual").split.content_sha256 == data.valid.content_sha256
+    assert task(f"{folder}/valid/dual").split.content_sha256 == data.valid.content_sha256
 
 
 def parquet(rows):
@@ -104,7 +104,7 @@ def test_without_a_file_for_it_there_is_no_validation(folder):
     assert not len(data.valid.targets)
     assert data.train.entities.tolist() == ["ann", "bob", "çelik öz"]
     with pytest.raises(MtbenchError, match="mine valid: there are no triples to rank"):
-        named(f"{folder}/valid")
+        task(f"{folder}/valid")
 
 
 def test_validation_targets_of_the_test_graph_are_known_and_said_to_be(folder):

@@ -24,7 +24,7 @@ def scored(printed, tmp_path, monkeypatch):
 
 
 def expected():
-    chosen = tasks.named("toy")
+    chosen = tasks.task("toy")
     return chosen.evaluate(hashed(chosen.triples))
 
 
@@ -60,7 +60,7 @@ def test_json(listed, scored):
     assert (payload["task"], payload["model"], payload["directory"]) == ("toy/test/dual/present/0", "scores", None)
     assert payload["metrics"] == expected().metrics
     assert payload["warnings"] == list(expected().warnings)
-    written = {"task": "toy/valid/dual/present/0", "file": "t.tsv", "triples": len(tasks.named("toy/valid").triples)}
+    written = {"task": "toy/valid/dual/present/0", "file": "t.tsv", "triples": len(tasks.task("toy/valid").triples)}
     assert listed("score", "--template", "t.tsv", "--task", "toy/valid") == written
 
 

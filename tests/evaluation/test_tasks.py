@@ -30,10 +30,10 @@ def toy(monkeypatch, tmp_path):
     ],
 )
 def test_parts_may_be_left_out(name, full):
-    found = tasks.named(name)
+    found = tasks.task(name)
     assert found.name == full
     assert found.dataset_version == "2.0.0"
-    assert tasks.named(found.name).candidates.sha256 == found.candidates.sha256
+    assert tasks.task(found.name).candidates.sha256 == found.candidates.sha256
 
 
 def test_names_of_datasets_may_hold_slashes(monkeypatch):
@@ -42,24 +42,24 @@ def test_names_of_datasets_may_hold_slashes(monkeypatch):
     assert tasks._dataset_of("a/b/entity/0") == ("a/b", ["entity", "0"])
     assert tasks._dataset_of("a/b/dual") == ("a/b/dual", [])
     with pytest.raises(UnknownNameError, match="unknown dataset or directory 'a': did you mean a/b"):
-        tasks.named("a/dual/present/0")
+        tasks.task("a/dual/present/0")
 
 
 def test_a_directory_is_a_dataset_and_a_folder_around_it_is_not(tmp_path):
     mtbench.build("toy", seed=2, out=tmp_path / "made" / "dual")
-    assert tasks.named(f"{tmp_path}/made/dual/entity").name == "toy[seed=2]/test/entity/present/0"
-    assert tasks.named("made/dual/valid/slots").name == "toy[seed=2]/valid/dual/slots/0"
+    assert tasks.task(f"{tmp_path}/made/dual/entity").name == "toy[seed=2]/test/entity/present/0"
+    assert tasks.task("made/dual/valid/slots").name == "toy[seed=2]/valid/dual/slots/0"
     with pytest.raises(UnknownNameError, match="unknown dataset or directory 'made'"):
-        tasks.named("made/entity")
+        tasks.task("made/entity")
 
 
 def test_parts_may_be_given_apart_from_the_name():
-    chosen = {"split": "valid", "protocol": "entity", "vocabulary": "slots", "candidate_seed": "2"}
-    assert tasks.named("toy", **chosen).name == "toy/valid/entity/slots/2"
-    assert tasks.named("toy/entity/2", **chosen).name == "toy/valid/entity/slots/2"
-    assert tasks.named("toy/entity", split=None, vocabulary="slots").name == "toy/test/entity/slots/0"
-    with pytest.raises(UsageError, match="the protocol is dual in the task 'toy/dual' and entity apart from it: give"):
-        tasks.named("toy/dual", **chosen)
+    chosen = {"split": "valid", "protocol": "entity", "vocabulary": "slots", "seed": 2}
+    assert tasks.task("toy", **chosen).name == "toy/valid/entity/slots/2"
+    assert tasks.task("toy/entity/2", **chosen).name == "toy/valid/entity/slots/2"
+    assert tasks.task("toy/entity", split=None, vocabulary="slots").name == "toy/test/entity/slots/0"
+    with pytest.raises(UsageError, match="the protocol is dual in the task's name and entity beside it: say it once"):
+        tasks.task("toy/dual", **chosen)
 
 
 @pytest.mark.parametrize(
@@ -67,8 +67,6 @@ def test_parts_may_be_given_apart_from_the_name():
     [
         ("toi/duall", {}, "unknown dataset or directory 'toi/duall'"),
         ("toi/dual/slots/1", {}, "unknown dataset or directory 'toi': did you mean toy"),
-        ("", {}, "unknown dataset or directory ''"),
-        ("/", {}, "unknown dataset or directory"),
         ("toy/duall", {}, "unknown part of a task's name 'duall': did you mean dual"),
         ("toy/dual/presents", {}, "unknown part of a task's name 'presents': did you mean present"),
         ("toy//0", {}, "unknown part of a task's name ''"),
@@ -79,15 +77,28 @@ def test_parts_may_be_given_apart_from_the_name():
 )
 def test_unknown_names(name, chosen, message):
     with pytest.raises(UnknownNameError, match=message):
-        tasks.named(name, **chosen)
+        tasks.task(name, **chosen)
+    with pytest.raises(UsageError, match="'' names no dataset: give a name"):
+        tasks.task("")
 
 
 @pytest.mark.parametrize("name", ["toy/0/dual", "toy/dual/valid", "toy/dual/entity", "toy/slots/slots", "toy/1/2"])
 def test_parts_out_of_order_or_given_twice(name):
     with pytest.raises(UsageError, match="is out of order; write DATASET/SPLIT/PROTOCOL/VOCABULARY/SEED"):
-        tasks.named(name)
+        tasks.task(name)
 
 
-def test_a_seed_that_is_none():
-    with pytest.raises(UsageError, match=r"the candidate seed must be a whole number from 0 to .*, not '-1'"):
-        tasks.named("toy", candidate_seed="-1")
+@pytest.mark.parametrize(("name", "seed"), [("toy", -1), (f"toy/{'9' * 101}", None)])
+def test_a_seed_that_is_none(name, seed):
+    with pytest.raises(UsageError, match=r"the candidate seed must be a whole number from 0 to .*, not "):
+        tasks.task(name, seed=seed)
+
+
+@pytest.mark.filterwarnings("ignore::mtbench.runs.result.MtbenchWarning")
+@pytest.mark.parametrize("name", ["toy", "toy/valid/dual", "toy/entity/slots/1", "made/dual"])
+def test_python_and_the_command_line_take_one_grammar(listed, tmp_path, name):
+    mtbench.build("toy", seed=2, out=tmp_path / "made")
+    said = listed("score", "--template", "triples.csv", "--task", name)
+    assert said["task"] == mtbench.task(name).name
+    result = mtbench.evaluate(lambda triples: triples[:, 0], name)
+    assert result.candidates_sha256 == mtbench.task(name).candidates.sha256
