@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import shlex
 import traceback
 from collections.abc import Iterable, Sequence
 
@@ -30,6 +31,11 @@ class UsageError(MtbenchError):
     """What was asked for cannot be meant: an unknown name or option; the command line exits with 2."""
 
     exit_code = 2
+
+
+def typed(*words: object) -> str:
+    """Return a command of ours as it is to be typed: each word is quoted for the shell where it has to be."""
+    return shlex.join(["mtbench", *map(str, words)])
 
 
 class UnknownNameError(UsageError):

@@ -18,11 +18,11 @@ from leaderboard.board.ranking import rank, rescore
 from leaderboard.entries import cards, checks, entries, submission
 from leaderboard.entries.cards import Problem
 from leaderboard.entries.checks import gather
-from leaderboard.entries.entries import named, siblings
+from leaderboard.entries.entries import holds_entries, named, siblings
 from leaderboard.site import render as site
 from mtbench.cli import app
 from mtbench.cli.output import AsJson, fail, say, say_json, say_table
-from mtbench.errors import UnknownNameError, UsageError
+from mtbench.errors import UnknownNameError, UsageError, typed
 from mtbench.files import atomic
 from mtbench.runs.files import naming
 
@@ -90,7 +90,7 @@ def submit(
             say(command)
         say("then type this command again with --force")
     say(f"{made.directory} holds the entry; read {made.directory / cards.CARD_FILE}, then type")
-    say(f"mtbench leaderboard check {made.directory}")
+    say(typed("leaderboard", "check", made.directory))
 
 
 SHOWN = 20
@@ -102,7 +102,11 @@ HEADINGS = ("Entry", "Problems", "Remarks")
 def check(
     entry: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[ENTRY...]", help="Entries, by name or folder.  [default: all]", show_default=False),
+        typer.Argument(
+            metavar="[ENTRY...]",
+            help="Entries, by name or folder, or a folder of entries.  [default: all]",
+            show_default=False,
+        ),
     ] = None,
     entries: Annotated[
         Path | None, typer.Option(metavar="DIR", help="The folder of the leaderboard.  [default: leaderboard/results]")
@@ -128,6 +132,9 @@ def check(
     if not entry:
         by_entry |= checks.check_all(entries or ENTRIES)
     for name in entry or ():
+        if holds_entries(folder := Path(name)):
+            by_entry |= {str(folder / slug): problems for slug, problems in checks.check_all(folder).items()}
+            continue
         directory = named(entries or ENTRIES, name)
         beside = entries or directory.absolute().parent
         by_entry[str(directory)] = checks.check(directory, siblings(directory, beside))
@@ -181,11 +188,12 @@ def _record(name: str, problems: Sequence[Problem]) -> dict[str, object]:
     return {"entry": name, "valid": not listed(False), "problems": listed(False), "remarks": listed(True)}
 
 
-Folder = Annotated[Path, typer.Option("--entries", metavar="DIR", help="The folder of entries.")]
-
-
 def render(
-    entries: Folder = ENTRIES,
+    folder: Annotated[
+        Path | None,
+        typer.Argument(metavar="[DIR]", help="The folder of entries.  [default: leaderboard/results]"),
+    ] = None,
+    entries: Annotated[Path | None, typer.Option(metavar="DIR", help="The same, as check has it.")] = None,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -213,6 +221,9 @@ def render(
 
     Example: mtbench leaderboard render --cite tally
     """
+    if folder is not None and entries is not None:
+        raise UsageError(f"give the folder of entries once: {folder}, or --entries {entries}")
+    entries = folder or entries or ENTRIES
     if cite is not None:
         if out is not None or format != "html":
             raise UsageError("--cite prints: leave out --out and --format")

@@ -117,12 +117,15 @@ def named(root: Path, name: str) -> Path:
     if not folder.is_dir():
         raise UnknownNameError("entry", name, known)
     if not (folder / CARD_FILE).exists():
-        inside = any(folder.glob(f"*/{CARD_FILE}"))
-        remedy = (
-            f"check the entries in it with --entries {name}" if inside else "mtbench submit RUN... --to DIR makes one"
+        raise SubmissionError(
+            f"{name} is no entry, there is no {CARD_FILE} in it: mtbench submit RUN... --to DIR makes one"
         )
-        raise SubmissionError(f"{name} is no entry, there is no {CARD_FILE} in it: {remedy}")
     return folder
+
+
+def holds_entries(folder: Path) -> bool:
+    """Tell whether a folder is none of an entry but one of a leaderboard: it holds entries."""
+    return not (folder / CARD_FILE).exists() and any(folder.glob(f"*/{CARD_FILE}"))
 
 
 KIB, MIB = 1024, 1024 * 1024

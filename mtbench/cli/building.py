@@ -19,7 +19,7 @@ from mtbench.data import catalog, store
 from mtbench.data.catalog import Parameter
 from mtbench.data.loading import Parameters, derive, is_release, keep, load, parse_parameter, resolve
 from mtbench.data.splits import Dataset, PartMatch, match_parts
-from mtbench.errors import UsageError
+from mtbench.errors import UsageError, typed
 from mtbench.evaluation.tasks import measure, task
 from mtbench.files import tables
 from mtbench.files.atomic import is_free
@@ -241,4 +241,4 @@ def import_files(
     say(f"\nHeuristic baselines on {asked.name}, which a model has to beat\n\n{tables.render(rows)}\n")
     for note in data.info.defects:
         say(f"note: {note}")
-    say(f'mtbench.load("{out}") loads it; mtbench run tally --dataset {out} trains a model on it')
+    say(f'mtbench.load("{out}") loads it; {typed("run", "tally", "--dataset", out)} trains a model on it')

@@ -17,7 +17,7 @@ from mtbench.data import catalog, downloads, store
 from mtbench.data.catalog import Record
 from mtbench.data.loading import RELEASE, load, locate
 from mtbench.data.splits import Dataset
-from mtbench.errors import MtbenchError, UsageError
+from mtbench.errors import MtbenchError, UsageError, typed
 from mtbench.export.writers import write
 from mtbench.files import atomic
 
@@ -143,7 +143,7 @@ def _describe(name: str) -> None:
     for defect in record.defects:
         say(f"  - {defect}")
     if data is not None:
-        say(f"\nWhat its triples show (mtbench audit {name} has the figures)")
+        say(f"\nWhat its triples show ({typed('audit', name)} has the figures)")
         for sentence in audit(data).findings:
             say(f"  - {sentence}")
     if record.citation:

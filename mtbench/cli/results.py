@@ -18,7 +18,7 @@ from mtbench.cli.output import AsJson, Cell, fail, records, say, say_json, say_t
 from mtbench.data import catalog, store
 from mtbench.data.catalog import Record
 from mtbench.data.loading import load, stored
-from mtbench.errors import MtbenchError, UnknownNameError, UsageError
+from mtbench.errors import MtbenchError, UnknownNameError, UsageError, typed
 from mtbench.files import atomic
 from mtbench.names import METRICS
 from mtbench.runs import result as results
@@ -88,7 +88,7 @@ def show(
         _explain(find(Path(runs[0])), target or [], dataset, plot, as_json=as_json)
         return
     if target:
-        raise UsageError(f'--target is for --explain: mtbench show {runs[0]} --explain --target "{target[0]}"')
+        raise UsageError(f"--target is for --explain: {typed('show', runs[0], '--explain', '--target', target[0])}")
     if dataset is not None and by is None:
         raise UsageError("--dataset is for --by STRATUM, which sorts triples by their graph, and for --explain")
     results = [load_run(find(Path(name))) for name in dict.fromkeys(runs)]  # each once, whatever the shell's patterns

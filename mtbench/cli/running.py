@@ -19,7 +19,7 @@ from mtbench.cli import options
 from mtbench.cli.output import AsJson, note, say, say_json
 from mtbench.cli.results import told_of
 from mtbench.data.loading import load
-from mtbench.errors import MtbenchError, RunInterrupted, UsageError
+from mtbench.errors import MtbenchError, RunInterrupted, UsageError, typed
 from mtbench.files import pictures, tables
 from mtbench.runs.directory import CONVENTIONS_FILE, HISTORY_FILE, RunDirectory
 from mtbench.runs.result import MtbenchWarning, Result
@@ -123,7 +123,7 @@ def _show(directory: Path, results: Sequence[Result], *, paper: bool) -> None:
         say('no pictures of the training: python -m pip install "mtbench-kg[plots]" draws them')
     if paper:
         say(f"{directory / CONVENTIONS_FILE} holds the model in the evaluation settings of the paper's tables")
-    say(f"{directory} holds the result; mtbench verify {directory} recomputes it")
+    say(f"{directory} holds the result; {typed('verify', directory)} recomputes it")
 
 
 def _resumed(report: Callable[[Progress], None], checkpoints: Path) -> Callable[[Progress], None]:

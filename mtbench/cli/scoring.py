@@ -18,7 +18,7 @@ from mtbench.cli.output import AsJson, doing, records, say, say_json, say_table
 from mtbench.cli.results import told_of
 from mtbench.data import catalog
 from mtbench.data.loading import load
-from mtbench.errors import MtbenchError, UsageError, raised
+from mtbench.errors import MtbenchError, UsageError, raised, typed
 from mtbench.evaluation import check as checking
 from mtbench.evaluation.tasks import Task, measure
 from mtbench.evaluation.tasks import task as task_of
@@ -70,8 +70,8 @@ def check(
     loaded = models.attribute(scorer, "scorer", expected)
     if hasattr(loaded, "fit") and hasattr(loaded, "scorer"):
         raise UsageError(
-            f"{scorer} is a model, which learns before it scores: type mtbench run {scorer} --dataset metafam, or name "
-            "a function of the split that returns a scorer"
+            f"{scorer} is a model, which learns before it scores: type {typed('run', scorer, '--dataset', 'metafam')}, "
+            "or name a function of the split that returns a scorer"
         )
     split = load(dataset).test if dataset else None
     try:
@@ -159,9 +159,10 @@ def score(
         if as_json:
             say_json({"task": asked.name, "file": str(template), "triples": triples})
         else:
+            again = asked.name if catalog.find(asked.split.dataset) else task  # a folder is found under its path alone
             say(
                 f"{template} holds the {triples} triples of {asked.name}, by name and by id: add a column score, "
-                f"higher meaning more plausible, then\nmtbench score {template} --task {asked.name}"
+                f"higher meaning more plausible, then\n{typed('score', template, '--task', again)}"
             )
     elif file is not None:
         with warnings.catch_warnings():
@@ -184,7 +185,7 @@ def _show(name: str, result: Result, directory: Path | None, as_json: bool) -> N
     if directory is None:
         say("not saved: --out DIR keeps the result as a run directory")
     else:
-        say(f"{directory} holds the result; mtbench verify {directory} recomputes it")
+        say(f"{directory} holds the result; {typed('verify', directory)} recomputes it")
 
 
 def baselines(

@@ -13,7 +13,7 @@ from typing import TypeAlias, cast
 from mtbench.data import catalog, store
 from mtbench.data.catalog import Parameter, Record
 from mtbench.data.splits import Dataset, differences
-from mtbench.errors import CorruptedFileError, DatasetError, UnknownNameError, UsageError
+from mtbench.errors import CorruptedFileError, DatasetError, UnknownNameError, UsageError, typed
 from mtbench.files import atomic
 from mtbench.files.hashing import file_hash
 
@@ -95,8 +95,8 @@ def stored(source: str | Path) -> tuple[Path, Record | None]:
         return directory, place
     if not store.is_stored(place):
         raise DatasetError(
-            f"{place} holds no manifest.json, so there is no hash to compare its files with: mtbench info "
-            f"{place} shows the hashes of its triples"
+            f"{place} holds no manifest.json, so there is no hash to compare its files with: {typed('info', place)} "
+            "shows the hashes of its triples"
         )
     return place, None
 

@@ -43,7 +43,8 @@ class Split:
     order of the release. ``known`` ``(k, 3)`` are triples known to be true that are neither observable nor to be
     predicted, such as the validation triples of an inference graph: no candidate is one of them, no model sees them,
     and most datasets have none. Ids index ``entities`` and ``relations``, arrays of names sorted by name and
-    frozen with the dataset. All five arrays are read-only: work on a copy. ``relation_slots`` is the
+    frozen with the dataset. All five arrays are read-only: work on a copy, ``split.graph.copy()`` or
+    ``torch.tensor(split.graph)``. ``relation_slots`` is the
     size of the relation dictionary the graph was published with: ids from ``num_relations`` up to it
     are the empty slots, unused. ``num_relations`` never counts inverses. ``tasks`` maps a relation to the
     predictive pattern it follows, where the ground truth is known (the synthetic datasets), and is

@@ -14,6 +14,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -231,7 +232,8 @@ class RunDirectory:
     def expect_replaceable(self, *, force: bool) -> None:
         """Raise `UsageError` for a directory that exists, with ``force`` only for one that holds more than a run."""
         if self.path.name in ("", ".."):
-            raise UsageError(f"{self} cannot become a run directory: name a new one, as in --out {self.path / 'run'}")
+            new = shlex.quote(str(self.path / "run"))
+            raise UsageError(f"{self} cannot become a run directory: name a new one, as in --out {new}")
         if atomic.is_free(self.path):
             return
         if not force:
@@ -270,7 +272,7 @@ def find(path: Path) -> Path:
     if holds_run(directory):
         return directory
     if below := sorted(str(one.parent) for one in directory.glob(f"*/{RESULT_FILE}")):
-        raise UsageError(f"{path} is no run, but holds some: {shown(below)}; type {path}/* for all")
+        raise UsageError(f"{path} is no run, but holds some: {shown(below)}; type {shlex.quote(str(path))}/* for all")
     beside = {one.parent.name: str(one.parent) for one in directory.parent.glob(f"*/{RESULT_FILE}")}
     near = [beside[match] for match in nearest(directory.name, beside)]
     hint = f"did you mean {' or '.join(near)}?" if near else "mtbench run MODEL --dataset NAME makes one"

@@ -15,7 +15,7 @@ from mtbench.data import catalog
 from mtbench.data.graphs import keys
 from mtbench.data.loading import load
 from mtbench.data.splits import Dataset, Split, among, unique
-from mtbench.errors import UnknownNameError, UsageError, nearest, shown
+from mtbench.errors import UnknownNameError, UsageError, nearest, shown, typed
 from mtbench.names import COLUMN, KEPT, SIDES, FloatArray, IntArray, NameArray, Scorer, Side
 from mtbench.ranking.scorers import joined, score_listed, ways
 from mtbench.runs import result as results
@@ -164,7 +164,8 @@ def _trained(name: str, run: Path, dataset: str | None, folder: Path) -> Model:
     result = results.load(directory)
     made = result.run.model
     if made != name and made in models.names():
-        raise UsageError(f"{run} is a run of {made}, not of {name}: mtbench score-with {made} ... --run {run}")
+        again = typed("score-with", made, "...", "--run", run)
+        raise UsageError(f"{run} is a run of {made}, not of {name}: {again}")
     if result.run.status != "ok":
         raise UsageError(f"{run} did not finish ({result.run.status}): run its command again, with --force")
     given = load(dataset) if dataset is not None else None

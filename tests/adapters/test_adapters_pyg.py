@@ -1,14 +1,29 @@
 """A small message-passing model made of PyTorch Geometric's layers, behind our evaluator."""
 
+import warnings
+
 import numpy as np
 import pytest
+from ranking_toys import random_split
 
 from mtbench.adapters import pyg as adapter
 from mtbench.adapters import requirements as modules
 from mtbench.errors import MissingExtraError, ScoreError, UsageError
 from mtbench.evaluation.tasks import evaluate, task
+from mtbench.runs.result import MtbenchWarning
 
 pytestmark = pytest.mark.filterwarnings("ignore::mtbench.runs.result.MtbenchWarning")
+
+
+def test_pytorch_takes_a_copy_of_a_split_and_shares_what_a_scorer_is_handed_without_a_warning(torch):
+    split = random_split(0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        torch.tensor(split.graph).fill_(0)
+        warnings.simplefilter("ignore", MtbenchWarning)
+        for protocol in ("dual", "full"):
+            evaluate(lambda triples: torch.from_numpy(triples).sum(dim=1), split, protocol)
+    assert split.graph.any()
 
 
 @pytest.fixture(scope="session")

@@ -27,6 +27,26 @@ def test_a_run_prints_its_table_and_where_it_is(printed, tmp_path):
     assert "verified, all metrics match the ranks" in printed("verify", "kept")
 
 
+@pytest.mark.filterwarnings("ignore::mtbench.runs.result.MtbenchWarning")
+def test_what_is_to_be_typed_next_is_quoted_for_the_shell(printed, command, tmp_path):
+    printed("export", "toy", "--out", "my files")
+    for words, suggested in (
+        (("import", "my files", "--out", "my data"), "mtbench run tally --dataset 'my data' trains"),
+        (("info", "my data"), "(mtbench audit 'my data' has the figures)"),
+        (("run", MODEL, "--dataset", "my data", "--out", "my run"), "mtbench verify 'my run' recomputes it"),
+        (
+            ("score", "--template", "my t.csv", "--task", "my data/dual"),
+            "mtbench score 'my t.csv' --task 'my data/dual'\n",
+        ),
+    ):
+        assert suggested in printed(*words)
+    for words, suggested in (
+        (("verify", "my files"), "mtbench info 'my files' shows"),
+        (("show", "my run", "--target", "x 1 eats z"), "mtbench show 'my run' --explain --target 'x 1 eats z'"),
+    ):
+        assert suggested in command(*words)[2]
+
+
 def test_paper_writes_the_papers_settings_too(run, printed, tmp_path):
     out = printed("run", MODEL, "--dataset", "toy", "--out", "kept", "--paper")
     assert "conventions.json holds the model in the evaluation settings of the paper's tables\n" in out

@@ -908,12 +908,16 @@ class TestCommand:
         assert "Traceback" not in err
 
     def test_a_folder_that_is_no_entry(self, command, entry, run):
-        for folder, advice in (
-            (entry.parent, f"check the entries in it with --entries {entry.parent}"),
-            (run, "mtbench submit RUN... --to DIR makes one"),
-        ):
-            code, _, err = command("leaderboard", "check", folder)
-            assert (code, f"there is no card.toml in it: {advice}\n" in err) == (1, True)
+        code, _, err = command("leaderboard", "check", run)
+        advice = "there is no card.toml in it: mtbench submit RUN... --to DIR makes one\n"
+        assert (code, advice in err) == (1, True)
+
+    def test_a_folder_of_entries_is_named_as_an_entry_or_by_its_option(self, command, entry):
+        code, by_option, _ = command("leaderboard", "check", "--entries", entry.parent)
+        assert (code, by_option) == (
+            0,
+            command("leaderboard", "check", entry.parent)[1].replace(f"{entry.parent}/", ""),
+        )
 
     def test_of_many_problems_the_first_are_printed(self, command, entry):
         for number in range(30):
