@@ -913,11 +913,11 @@ class TestCommand:
         assert (code, advice in err) == (1, True)
 
     def test_a_folder_of_entries_is_named_as_an_entry_or_by_its_option(self, command, entry):
-        code, by_option, _ = command("leaderboard", "check", "--entries", entry.parent)
-        assert (code, by_option) == (
-            0,
-            command("leaderboard", "check", entry.parent)[1].replace(f"{entry.parent}/", ""),
+        (by_option,), (by_name,) = (
+            json.loads(command("leaderboard", "check", *arguments, "--json")[1])
+            for arguments in (["--entries", entry.parent], [entry.parent])
         )
+        assert by_name == by_option | {"entry": str(entry)}
 
     def test_of_many_problems_the_first_are_printed(self, command, entry):
         for number in range(30):
