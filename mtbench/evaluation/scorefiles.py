@@ -24,6 +24,18 @@ ID_COLUMNS = ("head_id", "relation_id", "tail_id")
 TASK, CONTENT, CANDIDATES = "mtbench.task", "mtbench.content_sha256", "mtbench.candidates_sha256"
 """Metadata of a written file: the task's name, and the hashes of the split and the candidates it was drawn from."""
 
+KEEP, AS_TEXT = "keep_default_na=False", "frame.astype({'head': str, 'tail': str}) or read_csv(FILE, dtype=str)"
+"""What to type in pandas for names that it would take for something else."""
+
+ROW = "row"
+"""A column beside those of a file: which row of it each one is, from 0."""
+
+NOTHING = frozenset(
+    {"#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "<NA>", "N/A", "NA"}
+    | {"NULL", "NaN", "None", "n/a", "nan", "null"}
+)
+"""Texts that pandas reads as an empty cell, unless it is told not to."""
+
 SEARCHED = 10_000
 """Vocabularies larger than this are not searched for the nearest name, which takes seconds."""
 
@@ -94,7 +106,8 @@ class Questions:
         """
         try:
             stored = formats.read(path, COLUMNS, SCORE, DIRECTION)
-            table, text, metadata = stored.table, stored.text, stored.metadata
+            text, metadata = stored.text, stored.metadata
+            table = stored.table.append_column(ROW, pa.array(np.arange(len(stored.table))))
             for key, expected in _hashes(self).items():
                 written = metadata.get(key)
                 if written is not None and written != expected:
@@ -109,9 +122,10 @@ class Questions:
                 return scores, (Caution("ignored", note),) if note else ()
             asked = table.column(DIRECTION).to_pylist()
             if wrong := set(asked) - set(DIRECTIONS):
+                first = next(row for row, way in enumerate(asked) if way in wrong)
                 raise ScoreError(
                     f"{self.where}: column direction must be tail or head in every row, not "
-                    f"{', '.join(sorted(map(repr, wrong)))}"
+                    f"{', '.join(sorted(map(repr, wrong)))}, first in row {first}"
                 )
             directed: dict[Direction, ScoreArray] = {}
             notes: dict[str, None] = {}
@@ -134,19 +148,21 @@ def _hashes(asked: Questions) -> dict[str, str]:
 def _undirected(table: pa.Table, asked: Questions, *, text: bool) -> tuple[ScoreArray, str]:
     """Return the scores aligned with the triples, and a sentence on the rows that were ignored, if any."""
     where, split, triples = asked.where, asked.split, asked.triples
+    places = table.column(ROW).to_numpy()
     ids, values, empty = _ids(table, split, where, text), *_numbers(table.column(SCORE), where)
     keys, expected = (graphs.keys(split, part) for part in (ids, triples))
     # The triples are sorted, so their keys are; the search also gives a place to triples that nobody asks for.
     rows = np.searchsorted(expected, keys)
     wanted = expected[np.minimum(rows, len(expected) - 1)] == keys
-    rows, values, empty = rows[wanted], values[wanted], empty[wanted]
+    rows, values, empty, places = rows[wanted], values[wanted], empty[wanted], places[wanted]
     extra = len(keys) - len(rows)
-    if problems := [*_missing(rows, extra, asked), *_repeated(rows, values, asked)]:
-        raise ScoreError(f"{where}: {' '.join(problems)}")
+    if problems := [*_missing(rows, extra, asked), *_repeated(rows, values, places, asked)]:
+        hint = _of_numbers(split) if pa.types.is_integer(table.column(COLUMNS[0]).type) else ""
+        raise ScoreError(f"{where}: {' '.join(problems)}{hint}")
     if empty.any():
         raise ScoreError(
-            f"{where}: {int(empty.sum())} of {len(rows)} scores are empty (null or NaN): "
-            f"{asked.shown(np.sort(rows[empty]))}. Such a score has no rank"
+            f"{where}: {int(empty.sum())} of {len(rows)} scores are empty (null or NaN), first in row "
+            f"{places[empty].min()}: {asked.shown(np.sort(rows[empty]))}. Such a score has no rank"
         )
     aligned = np.empty(len(triples), dtype=values.dtype)
     aligned[rows] = values  # fills all: rows are as many as the triples, each once
@@ -166,17 +182,18 @@ def _missing(rows: IntArray, extra: int, asked: Questions) -> Iterator[str]:
         )
 
 
-def _repeated(rows: IntArray, values: ScoreArray, asked: Questions) -> Iterator[str]:
+def _repeated(rows: IntArray, values: ScoreArray, places: IntArray, asked: Questions) -> Iterator[str]:
     if len(unique(rows)) == len(rows):
         return
     order = np.argsort(rows, kind="stable")
-    rows, values = rows[order], values[order]
+    rows, values, places = rows[order], values[order], places[order]
     again = rows[1:] == rows[:-1]
     # Shown first are triples with different scores, which say most about what went wrong.
     repeated, differing = unique(rows[1:][again]), unique(rows[1:][again & (values[1:] != values[:-1])])
     first = np.concatenate((differing, np.setdiff1d(repeated, differing)))[:SHOWN]
     shown = "; ".join(
-        f"({', '.join(name)}) scored {' and '.join(map(str, values[rows == row][:SHOWN].tolist()))}"
+        f"({', '.join(name)}) scored {' and '.join(map(str, values[rows == row][:SHOWN].tolist()))} in rows "
+        f"{' and '.join(map(str, places[rows == row][:SHOWN].tolist()))}"
         for row, name in zip(first.tolist(), asked.split.named(asked.triples[first]), strict=True)
     )
     rest = f"; and {len(repeated) - len(first)} more" if len(repeated) > len(first) else ""
@@ -200,33 +217,54 @@ def _numbers(column: pa.ChunkedArray, where: str) -> tuple[ScoreArray, BoolArray
 
 def _ids(table: pa.Table, split: Split, where: str, text: bool) -> IntArray:
     columns = [table.column(name) for name in COLUMNS]
-    for name, column in zip(COLUMNS, columns, strict=True):
-        if column.null_count:
-            first = int(np.flatnonzero(column.is_null().to_numpy())[0])
-            raise ScoreError(f"{where}: column {name} has {column.null_count} empty cells, first at row {first}")
+    places, vocabularies = table.column(ROW).to_numpy(), _vocabularies(split)
+    for name, column, known in zip(COLUMNS, columns, vocabularies, strict=True):
+        empty = column.is_null().to_numpy()
+        if pa.types.is_string(column.type) and "" not in known.to_pylist():
+            empty = empty | pc.fill_null(pc.equal(column, ""), False).to_numpy()
+        if empty.any():
+            meant = sorted(NOTHING & set(known.to_pylist()))
+            hint = (
+                f"; pandas reads {meant[0]!r}, which is a name here, as empty: read_csv(FILE, {KEEP})" if meant else ""
+            )
+            raise ScoreError(
+                f"{where}: column {name} has {int(empty.sum())} empty cells, first at row {places[empty][0]}{hint}"
+            )
     kinds = [_kind(column.type, name, where) for name, column in zip(COLUMNS, columns, strict=True)]
     # In a text file 7 may be an id or a name; if a relation is called 7, only names are certain.
     if text and not any(name.isdecimal() for name in split.relations.tolist()) and all(map(_decimal, columns)):
         kinds = ["ids"] * 3
     if len(set(kinds)) > 1:
         types = ", ".join(f"{name} {column.type}" for name, column in zip(COLUMNS, columns, strict=True))
-        raise ScoreError(f"{where}: ids and names are mixed ({types}); give all three columns as integers or as text")
-    vocabularies = _vocabularies(split)
+        raise ScoreError(
+            f"{where}: ids and names are mixed ({types}); give all three columns as integers or as text"
+            f"{_of_numbers(split)}"
+        )
     if kinds[0] == "ids":
         limits = [len(known) for known in vocabularies]
-        parts = [_checked(*part, where) for part in zip(COLUMNS, columns, limits, strict=True)]
+        parts = [
+            _checked(*part, places, where, _of_numbers(split)) for part in zip(COLUMNS, columns, limits, strict=True)
+        ]
         return np.stack(parts, axis=1)
     numbers = [
         pc.index_in(_plain(column), value_set=known) for column, known in zip(columns, vocabularies, strict=True)
     ]
     unknown = [
-        _unknown(name, _plain(column).filter(ids.is_null()), known)
+        _unknown(name, _plain(column).filter(ids.is_null()), known, places[ids.is_null().to_numpy()])
         for name, column, ids, known in zip(COLUMNS, columns, numbers, vocabularies, strict=True)
         if ids.null_count
     ]
     if unknown:
         raise ScoreError(f"{where}: {'; '.join(unknown)}. Names are those of {where}, spelt as in task.triples")
     return np.stack([ids.to_numpy().astype(np.int64) for ids in numbers], axis=1)
+
+
+def _of_numbers(split: Split) -> str:
+    """Return what to do where integers may have been meant as names, empty where no entity has a number for a name."""
+    number = next((name for name in split.entities.tolist() if name.isdecimal()), None)
+    if number is None:
+        return ""
+    return f"; {number!r} is a name here: integers that are names have to be text, {AS_TEXT}"
 
 
 def _vocabularies(split: Split) -> tuple[pa.StringArray, pa.StringArray, pa.StringArray]:
@@ -254,26 +292,26 @@ def _decimal(column: pa.ChunkedArray) -> bool:
     return bool(len(column)) and bool(pc.all(pc.match_substring_regex(column, "^[0-9]{1,18}$")).as_py())
 
 
-def _checked(name: str, column: pa.ChunkedArray, limit: int, where: str) -> IntArray:
+def _checked(name: str, column: pa.ChunkedArray, limit: int, places: IntArray, where: str, hint: str) -> IntArray:
     try:
         ids: IntArray = column.cast(pa.int64()).to_numpy()
     except pa.ArrowInvalid as error:
-        raise ScoreError(f"{where}: column {name} has ids beyond int64 ({error})") from error
+        raise ScoreError(f"{where}: column {name} has ids beyond int64 ({error}){hint}") from error
     wrong = (ids < 0) | (ids >= limit)
     if wrong.any():
-        first = int(np.flatnonzero(wrong)[0])
         inverse = "; inverse relations are not scored" if name == COLUMNS[RELATION] else ""
         raise ScoreError(
-            f"{where}: {int(wrong.sum())} rows have a {name} id outside 0 to {limit - 1}, first at row {first}: "
-            f"{ids[first]}{inverse}"
+            f"{where}: {int(wrong.sum())} rows have a {name} id outside 0 to {limit - 1}, first at row "
+            f"{places[wrong][0]}: {ids[wrong][0]}{inverse}{hint}"
         )
     return ids
 
 
-def _unknown(name: str, cells: pa.ChunkedArray, known: pa.StringArray) -> str:
+def _unknown(name: str, cells: pa.ChunkedArray, known: pa.StringArray, places: IntArray) -> str:
     names = pc.unique(cells).to_pylist()
     near = nearest(names[0], known.to_pylist()) if len(known) <= SEARCHED else []
     hint = f" (did you mean {near[0]!r}?)" if near else ""
     shown = f"{names[0]!r}{hint}" + "".join(f", {unknown!r}" for unknown in names[1:SHOWN])
     rest = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
-    return f"column {name} has unknown names ({len(names)} in {len(cells)} of its rows): {shown}{rest}"
+    where = f"{len(names)} in {len(cells)} of its rows, first in row {places[0]}"
+    return f"column {name} has unknown names ({where}): {shown}{rest}"

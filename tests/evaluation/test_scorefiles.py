@@ -136,7 +136,9 @@ def test_text_files_hold_ids_only_where_no_relation_is_named_by_a_number(tmp_pat
     assert figures(task(split).evaluate_file(path)) == expected
     numbered = replace(split, relations=np.array(["0", "1", "10"]), relation_slots=3)
     chosen = task(numbered, "dual", "slots")
-    with pytest.raises(ScoreError, match=r"column relation has unknown names \(1 in \d+ of its rows\): '2'"):
+    with pytest.raises(
+        ScoreError, match=r"column relation has unknown names \(1 in \d+ of its rows, first in row \d+\): '2'"
+    ):
         chosen.evaluate_file(write(frame_of(chosen, ids=True), tmp_path / "n.csv"))
     named = write(frame_of(chosen), tmp_path / "m.csv")
     assert figures(chosen.evaluate_file(named)) == figures(of_frame(chosen, frame_of(chosen)))
@@ -213,7 +215,7 @@ def test_a_template_by_direction_comes_back_with_scores(suffix, tmp_path):
 DIRECTIONS_REFUSED = {
     "wrong word": (
         lambda frame: frame.replace({"direction": {"head": "heads"}}),
-        r"toy test: column direction must be tail or head in every row, not 'heads'",
+        r"toy test: column direction must be tail or head in every row, not 'heads', first in row \d+$",
     ),
     "empty": (
         lambda frame: frame.assign(direction=frame["direction"].where(frame.index > 0)),
@@ -284,16 +286,25 @@ REFUSALS = {
     "missing": (drop([0, 2, 3, 4]), r"4 of \d+ triples have no score: \(ann, hates, bob\); .*; .*; and 1 more\. Score"),
     "missing three": (drop([0, 2, 3]), r"3 of \d+ triples have no score: \(.*\); \(.*\); \([^;]*\)\. Score every one"),
     "missing one": (drop([0]), r"1 of \d+ triples have no score: \(ann, hates, bob\)\. Score every one"),
-    "repeated": (again([0.0, 1.0]), r"2 triples are scored more than once, 2 of them with different scores: \(ann, ha"),
+    "repeated": (
+        again([0.0, 1.0]),
+        r"2 triples are scored more than once, 2 of them with different scores: \(ann, ha.* in rows 0 and",
+    ),
     "repeated equally": (lambda f: pd.concat([f, f[:1]]), r"1 triples .* once, 0 of them .* equal ones too"),
     "repeated and missing": (lambda f: pd.concat([f[1:], f[1:2]]), r"1 of \d+ triples have no.*1 triples are scored"),
-    "nobody": (put(1, "tail", "zoe"), r"column tail has unknown names \(1 in 1 of its rows\): 'zoe'\. Names are those"),
+    "nobody": (
+        put(1, "tail", "zoe"),
+        r"column tail has unknown names \(1 in 1 of its rows, first in row 1\): 'zoe'\. Names are those",
+    ),
     "nobodies": (
         lambda f: f.assign(tail=[*(["zoe", "xi", "moe", "ulf"] * len(f))[: len(f)]]),
-        r"column tail has unknown names \(4 in (\d+) of its rows\): 'zoe', 'xi', 'moe' and 1 more\. Names are those",
+        r"column tail has unknown names \(4 in (\d+) of its rows, first in row 0\): 'zoe', 'xi', 'moe' and 1 more\.",
     ),
     "misspelt": (put(1, "relation", "knowz"), r"column relation has unknown.*'knowz' \(did you mean 'knows'\?\)"),
-    "nan": (put(1, "score", np.nan), r"1 of \d+ scores are empty \(null or NaN\): \(.*\)\. Such a score has no rank"),
+    "nan": (
+        put(1, "score", np.nan),
+        r"1 of \d+ scores are empty \(null or NaN\), first in row 1: \(.*\)\. Such a score has no rank",
+    ),
     "infinite": (put(1, "score", np.inf), r"1 of \d+ scores are not finite \(0 NaN, 1 infinite\)"),
     "nameless": (put(1, "head", None), r"column head has 1 empty cells, first at row 1"),
     "no scores": (lambda f: f.assign(score=None), r"of \d+ scores are empty"),
@@ -323,6 +334,24 @@ def test_files_that_are_refused(name, tmp_path):
         write(frame, tmp_path / "s.parquet")
     with pytest.raises(ScoreError, match=rf"s\.parquet: .*{message}" if "|" not in message else message):
         chosen.evaluate_file(tmp_path / "s.parquet")
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_names_that_pandas_takes_for_something_else_are_refused_with_what_to_type(tmp_path, suffix):
+    empty = task(replace(small(), entities=np.array(["NA", "bob", "cem", "dee"])))
+    frame = frame_of(empty).replace({"NA": None})
+    with pytest.raises(
+        ScoreError, match=r"column head has \d+ empty .* row 0; pandas reads 'NA', .*keep_default_na=False"
+    ):
+        empty.evaluate_file(write(frame, tmp_path / f"s.{suffix}"))
+    numbers = task(replace(small(), entities=np.array(["10", "20", "30", "40"])))
+    integers = frame_of(numbers).astype({"head": int, "tail": int})
+    if suffix == "parquet":
+        with pytest.raises(ScoreError, match=r"ids and names are mixed .*'10' is a name here.*astype\({'head': str"):
+            numbers.evaluate_file(write(integers, tmp_path / "n.parquet"))
+    integers = integers.assign(relation=0)
+    with pytest.raises(ScoreError, match=r"head id outside 0 to 3, first at row 0: 10; '10' is a name here"):
+        numbers.evaluate_file(write(integers, tmp_path / f"n.{suffix}"))
 
 
 @pytest.mark.parametrize(
