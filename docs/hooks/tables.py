@@ -55,8 +55,8 @@ def datasets() -> str:
     ]
     rows = []
     for record in map(catalog.record, catalog.names()):
-        parts = ("train/graph", "valid/targets", "test/graph", "test/targets")
-        numbers = [*(record.parts[part].triples for part in parts), record.graphs["test"].relations]
+        parts = (("train", "graph"), ("valid", "targets"), ("test", "graph"), ("test", "targets"))
+        numbers = [*(record.part(*part).triples for part in parts), record.graphs["test"].relations]
         rows.append(
             [f"`{record.id}`", *(f"{number:,}" for number in numbers), f"[{len(record.defects)}](published.md)"]
         )
@@ -68,7 +68,7 @@ def defects() -> str:
     lines = []
     for suite, names in groupby(catalog.names(), key=lambda name: name.rpartition("/")[0]):
         lines.append(f"\n### {suite}\n" if suite else "")
-        for name in names:
+        for name in filter(lambda name: catalog.record(name).defects, names):
             lines.append(f"\n{'####' if suite else '###'} {name}\n")
             lines.extend(f"* {defect}" for defect in catalog.record(name).defects)
     return "\n".join(lines)

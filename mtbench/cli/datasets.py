@@ -15,27 +15,45 @@ from mtbench.cli.options import All, Names, chosen
 from mtbench.cli.output import AsJson, Cell, fail, records, say, say_json, say_table
 from mtbench.data import catalog, downloads, store
 from mtbench.data.catalog import Record
-from mtbench.data.loading import RELEASE, load, locate
+from mtbench.data.loading import RELEASE, keep, load, locate
 from mtbench.data.splits import Dataset
 from mtbench.errors import MtbenchError, UsageError, typed
 from mtbench.export.writers import write
 from mtbench.files import atomic
 
 # Programs read the keys of --json, which stay as they are; people read the paper's words.
-LIST_KEYS = ("Name", "Version", "Train triples", "Valid targets", "Test triples", "Test targets", "Stored")
-LIST_HEADINGS = ("Name", "Version", "Train graph", "Validation triples", "Inference graph", "Test triples", "Stored")
+LIST_KEYS = ("Name", "Group", "Version", "Train triples", "Valid targets", "Test triples", "Test targets", "Stored")
+LIST_HEADINGS = (
+    "Name",
+    "Group",
+    "Version",
+    "Train graph",
+    "Validation triples",
+    "Inference graph",
+    "Test triples",
+    "Stored",
+)
 
 
-def list_datasets(as_json: AsJson = False) -> None:
+def list_datasets(
+    group: Annotated[
+        str,
+        typer.Option(autocompletion=options.groups, help=f"Those of one group alone: {', '.join(catalog.GROUPS)}."),
+    ] = "",
+    as_json: AsJson = False,
+) -> None:
     """List the datasets of the catalogue.
 
     Example: mtbench list --json
+
+    Example: mtbench list --group entities+relations
     """
     rows: list[tuple[Cell, ...]] = []
-    for record in catalog.records():
-        parts = ("train/graph", "valid/targets", "test/graph", "test/targets")
+    for record in catalog.records(group):
+        parts = (("train", "graph"), ("valid", "targets"), ("test", "graph"), ("test", "targets"))
         stored = not atomic.is_free(store.cached(record))
-        rows.append((record.id, record.version, *(record.parts[part].triples for part in parts), stored))
+        counts = (record.part(*part).triples for part in parts)
+        rows.append((record.id, record.group, record.version, *counts, stored))
     if as_json:
         say_json(records(LIST_KEYS, rows))
     else:
@@ -105,6 +123,7 @@ def _described(name: str) -> dict[str, object]:
         "version": record.version,
         "summary": record.summary,
         "builder": record.builder,
+        "group": record.group,
         "aliases": list(record.aliases),
         "licence": record.licence,
         "citation": record.citation,
@@ -135,7 +154,7 @@ def _describe(name: str) -> None:
     if record.sources:
         say("\nPublished files")
         for source in record.sources:
-            say(f"  {source.part}: {source.url}\n    {source.bytes} bytes, SHA-256 {source.sha256}")
+            say(f"  {source.part}: {source.url}\n    {source.fingerprint}")
             for mirror in source.mirrors:
                 say(f"    also {mirror}")
     whose = " of the release" if isinstance(locate(name), Path) and record.builder != "files" else ""
@@ -198,7 +217,7 @@ def fetch(names: Names = None, every: All = False, as_json: AsJson = False) -> N
         directory = str(store.cached(record))
         # Loading does whatever it takes: it downloads or builds, stores, and checks what was stored.
         try:
-            load(record.id)
+            keep(record, record.parameters)
         except MtbenchError as error:
             fail(f"{record.id}: {error}")
             rows.append((record.id, record.version, None, str(error)))
@@ -218,9 +237,10 @@ FILE_HEADINGS = ("Bytes", "SHA256", "URL", "Place")
 def _list_files(published: Sequence[Record], *, as_json: bool) -> None:
     """Print the published files of datasets, each once, with their places in a mirror."""
     # Variants of a dataset share their archives: by hash, each is listed once.
-    files = {source.sha256: source for record in published for source in record.sources}
+    files = {source.hash: source for record in published for source in record.sources}
     rows: list[tuple[Cell, ...]] = [
-        (source.bytes, source.sha256, source.url, downloads.place(source.url)) for source in files.values()
+        (source.bytes, source.sha256 or source.fingerprint, source.url, downloads.place(source.url))
+        for source in files.values()
     ]
     if as_json:
         say_json(

@@ -22,6 +22,11 @@ def datasets(incomplete: str) -> list[str]:
     return _beginning(incomplete, catalog.names())
 
 
+def groups(incomplete: str) -> list[str]:
+    """Return the groups of datasets whose names begin so."""
+    return _beginning(incomplete, catalog.GROUPS)
+
+
 def models(incomplete: str) -> list[str]:
     """Return the installed models whose names begin so."""
     return _beginning(incomplete, models_installed.names())

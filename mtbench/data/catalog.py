@@ -16,12 +16,24 @@ from mtbench.files.schema import read_toml
 
 Parameter: TypeAlias = int | float | str | bool
 
+GROUPS: Mapping[str, str] = MappingProxyType(
+    {
+        "entities+relations": "the graphs of the field whose entities and relation types are new in the test graph",
+        "entities": "the graphs of the field whose entities alone are new in the test graph",
+        "one graph": "the graphs of the field whose test graph is the training graph",
+        "others": "variants of ours and pairs that no mean of the field is over",
+    }
+)
+"""What a dataset is for: the first three are compared by the mean over their graphs."""
+
 
 @dataclass(frozen=True)
 class Source:
     """A published file: where it is, its size and the SHA-256 of its bytes.
 
-    ``mirrors`` are other addresses of the very same bytes, asked when ``url`` fails.
+    ``mirrors`` are other addresses of the very same bytes, asked when ``url`` fails. ``member`` is the file of an
+    archive that is meant, and ``columns`` what stands in the columns of each line. Where nobody has seen the file,
+    ``bytes`` is 0 and ``sha256`` empty, and ``git_blob`` is the hash that git has of it.
     """
 
     part: str
@@ -29,6 +41,19 @@ class Source:
     bytes: int
     sha256: str
     mirrors: tuple[str, ...] = ()
+    member: str = ""
+    columns: tuple[str, ...] = ("head", "relation", "tail")
+    git_blob: str = ""
+
+    @property
+    def hash(self) -> str:
+        """The hash that the file is known and kept by: its SHA-256, or git's."""
+        return self.sha256 or self.git_blob
+
+    @property
+    def fingerprint(self) -> str:
+        """What is known of its bytes, in words."""
+        return f"{self.bytes} bytes, SHA-256 {self.sha256}" if self.sha256 else f"git blob {self.git_blob}"
 
     @property
     def urls(self) -> tuple[str, ...]:
@@ -47,7 +72,7 @@ class Graph:
 
 @dataclass(frozen=True)
 class Part:
-    """One set of triples of the release: how many, and their content hash."""
+    """One set of triples of the release: how many, and their content hash, empty where nobody has seen the file."""
 
     triples: int
     content_sha256: str
@@ -57,16 +82,16 @@ class Part:
 class Record:
     """Everything declared about one dataset.
 
-    ``graphs`` has the keys ``train`` and ``test``; ``parts`` the keys ``train/graph``,
-    ``valid/targets``, ``test/graph`` and ``test/targets``, and ``valid/known`` and ``test/known`` where something
-    else is known (`mtbench.data.splits.Split.known`); ``tasks``, where relations have ground-truth tasks, maps the
-    keys of ``graphs`` to the hash of these labels (`mtbench.data.splits.Split.tasks_sha256`); ``candidates`` maps
-    ``split/protocol/vocabulary/seed`` to the hash of the frozen candidates, and ``baselines`` some of these names
-    to the metrics of every heuristic baseline, in the order of `mtbench.names.METRICS`; ``parameters`` are the
-    builder's, with the values that give the release. ``recipe`` is the place of the function that makes the
-    dataset (`mtbench.data.loading.Recipe`), ``raw`` that of the way to make it anew of raw files, if there is
-    one. ``generated`` says that the package makes its entities and triples up, so that they may be published;
-    ``clusters`` which targets are not independent of each other (`mtbench.analysis.clusters`).
+    ``group`` is the question it answers, one of `GROUPS`. ``graphs`` has the keys ``train`` and ``test``; ``parts``
+    the keys ``train/graph``, ``test/graph`` and ``test/targets``, and ``valid/targets``, ``valid/known`` and
+    ``test/known`` where there are any (`mtbench.data.splits.Split.known`); ``tasks``, where relations have ground-truth
+    tasks, maps the keys of ``graphs`` to the hash of these labels (`mtbench.data.splits.Split.tasks_sha256`);
+    ``candidates`` maps ``split/protocol/vocabulary/seed`` to the hash of the frozen candidates, and ``baselines`` some
+    of these names to the metrics of every heuristic baseline, in the order of `mtbench.names.METRICS`; ``parameters``
+    are the builder's, with the values that give the release. ``recipe`` is the place of the function that makes the
+    dataset (`mtbench.data.loading.Recipe`), ``raw`` that of the way to make it anew of raw files, if there is one.
+    ``generated`` says that the package makes its entities and triples up, so that they may be published; ``clusters``
+    which targets are not independent of each other (`mtbench.analysis.clusters`).
     """
 
     id: str
@@ -89,6 +114,7 @@ class Record:
     raw: str = ""
     generated: bool = False
     clusters: str = "pair"
+    group: str = ""
 
     def graph(self, split: str) -> Graph:
         """Return the counts of the graph of a split; validation shares that of training."""
@@ -96,9 +122,8 @@ class Record:
 
     def part(self, split: str, kind: str) -> Part:
         """Return what is declared of the ``graph``, the ``targets`` or the ``known`` triples of a split, maybe none."""
-        if (split, kind) == ("train", "targets") or kind == "known":
-            return self.parts.get(f"{split}/{kind}", Part(0, CONTENT_HASH_OF_NOTHING))
-        return self.parts["train/graph" if (split, kind) == ("valid", "graph") else f"{split}/{kind}"]
+        key = "train/graph" if (split, kind) == ("valid", "graph") else f"{split}/{kind}"
+        return self.parts.get(key, Part(0, CONTENT_HASH_OF_NOTHING))
 
     def content_sha256(self, split: str) -> str:
         """Return the hash that the split of the release has (`mtbench.data.splits.Split.content_sha256`)."""
@@ -113,14 +138,16 @@ class Record:
         return {baseline: dict(zip(METRICS, values, strict=True)) for baseline, values in rows.items()}
 
 
-def names() -> list[str]:
-    """Return the ids of all datasets, sorted."""
-    return sorted(_records())
+def names(group: str = "") -> list[str]:
+    """Return the ids of all datasets, or of those of a group, sorted; an unknown group raises `UnknownNameError`."""
+    if group and group not in GROUPS:
+        raise UnknownNameError("group", group, GROUPS)
+    return sorted(name for name, record in _records().items() if record.group == group) if group else sorted(_records())
 
 
-def records() -> list[Record]:
-    """Return the records of all datasets, sorted by id."""
-    return [_records()[name] for name in names()]
+def records(group: str = "") -> list[Record]:
+    """Return the records of all datasets, or of those of a group, sorted by id; see `names`."""
+    return [_records()[name] for name in names(group)]
 
 
 def record(name: str) -> Record:

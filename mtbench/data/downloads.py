@@ -22,7 +22,7 @@ from mtbench.data import store
 from mtbench.data.catalog import Source
 from mtbench.errors import DownloadError, UsageError
 from mtbench.files.atomic import locked, replace_file
-from mtbench.files.hashing import file_hash
+from mtbench.files.hashing import blob_hash, file_hash
 
 RETRY = Retry(total=3, backoff_factor=2, status_forcelist=(408, 425, 429, 500, 502, 503, 504))
 """How often an address is asked again that answers so, does not answer or breaks off, and the waits in between."""
@@ -32,6 +32,9 @@ TIMEOUT = (10.0, 60.0)
 
 PATIENCE, SLOWEST = 60.0, 10_000
 """A whole file may take so many seconds, and one more for every so many bytes; no longer is a server waited for."""
+
+LARGEST = 1 << 25
+"""No more bytes are taken of a file whose size nobody knows."""
 
 REMEMBERED = 300.0
 """For so many seconds a host that could not be reached is not asked again by this process."""
@@ -54,26 +57,23 @@ def fetch(sources: Sequence[Source]) -> list[Path]:
     Raises `DownloadError` naming every address and what came from it, or, where ``MTBENCH_OFFLINE``
     forbids the network, every missing file and the place to copy it to.
     """
-    distinct = {source.sha256: source for source in reversed(sources)}
+    distinct = {source.hash: source for source in reversed(sources)}
     problems = {key: list[str]() for key in distinct}
     found = {key: _at_hand(source, problems[key]) for key, source in distinct.items()}
-    missing = [source for source in dict.fromkeys(sources) if found[source.sha256] is None]
+    missing = [source for key, source in distinct.items() if found[key] is None][::-1]
     if missing and offline():
         folder, _ = _mirror()
-        wanted = (
-            f"{source.url} ({source.bytes} bytes, SHA-256 {source.sha256}) to {_destination(source, folder)}"
-            for source in missing
-        )
-        wrong = [f"; {text}" for source in missing for text in problems[source.sha256]]
+        wanted = (f"{source.url} ({source.fingerprint}) to {_destination(source, folder)}" for source in missing)
+        wrong = [f"; {text}" for source in missing for text in problems[source.hash]]
         raise DownloadError(
             f"MTBENCH_OFFLINE forbids the network ({HINT}); copy {', and '.join(wanted)}{''.join(wrong)}"
         )
-    return [found[key] or _download(distinct[key], problems[key]) for key in (source.sha256 for source in sources)]
+    return [found[key] or _download(distinct[key], problems[key]) for key in (source.hash for source in sources)]
 
 
 def kept(source: Source) -> Path:
     """Return where the cache keeps a published file, whether it is there or not."""
-    return store.cache_root() / "files" / source.sha256
+    return store.cache_root() / "files" / source.hash
 
 
 def place(url: str) -> str:
@@ -90,10 +90,10 @@ def offline() -> bool:
 def problem(path: Path, source: Source) -> str:
     """Say what is wrong with a file that should be a published one: empty if nothing is."""
     size = path.stat().st_size
-    if size != source.bytes:
+    if source.bytes and size != source.bytes:
         return f"{path} has {size} bytes instead of {source.bytes}"
-    found = file_hash(path)
-    return "" if found == source.sha256 else f"{path} has {_other_bytes(found, source)}"
+    found = file_hash(path) if source.sha256 else blob_hash(path.read_bytes())
+    return "" if found == source.hash else f"{path} has {_other_bytes(found, source)}"
 
 
 def _mirror() -> tuple[Path | None, str]:
@@ -159,23 +159,24 @@ def _ask(url: str, source: Source) -> tuple[bytes, str]:
     _tell(f"asking {host}")
     while True:
         got, answered, asked_for = b"", False, 0.0
-        until = time.monotonic() + PATIENCE + source.bytes / SLOWEST
+        most = source.bytes or LARGEST
+        until = time.monotonic() + PATIENCE + most / SLOWEST
         try:
             with requests.get(url, headers={"Accept-Encoding": "identity"}, stream=True, timeout=TIMEOUT) as response:
                 answered = reached = True
                 if not retry.is_retry("GET", response.status_code):
                     for chunk in _shown(_pieces(response), url, source):
                         got += chunk
-                        if len(got) > source.bytes:
+                        if len(got) > most:
                             break
                         if time.monotonic() > until:
-                            return b"", f"is too slow: {len(got)} of {source.bytes} bytes came in time"
+                            return b"", f"is too slow: {len(got)} of {source.bytes or '?'} bytes came in time"
                     return got, _wrong(got, source, response)
                 failure = _answered(response)
                 with suppress(urllib3.exceptions.InvalidHeader):
                     asked_for = retry.get_retry_after(response.raw) or 0.0
         except (requests.ConnectionError, requests.Timeout, urllib3.exceptions.HTTPError) as error:
-            came = f"broke off after {len(got)} of {source.bytes} bytes" if answered else "cannot be reached"
+            came = f"broke off after {len(got)} of {source.bytes or '?'} bytes" if answered else "cannot be reached"
             failure = f"{came} ({type(error).__name__})"
         except (requests.RequestException, ValueError) as error:
             # A ValueError is what an address makes of it that a server forwards to, and that is none.
@@ -207,12 +208,12 @@ def _wrong(data: bytes, source: Source, response: requests.Response) -> str:
     page = data.lstrip()[:15].lower().startswith((b"<!doctype html", b"<html"))
     if page or "html" in response.headers.get("Content-Type", "").casefold():
         return "sent an HTML page instead of the file"
-    if len(data) != source.bytes:
+    if source.bytes and len(data) != source.bytes:
         return (
             f"sent {'more than the published' if len(data) > source.bytes else f'{len(data)} of'} {source.bytes} bytes"
         )
-    found = hashlib.sha256(data).hexdigest()
-    return "" if found == source.sha256 else f"sent {_other_bytes(found, source)}"
+    found = hashlib.sha256(data).hexdigest() if source.sha256 else blob_hash(data)
+    return "" if found == source.hash else f"sent {_other_bytes(found, source)}"
 
 
 def _answered(response: requests.Response) -> str:
@@ -231,14 +232,14 @@ def _tell(text: str) -> None:
 
 
 def _other_bytes(found: str, source: Source) -> str:
-    return f"other bytes than published (SHA-256 {found} instead of {source.sha256})"
+    return f"other bytes than published ({'SHA-256' if source.sha256 else 'git blob'} {found} instead of {source.hash})"
 
 
 def _shown(chunks: Iterator[bytes], url: str, source: Source) -> Iterator[bytes]:
     """Yield the chunks of an answer, beside a bar on a terminal and nothing elsewhere."""
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), DownloadColumn(), TransferSpeedColumn())
     with Progress(*columns, console=Console(stderr=True), disable=not sys.stderr.isatty()) as bar:
-        task = bar.add_task("/".join(url.split("/")[-2:]), total=source.bytes)
+        task = bar.add_task("/".join(url.split("/")[-2:]), total=source.bytes or None)
         for chunk in chunks:
             bar.advance(task, len(chunk))
             yield chunk

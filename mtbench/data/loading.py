@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import shlex
+import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,7 +14,7 @@ from typing import TypeAlias, cast
 from mtbench.data import catalog, store
 from mtbench.data.catalog import Parameter, Record
 from mtbench.data.splits import Dataset, differences
-from mtbench.errors import CorruptedFileError, DatasetError, UnknownNameError, UsageError, typed
+from mtbench.errors import CorruptedFileError, DatasetError, DownloadError, UnknownNameError, UsageError, typed
 from mtbench.files import atomic
 from mtbench.files.hashing import file_hash
 
@@ -30,6 +31,15 @@ FILES = "mtbench.builders.folders:read"
 LONGEST = 100
 """Characters of a name that an error shows."""
 
+
+class UntrainedError(DownloadError):
+    """The training graph of a dataset cannot be had; ``dataset`` is the rest of it, with nothing in that graph."""
+
+    def __init__(self, message: str, dataset: Dataset) -> None:
+        super().__init__(message)
+        self.dataset = dataset
+
+
 _KINDS = {int: "a whole number", float: "a number", str: "text", bool: "true or false"}
 
 
@@ -42,7 +52,8 @@ def load(source: str | Path) -> Dataset:
     The first use of a name builds the dataset on this machine, without network, into the cache; later
     ones read it from there and compare every file with its hash. An unknown name raises
     `UnknownNameError` with the nearest ones, a damaged file `CorruptedFileError` with the command that
-    mends it.
+    mends it. Where a graph of the field has everything but its training graph at hand, a warning says so, and the
+    dataset is that without it, made of its files each time and not stored.
     """
     place = locate(source)
     if isinstance(place, Record):
@@ -53,7 +64,11 @@ def load(source: str | Path) -> Dataset:
             except CorruptedFileError:
                 # It may have been replaced while it was read: the second look is under the lock.
                 pass
-        return keep(place, place.parameters)
+        try:
+            return keep(place, place.parameters)
+        except UntrainedError as error:
+            warnings.warn(f"{place.id} is read without its training graph: {error}", stacklevel=2)
+            return error.dataset
     if store.is_stored(place):
         return store.read(place)
     return cast(Callable[[Path], Dataset], _function(FILES))(place)

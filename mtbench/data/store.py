@@ -12,7 +12,7 @@ import os
 import shlex
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -115,6 +115,12 @@ class Manifest:
 def render(manifest: Manifest) -> bytes:
     """Return the manifest as JSON that ends with a hash of itself, so that an edit is noticed."""
     body = {"schema": SCHEMA if manifest.parts.keys() & set(OPTIONAL) else 1, **asdict(manifest)}
+    # A version that does not know the later keys of a source can read what does not need them.
+    later = {field.name: field.default for field in fields(Source) if field.name in ("member", "columns", "git_blob")}
+    body["sources"] = [
+        {key: value for key, value in source.items() if key not in later or value != later[key]}
+        for source in body["sources"]
+    ]
     text = json.dumps(body | {"manifest_sha256": own_hash(body)}, ensure_ascii=False, indent=2)
     return f"{text}\n".encode()
 

@@ -33,3 +33,8 @@ def file_hash(path: Path) -> str:
     """Return the SHA-256 of a file's bytes, in hexadecimal."""
     with path.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def blob_hash(data: bytes) -> str:
+    """Return the SHA-1 by which git knows a file of these bytes, in hexadecimal."""
+    return hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()

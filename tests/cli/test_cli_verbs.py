@@ -1,6 +1,7 @@
 """The verbs: what they print, what they store, and how they exit."""
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -17,12 +18,20 @@ def test_version(run):
 def test_list_says_what_there_is_and_what_is_stored(run, printed):
     mtbench.load("toy")
     out = printed("list")
-    rows = [row.split() for row in out.splitlines()[2:]]
+    rows = [re.split("  +", row) for row in out.splitlines()[2:]]
     assert [row[0] for row in rows] == catalog.names()
-    assert ["metafam", "1.0.0", "13,821", "590", "7,257", "184", "no"] in rows
+    assert ["metafam", "entities+relations", "1.0.0", "13,821", "590", "7,257", "184", "no"] in rows
     assert ["toy", "2.0.0", "4", "1", "3", "2", "yes"] in rows
     stored = {row["name"]: row["stored"] for row in json.loads(run("list", "--json")[1])}
     assert stored == {name: name == "toy" for name in catalog.names()}
+
+
+def test_list_shows_one_group_alone_whatever_signs_its_name_has(run):
+    for group in ("one graph", "entities+relations"):
+        rows = json.loads(run("list", "--group", group, "--json")[1])
+        assert [(row["name"], row["group"]) for row in rows] == [(name, group) for name in catalog.names(group)]
+    code, _, err = run("list", "--group", "one graf")
+    assert (code, "unknown group 'one graf': did you mean one graph?" in err) == (2, True)
 
 
 @pytest.mark.parametrize(
