@@ -364,15 +364,15 @@ def with_known(split: Split, rows: Iterable[NamedTriple]) -> tuple[Split, int]:
     Each is kept once, and none that is observable or to be predicted. Left out are those that name an entity or a
     relation outside the vocabulary: no candidate can be one of them.
     """
-    shown = {*split.named(split.graph), *split.named(split.targets)}
     entities, relations = set(split.entities.tolist()), set(split.relations.tolist())
     distinct = dict.fromkeys(rows)
     fitting = [
         row for row in distinct if row[HEAD] in entities and row[RELATION] in relations and row[TAIL] in entities
     ]
-    besides = [row for row in fitting if row not in shown]
-    known = encode(besides, split.entities, split.relations, f"{split.dataset} {split.name} known")
-    return replace(split, known=known), len(distinct) - len(fitting)
+    known = encode(fitting, split.entities, split.relations, f"{split.dataset} {split.name} known")
+    steps = np.array([split.num_relations * split.num_entities, split.num_entities, 1])  # a triple is one number
+    shown = among(known @ steps, np.concatenate((split.graph, split.targets)) @ steps)
+    return replace(split, known=known[~shown]), len(distinct) - len(fitting)
 
 
 def together(info: Record, name: str, valid: Split, test: Split, parameters: Mapping[str, Parameter]) -> Dataset:
