@@ -241,4 +241,5 @@ def import_files(
     say(f"\nHeuristic baselines on {asked.name}, which a model has to beat\n\n{tables.render(rows)}\n")
     for note in data.info.defects:
         say(f"note: {note}")
-    say(f'mtbench.load("{out}") loads it; {typed("run", "tally", "--dataset", out)} trains a model on it')
+    model, does = ("tally", "trains") if len(data.train.graph) else ("tally-foundation", "ranks")
+    say(f'mtbench.load("{out}") loads it; {typed("run", model, "--dataset", out)} {does} a model on it')

@@ -32,6 +32,10 @@ def test_what_is_to_be_typed_next_is_quoted_for_the_shell(printed, command, tmp_
     printed("export", "toy", "--out", "my files")
     for words, suggested in (
         (("import", "my files", "--out", "my data"), "mtbench run tally --dataset 'my data' trains"),
+        (
+            ("import", "--inference", "my files/msg.txt", "--test", "my files/test.txt", "--out", "bare"),
+            "mtbench run tally-foundation --dataset bare ranks",  # as no other model can
+        ),
         (("info", "my data"), "(mtbench audit 'my data' has the figures)"),
         (("run", MODEL, "--dataset", "my data", "--out", "my run"), "mtbench verify 'my run' recomputes it"),
         (
