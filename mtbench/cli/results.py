@@ -18,6 +18,7 @@ from mtbench.cli.output import AsJson, Cell, fail, records, say, say_json, say_t
 from mtbench.data import catalog, store
 from mtbench.data.catalog import Record
 from mtbench.data.loading import load, stored
+from mtbench.data.splits import Split
 from mtbench.errors import MtbenchError, UnknownNameError, UsageError, typed
 from mtbench.files import atomic
 from mtbench.names import METRICS
@@ -25,7 +26,7 @@ from mtbench.runs import result as results
 from mtbench.runs.directory import find, holds_run
 from mtbench.runs.result import Result
 from mtbench.runs.result import load as load_run
-from mtbench.runs.strata import Strata, side_by_side
+from mtbench.runs.strata import QUERY, Strata, side_by_side
 from mtbench.training.again import Again, from_weights
 from mtbench.training.predictions import explain
 
@@ -36,8 +37,8 @@ def show(
         str | None,
         typer.Option(
             metavar="STRATUM",
-            help="direction, half_link, relation, relation_seen, inverse_visible, degree, head_degree, tail_degree, "
-            "distance or task.",
+            help="direction, query_half_link, half_link, relation, relation_seen, inverse_visible, degree, "
+            "head_degree, tail_degree, distance or task.",
         ),
     ] = None,
     dataset: Annotated[
@@ -143,13 +144,27 @@ def _text(results: Sequence[Result], strata: Sequence[Strata], format: str, metr
     return results[0].text("all") if format == "text" else results[0].table(format=format)
 
 
-def told_of(results: Sequence[Result]) -> str:
-    """Return the text on the results of a run: of a single task the short form, of several a line each."""
-    if len(results) == 1:
-        return str(results[0])
+def told_of(results: Sequence[Result], split: Split) -> str:
+    """Return the text on the results of a run: of a single task the short form, of several a line each.
+
+    Where all entities were ranked, the strata by half-links of the query follow: they differ most there.
+    """
     first = results[0]
-    about = f"{first.run.model} on {first.dataset} {first.split}, candidate seed {first.candidate_seed}"
-    return f"{about}\n\n{overview.tasks_table(results)}"
+    if len(results) == 1:
+        text = str(first)
+    else:
+        about = f"{first.run.model} on {first.dataset} {first.split}, candidate seed {first.candidate_seed}"
+        text = f"{about}\n\n{overview.tasks_table(results)}"
+    asked = "by which half of the query and of its answer is observable"
+    return "\n\n".join(
+        [text, *(f"{name}, {asked}\n\n{each.table()}" for name, each in by_query(results, split).items())]
+    )
+
+
+def by_query(results: Sequence[Result], split: Split) -> dict[str, Strata]:
+    """Return the strata by half-links of the query of every result in which all entities were ranked, by protocol."""
+    ranked = (result for result in results if result.setting.full and len(result.ranks))
+    return {result.protocol: result.by(QUERY, split) for result in ranked if "relation" not in result.setting.sides}
 
 
 def compare(

@@ -17,12 +17,14 @@ from rich.progress import Progress as Bars
 
 from mtbench.cli import options
 from mtbench.cli.output import AsJson, note, say, say_json
-from mtbench.cli.results import told_of
+from mtbench.cli.results import by_query, told_of
 from mtbench.data.loading import load
+from mtbench.data.splits import Split
 from mtbench.errors import MtbenchError, RunInterrupted, UsageError, typed
 from mtbench.files import pictures, tables
 from mtbench.runs.directory import CONVENTIONS_FILE, HISTORY_FILE, RunDirectory
 from mtbench.runs.result import MtbenchWarning, Result
+from mtbench.runs.strata import QUERY
 from mtbench.settings.table import HEADLINE, settings_of
 from mtbench.training import costs, learned
 from mtbench.training.models import Progress, factory, parse_settings, silent
@@ -91,10 +93,12 @@ def run(
     resumed = checkpoints.exists() and not restart
     with at_work(f"the same command goes on after the last finished epoch, which {checkpoints} holds") as report:
         factory(model)  # an unknown name is refused before the dataset is built
-        directory, results = carry_out(plan, load(dataset), _resumed(report, checkpoints) if resumed else report)
+        data = load(dataset)
+        directory, results = carry_out(plan, data, _resumed(report, checkpoints) if resumed else report)
     learned.draw(directory, f"{results[0].run.model} on {results[0].dataset}")
     if as_json:
         fields = ("protocol", "vocabulary", "metrics", "optimistic", "pessimistic")
+        strata = {name: [asdict(row) for row in of_query] for name, of_query in by_query(results, data.test).items()}
         say_json(
             {
                 "directory": str(directory),
@@ -102,19 +106,20 @@ def run(
                 "results": [
                     {name: getattr(result, name) for name in fields}
                     | {"tie_rate": result.tie_rate if len(result.ranks) else None, "status": result.run.status}
+                    | ({QUERY: strata[result.protocol]} if result.protocol in strata else {})
                     for result in results
                 ],
             }
         )
     else:
-        _show(directory, results, paper=paper)
+        _show(directory, results, data.test, paper=paper)
     for result in results:
         if result.run.status != "ok":
             raise MtbenchError(costs.explain(result.run, result.dataset, result.warnings[0], directory))
 
 
-def _show(directory: Path, results: Sequence[Result], *, paper: bool) -> None:
-    say(f"{told_of(results)}\n")
+def _show(directory: Path, results: Sequence[Result], test: Split, *, paper: bool) -> None:
+    say(f"{told_of(results, test)}\n")
     if any(result.run.status != "ok" for result in results):
         return
     for line in learned.summarise(directory):

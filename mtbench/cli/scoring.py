@@ -172,16 +172,20 @@ def score(
             directory = RunDirectory.to_make(out)
             with directory.alone():
                 directory.keep([result], force=force)
-        _show(asked.name, result, out, as_json)
+        _show(asked, result, out, as_json)
 
 
-def _show(name: str, result: Result, directory: Path | None, as_json: bool) -> None:
+def _show(asked: Task, result: Result, directory: Path | None, as_json: bool) -> None:
     if as_json:
         fields = ("metrics", "optimistic", "pessimistic", "tie_rate", "chance", "warnings")
-        about = {"task": name, "model": result.run.model, "directory": None if directory is None else str(directory)}
+        about = {
+            "task": asked.name,
+            "model": result.run.model,
+            "directory": None if directory is None else str(directory),
+        }
         say_json(about | {field: getattr(result, field) for field in fields} | {"baselines": dict(result.baselines)})
         return
-    say(f"{told_of([result])}\n")
+    say(f"{told_of([result], asked.split)}\n")
     if directory is None:
         say("not saved: --out DIR keeps the result as a run directory")
     else:

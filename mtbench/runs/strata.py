@@ -34,7 +34,13 @@ RANGES = 10
 """The most ranges of degrees."""
 
 WHOLE = "all"
-DIRECTION = "direction"
+DIRECTION, QUERY = "direction", "query_half_link"
+QUERIES = ("both", "asked half only", "answer's half only", "none")
+"""Of (h, r, ?): is the asked half (h, r, .) observable, is the answer's, (., r, t)? Of (?, r, t): the reverse."""
+
+TURNED = np.array([0, 2, 1, 3])
+"""The cases of `HALF_LINKS` as those of `QUERIES` when the head is asked for; in tail prediction they are the same."""
+
 KINDS = ("metrics", "optimistic", "pessimistic", "chance")
 
 
@@ -185,7 +191,8 @@ class Strata:
         if format == "csv":
             frame = self.to_frame()
             return tables.lay_out(list(frame.columns), frame.to_numpy(dtype=object).tolist(), format)
-        headings = [self.name, "Triples", "Share", *map(tables.heading, METRICS), "MRR by ties", "MRR by chance"]
+        of = "Queries" if self.name in (DIRECTION, QUERY) else "Triples"
+        headings = [self.name, of, "Share", *map(tables.heading, METRICS), "MRR by ties", "MRR by chance"]
         rows = [
             [
                 row.label,
@@ -222,18 +229,26 @@ class Strata:
 def by(result: Evaluated, name: str, split: Split | Dataset | None = None) -> Strata:
     """Return the metrics of a run for every stratum of its targets; ``name`` is a key of `STRATA`.
 
-    ``direction``, which needs no split, divides the ranks and not the targets: by what was asked of them.
+    Two names divide the ranks and not the targets. ``direction``, which needs no split: by what was asked of them.
+    ``query_half_link``: by which halves of the query and of its answer are observable, as in `QUERIES`.
     ``split`` is the split the run was made on, or its dataset; left out, it is loaded by the name and
     version the run has. Raises `UnknownNameError` for another name, `UsageError` for a run without ranks,
     a dataset that is not released or lacks what the strata need, and `ResultError` when the split is not
     the run's, since the figures would be sorted by another graph.
     """
-    if name not in (DIRECTION, *STRATA):
-        raise UnknownNameError("stratum", name, [DIRECTION, *STRATA])
+    if name not in (DIRECTION, QUERY, *STRATA):
+        raise UnknownNameError("stratum", name, [DIRECTION, QUERY, *STRATA])
     if not len(result.ranks):
         raise UsageError(f"{result.run.model} on {result.dataset}: the run is {result.run.status} and has no ranks")
     if name == DIRECTION:
-        rows, whole = _directions(result)
+        ways = result.setting.directions
+        rows, whole = _of_ranks(
+            result,
+            [f"{way}s, {QUESTIONS[way]}" for way in ways],
+            [np.full(len(result.ranks), number) for number in range(len(ways))],
+        )
+    elif name == QUERY:
+        rows, whole = _of_ranks(result, QUERIES, _queries(result, splits_of(result, split)[0]))
     else:
         made_on, train = splits_of(result, split)
         labels = STRATA[name](made_on, train)
@@ -252,18 +267,28 @@ def by(result: Evaluated, name: str, split: Split | Dataset | None = None) -> St
     )
 
 
-def _directions(result: Evaluated) -> tuple[tuple[Stratum, ...], Stratum]:
-    """Return the ranks of each direction as a stratum, and all of them."""
+def _of_ranks(
+    result: Evaluated, names: Sequence[str], cases: Sequence[IntArray]
+) -> tuple[tuple[Stratum, ...], Stratum]:
+    """Return the strata of ranks, and all of them: ``cases`` index ``names``, ``(m,)`` for each list of the targets."""
     kinds = {kind: summary.per_list(changed) for kind, changed in summary.kinds(result.ranks).items()}
-    number = len(result.ranks)
-    directions = list(kinds["metrics"])
     values = {
-        kind: {name: np.concatenate([lists[way][name] for way in directions]) for name in METRICS}
+        kind: {name: np.concatenate([metrics[name] for metrics in lists.values()]) for name in METRICS}
         for kind, lists in kinds.items()
     }
-    place = np.repeat(np.arange(len(directions)), number)
-    rows = tuple(_stratum(f"{way}s, {QUESTIONS[way]}", place == which, values) for which, way in enumerate(directions))
-    return rows, _stratum(WHOLE, np.ones(len(place), dtype=np.bool_), values)
+    case = np.concatenate(cases)
+    chosen = ((name, case == number) for number, name in enumerate(names))
+    rows = tuple(_stratum(name, part, values) for name, part in chosen if part.any())
+    return rows, _stratum(WHOLE, np.ones(len(case), dtype=np.bool_), values)
+
+
+def _queries(result: Evaluated, split: Split) -> list[IntArray]:
+    """Return the case of `QUERIES` of each target, in the order of the ranks, in each of its lists."""
+    if result.setting.sides == ("relation",):
+        raise UsageError(f"protocol {result.protocol} asks for relations: it has no query of a half-link")
+    case = np.empty(len(result.ranks), dtype=np.int64)
+    case[_places(result, split)] = half_links(split)
+    return [TURNED[case] if way == "head" else case for way in result.setting.directions]
 
 
 def side_by_side(runs: Sequence[Strata], metric: str = "mrr", format: str = "text", decimals: int = 4) -> str:  # noqa: A002
@@ -298,23 +323,24 @@ def by_target(result: Evaluated, split: Split, kinds: Collection[str] = KINDS) -
     The kinds, of `KINDS`, are ties averaged, both bounds, and chance, under the rules of the run's
     protocol. Raises `ResultError` for ranks of other targets.
     """
+    place = _places(result, split)
+    return {
+        kind: {name: values[place] for name, values in summary.per_target(changed).items()}
+        for kind, changed in summary.kinds(result.ranks).items()
+        if kind in kinds
+    }
+
+
+def _places(result: Evaluated, split: Split) -> IntArray:
+    """Return the row of every target of a split in the ranks, ``(m,)``; `ResultError` for ranks of other targets."""
     ranks = result.ranks
     if len(ranks) != len(split.targets):
         raise ResultError(
             f"{result.dataset} {result.split}: {len(ranks)} ranks, the split has {len(split.targets)} triples to rank; "
             "evaluate again"
         )
-    place = _places(result, split) if ranks.named else slice(None)  # without names they are in the order of the split
-    return {
-        kind: {name: values[place] for name, values in summary.per_target(changed).items()}
-        for kind, changed in summary.kinds(ranks).items()
-        if kind in kinds
-    }
-
-
-def _places(result: Evaluated, split: Split) -> IntArray:
-    """Return the row of every target of a split in ranks with names, ``(m,)``."""
-    ranks = result.ranks
+    if not ranks.named:  # they are in the order of the split
+        return np.arange(len(ranks))
     names = list(zip(ranks.heads.tolist(), ranks.relations.tolist(), ranks.tails.tolist(), strict=True))
     rows = encode(names, split.entities, split.relations, f"ranks of {result.run.model} on {result.dataset}")
     # Both hold the same triples, so the n-th in sorted order is the same triple in both.

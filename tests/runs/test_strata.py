@@ -8,7 +8,7 @@ import released
 import toys
 from hypothesis import given
 from hypothesis import strategies as st
-from ranking_toys import hashed, optimistic, pessimistic, random_split, small, splits
+from ranking_toys import hashed, optimistic, pessimistic, random_split, small, splits, ties_expected
 
 from mtbench.data import catalog
 from mtbench.data.splits import Split, encode, vocabulary
@@ -18,7 +18,7 @@ from mtbench.metrics import closed as metrics
 from mtbench.names import METRICS
 from mtbench.runs import result as results
 from mtbench.runs.origin import RunInfo
-from mtbench.runs.strata import KINDS, STRATA, _deciles, by, side_by_side
+from mtbench.runs.strata import KINDS, QUERIES, STRATA, _deciles, by, side_by_side
 from mtbench.settings.table import PROTOCOLS, setting_of
 
 pytestmark = pytest.mark.filterwarnings("ignore::mtbench.runs.result.MtbenchWarning")
@@ -85,6 +85,32 @@ def test_the_directions_are_those_of_the_one_sided_protocols(protocol):
     for name, row in zip(directions, found, strict=True):
         if len(directions) > 1:
             assert whole.by_direction()[name] == pytest.approx(row.metrics, rel=1e-12)
+
+
+@ties_expected
+def test_queries_are_divided_by_which_half_of_them_and_of_the_answer_is_observable(tmp_path):
+    split = random_split(3, graph=120)
+    heads, tails = ({tuple(row) for row in split.graph[:, [column, 1]].tolist()} for column in (0, 2))
+    result, ranks = evaluate(hashed, split, "full"), {name: [] for name in QUERIES}
+    for way, seen in (("tail", (heads, tails)), ("head", (tails, heads))):
+        counts = result.ranks.parts[way]
+        for (head, relation, tail), above, tied in zip(
+            split.targets.tolist(), counts.greater.tolist(), counts.equal.tolist(), strict=True
+        ):
+            asked, answer = (head, tail) if way == "tail" else (tail, head)
+            case = 2 * ((asked, relation) not in seen[0]) + ((answer, relation) not in seen[1])
+            ranks[QUERIES[case]].append(np.mean([1 / (above + 1 + place) for place in range(tied + 1)]))
+    assert min(map(len, ranks.values())) > 0
+    for asked in (result, results.load(result.save(tmp_path / "run")), evaluate(hashed, split, "full-ultra")):
+        found = asked.by("query_half_link", split=split)
+        assert {row.label: row.targets for row in found} == {name: len(values) for name, values in ranks.items()}
+        assert found.whole.metrics == pytest.approx(asked.metrics)
+        if asked.protocol == "full":
+            assert {row.label: row.metrics["mrr"] for row in found} == pytest.approx(
+                {name: np.mean(values) for name, values in ranks.items()}
+            )
+    with pytest.raises(UsageError, match="protocol full-relation asks for relations: it has no query"):
+        evaluate(hashed, split, "full-relation").by("query_half_link", split=split)
 
 
 def test_a_loaded_run_and_one_in_another_order_have_the_same_strata(tmp_path):
