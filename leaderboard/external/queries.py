@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import importlib
 import io
+import math
 import pickle
 import subprocess
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
@@ -16,10 +18,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from mtbench.data.splits import Split, among
+from mtbench.data.splits import Split, unique
 from mtbench.errors import UsageError
 from mtbench.files.atomic import replace_file
-from mtbench.names import HEAD, RELATION, TAIL, IntArray
+from mtbench.names import HEAD, RELATION, TAIL, BoolArray, IntArray
 from mtbench.training.models import Context, Model
 
 
@@ -168,32 +170,57 @@ class Kept:
 
     def __init__(self, network: Answering, sizes: tuple[int, int, int], file: Path | None, made_of: str) -> None:
         self.network, self.sizes, self.file, self.made_of = network, sizes, file, made_of
-        self.keys, self.scores = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.float32)
+        self.parts: list[tuple[IntArray, Scores]] = []
+        self.written, self.writing = -math.inf, 0.0
         if self.file and self.file.exists():
             with np.load(self.file) as stored:
                 if str(stored["made_of"]) != self.made_of:
                     raise UsageError(f"{self.file} has the answers of another model: begin anew with --restart")
-                self.keys, self.scores = stored["keys"], stored["scores"]
+                self.parts = [(stored["keys"], stored["scores"])]
 
     def __call__(self, *columns: IntArray) -> Scores:
         """Return the scores of questions, given by their columns."""
         keys = np.ravel_multi_index(columns, self.sizes)
-        new = np.unique(keys[~among(keys, self.keys)])
-        if len(new):
-            answers = self.network.answer(np.stack(np.unravel_index(new, self.sizes), axis=1))
-            order = np.argsort(np.concatenate((self.keys, new)))
-            self.keys = np.concatenate((self.keys, new))[order]
-            self.scores = np.concatenate((self.scores, answers))[order]
+        scores, answered = self._looked_up(keys)
+        if not answered.all():
+            new = unique(keys[~answered])
+            self._add(new, self.network.answer(np.stack(np.unravel_index(new, self.sizes), axis=1)))
+            scores, _ = self._looked_up(keys)
             self._keep()
-        found: Scores = self.scores[np.searchsorted(self.keys, keys)]
-        return found
+        return scores
+
+    def _looked_up(self, keys: IntArray) -> tuple[Scores, BoolArray]:
+        """Return the scores of the keys, and which of them are answered."""
+        scores, answered = np.zeros(len(keys), dtype=np.float32), np.zeros(len(keys), dtype=np.bool_)
+        for known, of_known in self.parts:
+            place = np.minimum(np.searchsorted(known, keys), len(known) - 1)
+            here = known[place] == keys
+            scores[here], answered = of_known[place[here]], answered | here
+        return scores, answered
+
+    def _add(self, keys: IntArray, scores: Scores) -> None:
+        # A full ranking has millions of answers in hundreds of batches: as in a merge sort, parts are merged with those
+        # of their size, so that a batch does not move everything before it.
+        while self.parts and len(self.parts[-1][0]) < 2 * len(keys):
+            keys, scores = _merged([self.parts.pop(), (keys, scores)])
+        self.parts.append((keys, scores))
 
     def _keep(self) -> None:
-        if self.file:
-            page = io.BytesIO()
-            np.savez(page, made_of=np.array(self.made_of), keys=self.keys, scores=self.scores)
+        # Written again only after ten times as long as it took: the file grows with every batch.
+        if self.file and (begin := time.monotonic()) >= self.written + 10 * self.writing:
+            page, (keys, scores) = io.BytesIO(), _merged(self.parts)
+            np.savez(page, made_of=np.array(self.made_of), keys=keys, scores=scores)
             self.file.parent.mkdir(parents=True, exist_ok=True)
             replace_file(self.file, page.getvalue())
+            self.written = time.monotonic()
+            self.writing = self.written - begin
+
+
+def _merged(parts: Sequence[tuple[IntArray, Scores]]) -> tuple[IntArray, Scores]:
+    """Return the keys ``(k,)`` of parts, in increasing order, and their scores."""
+    keys, scores = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+    order = np.argsort(keys, kind="stable")  # which merges what is in order already
+    return keys[order], scores[order]
 
 
 class Answers:
