@@ -27,6 +27,9 @@ PATTERNS = 3
 NOTABLE = 0.1
 """A defect gets a sentence if it concerns at least this share of the targets."""
 
+NEARLY_ALL = 0.9
+"""What is so of at least this share of the targets is said of all of them."""
+
 FEW = 10
 """Relations with fewer targets than this get no sentence of their own."""
 
@@ -108,18 +111,27 @@ def _sentences(report: Audit, patterns: Mapping[str, Sequence[Pattern]]) -> Iter
     elif not report.targets["valid"].targets:
         yield "there are no validation triples: models train through all epochs, without early stopping"
     overlap = report.overlap
-    if overlap.targets_on_training_relations:
+    if overlap.one_graph:
+        yield "the test graph is the training graph: no entity or relation type is new in it"
+        if overlap.targets_in_training:
+            shown = overlap.targets_in_training
+            yield f"{shown:,} of {overlap.targets:,} test triples are training or validation triples"
+    elif overlap.targets_on_training_relations:
         yield (
             f"{overlap.targets_on_training_relations:,} of {overlap.targets:,} test triples are on relation types "
             f"that occur in training ({len(overlap.relations)} types are in both)"
         )
     elif overlap.relations:
         yield f"{len(overlap.relations)} relation types are in train and test: {_names(overlap.relations)}"
-    if overlap.entities:
+    if overlap.entities and not overlap.one_graph:
         yield f"{overlap.entities:,} entities are in train and test"
-    if overlap.triples:
+    if overlap.triples and not overlap.one_graph:
         yield f"{overlap.triples:,} triples are in train and test, {overlap.targets_in_training:,} of them test triples"
+    if overlap.same_training:
+        yield f"the training graph is that of {_names(overlap.same_training)} as well"
     for name, graph in report.graphs.items():
+        if overlap.one_graph and name == "train":
+            continue
         if graph.relation_types < graph.relation_slots:
             yield f"{name} graph: {graph.relation_types} relation types occur, of {graph.relation_slots} relation ids"
         rare = len(graph.relations) - graph.relations_of_most
@@ -196,6 +208,17 @@ def _of_targets(name: str, part: TargetAudit) -> Iterator[str]:
         yield (
             f"{name} triples: for {_share(part.same_pair, part.targets)} another relation leads from head to tail in "
             "the graph, which gives away the pair"
+        )
+    if part.apart and part.apart >= NOTABLE * part.targets:
+        yield (
+            f"{name} triples: for {_share(part.apart, part.targets)} head and tail lie in two components of the graph, "
+            "and no path leads from one to the other"
+        )
+    one_sided = part.half_links["head only"] + part.half_links["tail only"]
+    if one_sided and one_sided >= NEARLY_ALL * part.targets:
+        yield (
+            f"{name} triples: of {_share(one_sided, part.targets)} exactly one of the two half-links is seen in the "
+            "graph"
         )
     for protocol, mean in part.candidates.items():
         asked = part.candidates_asked[protocol]

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mtbench.data.graphs import HALF_LINKS, degrees, half_links, keys, repeated
+from mtbench.data import catalog
+from mtbench.data.graphs import HALF_LINKS, components, degrees, half_links, keys, repeated
 from mtbench.data.splits import Dataset, Split, among, unique
 from mtbench.metrics import closed
 from mtbench.names import COLUMN, HEAD, RELATION, TAIL, IntArray
@@ -96,7 +97,8 @@ class Overlap:
     targets. ``entities`` counts entities and ``triples`` triples that are in both; ``relations`` are the
     relation types in both, by name. ``targets_on_training_relations`` counts the test targets whose
     relation type occurs in train: not new, whatever the dataset is for. ``targets_in_training`` counts
-    those that are training triples themselves.
+    those that are training triples themselves. ``one_graph`` tells that the test graph is the training graph, and
+    ``same_training`` names the datasets of the catalogue that have this training graph too.
     """
 
     entities: int
@@ -105,6 +107,8 @@ class Overlap:
     targets: int
     targets_on_training_relations: int
     targets_in_training: int
+    one_graph: bool
+    same_training: tuple[str, ...]
 
 
 def audit_overlap(data: Dataset) -> Overlap:
@@ -121,6 +125,9 @@ def audit_overlap(data: Dataset) -> Overlap:
         targets=len(targets),
         targets_on_training_relations=sum(relation in relations for _, relation, _ in targets),
         targets_in_training=sum(target in train for target in targets),
+        one_graph=len(data.valid.graph) > 0 and data.valid.graph_sha256 == data.test.graph_sha256,
+        # Without the graph, that of the record is meant; a variant of a dataset has another than its record.
+        same_training=tuple(catalog.same_training(data.measured() if len(data.valid.graph) else data.info)),
     )
 
 
@@ -132,9 +139,10 @@ class TargetAudit:
     those with any observable triple from tail to head, ``reversed_same`` those with a triple of the same
     relation, ``same_pair`` those with another relation from head to tail. ``half_links`` counts the four
     cases of `HALF_LINKS`, also by relation. ``unseen_entities`` and ``unseen_relations`` count targets
-    with an entity or a relation that no observable triple has. ``candidates`` is, for each protocol that draws
-    relations, the mean number of present relation types a target is ranked against, and
-    ``candidates_asked`` what the protocol asks for.
+    with an entity or a relation that no observable triple has, ``apart`` those whose head and tail lie in two
+    components of the graph, so that no path leads from one to the other. ``candidates`` is, for each protocol that
+    draws relations, the mean number of present relation types a target is ranked against, and ``candidates_asked``
+    what the protocol asks for.
     """
 
     targets: int
@@ -147,6 +155,7 @@ class TargetAudit:
     half_links_by_relation: Mapping[str, Mapping[str, int]]
     unseen_entities: int
     unseen_relations: int
+    apart: int
     candidates: Mapping[str, float]
     candidates_asked: Mapping[str, int]
 
@@ -168,7 +177,7 @@ def audit_targets(split: Split) -> TargetAudit:
     if len(targets):
         pool = filter_side(split, "relation", empty_slots=False)
         available = pool.numbers[pool.row]
-    lonely = degrees(split) == 0
+    lonely, component = degrees(split) == 0, components(graph, split.num_entities)
     return TargetAudit(
         targets=len(targets),
         duplicates=repeated(targets),
@@ -182,6 +191,7 @@ def audit_targets(split: Split) -> TargetAudit:
         },
         unseen_entities=int((lonely[head] | lonely[tail]).sum()),
         unseen_relations=int((~np.isin(relation, graph[:, RELATION])).sum()),
+        apart=int((component[head] != component[tail]).sum()),
         candidates={
             name: float(np.minimum(available, number).mean()) if len(targets) else 0.0 for name, number in asked.items()
         },

@@ -180,6 +180,7 @@ def _target_rows(measured: Audit) -> list[tuple[Cell, ...]]:
         add(f"half-links (h, r, .) and (., r, t) in the graph: {case}", *(part.half_links[case] for part in parts))
     add("an entity without a triple in the graph", *(part.unseen_entities for part in parts))
     add("a relation type without a triple in the graph", *(part.unseen_relations for part in parts))
+    add("head and tail in two components of the graph", *(part.apart for part in parts))
     on_old = measured.overlap.targets_on_training_relations
     rows.append(("on a relation type of train", None, _percent(on_old, parts[1])))
     for protocol, asked in parts[0].candidates_asked.items():

@@ -172,6 +172,17 @@ def generated() -> list[str]:
     return [record.id for record in records() if record.generated]
 
 
+def same_training(record: Record) -> list[str]:
+    """Return the ids of the other datasets with the training graph of a record, by its content or that of its file."""
+    wanted = _training(record)
+    return [other.id for other in records() if other.id != record.id and _training(other) & wanted]
+
+
+def _training(record: Record) -> set[str]:
+    files = {source.hash for source in record.sources if source.part == "train/graph"}
+    return (files | {record.part("train", "graph").content_sha256}) - {"", CONTENT_HASH_OF_NOTHING}
+
+
 def choices(name: str) -> list[str]:
     """Return the names to propose to somebody who typed ``name``: ids, or aliases where only those look like it."""
     ids, aliases = names(), list(_aliases())

@@ -23,12 +23,11 @@ def distances(graph: IntArray, heads: IntArray, tails: IntArray, entities: int, 
     the triples: a node holds one bit per search (multi-source BFS, Then et al. 2014).
     """
     from scipy import sparse
-    from scipy.sparse import csgraph
 
     ends = graph[:, (HEAD, TAIL)]
     first, second = np.concatenate((ends, ends[:, ::-1])).T
     adjacency = sparse.csr_array((np.ones(len(first), dtype=np.bool_), (first, second)), shape=(entities, entities))
-    component = csgraph.connected_components(adjacency, directed=False)[1]
+    component = components(graph, entities)
     found = np.where(component[heads] == component[tails], limit + 1, UNREACHABLE).astype(np.int64)
     found[heads == tails] = 0
     starts, neighbours = adjacency.indptr[:-1], adjacency.indices
@@ -50,6 +49,15 @@ def distances(graph: IntArray, heads: IntArray, tails: IntArray, entities: int, 
             found[pairs[arrived]] = length
             pairs, word, bit = pairs[~arrived], word[~arrived], bit[~arrived]
     return found
+
+
+def components(graph: IntArray, entities: int) -> IntArray:
+    """Return the component of each entity ``(entities,)``, whatever the direction of the triples ``(n, 3)``."""
+    from scipy import sparse
+    from scipy.sparse import csgraph
+
+    edges = sparse.coo_array((np.ones(len(graph), dtype=np.bool_), graph[:, (HEAD, TAIL)].T), shape=(entities,) * 2)
+    return csgraph.connected_components(edges, directed=False)[1].astype(np.int64)
 
 
 def degrees(split: Split) -> IntArray:

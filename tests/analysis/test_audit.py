@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 import mtbench
 from mtbench.analysis.contents import audit_graph, audit_targets, half_links
 from mtbench.analysis.relations import similar_relations, two_hop_patterns
+from mtbench.data import catalog
+from mtbench.data.catalog import Source
 from mtbench.data.splits import Split
 from mtbench.errors import UsageError
 from mtbench.ranking.candidates import draw
@@ -98,6 +100,40 @@ def test_triples_shared_by_name():
     assert (overlap.triples, overlap.targets_in_training, overlap.targets) == (4, 2, 3)
     assert (overlap.entities, overlap.relations) == (3, ("child", "parent", "sibling"))
     assert overlap.targets_on_training_relations == 3
+
+
+def test_pairs_that_no_path_links_and_halves_seen_on_one_side_alone_are_counted_and_said():
+    graph = [("ann", "parent", "bob"), ("cat", "parent", "dan"), ("eve", "likes", "cat")]
+    data = released.named("kin", KIN, [], graph, [("ann", "parent", "cat"), ("eve", "likes", "dan")], slots=(3, 2))
+    found = mtbench.audit(data)
+    assert found.targets["test"].apart == 1
+    assert [sentence for sentence in found.findings if sentence.startswith("test triples: ")][:2] == [
+        "test triples: for 1 of 2 head and tail lie in two components of the graph, and no path leads from one to the "
+        "other",
+        "test triples: of all 2 exactly one of the two half-links is seen in the graph",
+    ]
+
+
+def test_of_one_graph_nothing_is_said_twice_or_said_to_be_new():
+    data = released.named("kin", KIN[:-1], KIN[-1:], KIN[:-1], KIN[-1:], slots=(3, 3))
+    first, second, *others = mtbench.audit(data).findings
+    assert first == "the test graph is the training graph: no entity or relation type is new in it"
+    assert second == "1 of 1 test triples are training or validation triples"
+    assert not [
+        sentence for sentence in others if sentence.startswith("train graph") or "in train and test" in sentence
+    ]
+
+
+def test_datasets_of_one_training_graph_are_named_by_its_content_and_without_it_by_its_file(monkeypatch):
+    data = released.named("kin", KIN, [], KIN[:2], KIN[:1], slots=(3, 2))
+    record = replace(data.measured(), id="a", sources=(Source("train/graph", "https://x", 0, "", git_blob="b"),))
+    file = replace(record, id="b", parts={})
+    monkeypatch.setattr(catalog, "records", lambda: [record, file, replace(record, id="kin")])
+    assert mtbench.audit(data).overlap.same_training == ("a",)
+    untrained = replace(released.named("kin", [], [], KIN[:2], KIN[:1], slots=(3, 2)), info=file)
+    found = mtbench.audit(untrained)
+    assert found.overlap.same_training == ("a", "kin")
+    assert "the training graph is that of a, kin as well" in found.findings
 
 
 @pytest.mark.parametrize("threshold", [0, -1, 1.01, float("nan")])
