@@ -301,8 +301,9 @@ def _dataset(
                 f"{path}: {len(observable)} of {len(split.targets)} triples are in the {split.name} graph as well, "
                 f"first {split.named(observable[:1])[0]}: what is to be predicted must not be observable"
             )
+    places = {file.path.resolve().parent for file in parts.values()}
     became = [
-        f"{file.path.name}: {_counted(file, part, targets if hide is not None else None)}"
+        f"{_called(file.path, places)}: {_counted(file, part, targets if hide is not None else None)}"
         for part in TRIPLES
         for file in roles.get(part, ())
     ]
@@ -310,7 +311,7 @@ def _dataset(
     if _ONE_GRAPH in defects:  # what either split asks for is true in the other as well
         known = [[*known[0], targets], [*known[1], valid.triples]]
     splits = [
-        with_known(split, reading.named(np.concatenate([nothing.triples, *rows])))[0]
+        with_known(split, reading.named(np.concatenate(rows)))[0] if rows else split
         for split, rows in zip(splits, known, strict=True)
     ]
     parameters = {"layout": layout, "notes": "; ".join(defects), "files": "\n".join(became), **drawn}
@@ -318,6 +319,10 @@ def _dataset(
         parameters["columns"] = ",".join(reading.columns)
     info = catalog.own(catalog.FILES, name, parameters, licence="unknown", citation="")
     return own_release(together(info, name, *splits, parameters))
+
+
+def _called(path: Path, places: set[Path]) -> str:
+    return path.name if len(places) == 1 else f"{path.resolve().parent.name}/{path.name}"
 
 
 def _counted(file: _Part, part: str, hidden: IntArray | None) -> str:

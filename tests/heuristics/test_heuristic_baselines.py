@@ -16,7 +16,7 @@ from mtbench.data.splits import Split
 from mtbench.errors import UnknownNameError
 from mtbench.evaluation import tasks
 from mtbench.evaluation.tasks import evaluate, measure, task
-from mtbench.heuristics import figures
+from mtbench.heuristics import baselines, figures
 from mtbench.heuristics.baselines import DAMPING, STEPS, Together
 from mtbench.heuristics.figures import BASELINES, Baselines, baseline
 from mtbench.metrics.closed import chance
@@ -123,6 +123,16 @@ def test_rows_hold_the_scores_of_their_triples(name, split, number, seed):
         (scorer.score_relations(head, tail), whole[head, :, tail]),
     ):
         np.testing.assert_allclose(rows, expected, rtol=tolerance, atol=0)
+
+
+@given(split=splits())
+def test_in_a_large_graph_only_what_is_near_is_looked_at_and_scores_are_the_same(split):
+    triples, plain = every_triple(split), {}
+    for many in (baselines.MANY, 0):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(baselines, "MANY", many)
+            plain[many] = [baseline(name, split).score(triples) for name in RELATION_BLIND]
+    np.testing.assert_array_equal(plain[0], plain[baselines.MANY])
 
 
 def test_pairs_are_counted_in_any_layout_also_where_a_side_has_one_id():
