@@ -89,12 +89,12 @@ def run(
         start=start,
         paper=paper,
     )
-    checkpoints = RunDirectory.to_make(plan.out).partial.checkpoints
-    resumed = checkpoints.exists() and not restart
-    with at_work(f"the same command goes on after the last finished epoch, which {checkpoints} holds") as report:
+    unfinished = RunDirectory.to_make(plan.out).partial
+    resumed = unfinished.has_checkpoints and not restart
+    with at_work(lambda: _going_on(unfinished)) as report:
         factory(model)  # an unknown name is refused before the dataset is built
         data = load(dataset)
-        directory, results = carry_out(plan, data, _resumed(report, checkpoints) if resumed else report)
+        directory, results = carry_out(plan, data, _resumed(report, unfinished.checkpoints) if resumed else report)
     learned.draw(directory, f"{results[0].run.model} on {results[0].dataset}")
     if as_json:
         fields = ("protocol", "vocabulary", "metrics", "optimistic", "pessimistic")
@@ -131,6 +131,12 @@ def _show(directory: Path, results: Sequence[Result], test: Split, *, paper: boo
     say(f"{directory} holds the result; {typed('verify', directory)} recomputes it")
 
 
+def _going_on(unfinished: RunDirectory) -> str:
+    if unfinished.has_checkpoints:
+        return f"the same command goes on after the last finished epoch, which {unfinished.checkpoints} holds"
+    return "there was no checkpoint yet: the same command begins anew"
+
+
 def _resumed(report: Callable[[Progress], None], checkpoints: Path) -> Callable[[Progress], None]:
     """Return a report that says first which epoch an interrupted run goes on with."""
     told = False
@@ -146,7 +152,7 @@ def _resumed(report: Callable[[Progress], None], checkpoints: Path) -> Callable[
 
 
 @contextmanager
-def at_work(then: str) -> Iterator[Callable[[Progress], None]]:
+def at_work(then: Callable[[], str]) -> Iterator[Callable[[Progress], None]]:
     """Show progress, and warnings but those that results hold, in a line each.
 
     An interruption is a `RunInterrupted` that says what then.
@@ -157,7 +163,7 @@ def at_work(then: str) -> Iterator[Callable[[Progress], None]]:
         try:
             yield report
         except KeyboardInterrupt:
-            raise RunInterrupted(f"interrupted; {then}") from None
+            raise RunInterrupted(f"interrupted; {then()}") from None
 
 
 @contextmanager
@@ -232,7 +238,7 @@ def score_with(
         raise UsageError("--dataset names the dataset of a run: give --run RUN, too")
     question = Question(head, relation, tail)
     observable = graph_of(graph)
-    with at_work("nothing is kept"):
+    with at_work(lambda: "nothing is kept"):
         name, found = answers(model, observable, question, run=of, dataset=dataset, top=top, known=known)
     if as_json:
         say_json({"model": name, "graph": graph, "question": question.names, "predictions": list(map(asdict, found))})

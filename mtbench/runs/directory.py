@@ -95,6 +95,11 @@ class RunDirectory:
         return self.path / CHECKPOINTS
 
     @property
+    def has_checkpoints(self) -> bool:
+        """Whether a model has kept anything there: what it cost so far is none of its."""
+        return self.checkpoints.is_dir() and any(path.name != COST_FILE for path in self.checkpoints.iterdir())
+
+    @property
     def kept_checkpoints(self) -> Path | None:
         """The checkpoints of a run, or of the run that this directory is a further task of; None if there are none."""
         return next(

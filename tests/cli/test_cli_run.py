@@ -132,6 +132,17 @@ def test_an_interruption_exits_with_130_and_says_how_to_go_on(run, tmp_path):
     assert (code, err) == (0, f"goes on with epoch 1 of train, from {place}; --restart begins anew\n")
 
 
+def test_an_interruption_before_any_checkpoint_says_that_the_command_begins_anew(run, printed, module, monkeypatch):
+    def fit(self, train, valid):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(module.Hashing, "fit", fit)
+        code, _, err = run("run", MODEL, "--dataset", "toy", "--out", "kept")
+    assert (code, err) == (130, "error: interrupted; there was no checkpoint yet: the same command begins anew\n")
+    printed("run", MODEL, "--dataset", "toy", "--out", "kept")  # without a word on what it would go on with
+
+
 def test_warnings_about_ties_are_part_of_the_table_not_of_stderr(printed, module, monkeypatch):
     monkeypatch.setattr(module.Hashing, "scorer", lambda self, observable: lambda triples: triples[:, 0] * 0.0)
     assert "warning: " in printed("run", MODEL, "--dataset", "toy", "--out", "kept")
