@@ -181,6 +181,10 @@ class Split:
         nothing = np.empty((0, 3), dtype=np.int64)
         return replace(self, targets=nothing, known=nothing)
 
+    def with_known_asked(self) -> Split:
+        """Return the split whose targets are also the triples that are known besides, after its own."""
+        return replace(self, targets=np.concatenate((self.targets, self.known)), known=self.known[:0])
+
     def with_inverses(self) -> Split:
         """Return the split that a network with inverse relations sees, of 2R slots for the R of the dictionary.
 

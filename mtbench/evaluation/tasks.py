@@ -76,11 +76,12 @@ class Task:
         ``dataset_version`` is what results are filed under; left out, it is the catalogue's for a released
         split and ``unversioned`` for any other. Raises `UsageError` for a split without targets.
         """
-        drawn = draw(split, setting, seed)
         # Results are filed under it: a split of one's own must not pass for a version of a release.
         if dataset_version is None:
             dataset_version = split.release.version if split.release else UNVERSIONED
-        return cls(split, drawn, dataset_version)
+        if setting.asks_known(split.dataset, split.name):
+            split = split.with_known_asked()
+        return cls(split, draw(split, setting, seed), dataset_version)
 
     def __post_init__(self) -> None:
         # Splits of equal content may have their targets in another order, while counts go by row: both are compared.
@@ -453,7 +454,7 @@ def _key(candidates: Candidates, part: Part) -> tuple[object, ...]:
     # A baseline scores a triple alike in both directions, so the side is enough.
     side, setting = PARTS[part][1], candidates.setting
     if setting.full:
-        return side, setting.ties, setting.vocabulary if side == "relation" else ""
+        return side, setting.ties, candidates.content_sha256, setting.vocabulary if side == "relation" else ""
     return side, setting.drawn_as, setting.vocabulary, candidates.seed
 
 

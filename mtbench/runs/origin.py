@@ -134,6 +134,8 @@ def splits_of(result: Evaluated, source: Split | Dataset | None) -> tuple[Split,
     else:
         # Training and validation share a graph, so either serves as the training split.
         split, train = source, None if source.name == "test" else source
+    if result.setting.asks_known(result.dataset, result.split):
+        split = split.with_known_asked()
     if split.content_sha256 != result.content_sha256:
         raise ResultError(
             f"{where}: the run was made on content {result.content_sha256[:12]}, {split.dataset} {split.name} has "

@@ -25,7 +25,7 @@ from mtbench.runs import files
 from mtbench.runs.files import RANKS_FILE, RESULT_FILE
 from mtbench.runs.origin import REGIMES, STATUSES, Evaluated, RunInfo, environment
 from mtbench.settings.setting import Setting
-from mtbench.settings.table import PROTOCOLS, VOCABULARIES, setting_of
+from mtbench.settings.table import PROTOCOLS, SETTINGS, VOCABULARIES, setting_of
 
 if TYPE_CHECKING:
     from mtbench.runs.saved import Saved
@@ -343,12 +343,15 @@ def _counts(ranks: Ranks, payload: Mapping[str, Any]) -> Iterator[tuple[str, str
         yield "targets", f"{len(ranks)} targets, {RESULT_FILE} says {payload['targets']}"
     published = _record_for(payload)
     part = published.parts.get(f"{payload['split']}/targets") if published else None
-    # The content hash sorts its triples, so the order of the ranks does not matter.
+    named = SETTINGS.get(f"{payload['protocol']}-{payload['vocabulary']}")
+    more = published and named and named.asks_known(payload["dataset"], payload["split"])
+    # The content hash sorts its triples, so the order of the ranks does not matter. Two parts together have none.
     rows = zip(ranks.heads.tolist(), ranks.relations.tolist(), ranks.tails.tolist(), strict=True)
-    if part is not None and ranks.named and content_hash(rows) != part.content_sha256:
+    if part is not None and ranks.named and not more and content_hash(rows) != part.content_sha256:
         yield "targets", f"the targets are not those of {payload['dataset']} {payload['dataset_version']}"
-    if part is not None and len(ranks) != part.triples:
-        yield "targets", f"{len(ranks)} targets, {payload['dataset']} {payload['dataset_version']} has {part.triples}"
+    number = part and part.triples + (published.part(payload["split"], "known").triples if published and more else 0)
+    if number is not None and len(ranks) != number:
+        yield "targets", f"{len(ranks)} targets, {payload['dataset']} {payload['dataset_version']} has {number}"
     for name, counts in ranks.parts.items():
         bad = (counts.greater < 0) | (counts.equal < 0) | (counts.greater + counts.equal > counts.count)
         if bad.any():

@@ -43,6 +43,9 @@ class Setting:
     **Filter.** No candidate is a ``known`` triple: any of `Split.true_triples` (``all``), or an observable one and the
     target itself (``graph``), so that another missing triple can be a candidate.
 
+    **Targets** are those of the split; in the test split of a dataset whose name begins with one of ``known_asked``,
+    its known triples are asked for, too.
+
     **Ranks.** A target has a rank per direction that is asked for (``directions``), per side (``sides``) or a single
     rank among all its candidates (``one list``). ``invented`` is a number of candidates that are not scored: an
     integer from 0 to it, drawn uniformly, is added to each rank. ``ties`` count as their expectation over all orders,
@@ -59,6 +62,7 @@ class Setting:
     empty_slots: bool = False
     repeated: tuple[Side, ...] = ()
     known: Known = "all"
+    known_asked: tuple[str, ...] = ()
     ranked_in: RankedIn = "directions"
     ties: Ties = "expected"
     code: str = STANDARD
@@ -128,6 +132,10 @@ class Setting:
     def directions(self) -> tuple[Direction, ...]:
         """The directions a target is asked for in."""
         return tuple(dict.fromkeys(PARTS[part][0] for part in self.parts))
+
+    def asks_known(self, dataset: str, split: str) -> bool:
+        """Whether the known triples of a dataset's split are asked for like its targets."""
+        return split == "test" and dataset.startswith(self.known_asked)
 
     def number(self, side: Side) -> int:
         """How many candidates are asked for on one side."""

@@ -26,6 +26,7 @@ from mtbench.errors import ScoreError, UsageError
 from mtbench.evaluation import tasks as module
 from mtbench.evaluation.tasks import evaluate, task
 from mtbench.names import PARTS
+from mtbench.runs import result as results
 from mtbench.settings.table import PROTOCOLS, SAMPLED, VOCABULARIES, setting_of
 
 FULL = [name for name in PROTOCOLS if name not in SAMPLED]
@@ -88,6 +89,20 @@ def test_full_ultra_counts_as_its_published_script_does():
         assert (len(result.ranks), result.candidates_sha256) == (44, averaged.candidates_sha256)
     baselines = [task(split, protocol).baselines["entity_degree"]["mrr"] for protocol in ("full-ultra", "full")]
     assert baselines[0] < baselines[1]
+
+
+@ties_expected
+def test_full_ultra_asks_for_the_validation_triples_of_a_test_graph_of_grail(tmp_path):
+    split = random_split(3, known=20)
+    grail = replace(split, dataset="grail-toy")
+    for asked, number in ((grail, 60), (replace(grail, name="valid"), 40), (split, 40)):
+        result = evaluate(hashed, asked, "full-ultra")
+        together = replace(asked, targets=np.concatenate((split.targets, split.known[: number - 40])), dataset="other")
+        assert len(result.ranks) == number
+        assert counted_parts(result.ranks) == counted_parts(evaluate(hashed, together, "full-ultra").ranks)
+        assert len(evaluate(hashed, asked, "full").ranks) == 40
+        loaded = results.load(result.save(tmp_path / f"{asked.dataset} {asked.name}"))
+        assert loaded.by("half_link", split=asked).whole.targets == number
 
 
 @ties_expected
