@@ -194,6 +194,9 @@ class _Part:
         return unique(self.triples[:, (HEAD, TAIL)].ravel())
 
 
+_NOTHING = _Part(Path(), np.empty((0, 3), dtype=np.int64), 0)
+
+
 @dataclass(eq=False)
 class _Reading:
     """The names met in some files, by id in the order in which they appear, and the order of columns in the files."""
@@ -264,36 +267,19 @@ def _dataset(
     for part, file in parts.items():
         if not len(file) and part.endswith("graph") | part.startswith("test/t"):
             raise DatasetError(f"{file.path} holds no triple")
-    nothing, test = _Part(Path(), np.empty((0, 3), dtype=np.int64), 0), parts["test/targets"]
-    train, drawn, defects = parts.get("train/graph", nothing), dict[str, Parameter](), list[str]()
+    test, train = parts["test/targets"], parts.get("train/graph", _NOTHING)
+    graph, targets = _observable(reading, parts, hide, seed)
+    one_graph = hide is None and "test/graph" not in parts
     roles = {part: [file] for part, file in parts.items()}
-    graph, targets = parts.get("test/graph", nothing).triples, test.triples
-    if "test/graph" in parts and hide is not None:
-        raise UsageError(f"{parts['test/graph'].path} is the test graph, so nothing has to be hidden: leave out hide")
-    if hide is not None:
-        graph, targets = _held_out(reading, targets, hide, seed)
-        drawn = {"hide": hide, "seed": seed}
-    elif "test/graph" not in parts:
-        if 2 * _about(test, train.entities) < len(test):
-            raise DatasetError(
-                f"{test.path} is about entities that {train.path.name} has not, and no file tells of them, so there is "
-                f"no graph for test: give it with --inference FILE (inference=), or hide a part of {test.path.name} "
-                "with --hide 0.2 (hide=0.2)"
-            )
-        graph = train.triples
-        defects.append(_ONE_GRAPH)
     inference = unique(graph[:, (HEAD, TAIL)].ravel())
-    valid = parts.get("valid/targets", nothing)
+    valid = parts.get("valid/targets", _NOTHING)
     if _about(valid, inference) > _about(valid, train.entities):
         roles["test/known"] = [*roles.get("test/known", ()), *roles.pop("valid/targets")]
-        valid = nothing
+        valid = _NOTHING
     for file, entities, of in ((valid, train.entities, train), (test, inference, parts.get("test/graph", train))):
         if len(file) and not _about(file, entities):
             raise DatasetError(f"{file.path}: none of its entities is in {of.path.name}, the graph it belongs to")
-    splits = [
-        reading.split(name, "valid", train.triples, valid.triples),
-        reading.split(name, "test", graph, targets),
-    ]
+    splits = reading.split(name, "valid", train.triples, valid.triples), reading.split(name, "test", graph, targets)
     for split, path in zip(splits, (valid.path, test.path), strict=True):
         observable = split.targets[among(keys(split, split.targets), keys(split, split.graph))]
         if len(observable):
@@ -308,17 +294,45 @@ def _dataset(
         for file in roles.get(part, ())
     ]
     known = [[file.triples for file in roles.get(f"{part}/known", ())] for part in ("valid", "test")]
-    if _ONE_GRAPH in defects:  # what either split asks for is true in the other as well
+    if one_graph:  # what either split asks for is true in the other as well
         known = [[*known[0], targets], [*known[1], valid.triples]]
-    splits = [
+    valid_split, test_split = (
         with_known(split, reading.named(np.concatenate(rows)))[0] if rows else split
         for split, rows in zip(splits, known, strict=True)
-    ]
-    parameters = {"layout": layout, "notes": "; ".join(defects), "files": "\n".join(became), **drawn}
+    )
+    parameters: dict[str, Parameter] = {
+        "layout": layout,
+        "notes": _ONE_GRAPH if one_graph else "",
+        "files": "\n".join(became),
+    }
+    if hide is not None:
+        parameters |= {"hide": hide, "seed": seed}
     if reading.columns != COLUMNS:
         parameters["columns"] = ",".join(reading.columns)
     info = catalog.own(catalog.FILES, name, parameters, licence="unknown", citation="")
-    return own_release(together(info, name, *splits, parameters))
+    return own_release(together(info, name, valid_split, test_split, parameters))
+
+
+def _observable(
+    reading: _Reading, parts: Mapping[str, _Part], hide: float | None, seed: int
+) -> tuple[IntArray, IntArray]:
+    """Return the test graph and what is to be predicted in it."""
+    test = parts["test/targets"]
+    if hide is not None:
+        if "test/graph" in parts:
+            path = parts["test/graph"].path
+            raise UsageError(f"{path} is the test graph, so nothing has to be hidden: leave out hide")
+        return _held_out(reading, test.triples, hide, seed)
+    if "test/graph" in parts:
+        return parts["test/graph"].triples, test.triples
+    train = parts["train/graph"]
+    if 2 * _about(test, train.entities) < len(test):
+        raise DatasetError(
+            f"{test.path} is about entities that {train.path.name} has not, and no file tells of them, so there is no "
+            f"graph for test: give it with --inference FILE (inference=), or hide a part of {test.path.name} with "
+            "--hide 0.2 (hide=0.2)"
+        )
+    return train.triples, test.triples
 
 
 def _called(path: Path, places: set[Path]) -> str:

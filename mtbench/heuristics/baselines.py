@@ -247,10 +247,10 @@ def _within(adjacency: csr_array, entities: IntArray, steps: int) -> IntArray:
     """Return, in increasing order, the entities that are at most so many steps from some of them."""
     reached = np.zeros(adjacency.shape[0], dtype=np.bool_)
     reached[entities] = True
-    front = entities
+    front, starts, ends = entities, adjacency.indptr.astype(np.int64), adjacency.indices.astype(np.int64)
     for _ in range(steps):
-        edges, _ = spread(adjacency.indptr[front], adjacency.indptr[front + 1])
-        front = unique(adjacency.indices[edges])
+        edges, _ = spread(starts[front], starts[front + 1])
+        front = unique(ends[edges])
         front = front[~reached[front]]
         reached[front] = True
     return np.flatnonzero(reached)

@@ -364,7 +364,7 @@ def test_columns_in_another_order_and_loops_are_findings(tmp_path):
     )
     assert any(said in sentence for sentence in wrong)
     assert not any("columns" in sentence for sentence in right)
-    assert "train graph: 1 triples lead from an entity to itself" in right
+    assert any("graph: 1 triples lead from an entity to itself" in sentence for sentence in right)
     assert len(right) == len({sentence.partition(" (")[0] for sentence in right})
 
 

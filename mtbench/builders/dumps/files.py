@@ -169,7 +169,7 @@ class Form:
             while b", " in data:
                 data = data.replace(b", ", b",")
         table = parse(data, pa.string(), self.width, "\t" if self.spelling == "tabs" else ",", quoted=quoted)
-        if table is None or len(table) != data.count(b"\n"):
+        if table is None:
             return None
         table = table.select(self.columns).rename_columns(COLUMNS)
         # A tab is no control where it stands between names.
@@ -217,7 +217,8 @@ def _joined(table: pa.Table) -> bytes:
 
 def _is_odd(table: pa.Table, data: bytes, controls: int) -> bool:
     """Tell whether lines may hold a name that `problem` forbids; ``controls`` is how many controls are no name's."""
-    if np.count_nonzero(np.frombuffer(data, np.uint8) < ord(" ")) != controls or b"\x7f" in data:
+    # A single CR would end a line for Arrow, and so be a control that is no name's.
+    if np.count_nonzero(np.frombuffer(data, np.uint8) < ord(" ")) != controls or b"\r" in data or b"\x7f" in data:
         return True
     if b" " in data and (data.startswith(b" ") or b"\n " in data or b"\t " in data):
         return True
