@@ -7,6 +7,7 @@ from sphinx.application import Sphinx
 CONTENTS = {
     "Data": {
         "Which dataset do I use?": "which-dataset",
+        "What are the graphs of the field like?": "suite",
         "What is wrong with the published data and numbers?": "published",
         "How do I work without internet?": "offline",
         "How do I rebuild a dataset from dumps?": "rebuild",

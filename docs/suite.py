@@ -1,0 +1,75 @@
+"""Fill in the statistics of `suite.md`: ``python docs/suite.py``, which reads every graph of the field."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+
+from mtbench.analysis.contents import audit_overlap, audit_targets
+from mtbench.data import catalog
+from mtbench.data.graphs import repeated
+from mtbench.data.loading import load
+
+PAGE = Path(__file__).resolve().parent / "suite.md"
+HEADINGS = (
+    *("Graph", "Entities", "Relation types", "Inference graph", "Test triples"),
+    *("Both halves seen", "Head half", "Tail half", "Neither"),
+    *("Two components", "Reversed pair", "Type trained on", "Trained on", "Repeated"),
+)
+FIELD = list(catalog.GROUPS)[:-1]
+
+
+def filled(text: str, row: Callable[[str], list[str]]) -> str:
+    """Return the page with a table for each group of the field; ``row`` gives that of a dataset."""
+    parts = {"one training graph": shared()}
+    for group in FIELD:
+        lines = [HEADINGS, ("---", *("---:",) * (len(HEADINGS) - 1)), *map(row, catalog.names(group))]
+        parts[group] = "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    for name, part in parts.items():
+        before, mark, rest = text.partition(f"<!-- {name} -->")
+        _, end, after = rest.partition("<!-- end -->")
+        text = f"{before}{mark}\n\n{part}\n\n{end}{after}"
+    return text
+
+
+def shared() -> str:
+    """Return the graphs of the field that have a training graph in common, a line for each such graph."""
+    field = [record for group in FIELD for record in catalog.records(group)]
+    sets = dict.fromkeys(tuple(sorted({record.id, *catalog.same_training(record)})) for record in field)
+    return "\n".join(f"* {', '.join(f'`{name}`' for name in names)}" for names in sets if len(names) > 1)
+
+
+def measured(name: str) -> list[str]:
+    """Return the row of a dataset: counts of its test graph, and what share of the test triples is how exposed.
+
+    What is about training is ``?`` where the training graph cannot be had.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        data = load(name)
+    split, targets = data.test, audit_targets(data.test)
+    counts = (split.num_entities, split.num_relations, len(split.graph), len(split.targets))
+    shares = [*targets.half_links.values(), targets.apart, targets.reversed_pair]
+    trained = ["?", "?"]
+    if len(data.train.graph):
+        overlap = audit_overlap(data)
+        trained = [
+            _percent(n, targets.targets) for n in (overlap.targets_on_training_relations, overlap.targets_in_training)
+        ]
+    repeats = f"{repeated(split.graph) + targets.duplicates:,}"
+    return [
+        f"`{name}`",
+        *(f"{n:,}" for n in counts),
+        *(_percent(n, targets.targets) for n in shares),
+        *trained,
+        repeats,
+    ]
+
+
+def _percent(count: int, total: int) -> str:
+    return f"{100 * count / total:.1f}" if count else "0"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(filled(PAGE.read_text(encoding="utf-8"), measured), encoding="utf-8")
