@@ -55,7 +55,8 @@ def build_as_field(record: Record, parameters: Mapping[str, Parameter]) -> Datas
         observable, targets = (encode(part, entities, relations, where) for part in parts[:2])
         split = Split(record.id, "test", observable, targets, entities, relations, len(relations))
         splits.append(with_known(split, parts[2])[0])
-    dataset = together(record, record.id, *splits, parameters)
+    valid, test = splits
+    dataset = together(record, record.id, valid, test, parameters)
     if untrained is not None:
         raise UntrainedError(str(untrained), dataset) from untrained
     return dataset
