@@ -265,7 +265,9 @@ class Dataset:
 
     @property
     def caveat(self) -> str:
-        """What is said behind its name: nothing of a release, else that it is none."""
+        """What is said behind its name: nothing of a release, else that it is none, or what a release lacks."""
+        if not len(self.train.graph) and self.test.release == self.info:
+            return ", without its training graph"
         return "" if self.is_release else ", not a release"
 
     @property

@@ -1,6 +1,7 @@
 """Published files: whatever a server sends, the right file is kept or one error says what came."""
 
 import re
+import tarfile
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import mtbench
 from mtbench.builders import release
 from mtbench.data import catalog, downloads, store
 from mtbench.errors import DatasetError, DownloadError, UsageError
+from mtbench.files.hashing import blob_hash
 
 TRAIN = "/data/train.txt"
 BODY = servers.text(toys.TRAIN)
@@ -92,6 +94,16 @@ def test_what_is_not_the_file_is_one_error_and_never_kept(toy, source, server, h
     assert [path for path, _ in server.asked] == [TRAIN]
     assert kept() == []
     assert not store.cached(toy).exists()
+
+
+def test_a_file_of_which_git_alone_tells_is_checked_by_its_hash(source, server):
+    known = replace(source, bytes=0, sha256="", git_blob=blob_hash(BODY))
+    server.behaviour[TRAIN] = ["wrong"]
+    with pytest.raises(DownloadError, match=rf"\(git blob [0-9a-f]{{40}} instead of {known.git_blob}\)"):
+        downloads.fetch([known])
+    (path,) = downloads.fetch([known])
+    assert (path.read_bytes(), kept()) == (BODY, [known.git_blob])
+    assert blob_hash(b"hello\n") == "ce013625030ba8dba906f756967f9e9ca394464a"  # git hash-object
 
 
 @pytest.mark.parametrize(
@@ -316,6 +328,19 @@ def test_files_are_read_between_tabs_or_spaces(tmp_path):
         assert release.read_triples(file) == rows
     file.write_bytes(b"")
     assert release.read_triples(file) == []
+
+
+def test_a_member_of_an_archive_is_read_whatever_the_order_of_its_columns(tmp_path):
+    for name, text in (("train.txt", "a\tb\tlikes\r\n"), ("test.txt", "b\tc\tlikes\n")):
+        (tmp_path / name).write_text(text, newline="")
+    with tarfile.open(tmp_path / "both.tar.gz", "w:gz") as archive:
+        for name in ("train.txt", "test.txt"):
+            archive.add(tmp_path / name, name)
+    columns = ("head", "tail", "relation")
+    for name, rows in (("train.txt", [("a", "likes", "b")]), ("test.txt", [("b", "likes", "c")])):
+        assert release.read_triples(tmp_path / "both.tar.gz", "", columns, name) == rows
+    with pytest.raises(DatasetError, match=r"both.tar.gz holds no valid.txt"):
+        release.read_triples(tmp_path / "both.tar.gz", "", columns, "valid.txt")
 
 
 @pytest.mark.parametrize(

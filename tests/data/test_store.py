@@ -198,6 +198,17 @@ def test_a_manifest_of_a_time_before_mirrors_is_read(stored):
         assert found.sources == (Source(**source, mirrors=mirrors),)
 
 
+def test_a_manifest_has_the_later_keys_of_a_source_only_where_they_say_something(stored):
+    manifest = store.read_manifest(stored)
+    plain = Source("train/graph", "https://x", 3, "ab")
+    special = replace(plain, member="train.txt", columns=("head", "tail", "relation"), git_blob="cd")
+    text = store.render(replace(manifest, sources=(plain, special)))
+    first, second = json.loads(text)["sources"]
+    assert set(first) == {"part", "url", "bytes", "sha256", "mirrors"}
+    assert set(second) - set(first) == {"member", "columns", "git_blob"}
+    assert store.parse(text, "here").sources == (plain, special)
+
+
 @pytest.mark.parametrize(
     ("key", "value", "reason"),
     [
