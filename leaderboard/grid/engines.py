@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import ctypes
-import gc
 import logging
 import os
-import platform
 import sys
 import time
 import warnings
@@ -17,7 +14,6 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from importlib.util import find_spec
-from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from leaderboard.grid import state
@@ -27,7 +23,7 @@ from mtbench.errors import AtWorkError, MissingExtraError, MtbenchError, UsageEr
 from mtbench.evaluation.tasks import Task
 from mtbench.runs.origin import RunInfo
 from mtbench.runs.result import MtbenchWarning
-from mtbench.training import learned
+from mtbench.training import costs, learned
 from mtbench.training.costs import LONGEST
 from mtbench.training.models import Progress, silent
 
@@ -169,35 +165,12 @@ def record_death(outcome: Outcome) -> None:
         job.directory.keep(results, failure=outcome.error)
 
 
-def fresh() -> None:
-    """Return freed memory to the system and begin a new peak, of the process and of every CUDA device in use.
-
-    `mtbench.training.run` records the largest size its process ever had: after a large model a small one would
-    look as large. Only Linux lets a process begin again; elsewhere the peak of a run is the largest so far, unless
-    every run has a process of its own, as on Ray.
-    """
-    gc.collect()
-    torch = sys.modules.get("torch")
-    if torch is not None and torch.cuda.is_initialized():
-        torch.cuda.empty_cache()
-        for device in range(torch.cuda.device_count()):
-            torch.cuda.reset_peak_memory_stats(device)
-    if platform.libc_ver()[0] == "glibc":
-        # The allocator's settings of the command line keep all freed memory for the next tensors.
-        ctypes.CDLL(None).malloc_trim(0)
-    # A container may forbid it.
-    with suppress(OSError):
-        peak = Path("/proc/self/clear_refs")
-        if peak.exists():
-            peak.write_text("5", encoding="ascii")
-
-
 def in_this_process(queue: deque[Attempt], deadline: float | None, watch: Watch) -> Iterator[Outcome]:
     """Do the attempts of a queue in turn; an `Engine`."""
     while queue and not over(deadline):
         attempt = queue.popleft()
         watch.started(attempt)
-        fresh()
+        costs.fresh()
         yield do(attempt, deadline, partial(watch.progressed, attempt))
 
 

@@ -75,7 +75,11 @@ VERBS: Mapping[str, Verb] = {
         "Evaluate", "Compare runs, task by task: which differences are real.", "mtbench.cli.results:compare"
     ),
     "verify": Verb("Evaluate", "Check a stored dataset or run, or all datasets.", "mtbench.cli.results:verify"),
-    "run": Verb("Train", "Train a model and score it on the test graph.", "mtbench.cli.running:run"),
+    "run": Verb(
+        "Train",
+        "Train a model and score it on the test graph, or on all of a group.",
+        "mtbench.cli.running:run",
+    ),
     "score-with": Verb("Train", "Predict what is missing in a graph.", "mtbench.cli.running:score_with"),
     "grid": Verb("Train", "Run models on datasets with several seeds, each run once."),
     "submit": Verb("Leaderboard", "Make an entry of runs, checked and with a card."),

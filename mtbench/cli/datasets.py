@@ -36,10 +36,7 @@ LIST_HEADINGS = (
 
 
 def list_datasets(
-    group: Annotated[
-        str,
-        typer.Option(autocompletion=options.groups, help=f"Those of one group alone: {', '.join(catalog.GROUPS)}."),
-    ] = "",
+    group: options.Group = None,
     as_json: AsJson = False,
 ) -> None:
     """List the datasets of the catalogue.
@@ -49,7 +46,7 @@ def list_datasets(
     Example: mtbench list --group entities+relations
     """
     rows: list[tuple[Cell, ...]] = []
-    for record in catalog.records(group):
+    for record in catalog.records(group or ""):
         parts = (("train", "graph"), ("valid", "targets"), ("test", "graph"), ("test", "targets"))
         stored = not atomic.is_free(store.cached(record))
         counts = (record.part(*part).triples for part in parts)

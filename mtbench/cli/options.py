@@ -49,6 +49,10 @@ def _beginning(incomplete: str, names: Iterable[str]) -> list[str]:
 Names: TypeAlias = Annotated[
     list[str] | None, typer.Argument(metavar="NAME...", autocompletion=datasets, help="Datasets of the catalogue.")
 ]
+Group: TypeAlias = Annotated[
+    str | None,
+    typer.Option(metavar="NAME", autocompletion=groups, help=f"The datasets of a group: {', '.join(catalog.GROUPS)}."),
+]
 All: TypeAlias = Annotated[bool, typer.Option("--all", help="Every dataset of the catalogue.")]
 
 NAMES_OR_ALL = "give either 'NAME...' or --all (mtbench list shows the names)"

@@ -6,7 +6,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated
 
@@ -15,13 +15,16 @@ from rich.console import Console
 from rich.progress import BarColumn, TaskID, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bars
 
+from mtbench.analysis.groups import group_table, mean_over
 from mtbench.cli import options
 from mtbench.cli.output import AsJson, note, say, say_json
 from mtbench.cli.results import by_query, told_of
+from mtbench.data import catalog
 from mtbench.data.loading import load
 from mtbench.data.splits import Split
 from mtbench.errors import MtbenchError, RunInterrupted, UsageError, typed
 from mtbench.files import pictures, tables
+from mtbench.names import METRICS
 from mtbench.runs.directory import CONVENTIONS_FILE, HISTORY_FILE, RunDirectory
 from mtbench.runs.result import MtbenchWarning, Result
 from mtbench.runs.strata import QUERY
@@ -29,7 +32,7 @@ from mtbench.settings.table import HEADLINE, settings_of
 from mtbench.training import costs, learned
 from mtbench.training.models import Progress, factory, parse_settings, silent
 from mtbench.training.predictions import Question, answers, graph_of
-from mtbench.training.run import Plan, folder_name
+from mtbench.training.run import Plan, finished, folder_name
 from mtbench.training.run import run as carry_out
 
 
@@ -41,11 +44,12 @@ def run(
         ),
     ],
     dataset: Annotated[
-        str,
+        str | None,
         typer.Option(
             metavar="NAME", autocompletion=options.datasets, help=f"A dataset of the catalogue, {options.FOLDERS}."
         ),
-    ],
+    ] = None,
+    group: options.Group = None,
     protocol: options.Protocols = None,
     vocabulary: options.Vocabularies = None,
     seed: options.Seed = 0,
@@ -65,16 +69,23 @@ def run(
     force: Annotated[bool, typer.Option("--force", help="Replace the run directory.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Train a model and score it on the test graph.
+    """Train a model and score it on the test graph, or on all of a group.
+
+    A group gives the mean over its graphs, with an interval over graphs; what is finished there is not run again.
 
     Example: mtbench run mtdea --dataset metafam
 
     Example: mtbench run mtdea --dataset metafam --set tasks=4 --seed 1 --protocol all --vocabulary all
+
+    Example: mtbench run tally-foundation --group entities+relations --protocol full
     """
     options.look_here_for_modules()
+    if (dataset is None) == (group is None):
+        raise UsageError("give either --dataset NAME or --group NAME (mtbench list shows both)")
+    names = [dataset] if dataset is not None else catalog.names(group or "")
     given = parse_settings(settings or [])
-    place = Path(dataset).expanduser()
-    called = place.resolve().name if place.is_dir() else dataset
+    place = Path(dataset or "").expanduser()
+    called = place.resolve().name if dataset and place.is_dir() else dataset or group or ""
     plan = Plan(
         model=model,
         out=out or Path("runs") / folder_name((model, called), given, seed),
@@ -89,33 +100,98 @@ def run(
         start=start,
         paper=paper,
     )
-    unfinished = RunDirectory.to_make(plan.out).partial
-    resumed = unfinished.has_checkpoints and not restart
-    with at_work(lambda: _going_on(unfinished)) as report:
-        factory(model)  # an unknown name is refused before the dataset is built
-        data = load(dataset)
-        directory, results = carry_out(plan, data, _resumed(report, unfinished.checkpoints) if resumed else report)
-    learned.draw(directory, f"{results[0].run.model} on {results[0].dataset}")
+    factory(model)  # an unknown name is refused before a dataset is built
+    if group is not None:
+        _run_group(plan, names, as_json)
+        return
+    directory, results, test = _carried_out(plan, names[0])
     if as_json:
-        fields = ("protocol", "vocabulary", "metrics", "optimistic", "pessimistic")
-        strata = {name: [asdict(row) for row in of_query] for name, of_query in by_query(results, data.test).items()}
-        say_json(
-            {
-                "directory": str(directory),
-                "model": results[0].run.model,
-                "results": [
-                    {name: getattr(result, name) for name in fields}
-                    | {"tie_rate": result.tie_rate if len(result.ranks) else None, "status": result.run.status}
-                    | ({QUERY: strata[result.protocol]} if result.protocol in strata else {})
-                    for result in results
-                ],
-            }
-        )
+        strata = {name: [asdict(row) for row in of_query] for name, of_query in by_query(results, test).items()}
+        described = [
+            values | ({QUERY: strata[result.protocol]} if result.protocol in strata else {})
+            for result, values in zip(results, _described(results), strict=True)
+        ]
+        say_json({"directory": str(directory), "model": results[0].run.model, "results": described})
     else:
-        _show(directory, results, data.test, paper=paper)
+        _show(directory, results, test, paper=paper)
     for result in results:
         if result.run.status != "ok":
             raise MtbenchError(costs.explain(result.run, result.dataset, result.warnings[0], directory))
+
+
+def _carried_out(plan: Plan, dataset: str) -> tuple[Path, list[Result], Split]:
+    """Run a plan on a dataset, show how it gets on, and return the run directory, its results and the test split."""
+    unfinished = RunDirectory.to_make(plan.out).partial
+    resumed = unfinished.has_checkpoints and not plan.restart
+    with at_work(lambda: _going_on(unfinished)) as report:
+        data = load(dataset)
+        directory, results = carry_out(plan, data, _resumed(report, unfinished.checkpoints) if resumed else report)
+    learned.draw(directory, f"{results[0].run.model} on {results[0].dataset}")
+    return directory, results, data.test
+
+
+def _described(results: Sequence[Result]) -> list[dict[str, object]]:
+    fields = ("protocol", "vocabulary", "metrics", "optimistic", "pessimistic")
+    return [
+        {name: getattr(result, name) for name in fields}
+        | {"tie_rate": result.tie_rate if len(result.ranks) else None, "status": result.run.status}
+        for result in results
+    ]
+
+
+def _run_group(plan: Plan, names: Sequence[str], as_json: bool) -> None:
+    """Run a plan on datasets in turn, each in a folder of its own, and show the mean over them; go on after errors."""
+    if plan.start is not None:
+        raise UsageError("--from is for one dataset: give --dataset, not --group")
+    runs: dict[str, list[Result]] = {}
+    errors: dict[str, str] = {}
+    for number, name in enumerate(names, start=1):
+        own = replace(plan, out=plan.out / name.replace("/", "-"))
+        try:
+            runs[name] = finished(own)
+            if not runs[name]:
+                note(f"{number} of {len(names)}: {name}")
+                costs.fresh()
+                runs[name] = _carried_out(own, name)[1]
+        except RunInterrupted:
+            raise
+        except MtbenchError as error:
+            errors[name] = str(error)
+        else:
+            if failed := [result.warnings[0] for result in runs[name] if result.run.status != "ok"]:
+                errors[name] = failed[0]
+    scored = {name: results for name, results in runs.items() if name not in errors}
+    tables_of = [
+        (setting, [result for results in scored.values() for result in results if result.setting == setting])
+        for setting in plan.tasks
+    ]
+    if as_json:
+        say_json(
+            {
+                "directory": str(plan.out),
+                "runs": {name: _described(results) for name, results in scored.items()},
+                "means": {
+                    setting.name: {
+                        metric: asdict(mean_over({result.dataset: result.metrics[metric] for result in results}))
+                        for metric in METRICS
+                    }
+                    for setting, results in tables_of
+                    if results
+                },
+                "errors": errors,
+            }
+        )
+    else:
+        for setting, results in tables_of:
+            if results:
+                say(f"{results[0].run.model}: {setting.protocol}, {setting.vocabulary} relations")
+                say(f"\n{group_table(results)}\n")
+        say(f"{plan.out} holds the runs, one folder for each dataset")
+    if errors:
+        shown = "; ".join(f"{name}: {error}" for name, error in errors.items())
+        raise MtbenchError(
+            f"{len(errors)} of {len(names)} datasets have no figure, and the means are without them: {shown}"
+        )
 
 
 def _show(directory: Path, results: Sequence[Result], test: Split, *, paper: bool) -> None:

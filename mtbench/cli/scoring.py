@@ -12,6 +12,7 @@ from typing import Annotated, cast
 
 import typer
 
+from mtbench.analysis.groups import mean_over
 from mtbench.cli import options
 from mtbench.cli.options import All
 from mtbench.cli.output import AsJson, doing, records, say, say_json, say_table
@@ -195,6 +196,7 @@ def _show(asked: Task, result: Result, directory: Path | None, as_json: bool) ->
 def baselines(
     names: options.NamesOrFolders = None,
     every: All = False,
+    group: options.Group = None,
     protocol: Annotated[
         list[str] | None,
         typer.Option(
@@ -211,15 +213,19 @@ def baselines(
     Example: mtbench baselines metafam
 
     Example: mtbench baselines --all --protocol all --vocabulary all --json
+
+    Example: mtbench baselines --group entities+relations --protocol full
     """
-    if bool(names) == every:
-        raise UsageError(options.NAMES_OR_ALL)
+    if bool(names) + every + (group is not None) != 1:
+        raise UsageError(f"{options.NAMES_OR_ALL} or --group NAME")
     options.check_output(format)
     # All protocols, where ``all`` of mtbench run are the paper's: baselines take seconds, models hours.
     asked = settings_of(protocol or [HEADLINE.protocol], vocabulary or [HEADLINE.vocabulary], PROTOCOLS)
     described = []
-    for name in dict.fromkeys(catalog.names() if every else names or []):
+    by_graph: dict[Setting, dict[str, dict[str, float]]] = {setting: {} for setting in asked}
+    for name in dict.fromkeys(names or catalog.names(group or "")):
         for measured, figures, whose in _measure(name, asked):
+            by_graph[measured.setting][name] = {label: values["mrr"] for label, values in figures.items()}
             if as_json:
                 described.append(_described(measured, figures))
                 continue
@@ -231,6 +237,15 @@ def baselines(
             )
     if as_json:
         say_json(described)
+    elif group is not None:
+        for setting, graphs in by_graph.items():
+            labels = next(iter(graphs.values()))
+            means = [
+                [label.replace("_", " "), str(mean_over({name: mrr[label] for name, mrr in graphs.items()}))]
+                for label in labels
+            ]
+            headings = [f"MRR, {setting.protocol}, {setting.vocabulary} relations", f"mean over {len(graphs)} graphs"]
+            say(f"{tables.lay_out(headings, means, format)}\n")
 
 
 def _measure(name: str, asked: Sequence[Setting]) -> Iterator[tuple[Task, Figures, str]]:

@@ -27,7 +27,7 @@ from mtbench.runs import result
 from mtbench.runs.files import RANKS_FILE, RESULT_FILE
 from mtbench.runs.result import Result
 from mtbench.settings.setting import Setting
-from mtbench.settings.table import ALL, HEADLINE, OURS, settings_of
+from mtbench.settings.table import ALL, HEADLINE, MAIN, OURS, settings_of
 
 CONVENTIONS_FILE, HISTORY_FILE, TASKS_FILE = "conventions.json", "history.json", "tasks.json"
 FAILURE_FILE, TRAINING_PICTURE, ALPHA_PICTURE = "failure.txt", "training.png", "alpha.png"
@@ -58,6 +58,12 @@ class Run:
     def missing(self) -> tuple[Setting, ...]:
         """The settings of a complete run that this one was not scored in."""
         return tuple(setting for setting in COMPLETE if setting not in self.results)
+
+    def has(self, settings: Sequence[Setting], *, paper: bool) -> bool:
+        """Whether it was scored in all of these settings, with ``paper`` in the paper's of the same protocols, too."""
+        file, wanted = self.directory.path / CONVENTIONS_FILE, {setting.protocol for setting in settings} & set(MAIN)
+        kept = json.loads(file.read_text("utf-8"))["protocols"] if paper and file.exists() else ()
+        return self.results.keys() >= set(settings) and (not paper or wanted <= set(kept))
 
 
 @dataclass(frozen=True)
@@ -119,11 +125,6 @@ class RunDirectory:
         """Return the run with all its results; raises `ResultError` naming the file that cannot be read."""
         found = map(result.load, self.places() or [self.path])
         return Run(self, {one.setting: one for one in found})
-
-    def paper_protocols(self) -> set[str]:
-        """Return the protocols in which the run was scored in the paper's settings, too."""
-        file = self.path / CONVENTIONS_FILE
-        return set(json.loads(file.read_text("utf-8"))["protocols"]) if file.exists() else set()
 
     def verify(self) -> list[result.Problem]:
         """Return what does not hold of any result of the run; see `mtbench.runs.result.verify`."""

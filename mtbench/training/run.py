@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from pathlib import Path
 
 from mtbench.data.splits import Dataset
@@ -18,7 +20,7 @@ from mtbench.runs.directory import RunDirectory
 from mtbench.runs.origin import RunInfo
 from mtbench.runs.result import Result
 from mtbench.settings.setting import Setting, seed_of
-from mtbench.settings.table import HEADLINE, MAIN
+from mtbench.settings.table import HEADLINE
 from mtbench.training import costs, learned, models
 from mtbench.training.costs import Cost
 from mtbench.training.models import Context, Model, ModelInfo, Progress
@@ -174,16 +176,38 @@ def run(
     return directory.path, results
 
 
+def finished(plan: Plan) -> list[Result]:
+    """Return the results of a plan that was carried out before, in the order of its tasks; none where it was not."""
+    directory = RunDirectory.to_make(plan.out)
+    if plan.force or plan.restart or not directory.exists:
+        return []
+    kept = directory.read()
+    command = shlex.split(kept.headline.run.environment.get("command", ""))
+    given = dict(word.split("=", 1) for before, word in pairwise(command) if before == "--set")
+    same = (
+        command[1:3] == ["run", plan.model]
+        and given.keys() == plan.settings.keys()
+        # A setting that the model does not tell is "..." in the command, and cannot be compared.
+        and all(given[key] in ("...", value) for key, value in plan.settings.items())
+        and kept.has(plan.tasks, paper=plan.paper)
+        and all(_seeded(plan, result) for result in kept.results.values())
+    )
+    return [kept.results[setting] for setting in plan.tasks] if same else []
+
+
+def _seeded(plan: Plan, result: Result) -> bool:
+    """Whether a result is of a plan's seeds; a ranking among all candidates has no seed of theirs."""
+    return result.run.seed == plan.seed and (result.setting.full or result.candidate_seed == plan.candidate_seed)
+
+
 def _kept(plan: Plan, directory: RunDirectory) -> list[Result]:
     """Return the results in the run directory that a plan completes, first task first; `UsageError` if it cannot."""
     if directory.exists and not (plan.force or plan.restart or plan.start):
-        kept = directory.read().results
-        lacks = {setting.protocol for setting in plan.tasks if setting not in kept}
-        if plan.paper:
-            lacks |= {setting.protocol for setting in plan.tasks} & set(MAIN) - directory.paper_protocols()
-        runs = {(result.run.seed, result.candidate_seed, result.run.status) for result in kept.values()}
-        if lacks and runs == {(plan.seed, plan.candidate_seed, "ok")}:
-            return list(kept.values())
+        kept = directory.read()
+        results = list(kept.results.values())
+        same = all(result.run.status == "ok" and _seeded(plan, result) for result in results)
+        if same and not kept.has(plan.tasks, paper=plan.paper):
+            return results
     directory.expect_replaceable(force=plan.force)
     return []
 

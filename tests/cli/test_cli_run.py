@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 import pytest
 import thirdparty
 
+import mtbench
+from mtbench.cli import running
+from mtbench.data import catalog
+from mtbench.errors import DatasetError
 from mtbench.runs.result import load, verify
 
 MODEL = f"{thirdparty.NAME}:Hashing"
@@ -25,6 +30,49 @@ def test_a_run_prints_its_table_and_where_it_is(printed, tmp_path):
     assert out.endswith("kept holds the result; mtbench verify kept recomputes it\n")
     assert verify(tmp_path / "kept").ok
     assert "verified, all metrics match the ranks" in printed("verify", "kept")
+
+
+@pytest.fixture
+def two(monkeypatch):
+    """Let a group be the toy and another draw of it."""
+    mtbench.build("toy", seed=2, out="other")
+    monkeypatch.setattr(catalog, "names", lambda group="": ["toy", "other"])
+
+
+def test_a_group_is_run_graph_by_graph_has_a_mean_and_goes_on_where_it_was(two, module, command, tmp_path):
+    words = ("run", MODEL, "--group", "entities", "--protocol", "full", "--protocol", "dual")
+    code, out, err = command(*words)
+    assert (code, err) == (0, "1 of 2: toy\n2 of 2: other\n")
+    assert "hashing: full, present relations" in out
+    assert out.count("mean over 2") == out.count("above the best heuristic baseline") == 2
+    place = tmp_path / f"runs/{MODEL.replace(':', '-')}-entities-seed0"
+    shutil.rmtree(place / "toy")
+    assert command(*words) == (0, out, "1 of 2: toy\n")
+    calls = len(module.calls)
+    means = json.loads(command(*words, "--json")[1])["means"]
+    mrr = [load(place / name).metrics["mrr"] for name in ("toy", "other")]
+    assert means["full-present"]["mrr"]["mean"] == pytest.approx(sum(mrr) / 2)
+    assert len(module.calls) == calls
+    assert command(*words, "--set", "depth=2", "--out", str(place))[0] == 1
+
+
+def test_a_graph_of_a_group_that_cannot_be_had_is_named_and_the_others_are_shown(two, monkeypatch, command):
+    load_dataset = running.load
+
+    def missing(name):
+        if name == "toy":
+            raise DatasetError("no such file anywhere")
+        return load_dataset(name)
+
+    monkeypatch.setattr(running, "load", missing)
+    code, out, err = command("run", MODEL, "--group", "entities")
+    assert (code, "mean over 1" in out) == (1, True)
+    assert "1 of 2 datasets have no figure, and the means are without them: toy: no such file anywhere" in err
+
+
+def test_a_dataset_or_a_group_is_run_and_never_both(refused):
+    for words in (), ("--dataset", "toy", "--group", "entities"):
+        assert "give either --dataset NAME or --group NAME" in refused("run", MODEL, *words)
 
 
 @pytest.mark.filterwarnings("ignore::mtbench.runs.result.MtbenchWarning")
@@ -83,7 +131,7 @@ def test_json_holds_every_task_with_both_tie_bounds(listed, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (f"run {MODEL}", "'--dataset'"),
+        (f"run {MODEL}", "give either --dataset NAME or --group NAME"),
         ("run --dataset toy", "'MODEL'"),
         (f"run {MODEL} --dataset toyy", "error: unknown dataset or directory 'toyy': did you mean toy"),
         ("run mtdae --dataset toy", "error: unknown model 'mtdae': did you mean mtdea"),

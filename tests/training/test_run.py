@@ -247,6 +247,12 @@ def test_a_run_is_completed_by_the_tasks_it_lacks(module, plan, tmp_path):
     assert len([what for what, *_ in module.calls if what == "fitted"]) == 3
 
 
+def test_a_ranking_among_all_is_completed_whatever_the_seed_of_the_candidates(plan):
+    run(replace(plan, tasks=settings_of(["full"], ["present"]), candidate_seed=3))
+    _, results = run(replace(plan, tasks=settings_of(["full", "dual"], ["present"]), candidate_seed=3))
+    assert [result.candidate_seed for result in results] == [0, 3]
+
+
 def test_the_paper_alone_can_be_what_a_run_lacks(plan):
     run(plan)
     directory, results = run(replace(plan, paper=True))

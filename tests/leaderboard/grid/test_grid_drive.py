@@ -384,16 +384,15 @@ def test_a_device_of_other_machines_is_not_looked_for_here(small, out, monkeypat
 # A process that is started inherits the peak of whoever started it, one that is forked does not.
 PEAKS = """
 import os
-from leaderboard.grid import engines
-from mtbench.training import costs as meter
+from mtbench.training import costs
 if child := os.fork():
     os.waitpid(child, 0)
 else:
     held = [bytearray(100_000) for _ in range(3_000)]
-    before = meter.peak_memory()
+    before = costs.peak_memory()
     del held
-    engines.fresh()
-    print(before - meter.peak_memory())
+    costs.fresh()
+    print(before - costs.peak_memory())
 """
 
 
