@@ -3,10 +3,12 @@
     python benchmarks/evaluator.py scores [--targets 1000000] [--candidates 50] [--repeats 7]
     python benchmarks/evaluator.py candidates [--repeats 3]
     python benchmarks/evaluator.py full [--targets 3000] [--entities 10000]
+    python benchmarks/evaluator.py graphs
 
 The first needs the extra "benchmarks"; the second reads the datasets from the store, or fetches them once. The third
 ranks test triples against every entity, each case in its own process; its scorer is a bilinear model of 32 dimensions,
-asked for whole rows and asked for triples, and the time that the scorer itself takes is shown apart.
+asked for whole rows and asked for triples, and the time that the scorer itself takes is shown apart. The fourth ranks
+real graphs under `full`, all heuristic baselines in one process and tally-foundation in another.
 """
 
 from __future__ import annotations
@@ -30,22 +32,25 @@ from measuring import STATUS, alone, in_turns, peak_mb, resident_mb
 import mtbench
 from mtbench.data import catalog
 from mtbench.data.splits import Split
+from mtbench.heuristics.figures import BASELINES
 from mtbench.metrics import closed as metrics
 from mtbench.names import IntArray
 from mtbench.ranking.candidates import draw
 from mtbench.ranking.scorers import compare
 from mtbench.settings.table import ALL, PROTOCOLS, SAMPLED, settings_of
+from mtbench.training.models import Context, factory
 
 LIMITS = {"OGB": 5, "PyKEEN": 10}
 READINGS, MEGABYTES, SECONDS, FULL_MEGABYTES = 8, 64, 1.5, 1000
 SINGLE = ("fbnell", "metafam")
+GRAPHS, MODEL = ("ingram-nl-100", "fbnell", "wikitopics-mt1/health"), "tally-foundation"
 RELATIONS, OBSERVABLE, DIMENSIONS = 100, 60_000, 32
 
 
 def main() -> None:
     """Run what the command line names."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["scores", "candidates", "full"])
+    parser.add_argument("what", choices=["scores", "candidates", "full", "graphs"])
     parser.add_argument("--targets", type=int, help="1,000,000, and 3,000 of full")
     parser.add_argument("--candidates", type=int, default=50)
     parser.add_argument("--entities", type=int, default=10_000)
@@ -55,8 +60,10 @@ def main() -> None:
         scores(options.targets or 1_000_000, options.candidates, options.repeats)
     elif options.what == "candidates":
         drawing(options.repeats)
-    else:
+    elif options.what == "full":
         full(options.entities, options.targets or 3_000)
+    else:
+        graphs()
 
 
 def scores(targets: int, number: int, repeats: int) -> None:
@@ -180,6 +187,35 @@ def full(entities: int, targets: int) -> None:
             )
     print(f"the largest peak is {worst:.1f} MB, allowed are {FULL_MEGABYTES} MB")
     sys.exit(worst > FULL_MEGABYTES)
+
+
+def graphs() -> None:
+    """Rank the test triples of real graphs among all entities, and print what the baselines and a model take."""
+    for name in GRAPHS:
+        ours, model = alone(rank_baselines, name), alone(rank_model, name)
+        print(
+            f"{name:22} {ours['scores']:>12,} scores: {len(BASELINES)} baselines {ours['seconds']:6.2f} s of the "
+            f"processor, peak {ours['peak']:.0f} MB; {MODEL} {model['seconds']:6.2f} s, peak {model['peak']:.0f} MB, "
+            f"{len(BASELINES) * model['seconds'] / ours['seconds']:.0f} times a baseline"
+        )
+
+
+def rank_baselines(name: str) -> dict[str, float]:
+    """Rank every heuristic baseline on a graph under `full` and return what it took."""
+    task = mtbench.task(name, "full")
+    begin = time.process_time()
+    dict(task.baselines)
+    seconds = time.process_time() - begin
+    return {"scores": int(task.candidates.lengths.sum()), "seconds": seconds, "peak": peak_mb()}
+
+
+def rank_model(name: str) -> dict[str, float]:
+    """Rank a model that is trained already on a graph under `full` and return what it took."""
+    warnings.simplefilter("ignore")
+    task = mtbench.task(name, "full")
+    begin = time.process_time()
+    task.run(factory(MODEL)(Context(name, 0, "cpu")).scorer(task.split.observable()))
+    return {"seconds": time.process_time() - begin, "peak": peak_mb()}
 
 
 def bilinear(kind: str, entities: int, seconds: list[float]) -> SimpleNamespace:

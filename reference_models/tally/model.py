@@ -159,7 +159,7 @@ class TallyScores:
         with one_thread(), torch.no_grad():
             split = torch.split(torch.from_numpy(statistics), AT_ONCE)
             scores = torch.cat([self._network(part.to(self._device)).cpu() for part in split])
-        return scores.masked_fill(torch.from_numpy(~self._seen[triples[:, RELATION]]), UNSEEN)
+            return scores.masked_fill(torch.from_numpy(~self._seen[triples[:, RELATION]]), UNSEEN)
 
 
 def list_loss(logits: Tensor, lists: Lists, numbers: Tensor) -> Tensor:
