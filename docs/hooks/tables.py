@@ -52,14 +52,14 @@ def datasets() -> str:
         "Test triples",
         "Test relation types",
         "Defects",
+        "Group",
     ]
     rows = []
     for record in map(catalog.record, catalog.names()):
         parts = (("train", "graph"), ("valid", "targets"), ("test", "graph"), ("test", "targets"))
         numbers = [*(record.part(*part).triples for part in parts), record.graphs["test"].relations]
-        rows.append(
-            [f"`{record.id}`", *(f"{number:,}" for number in numbers), f"[{len(record.defects)}](published.md)"]
-        )
+        cells = [f"`{record.id}`", *(f"{number:,}" for number in numbers), f"[{len(record.defects)}](published.md)"]
+        rows.append([*cells, record.group])
     return _table(headings, rows, right=6)
 
 
