@@ -296,10 +296,15 @@ def _dataset(
     known = [[file.triples for file in roles.get(f"{part}/known", ())] for part in ("valid", "test")]
     if one_graph:  # what either split asks for is true in the other as well
         known = [[*known[0], targets], [*known[1], valid.triples]]
-    valid_split, test_split = (
-        with_known(split, reading.named(np.concatenate(rows)))[0] if rows else split
-        for split, rows in zip(splits, known, strict=True)
-    )
+    filtered = []
+    for split, rows, graph_name in zip(splits, known, ("training", "inference"), strict=True):
+        whole, outside = with_known(split, reading.named(np.concatenate(rows))) if rows else (split, 0)
+        if outside:
+            became.append(
+                f"{outside:,} known triples of the {graph_name} graph name an entity or a relation that it has not: "
+                "left out, as no candidate can be one of them"
+            )
+        filtered.append(whole)
     parameters: dict[str, Parameter] = {
         "layout": layout,
         "notes": _ONE_GRAPH if one_graph else "",
@@ -310,7 +315,7 @@ def _dataset(
     if reading.columns != COLUMNS:
         parameters["columns"] = ",".join(reading.columns)
     info = catalog.own(catalog.FILES, name, parameters, licence="unknown", citation="")
-    return own_release(together(info, name, valid_split, test_split, parameters))
+    return own_release(together(info, name, *filtered, parameters))
 
 
 def _observable(

@@ -114,6 +114,11 @@ def test_validation_targets_of_the_test_graph_are_known_and_said_to_be(folder):
     assert data.test.named(data.test.known) == [("z", "eats", "x 1")]
     said = "valid.txt: 1 triples of the inference graph that are known, not shown; filtered everywhere"
     assert data.parameters["files"].endswith(said)
+    (folder / "valid.txt").write_text("z\teats\tx 1\nz\tlikes\tx 1\ny\teats\tnobody\n", encoding="utf-8")
+    data = mtbench.load(folder)
+    assert data.test.named(data.test.known) == [("z", "eats", "x 1")]
+    said = "2 known triples of the inference graph name an entity or a relation that it has not: left out, as no"
+    assert said in data.parameters["files"]
 
 
 @pytest.mark.parametrize(
