@@ -148,7 +148,7 @@ def _run_group(plan: Plan, names: Sequence[str], as_json: bool) -> None:
     for number, name in enumerate(names, start=1):
         own = replace(plan, out=plan.out / name.replace("/", "-"))
         try:
-            runs[name] = finished(own)
+            runs[name] = finished(own, catalog.find(name))
             if not runs[name]:
                 note(f"{number} of {len(names)}: {name}")
                 costs.fresh()

@@ -17,7 +17,7 @@ import json
 import shlex
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -60,10 +60,16 @@ class Run:
         return tuple(setting for setting in COMPLETE if setting not in self.results)
 
     def has(self, settings: Sequence[Setting], *, paper: bool) -> bool:
-        """Whether it was scored in all of these settings, with ``paper`` in the paper's of the same protocols, too."""
+        """Whether it was scored in all of these settings, with ``paper`` in the paper's of the same protocols, too.
+
+        A damaged file of the latter counts as none: it is made again.
+        """
         file, wanted = self.directory.path / CONVENTIONS_FILE, {setting.protocol for setting in settings} & set(MAIN)
-        kept = json.loads(file.read_text("utf-8"))["protocols"] if paper and file.exists() else ()
-        return self.results.keys() >= set(settings) and (not paper or wanted <= set(kept))
+        kept = set[str]()
+        if paper and file.exists():
+            with suppress(ValueError, TypeError, KeyError):
+                kept = set(json.loads(file.read_text("utf-8"))["protocols"])
+        return self.results.keys() >= set(settings) and (not paper or wanted <= kept)
 
 
 @dataclass(frozen=True)
@@ -159,6 +165,8 @@ class RunDirectory:
                     path.unlink()
                 elif restart or path.name != CHECKPOINTS:
                     shutil.rmtree(path)
+            for path in partial.checkpoints.glob(".*.new"):  # what a killed process was about to write
+                atomic.remove(path)
             if start is not None:
                 RunDirectory(start).copy_checkpoints(partial.checkpoints)
             trained = partial.checkpoints / TRAINED_FILE

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
 
+from mtbench.data.catalog import Record
 from mtbench.data.splits import Dataset
 from mtbench.errors import MtbenchError, UsageError
 from mtbench.evaluation import paper
@@ -131,6 +132,7 @@ def run(
     directory = RunDirectory.to_make(plan.out)
     with directory.alone():
         results = _kept(plan, directory)
+        scored = len(results)
         settings = list(dict.fromkeys([*(result.setting for result in results), *plan.tasks]))
         partial = directory.begin(restart=plan.restart, start=plan.start, more=bool(results))
         cost = costs.resumed(partial.checkpoints, started)
@@ -171,13 +173,19 @@ def run(
                 trace = failure.trace
         finally:
             cost.keep()
-            if len(results) == len(settings) and not isinstance(sys.exception(), KeyboardInterrupt):
+            error = sys.exception()
+            # A run that was scored before gains nothing by an error, and would lose its checkpoints to other ones.
+            gained = error is None or (len(results) > scored and not isinstance(error, KeyboardInterrupt))
+            if len(results) == len(settings) and gained:
                 directory.finish(trace)
     return directory.path, results
 
 
-def finished(plan: Plan) -> list[Result]:
-    """Return the results of a plan that was carried out before, in the order of its tasks; none where it was not."""
+def finished(plan: Plan, dataset: Record | None = None) -> list[Result]:
+    """Return the results of a plan that was carried out before, in the order of its tasks; none where it was not.
+
+    Nor are there any where the run is of another dataset, or of another version, than the record says.
+    """
     directory = RunDirectory.to_make(plan.out)
     if plan.force or plan.restart or not directory.exists:
         return []
@@ -191,6 +199,7 @@ def finished(plan: Plan) -> list[Result]:
         and all(given[key] in ("...", value) for key, value in plan.settings.items())
         and kept.has(plan.tasks, paper=plan.paper)
         and all(_seeded(plan, result) for result in kept.results.values())
+        and (dataset is None or (kept.headline.dataset, kept.headline.dataset_version) == (dataset.id, dataset.version))
     )
     return [kept.results[setting] for setting in plan.tasks] if same else []
 

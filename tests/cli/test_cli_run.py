@@ -54,6 +54,11 @@ def test_a_group_is_run_graph_by_graph_has_a_mean_and_goes_on_where_it_was(two, 
     assert means["full-present"]["mrr"]["mean"] == pytest.approx(sum(mrr) / 2)
     assert len(module.calls) == calls
     assert command(*words, "--set", "depth=2", "--out", str(place))[0] == 1
+    shutil.rmtree(place / "toy")
+    shutil.copytree(place / "other", place / "toy")
+    code, _, err = command(*words)
+    assert code == 1, "the run of another dataset must not stand for it"
+    assert f"toy: {(place / 'toy').relative_to(tmp_path)} exists already" in err
 
 
 def test_a_graph_of_a_group_that_cannot_be_had_is_named_and_the_others_are_shown(two, monkeypatch, command):

@@ -269,6 +269,36 @@ def test_a_run_of_another_model_is_not_completed(plan):
     assert tree(directory) == before
 
 
+def test_an_error_while_a_run_is_completed_costs_it_nothing(module, plan):
+    """What lies beside the run are the checkpoints of an interrupted one of another seed."""
+    kept = replace(plan, model=f"{thirdparty.NAME}:Kept")
+    run(kept)
+    with pytest.raises(KeyboardInterrupt):
+        run(replace(kept, model=f"{thirdparty.NAME}:Interrupted", seed=1, force=True))
+    before = tree(plan.out)
+    with pytest.raises(IsADirectoryError):  # as Kept's state is a file and the other model's a directory
+        run(replace(kept, paper=True))
+    assert tree(plan.out) == before
+
+
+@pytest.mark.parametrize("damaged", ["{", "[]", '{"protocols": 1}', "\xff"])
+def test_damaged_figures_of_the_paper_are_made_again(plan, damaged):
+    directory, _ = run(replace(plan, paper=True))
+    file = directory / "conventions.json"
+    whole = file.read_bytes()
+    file.write_bytes(damaged.encode("latin-1"))
+    run(replace(plan, paper=True))
+    assert file.read_bytes() == whole
+
+
+def test_what_a_killed_process_was_writing_beside_its_checkpoints_goes(module, plan):
+    kept = replace(plan, model=f"{thirdparty.NAME}:Kept")
+    (checkpoints := RunDirectory(plan.out).partial.checkpoints).mkdir(parents=True)
+    (checkpoints / ".cost.json.77.new").write_text("{", encoding="utf-8")
+    directory, _ = run(kept)
+    assert tree(directory / "checkpoints") == ["cost.json", "state"]
+
+
 def test_an_empty_directory_may_become_a_run(plan):
     plan.out.mkdir(parents=True)
     directory, _ = run(plan)
