@@ -232,6 +232,9 @@ REFUSED = {
     "a struct": ("g.parquet", nested("struct"), "column head has the type struct"),
     "a map": ("g.parquet", nested("map"), "column head has the type map"),
     "a column twice": ("g.parquet", table(*["a"] * 4, names=("s", "p", "o", "o")), "the column o 2 times"),
+    "a heading of other bytes": (
+        "g.parquet", table(["a"], ["r"], ["b"]).replace(b"head", b"he\xf6d"), "g.parquet cannot be read"
+    ),
     "no bytes of text": ("g.parquet", table(["a"], ["r"], [1.5]), "column tail has the type double"),
     "NUL": ("g.tsv", b"a\tr\tb\na\tr\tb\0\n", r"g.tsv, line 2: the tail 'b\\x00' is a name with U\+0000"),
     "NUL in Parquet": ("g.parquet", table(["a", "a\0"], ["r", "r"], ["b", "b"]), r"row 2: the head .* U\+0000"),

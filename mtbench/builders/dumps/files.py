@@ -366,7 +366,7 @@ def _blocks(paths: Sequence[Path], block_bytes: int, columns: Sequence[str]) -> 
             else:
                 with path.open("rb") as stream:
                     yield from _formed(stream, str(path), path, block_bytes, order)
-        except (OSError, EOFError, zlib.error, tarfile.TarError, pa.ArrowException) as error:
+        except (OSError, EOFError, zlib.error, tarfile.TarError, pa.ArrowException, UnicodeDecodeError) as error:
             raise DatasetError(f"{path} cannot be read ({error}): name {FORMS}") from error
 
 
