@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from mtbench.builders.dumps.files import MOST_ROWS, expect_file, holds_triples, ids_of, read_blocks
+from mtbench.builders.dumps.files import ARCHIVES, FORMS, MOST_ROWS, expect_file, holds_triples, ids_of, read_blocks
 from mtbench.data import catalog
 from mtbench.data.catalog import Parameter
 from mtbench.data.graphs import keys
@@ -77,6 +77,8 @@ LAYOUTS: Mapping[str, Mapping[str, Sequence[str]]] = {
 
 TEXTS = (".txt", ".tsv", ".csv", ".triples", ".nt")
 SUFFIXES = (*TEXTS, *(f"{suffix}.gz" for suffix in TEXTS), ".parquet")
+BESIDES = (".py", ".ipynb", ".sh", ".log", ".md", ".yaml", ".yml", ".toml")
+"""What lies beside triples under the same names, as train.py does, and holds none."""
 NEEDED = (
     "train.txt (the training graph), msg.txt (the test graph), test.txt (what to predict in the test graph) and, if "
     "there is one, valid.txt (what to predict in the training graph)"
@@ -155,10 +157,18 @@ def _recognise(folder: Path, named: Mapping[str, Path]) -> tuple[str, dict[str, 
         partial = partial or files
     missing = [STEMS[part][0] for part in ("train/graph", "test/graph", "test/targets") if part not in partial]
     there = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
+    below = [] if partial else _datasets_below(folder)
     raise DatasetError(
         f"{folder} has no {' and no '.join(missing)} file, and no manifest.json, which mtbench build writes; it "
-        f"holds {shown(there) or 'nothing'}: name a folder of {NEEDED}"
+        f"holds {shown(there) or 'nothing'}: "
+        + (f"did you mean {shown(below)}?" if below else f"name a folder of {NEEDED}")
     )
+
+
+def _datasets_below(folder: Path) -> list[str]:
+    """Return the folders in a folder that may be meant in its place, GraIL's pairs by their first half."""
+    places = sorted(path for path in folder.glob("*") if path.is_dir() and is_dataset(path))
+    return [str(path) for path in places if path.with_name(path.name.removesuffix("_ind")) not in {*places} - {path}]
 
 
 def _expect_roles(folder: Path, layout: str, files: Mapping[str, Path], places: set[Path]) -> None:
@@ -168,8 +178,11 @@ def _expect_roles(folder: Path, layout: str, files: Mapping[str, Path], places: 
         if path.name.startswith(".") or path.is_dir() or not path.exists() or path.resolve() in taken:
             continue
         expect_file(path)
-        if path.name.lower().endswith(SUFFIXES) and holds_triples(path):
-            free = [f"--{option}" for part, option in OPTIONS.items() if part not in files]
+        free = [f"--{option}" for part, option in OPTIONS.items() if part not in files]
+        lacking = {stem for part in OPTIONS.keys() - files.keys() for stem in STEMS[part]}
+        if path.name.partition(".")[0].lower() in lacking and not path.name.lower().endswith((*SUFFIXES, *BESIDES)):
+            raise DatasetError(f"{path} has a name of its part but is of no form that is read: name {FORMS}")
+        if not path.name.lower().endswith(ARCHIVES) and holds_triples(path):
             command = f"mtbench import {shlex.quote(str(folder))} {{}} {shlex.quote(str(path))} --out DIR"
             say = f"say what it is, as in {command.format(free[0])} ({' or '.join(free)}), or " if free else ""
             raise DatasetError(
@@ -398,7 +411,7 @@ def _places(directory: Path, stems: Sequence[str]) -> list[Path]:
 
 
 def _find(directory: Path, stems: Sequence[str]) -> Path | None:
-    found = [place for place in _places(directory, stems) if place.exists() and not place.is_dir()]
+    found = [place for place in _places(directory, stems) if place.exists() or place.is_symlink()]
     for place in found:
         expect_file(place)
     if len(found) > 1:

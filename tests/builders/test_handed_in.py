@@ -141,6 +141,7 @@ SPELLINGS = {
     "a heading behind a sign": ("g.txt", text(PLAIN, first="# head\trelation\ttail\n")),
     "a heading with spaces": ("g.txt", text(PLAIN, first="#head relation tail\n")),
     "a heading with capitals": ("g.txt", text(PLAIN, first="\ufeffHead\tRelation\tTail\r\n", end="\r\n")),
+    "a heading of two entities": ("g.tsv", text(PLAIN, first="entity1\trelation\tentity2\n")),
     "a heading of letters": ("g.txt.gz", gzip.compress(text(PLAIN, first="h\tr\tt\n"))),
     "more columns": ("g.tsv", b"id\thead\ttail\trelation\n1\ta\tb\tr\n2\tb\tc d\tr\n"),
     "more columns of CSV": ("g.csv", b"head,relation,tail,note\na,r,b,\nb,r,c d,x\n"),
@@ -249,6 +250,11 @@ REFUSED = {
     "a turn": ("g.tsv", "a\tr\tb\u202ec\n".encode(), r"line 1: .* U\+202E, which turns the direction"),
     "an isolate": ("g.csv", "a\u2067,r,b\n".encode(), r"line 1: .* U\+2067, which turns the direction"),
     "a quote without an end": ("g.csv", b'a,r,"b\n', r"""line 1: 'a,r,"b' is not head,relation,tail"""),
+    "commas in a text": ("g.txt", b"a,r,b\n", "'a,r,b' is not head TAB relation TAB tail: call the file .csv"),
+    "tabs in CSV": ("g.csv", b"a\tr\tb\n", r"is not head,relation,tail: call the file .tsv"),
+    "spaces": ("g.txt", b"head relation tail\na r b\n", "line 2: .* TAB tail: put tabs for its spaces"),
+    "semicolons": ("g.csv", b"a;r;b c\n", "is not head,relation,tail: put tabs for its semicolons"),
+    "no words for the columns": ("g.parquet", table("a", "r", "b", names="xyz"), "has the columns x, y, z, which are"),
     "another number of columns": ("g.tsv", b"a\tr\tb\na\tr\tb\tc\n", "line 2: .* is not head TAB relation TAB tail"),
     "no N-Triple": ("g.nt", b"<a> <r> <b> .\n<a> <r> <b>\n", "line 2: '<a> <r> <b>' is not <head> <relation> <tail> ."),
     "ids without names": ("train2id.txt", b"1\n0 0 0\n", "holds ids, and .*entity2id.txt, which is to name them"),
@@ -311,6 +317,37 @@ def test_a_file_of_triples_without_a_part_is_refused_with_what_to_type(mine, com
     assert f"graph.{suffix}, a file of triples that has no part" in said
     assert f"mtbench import '{mine}' --inference '{path}' --out DIR (--inference or --valid or --known)" in said
     assert not (mine.parent / "out").exists()
+
+
+@pytest.mark.parametrize("name", ["train.ttl", "train.txt.bz2", "train", "train.parquet", "train.csv", "graph.dat"])
+def test_no_part_is_left_out_without_a_word(tmp_path, name):
+    for stem, rows in (("msg", GRAPH), ("test", TEST)):
+        (tmp_path / f"{stem}.txt").write_bytes(text(rows))
+    assert not len(mtbench.from_files(tmp_path).train.graph)
+    if name == "train.parquet":  # as Spark writes one
+        (tmp_path / name).mkdir()
+    elif name == "train.csv":
+        (tmp_path / name).symlink_to(tmp_path / "gone.csv")
+    else:
+        (tmp_path / name).write_bytes(text(TRAIN) if name == "graph.dat" else b"@prefix x: <http://x/> .\n")
+    with pytest.raises(DatasetError, match=f"{name}.*(no form that is read|a directory|is missing|has no part)"):
+        mtbench.from_files(tmp_path)
+
+
+def test_scripts_and_archives_beside_the_triples_are_no_part(tmp_path):
+    for stem, rows in (("train", TRAIN), ("test", ONE)):
+        (tmp_path / f"{stem}.txt").write_bytes(text(rows))
+    for name in ("inference.py", "valid.log", "graph.tar.gz", "notes"):
+        (tmp_path / name).write_bytes(b"anything\n")
+    assert mtbench.from_files(tmp_path).parameters["files"].count("\n") == 1
+
+
+def test_the_folder_above_a_dataset_says_what_may_be_meant(tmp_path):
+    for folder in ("v1", "v1_ind", "v2"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "train.txt").write_bytes(text(TRAIN))
+    with pytest.raises(DatasetError, match=f"did you mean {re.escape(f'{tmp_path}/v1, {tmp_path}/v2')}\\?$"):
+        mtbench.from_files(tmp_path)
 
 
 def test_nothing_is_drawn_by_chance_unless_it_is_asked_for(mine, command, printed):

@@ -27,7 +27,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyarrow import csv as arrow_csv
 
-from mtbench.errors import DatasetError, UsageError
+from mtbench.errors import DatasetError, UsageError, shown
 from mtbench.names import COLUMNS
 
 BLOCK_BYTES = 1 << 19
@@ -47,12 +47,13 @@ FORMS = (
     "a text file of head TAB relation TAB tail, plain or .gz, a .csv file, N-Triples, a .tar.gz of train/valid/test "
     "files, or a .parquet file"
 )
+ARCHIVES = (".tar.gz", ".tgz", ".tar")
 WORDS: Mapping[str, str] = {
     word: column
     for column, words in {
-        "head": "head h subject subj s source src from head_entity",
+        "head": "head h subject subj s source src from head_entity entity1",
         "relation": "relation r rel predicate pred p property edge type relation_type edge_type",
-        "tail": "tail t object obj o target tgt destination dst to tail_entity",
+        "tail": "tail t object obj o target tgt destination dst to tail_entity entity2",
     }.items()
     for word in words.split()
 }
@@ -189,6 +190,15 @@ class Form:
         return pa.table({name: words[name].take(column) for name, column in columns.items()})
 
 
+def _instead(text: str, spelling: Spelling) -> str:
+    """Return what to do where a line would be three names if another sign stood between them, empty where not."""
+    advice = {"\t": "call the file .tsv", ",": "call the file .csv", ";": "put tabs for its semicolons"}
+    advice[" "] = "put tabs for its spaces"
+    if spelling in ("ids", "N-Triples"):
+        return ""
+    return next((f": {what}" for sign, what in advice.items() if len(text.strip().split(sign)) == len(COLUMNS)), "")
+
+
 def _cells(line: bytes) -> list[bytes]:
     """Return the cells of a line of CSV: quotes are those of a cell that ends in one, spaces after commas no name's."""
     cells, place = [], 0
@@ -278,7 +288,10 @@ class Block:
             except UnicodeDecodeError as error:
                 raise DatasetError(f"{self.file}, line {number}: {line[:200]!r} is not UTF-8 text") from error
             if not names:
-                raise DatasetError(f"{self.file}, line {number}: {text[:200]!r} is not {SPELLINGS[self.form.spelling]}")
+                spelled = SPELLINGS[self.form.spelling]
+                raise DatasetError(
+                    f"{self.file}, line {number}: {text[:200]!r} is not {spelled}{_instead(text, self.form.spelling)}"
+                )
             self._expect_names(f"line {number}", names)
             yield number, names
 
@@ -340,6 +353,8 @@ def expect_file(path: Path) -> None:
     try:
         mode = path.stat().st_mode
     except OSError as error:
+        if path.is_symlink():
+            raise DatasetError(f"{path} is a link to {path.readlink()}, which is missing: fetch it") from error
         raise DatasetError(
             f"{path} {'is missing' if isinstance(error, FileNotFoundError) else f'cannot be read ({error.strerror})'}: "
             f"name {FORMS}"
@@ -357,7 +372,7 @@ def _blocks(paths: Sequence[Path], block_bytes: int, columns: Sequence[str]) -> 
             name = path.name.lower()
             if name.endswith(".parquet"):
                 yield from _parquet(path)
-            elif name.endswith((".tar.gz", ".tgz", ".tar")):
+            elif name.endswith(ARCHIVES):
                 yield from _members(path, block_bytes, order)
             elif name.endswith(".gz"):
                 # Python's own gzip unpacks a few kilobytes a call, and so waits at every one for the caller's thread.
@@ -490,8 +505,10 @@ def _columns(file: pq.ParquetFile, path: Path) -> list[str]:
             raise DatasetError(f"{path} has the column {name} {schema.names.count(name)} times: keep one")
     places = places_of(schema.names)
     if places is None:
-        missing = [name for name in COLUMNS if name not in schema.names]
-        raise DatasetError(f"{path} has no column {', '.join(missing)}: a triple file has {', '.join(COLUMNS)}")
+        raise DatasetError(
+            f"{path} has the columns {shown(schema.names) or 'of nothing'}, which are not one each of "
+            f"{', '.join(COLUMNS)} (or subject, predicate, object): rename them"
+        )
     columns = [schema.names[place] for place in places]
     for name in columns:
         kind = schema.field(name).type
