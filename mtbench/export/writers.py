@@ -68,7 +68,7 @@ TSV = {
 }
 """File names of the release; ``msg.txt`` is the observable test graph, along which messages are passed.
 
-What is known besides has files only where there is any."""
+A training graph, and what is known besides, have files only where there is any: an empty one is no graph to import."""
 
 
 def tsv(dataset: Dataset) -> dict[str, bytes]:
@@ -78,7 +78,7 @@ def tsv(dataset: Dataset) -> dict[str, bytes]:
     a tab or a line break.
     """
     files = {name: encode(dataset.split(split), part) for name, (split, part) in TSV.items()}
-    return {name: data for name, data in files.items() if data or TSV[name][1] != "known"}
+    return {name: data for name, data in files.items() if data or TSV[name][1] == "targets"}
 
 
 def encode(split: Split, part: str) -> bytes:

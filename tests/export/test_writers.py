@@ -12,6 +12,7 @@ import pytest
 import released
 import toys
 
+from mtbench.builders.folders import from_files
 from mtbench.data import catalog, loading
 from mtbench.errors import DatasetError, UnknownNameError, UsageError
 from mtbench.export.writers import FORMATS, record, write
@@ -113,7 +114,8 @@ def test_what_has_no_validation_or_no_training_graph_has_every_export(monkeypatc
     for kind in set(FORMATS) - {"pyg"}:
         write(made, tmp_path / kind, kind)
     text = contents(tmp_path / "tsv")
-    assert (text["valid.txt"], bool(text["train.txt"])) == ("", bool(train))
+    assert (text["valid.txt"], "train.txt" in text) == ("", bool(train))
+    assert from_files(tmp_path / "tsv").test.content_sha256 == made.test.content_sha256
     found = tomllib.loads((tmp_path / "record" / "record.toml").read_text())
     assert {key.partition("/")[0] for key in found["candidates"]} == {"test"}
 
