@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -15,7 +16,7 @@ from rich.console import Console
 from rich.progress import BarColumn, TaskID, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bars
 
-from mtbench.analysis.groups import group_table, mean_over
+from mtbench.analysis.groups import GroupMean, group_table, mean_over
 from mtbench.cli import options
 from mtbench.cli.output import AsJson, note, say, say_json
 from mtbench.cli.results import by_query, told_of
@@ -172,7 +173,7 @@ def _run_group(plan: Plan, names: Sequence[str], as_json: bool) -> None:
                 "runs": {name: _described(results) for name, results in scored.items()},
                 "means": {
                     setting.name: {
-                        metric: asdict(mean_over({result.dataset: result.metrics[metric] for result in results}))
+                        metric: _as_json(mean_over({result.dataset: result.metrics[metric] for result in results}))
                         for metric in METRICS
                     }
                     for setting, results in tables_of
@@ -192,6 +193,11 @@ def _run_group(plan: Plan, names: Sequence[str], as_json: bool) -> None:
         raise MtbenchError(
             f"{len(errors)} of {len(names)} datasets have no figure, and the means are without them: {shown}"
         )
+
+
+def _as_json(mean: GroupMean) -> dict[str, float | None]:
+    """Return a mean as JSON can hold it: no interval where a single graph has none."""
+    return {name: value if math.isfinite(value) else None for name, value in asdict(mean).items()}
 
 
 def _show(directory: Path, results: Sequence[Result], test: Split, *, paper: bool) -> None:

@@ -73,6 +73,9 @@ def test_a_graph_of_a_group_that_cannot_be_had_is_named_and_the_others_are_shown
     code, out, err = command("run", MODEL, "--group", "entities")
     assert (code, "mean over 1" in out) == (1, True)
     assert "1 of 2 datasets have no figure, and the means are without them: toy: no such file anywhere" in err
+    out = command("run", MODEL, "--group", "entities", "--json")[1]
+    mean = json.loads(out, parse_constant=pytest.fail)["means"]["dual-present"]["mrr"]
+    assert (mean["low"], mean["high"], mean["graphs"]) == (None, None, 1)
 
 
 def test_a_dataset_or_a_group_is_run_and_never_both(refused):
