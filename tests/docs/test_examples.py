@@ -40,6 +40,7 @@ NOT_RUN = {
         "needs PyTorch"
     ),
     "mtbench run tally-foundation --dataset metafam": "needs PyTorch",
+    "mtbench run tally-foundation --dataset fbnell --protocol full-ultra": "needs PyTorch",
     "mtbench run tally --dataset mine": "the dataset is the reader's",
     "mtbench run tally-adapted --dataset mine": "the dataset is the reader's",
     "mtbench run tally-foundation --dataset mine": "the dataset is the reader's",
