@@ -132,6 +132,7 @@ def test_validation_targets_of_the_test_graph_are_known_and_said_to_be(folder):
         ("test.txt", "x 1\teats\ty\nx 1\teats\tz\n", r"test.txt: 1 of 2 triples are in the test graph as well, first"),
         ("test.txt", "ann\tlikes\tbob\n", r"test.txt: none of its entities is in msg.txt, the graph"),
         ("valid.txt", "who\tlikes\twhom\n", r"valid.txt: none of its entities is in train.txt, the"),
+        ("train.txt", None, r"valid.txt: none .* in the test graph, and there is no training graph: .* --train FILE"),
     ],
 )
 def test_what_cannot_be_meant_is_refused(folder, name, content, message):
