@@ -331,7 +331,7 @@ def _dataset(
     if reading.columns != COLUMNS:
         parameters["columns"] = ",".join(reading.columns)
     info = catalog.own(catalog.FILES, name, parameters, licence="unknown", citation="")
-    return own_release(together(info, name, *filtered, parameters))
+    return own_release(together(info, name, filtered[0], filtered[1], parameters))
 
 
 def _observable(

@@ -84,6 +84,6 @@ def test_other_steps_are_not_what_deq_ingram_learns_from(small, tmp_path, uninte
 @pytest.mark.parametrize("model", QUICK)
 def test_another_seed_is_another_run(small, tmp_path, uninterrupted, model):
     plan = plan_for(small, tmp_path / "run", model)
-    run(Plan(plan.model, plan.dataset, device="cpu", settings=plan.settings, out=plan.out, seed=1))
+    run(replace(plan, seed=1))
     assert not load(plan.out).ranks.to_frame().equals(load(uninterrupted(model)).ranks.to_frame())
     assert verify(plan.out).ok

@@ -127,7 +127,7 @@ def test_without_its_checkpoints_a_run_has_to_be_made_again(typed, run, tmp_path
         ("kept --explain --by relation", "error: --explain explains one run"),
         ("kept --explain --format csv", "error: --explain explains one run"),
         ("kept --explain --metric mr", "error: --explain explains one run"),
-        ("kept --target a_b_c", 'error: --target is for --explain: mtbench show kept --explain --target "a_b_c"'),
+        ("kept --target a_b_c", "error: --target is for --explain: mtbench show kept --explain --target a_b_c"),
         ("kept --dataset x", "error: --dataset is for --by STRATUM"),
         ("kept --explain --plot a.pdf", "error: a.pdf must end in .png or .svg"),
         ("kept --explain", "error: no run at kept (there is no result.json): "),
