@@ -291,10 +291,10 @@ def _dataset(
         valid = _NOTHING
     for file, entities, of in ((valid, train.entities, train), (test, inference, parts.get("test/graph", train))):
         if len(file) and not _about(file, entities):
-            graph = f"{of.path.name}, the graph it belongs to"
+            there = f"{of.path.name}, the graph it belongs to"
             if of is _NOTHING:
-                graph = "the test graph, and there is no training graph: leave it out, or add --train FILE (train=)"
-            raise DatasetError(f"{file.path}: none of its entities is in {graph}")
+                there = "the test graph, and there is no training graph: leave it out, or add --train FILE (train=)"
+            raise DatasetError(f"{file.path}: none of its entities is in {there}")
     splits = reading.split(name, "valid", train.triples, valid.triples), reading.split(name, "test", graph, targets)
     for split, path in zip(splits, (valid.path, test.path), strict=True):
         observable = split.targets[among(keys(split, split.targets), keys(split, split.graph))]
