@@ -164,7 +164,7 @@ def test_wrong_files_are_told(tmp_path):
     for path, message in (
         (tmp_path / "none.txt", "is missing"),
         (damaged, "cannot be read"),
-        (other, "no column relation"),
+        (other, "has the columns head, tail, which are not one each of head, relation, tail"),
         (nulls, "row 1: an empty cell"),
         (empty, "0 lines"),
         (archive, "no train, valid or test file"),
