@@ -81,9 +81,9 @@ def run(
     Example: mtbench run tally-foundation --group entities+relations --protocol full
     """
     options.look_here_for_modules()
-    if (dataset is None) == (group is None):
+    if bool(dataset) == bool(group):
         raise UsageError("give either --dataset NAME or --group NAME (mtbench list shows both)")
-    names = [dataset] if dataset is not None else catalog.names(group or "")
+    names = [dataset] if dataset else catalog.names(group or "")
     given = parse_settings(settings or [])
     place = Path(dataset or "").expanduser()
     called = place.resolve().name if dataset and place.is_dir() else dataset or group or ""
@@ -102,7 +102,7 @@ def run(
         paper=paper,
     )
     factory(model)  # an unknown name is refused before a dataset is built
-    if group is not None:
+    if group:
         _run_group(plan, names, as_json)
         return
     directory, results, test = _carried_out(plan, names[0])

@@ -216,7 +216,7 @@ def baselines(
 
     Example: mtbench baselines --group entities+relations --protocol full
     """
-    if bool(names) + every + (group is not None) != 1:
+    if bool(names) + every + bool(group) != 1:
         raise UsageError(f"{options.NAMES_OR_ALL} or --group NAME")
     options.check_output(format)
     # All protocols, where ``all`` of mtbench run are the paper's: baselines take seconds, models hours.
@@ -237,7 +237,7 @@ def baselines(
             )
     if as_json:
         say_json(described)
-    elif group is not None:
+    elif group:
         for setting, graphs in by_graph.items():
             labels = next(iter(graphs.values()))
             means = [

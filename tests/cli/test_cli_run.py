@@ -79,7 +79,7 @@ def test_a_graph_of_a_group_that_cannot_be_had_is_named_and_the_others_are_shown
 
 
 def test_a_dataset_or_a_group_is_run_and_never_both(refused):
-    for words in (), ("--dataset", "toy", "--group", "entities"):
+    for words in (), ("--dataset", "toy", "--group", "entities"), ("--group", ""):
         assert "give either --dataset NAME or --group NAME" in refused("run", MODEL, *words)
 
 

@@ -172,7 +172,7 @@ class Form:
         table = parse(data, pa.string(), self.width, "\t" if self.spelling == "tabs" else ",", quoted=quoted)
         if table is None:
             return None
-        table = table.select(self.columns).rename_columns(COLUMNS)
+        table = table.select(self.columns).rename_columns(list(COLUMNS))
         # A tab is no control where it stands between names.
         tabs = (self.width - 1) * len(table) if self.spelling == "tabs" else 0
         return None if _is_odd(table, data, controls=len(table) + tabs) else table
