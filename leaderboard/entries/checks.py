@@ -23,6 +23,7 @@ from leaderboard.entries.cards import (
 )
 from leaderboard.entries.entries import Entry, Watch, account, folders, of_runs, unwatched
 from leaderboard.entries.runs import RunRead
+from leaderboard.entries.verified import OURS
 from mtbench.ranking.ranks import Ranks
 from mtbench.runs.directory import Run, RunDirectory
 from mtbench.runs.result import FIGURES, of_saved
@@ -176,6 +177,9 @@ def _claims(slug: str, card: Card, read: Sequence[RunRead]) -> Iterator[Problem]
         if info.regime != card.regime and info.status == "ok":
             yield Problem("regime", run.where, f"is {info.regime}, the card says {card.regime}: {_MEND}")
     graphs = foreign((run.headline.dataset, run.headline.pretraining_graphs) for run in read)
+    if card.retrained and slug not in OURS:
+        sentence = "the card says retrained, which only the maintainers say of entries that they made: leave it out"
+        yield Problem("retrained", f"{slug}/{CARD_FILE}", sentence)
     for graph in sorted(graphs - set(card.pretraining_graphs)):
         yield Problem("pretraining", slug, f"the runs learned from {quote(graph)}, the card lacks it: {_MEND}")
     for graph in sorted(set(card.pretraining_graphs) - graphs):

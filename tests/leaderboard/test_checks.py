@@ -17,12 +17,14 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 from ranking_toys import hashed, random_split
 
-from leaderboard.entries import cards, checks, entries
+from leaderboard.entries import cards, checks, entries, verified
 from leaderboard.entries.cards import Problem, plain, skeleton, unplain
 from leaderboard.entries.checks import check, gather
 from leaderboard.entries.runs import Shown, fingerprint, may_name_targets, shaped
+from leaderboard.entries.verified import verified_by
 from mtbench.errors import ResultError
 from mtbench.evaluation.tasks import GIVEN, NOT_ASKED, evaluate
+from mtbench.files.hashing import file_hash
 from mtbench.ranking.ranks import Counts, Ranks
 from mtbench.runs import result as results
 from mtbench.runs.directory import COMPLETE
@@ -214,6 +216,19 @@ def test_a_near_copy_is_a_remark_on_it_alone(entry, changed, told):
     if told:
         assert "all but 1 of 184 ranks of dual-present are those of isdea/metafam/seed0" in remarked["near_copy"]
     assert [one.name for one in check(entry, [other]) if one.name in ("copy", "near_copy")] == []
+
+
+def test_nobody_stands_for_figures_without_weights_or_a_rebuild(entry, monkeypatch):
+    mine = copy_entry(entry.parent, name="mine", seeds=(0,))
+    assert verified_by(entries.load(entry), "metafam") == "maintainers"
+    assert verified_by(entries.load(mine), "metafam") == ""
+    known = {"mine": {"metafam seed 0": file_hash(mine / "metafam" / "seed0" / "ranks.parquet")}}
+    monkeypatch.setattr(verified, "_rescored", lambda: known)
+    assert verified_by(entries.load(mine), "metafam") == "weights"
+    copy_entry(entry.parent, name="mine", seeds=(1,))
+    assert verified_by(entries.load(mine), "metafam") == ""
+    edit_card(mine, 'regime = "zero-shot"', 'regime = "zero-shot"\nretrained = true')
+    assert "which only the maintainers say" in problems(mine)["retrained"].message
 
 
 def test_one_run_as_several_seeds_is_a_remark_only_of_a_model_without_randomness(entry):

@@ -25,7 +25,9 @@ def copy_entry(root, slug="isdea", seeds=(0, 1), name=None, dataset="metafam"):
     for seed in seeds:
         leave = shutil.ignore_patterns("checkpoints")
         shutil.copytree(published(slug, dataset, seed), entry / dataset / f"seed{seed}", ignore=leave)
-    shutil.copyfile(PUBLISHED / slug / "card.toml", entry / "card.toml")
+    card = (PUBLISHED / slug / "card.toml").read_text(encoding="utf-8")
+    # Only an entry of ours says so.
+    (entry / "card.toml").write_text(card if name is None else card.replace("retrained = true\n", ""), encoding="utf-8")
     return entry
 
 
