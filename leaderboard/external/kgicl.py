@@ -15,9 +15,9 @@ from types import SimpleNamespace
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn.functional import embedding_bag, leaky_relu, relu
+from torch.nn.functional import leaky_relu, relu
 
-from leaderboard.external.propagation import Start, Theirs, scatter_add, twins
+from leaderboard.external.propagation import Start, Theirs, Whole, scatter_add, sums, twins
 from leaderboard.external.queries import Answers, Kinds, Published, Queries, commit, imported, weights
 from mtbench.data.ragged import spread
 from mtbench.data.splits import Split, unique
@@ -169,6 +169,29 @@ class Step:
         self.times = torch.from_numpy(np.append(times[near], np.ones_like(stays))[order].astype(np.float32))
 
 
+def attention(layer: Theirs, state: Tensor, source: Tensor, parts: Tensor) -> Tensor:
+    """Return how much each edge counts, ``(q, e)``, by the state it comes from and the ``parts`` of its type."""
+    felt = layer.Ws_attn(state)[:, source] + parts
+    counts: Tensor = torch.sigmoid(layer.w_alpha(leaky_relu(felt, SLOPE))).squeeze(-1)
+    return counts
+
+
+def passed(model: Theirs, number: int, counts: Tensor, begin: Tensor, *tables: tuple[Tensor, Tensor]) -> Tensor:
+    """Return what a layer hands to nodes, ``(q * n, d)``: the sum over edges of rows of ``tables`` of each query.
+
+    Edges into a node begin at ``begin`` and count ``counts`` ``(q, e)``.
+    """
+    layer, shift = model.gnn_layers[number], torch.arange(len(counts), device=counts.device)[:, None]
+    # One sum for all queries, whose edges and states follow each other.
+    begin = (begin + shift * counts.shape[1]).flatten()
+    added = sum(
+        sums((rows + shift * values.shape[1]).flatten(), begin, values.flatten(0, 1), counts.flatten())
+        for rows, values in tables
+    )
+    now: Tensor = model.layer_norms[number](layer.act(layer.W_h(added)))
+    return now
+
+
 class Passing:
     """The network on a graph, computed where messages from a start can still reach an end that is asked for."""
 
@@ -179,7 +202,7 @@ class Passing:
 
     def scores(self, start: int, asked: IntArray, ends: IntArray) -> Tensor:
         """Return the scores ``(e, q)`` of some ends for queries from a start by the types ``asked`` ``(q,)``."""
-        queries, view = [self._query(kind) for kind in asked.tolist()], Start(self.twins, start)
+        queries, view = [self.query(kind) for kind in asked.tolist()], Start(self.twins, start)
         rows, place = np.unique(np.where(ends == start, view.row, self.twins.of[ends]), return_inverse=True)
         there, *within = view.between(rows, len(self.model.gnn_layers))
         scores = torch.zeros(len(queries), len(rows))
@@ -193,35 +216,19 @@ class Passing:
 
     def _passed(self, number: int, queries: Sequence[Query], state: Tensor, step: Step) -> Tensor:
         """Return the states ``(q, n, d)`` of the nodes after a step by those of the nodes before it."""
-        model, layer = self.model, self.model.gnn_layers[number]
         parts, types = (
             torch.stack([getattr(query, name)[number] for query in queries]) for name in ("parts", "states")
         )
-        felt = layer.Ws_attn(state)[:, step.source] + parts[:, step.kind]
-        counts = torch.sigmoid(layer.w_alpha(leaky_relu(felt, SLOPE))).squeeze(-1)
-        counts = (counts * step.times).flatten()
-        shift = torch.arange(len(queries))[:, None]
-        # One sum for all queries, whose edges and states follow each other.
-        begin = (step.begin + shift * len(step.source)).flatten()
-        tables = (step.source, state), (step.kind, types)
-        added = sum(
-            embedding_bag(
-                (rows + shift * values.shape[1]).flatten(),
-                values.flatten(0, 1),
-                begin,
-                mode="sum",
-                per_sample_weights=counts,
-            )
-            for rows, values in tables
-        )
-        now = model.layer_norms[number](layer.act(layer.W_h(added)))
+        counts = step.times * attention(self.model.gnn_layers[number], state, step.source, parts[:, step.kind])
+        now = passed(self.model, number, counts, step.begin, (step.source, state), (step.kind, types))
         before = torch.zeros_like(now).view(len(queries), -1, now.shape[-1])
         if number:
             before[:, step.stays] = state[:, step.was]
-        after: Tensor = model.gate(now[None], before.view(1, *now.shape))[0]
+        after: Tensor = self.model.gate(now[None], before.view(1, *now.shape))[0]
         return after.view_as(before)
 
-    def _query(self, asked: int) -> Query:
+    def query(self, asked: int) -> Query:
+        """Return the common part of all queries by a type."""
         if asked not in self.known:
             model, states, parts = self.model, list[Tensor](), list[Tensor]()
             types = self.prompts.encoded(model.relation_encoder, asked)
@@ -233,6 +240,51 @@ class Passing:
                 types = norm(types)
             self.known[asked] = Query(own, states, parts)
         return self.known[asked]
+
+
+class EveryEnd:
+    """The network on a graph, for all ends of queries from different starts at once."""
+
+    def __init__(self, model: Theirs, passing: Passing, nodes: int, device: torch.device) -> None:
+        self.model, self.passing, self.device, self.nodes = model, passing, device, nodes
+        self.whole, half = Whole(passing.twins, 2 * passing.half, device), passing.half
+        into, kind, source, times = self.whole.edges
+        staying = np.arange(nodes)
+        into, source = np.append(into, staying), np.append(source, staying)
+        kind = np.append((kind + half) % (2 * half), np.full_like(staying, 2 * half))  # as in `Step`
+        times = np.append(times, np.ones_like(staying))
+        order = np.argsort(into, kind="stable")
+        begin = np.searchsorted(into[order], staying)
+        rows = begin, source[order], kind[order], times[order].astype(np.float32)
+        self.begin, self.source, self.kind, self.times = (torch.from_numpy(values).to(device) for values in rows)
+        self.width = 4 * (ATTENTION + 1) * len(order) + 8 * WIDTH * nodes
+
+    @torch.inference_mode()
+    def rows(self, starts: IntArray, asked: IntArray) -> Tensor:
+        """Return the scores ``(q, n)`` of all ends of queries ``(q,)``; ends that are not reached have 0."""
+        queries, begun = [self.passing.query(kind) for kind in asked.tolist()], torch.tensor(starts, device=self.device)
+        column = torch.arange(len(queries), device=self.device)
+        own = torch.stack([query.own for query in queries]).to(self.device)
+        state = own.new_zeros(len(queries), self.nodes, own.shape[-1])
+        state[column, begun] = own
+        reached = own.new_zeros(len(queries), self.nodes)
+        reached[column, begun] = 1
+        for number in range(len(self.model.gnn_layers)):
+            parts, types = (
+                torch.stack([getattr(query, name)[number] for query in queries]).to(self.device)
+                for name in ("parts", "states")
+            )
+            here = reached[:, self.source]
+            counts = attention(self.model.gnn_layers[number], state, self.source, parts[:, self.kind])
+            counts *= self.times * here
+            now = passed(self.model, number, counts, self.begin, (self.source, state), (self.kind, types))
+            before = state if number else torch.zeros_like(state)
+            # A step of the gate: cuDNN refuses as many rows as these.
+            state = torch.gru_cell(now, before.flatten(0, 1), *self.model.gate.all_weights[0]).view_as(before)
+            reached = (sums(self.source, self.begin, reached.T.contiguous()) > 0).T.float()
+            state = state * reached[..., None]
+        scores = self.model.W_final(state).squeeze(-1) * reached
+        return self.whole.alike(scores, begun)
 
 
 def scatter_max(values: Tensor, index: Tensor, dim: int, dim_size: int) -> tuple[Tensor, None]:
@@ -267,6 +319,7 @@ class KgIcl(Published):
         self.info = ModelInfo(
             chosen.lower(),
             hyperparameters={"checkpoint": chosen, "checkpoint_sha256": file_hash(file)},
+            device=self.device.type,
             pretraining_graphs=("FB15k-237-inductive-v1", "NELL-995-inductive-v1", "CoDEx-Small"),
             url=ADDRESS,
             commit=commit(checkout),
@@ -276,7 +329,8 @@ class KgIcl(Published):
         """Return what asks KG-ICL for each answer on a graph once."""
         kinds, nodes = Kinds(observable), observable.num_entities
         passing = Passing(self.model, Prompts(kinds, nodes, self.seed), kinds, nodes)
-        return Answers(Queries(passing, AT_ONCE), observable, self.workdir, f"{self.made_of} {self.seed}")
+        rows = EveryEnd(self.placed(self.model), passing, nodes, self.device)
+        return Answers(Queries(passing, AT_ONCE), rows, observable, self.workdir, f"{self.made_of} {self.seed}")
 
 
 build = KgIcl

@@ -27,6 +27,8 @@ Edges: TypeAlias = tuple[IntArray, IntArray, IntArray, IntArray]
 """Edges ``(e,)``: where they lead, their types, the rows that they come from, and their multiplicities."""
 
 
+CPU = torch.device("cpu")
+
 Theirs: TypeAlias = Any
 """A network of the authors, or a layer of it; its parts have the names of their code."""
 
@@ -37,15 +39,17 @@ class RelationalSum:
     Edges ``(e,)``, each counted so many ``times``, have one of ``kinds`` types and come from rows of a table of states.
     """
 
-    def __init__(self, edges: Edges, kinds: int, size: int) -> None:
+    def __init__(self, edges: Edges, kinds: int, size: int, device: torch.device = CPU) -> None:
         into, kind, source, times = edges
         pairs = into * kinds + kind
         order = np.argsort(pairs, kind="stable")
-        self.source, self.times = source[order], torch.from_numpy(times[order].astype(np.float32))
-        self.first = _first(pairs[order])
-        pairs = pairs[order][self.first]
-        self.kind = torch.from_numpy(pairs % kinds)
-        self.starts = np.searchsorted(pairs, np.arange(size) * kinds)
+        first = _first(pairs[order])
+        self.source = torch.from_numpy(source[order]).to(device)
+        self.times = torch.from_numpy(times[order].astype(np.float32)).to(device)
+        self.first = torch.from_numpy(first).to(device)
+        pairs = pairs[order][first]
+        self.kind = torch.from_numpy(pairs % kinds).to(device)
+        self.starts = torch.from_numpy(np.searchsorted(pairs, np.arange(size) * kinds)).to(device)
 
     def __call__(self, weights: Tensor, states: Tensor) -> Tensor:
         """Return the sums ``(size, *d)`` by the weights of all types ``(kinds, *d)`` and states ``(n, *d)``.
@@ -54,7 +58,8 @@ class RelationalSum:
         """
         added = sums(self.source, self.first, states.flatten(1), self.times)
         weighted = added.mul_(weights.flatten(1).index_select(0, self.kind))
-        return sums(np.arange(len(weighted)), self.starts, weighted).reshape(-1, *states.shape[1:])
+        every = torch.arange(len(weighted), device=weighted.device)
+        return sums(every, self.starts, weighted).reshape(-1, *states.shape[1:])
 
 
 def scatter_add(values: Tensor, index: Tensor, dim: int = 0, dim_size: int | None = None) -> Tensor:
@@ -65,14 +70,17 @@ def scatter_add(values: Tensor, index: Tensor, dim: int = 0, dim_size: int | Non
 
 def rspmm(edges: Tensor, kind: Tensor, _: Tensor, weights: Tensor, states: Tensor, **__: str) -> Tensor:
     """Return the relational sum of the kernel of ULTRA and TRIX; edge weights are 1 except in training."""
-    into, source = edges.numpy()
-    return RelationalSum((into, kind.numpy(), source, np.ones_like(into)), len(weights), len(states))(weights, states)
+    into, source = edges.cpu().numpy()
+    of_edges = into, kind.cpu().numpy(), source, np.ones_like(into)
+    return RelationalSum(of_edges, len(weights), len(states), states.device)(weights, states)
 
 
-def sums(rows: IntArray, starts: IntArray, values: Tensor, times: Tensor | None = None) -> Tensor:
-    """Return the sums of ``values[rows]``, of values ``(n, w)``, from each start to the next; rows count ``times``."""
-    rows_, starts_ = torch.from_numpy(rows), torch.from_numpy(starts)
-    return embedding_bag(rows_, values, starts_, mode="sum", per_sample_weights=times)
+def sums(rows: Tensor, starts: Tensor, values: Tensor, times: Tensor | None = None) -> Tensor:
+    """Return the sums of ``values[rows]``, of values ``(n, w)``, from each start to the next; rows count ``times``.
+
+    They are added in order, also by a CUDA device: nodes with the same edges have the same sum to the last bit.
+    """
+    return embedding_bag(rows, values, starts, mode="sum", per_sample_weights=times)
 
 
 def _picked(values: Tensor, rows: IntArray, columns: IntArray) -> Tensor:
@@ -199,6 +207,51 @@ class Network:
         last = _picked(shared.last, from_start.of[rows], columns)
         last.index_add_(0, torch.from_numpy(np.searchsorted(rows, there)), changed)
         return self.mlp(torch.cat((last, own.expand_as(last)), dim=-1)).squeeze(-1)[torch.from_numpy(place)]
+
+
+class Whole:
+    """The layers of such networks on all nodes of a graph at once, for queries from different starts.
+
+    Where every end of a query is asked for, it takes the place of `Network`: a query is a column of all tensors.
+    """
+
+    def __init__(self, graph: Twins, kinds: int, device: torch.device) -> None:
+        members = np.argsort(graph.of, kind="stable")
+        place = np.cumsum(graph.sizes) - graph.sizes
+        first, second = members[place], members[place + (graph.sizes > 1)]
+        self.of, self.first, self.second = (torch.from_numpy(rows).to(device) for rows in (graph.of, first, second))
+        edges, into = spread(graph.begin[graph.of], graph.begin[graph.of + 1])
+        # An edge from a class of nodes is one from each of them.
+        begin = place[graph.source[edges]]
+        nodes, edge = spread(begin, begin + graph.sizes[graph.source[edges]])
+        self.edges: Edges = into[edge], graph.kind[edges][edge], members[nodes], graph.number[edges][edge]
+        self.summing = RelationalSum(self.edges, kinds, len(graph.of), device)
+        self.width = 2 * len(self.summing.kind) + 8 * len(graph.of)
+        """The most numbers that a layer holds for each query and each of its dimensions."""
+
+    def states(self, layers: Sequence[Theirs], weights: Sequence[Tensor], begun: Tensor) -> Tensor:
+        """Return the last states ``(n, q, d)`` from the first ones, by the weights of all types in each layer."""
+        state = begun
+        for layer, weight in zip(layers, weights, strict=True):
+            summed = self.summing(weight, state) + begun
+            state = state + layer.activation(layer.layer_norm(layer.linear(torch.cat((state, summed), dim=-1))))
+        return state
+
+    def begun(self, own: Tensor, starts: Tensor) -> Tensor:
+        """Return the first states ``(n, q, d)`` of queries from some starts, which have states ``(q, d)``."""
+        state = own.new_zeros(len(self.of), *own.shape)
+        state[starts, torch.arange(len(starts), device=own.device)] = own
+        return state
+
+    def alike(self, scores: Tensor, starts: Tensor) -> Tensor:
+        """Return scores ``(q, n)`` in which nodes with the same neighbours have one score: they differ by rounding."""
+        first, column = self.first[self.of], torch.arange(len(starts), device=starts.device)
+        # A start is no longer like its class, whose score then is that of another node.
+        own = self.first[self.of[starts]] == starts
+        others = scores[column, self.second[self.of[starts]]][:, None]
+        same = torch.where(own[:, None] & (self.of == self.of[starts][:, None]), others, scores[:, first])
+        same[column, starts] = scores[column, starts]
+        return same
 
 
 class Start:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import importlib
 import io
 import math
@@ -9,7 +10,7 @@ import pickle
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Protocol, TypeAlias
@@ -23,6 +24,7 @@ from mtbench.errors import UsageError
 from mtbench.files.atomic import replace_file
 from mtbench.names import HEAD, RELATION, TAIL, BoolArray, IntArray
 from mtbench.training.models import Context, Model
+from reference_models.training.fitting import torch_device
 
 
 class Published(Model):
@@ -40,9 +42,18 @@ class Published(Model):
             known = (f"{key}={'|'.join(values)}" for key, values in choices.items())
             raise UsageError(f"{name} takes --set {', '.join(['checkout=DIR', *known])}")
         self.checkout, self.seed, self.workdir = Path(checkout), context.seed, context.workdir
+        self.device = torch_device(context.device)
 
     def fit(self, train: Split, valid: Split) -> None:
         """Do nothing: the weights are trained already."""
+
+    def peak_memory(self) -> int | None:
+        """Return the peak of bytes that PyTorch held on a CUDA device, None on the CPU."""
+        return torch.cuda.max_memory_allocated(self.device) if self.device.type == "cuda" else None
+
+    def placed(self, network: Any) -> Any:
+        """Return a network on the device of whole rows; lists of candidates are scored on the CPU by the one given."""
+        return network if self.device.type == "cpu" else copy.deepcopy(network).to(self.device)
 
     @property
     def made_of(self) -> str:
@@ -87,6 +98,9 @@ def commit(checkout: Path) -> str:
         return ""
 
 
+AT_ONCE = 2**29
+"""The most numbers that queries for whole rows take at once: 2 GB."""
+
 FILE = "answers.npz"
 FEW = 8
 """The most ends of a query that is computed together with others from its start."""
@@ -111,6 +125,26 @@ class FromStart(Protocol):
     def scores(self, start: int, asked: IntArray, ends: IntArray, /) -> torch.Tensor:
         """Return the scores ``(e, q)`` of some ends for queries from a start by some relations ``(q,)``."""
         ...
+
+
+class Rows(Protocol):
+    """A network that answers for all ends of queries from different starts at once."""
+
+    width: int
+    """How many numbers a query takes at once."""
+
+    def rows(self, starts: IntArray, asked: IntArray, /) -> torch.Tensor:
+        """Return the scores ``(q, n)`` of all ends of queries ``(q,)``."""
+        ...
+
+
+def whole_rows(
+    network: Callable[[IntArray, IntArray], torch.Tensor], width: int, first: IntArray, second: IntArray
+) -> Scores:
+    """Return the scores ``(q, n)`` by queries of two columns ``(q,)``, so many at a time as fit into `AT_ONCE`."""
+    step = max(1, AT_ONCE // width)
+    parts = [slice(begin, begin + step) for begin in range(0, len(first), step)]
+    return np.concatenate([network(first[part], second[part]).cpu().numpy() for part in parts])
 
 
 class Queries:
@@ -224,10 +258,13 @@ def _merged(parts: Sequence[tuple[IntArray, Scores]]) -> tuple[IntArray, Scores]
 
 
 class Answers:
-    """A scorer by queries: a tail from the head by the relation, a head from the tail by the inverse."""
+    """A scorer by queries: a tail from the head by the relation, a head from the tail by the inverse.
 
-    def __init__(self, network: Answering, split: Split, folder: Path | None, made_of: str) -> None:
-        self.kinds = Kinds(split)
+    Lists of candidates are asked for triple by triple, and full rankings row by row.
+    """
+
+    def __init__(self, network: Answering, rows: Rows, split: Split, folder: Path | None, made_of: str) -> None:
+        self.kinds, self.rows = Kinds(split), rows
         sizes = split.num_entities, 2 * self.kinds.half, split.num_entities
         self.ends = Kept(network, sizes, folder / FILE if folder else None, f"{split.content_sha256} {made_of}")
 
@@ -239,3 +276,11 @@ class Answers:
         """Return the scores of the heads of triples ``(m, 3)``."""
         inverses = self.kinds.of_slot[triples[:, RELATION]] + self.kinds.half
         return self.ends(triples[:, TAIL], inverses, triples[:, HEAD])
+
+    def score_tails(self, heads: IntArray, relations: IntArray) -> Scores:
+        """Return the scores ``(q, n)`` of all tails of heads and relations ``(q,)``."""
+        return whole_rows(self.rows.rows, self.rows.width, heads, self.kinds.of_slot[relations])
+
+    def score_heads(self, relations: IntArray, tails: IntArray) -> Scores:
+        """Return the scores ``(q, n)`` of all heads of relations and tails ``(q,)``."""
+        return whole_rows(self.rows.rows, self.rows.width, tails, self.kinds.of_slot[relations] + self.kinds.half)

@@ -18,6 +18,7 @@ every state differs; it is computed once for all entities with the same neighbou
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -26,7 +27,18 @@ import torch
 from torch import Tensor
 from torch.nn.functional import linear
 
-from leaderboard.external.propagation import RelationalSum, Start, Theirs, Twins, rspmm, scatter_add, sums, twins
+from leaderboard.external.propagation import (
+    CPU,
+    RelationalSum,
+    Start,
+    Theirs,
+    Twins,
+    Whole,
+    rspmm,
+    scatter_add,
+    sums,
+    twins,
+)
 from leaderboard.external.queries import (
     END,
     Answering,
@@ -40,6 +52,7 @@ from leaderboard.external.queries import (
     imported,
     together,
     weights,
+    whole_rows,
 )
 from mtbench.data.splits import Split, unique
 from mtbench.files.hashing import file_hash
@@ -60,14 +73,15 @@ class Graph:
     which pattern they are, and ``heads`` ``(kinds, p)`` which types those have.
     """
 
-    def __init__(self, twins: Twins, kinds: int) -> None:
-        self.twins, self.kinds = twins, kinds
+    def __init__(self, twins: Twins, kinds: int, device: torch.device = CPU) -> None:
+        self.twins, self.kinds, self.device = twins, kinds, device
         degrees = np.zeros((len(twins.sizes), kinds), dtype=np.float32)
         into = np.repeat(np.arange(len(degrees)), np.diff(twins.begin))
         np.add.at(degrees, (into, twins.kind), twins.number * twins.sizes[twins.source])
         distinct, self.alike = np.unique(degrees, axis=0, return_inverse=True)
         there, self.pattern = np.unique(distinct > 0, axis=0, return_inverse=True)
-        self.degrees, self.heads = torch.from_numpy(distinct), torch.from_numpy(there.T.astype(np.float32))
+        self.degrees = torch.from_numpy(distinct).to(device)
+        self.heads = torch.from_numpy(there.T.astype(np.float32)).to(device)
 
 
 def width(model: Theirs) -> int:
@@ -98,10 +112,11 @@ class Crossing:
         weight, bias = torch.cat([affine.weight for affine in first]), torch.cat([affine.bias for affine in first])
         hidden = between[0](linear(states, weight, bias))
         order = np.argsort(of, kind="stable")
-        starts = np.searchsorted(of[order], np.arange(graph.heads.shape[1]))
-        often = torch.from_numpy(times[order].astype(np.float32))
-        added = sums(order, starts, hidden.flatten(1), often).reshape(-1, *hidden.shape[1:])
-        number = sums(order, starts, torch.ones(len(states), 1), often)[:, None]
+        begin = np.searchsorted(of[order], np.arange(graph.heads.shape[1]))
+        often = torch.from_numpy(times[order].astype(np.float32)).to(graph.device)
+        rows, starts = (torch.from_numpy(places).to(graph.device) for places in (order, begin))
+        added = sums(rows, starts, hidden.flatten(1), often).reshape(-1, *hidden.shape[1:])
+        number = sums(rows, starts, states.new_ones(len(states), 1), often)[:, None]
         pairs = zip(last, added.chunk(len(last), dim=-1), strict=True)
         self.weights = [linear(part, affine.weight) + affine.bias * number for affine, part in pairs]
 
@@ -199,16 +214,13 @@ class Entities:
     """
 
     def __init__(self, model: Theirs, graph: Graph) -> None:
-        self.model, self.graph, relations = model, graph, model.relation_model
-        kinds, patterns = graph.heads.shape
-        sizes = np.bincount(graph.pattern[graph.alike], weights=graph.twins.sizes, minlength=patterns)
-        first = list[Tensor]()
-        for begin in range(0, kinds // 2, AT_ONCE):
-            begun = torch.eye(kinds, kinds // 2)[:, begin : begin + AT_ONCE, None].expand(-1, -1, width(relations))
-            every = torch.ones(patterns, *begun.shape[1:])
-            first.append(Crossing(graph, relations, [0], every, sizes, np.arange(patterns))(begun, begun))
-        self.first = torch.cat(first, dim=1)
+        self.model, self.graph = model, graph
         self.known: dict[tuple[int, int], Tensor] = {}
+
+    @cached_property
+    def first(self) -> Tensor:
+        """The states of types ``(kinds, kinds / 2, d)`` after one layer, which no start changes, by what is asked."""
+        return first_layer(self.model.relation_model, self.graph)
 
     def scores(self, start: int, asked: IntArray, ends: IntArray) -> Tensor:
         """Return the scores ``(e, q)`` of some ends for queries from a start by the types ``asked`` ``(q,)``.
@@ -240,6 +252,75 @@ class Entities:
         begun = torch.zeros_like(first)
         begun[seen_from, column] = 1
         return Crossing(self.graph, relations, [1, 2], table, around.times, around.pattern)(first, begun)
+
+
+def first_layer(model: Theirs, graph: Graph) -> Tensor:
+    """Return the states of types ``(kinds, kinds / 2, d)`` after a layer of relations that no start changes."""
+    kinds, patterns = graph.heads.shape
+    sizes = np.bincount(graph.pattern[graph.alike], weights=graph.twins.sizes, minlength=patterns)
+    first = list[Tensor]()
+    for begin in range(0, kinds // 2, AT_ONCE):
+        asked = torch.eye(kinds, kinds // 2, device=graph.device)[:, begin : begin + AT_ONCE, None]
+        begun = asked.expand(-1, -1, width(model))
+        every = begun.new_ones(patterns, *begun.shape[1:])
+        first.append(Crossing(graph, model, [0], every, sizes, np.arange(patterns))(begun, begun))
+    return torch.cat(first, dim=1)
+
+
+class EveryEnd:
+    """Either network for all ends, or all relations, of queries at once."""
+
+    def __init__(self, entities: Theirs, relations: Theirs, graph: Graph) -> None:
+        self.entities, self.relations, self.graph = entities, relations, graph
+        self.whole = Whole(graph.twins, graph.kinds, graph.device)
+        self.pattern, self.once = graph.pattern[graph.alike[graph.twins.of]], np.ones_like(graph.twins.of)
+        # Four parts of two layers of relations for every entity, and six sums for every pattern.
+        size = self.whole.width + 8 * len(self.once) + 12 * graph.heads.shape[1]
+        self.width = size * width(entities.relation_model)
+
+    @cached_property
+    def first(self) -> Tensor:
+        """The states of types after one layer, as in `Entities`."""
+        return first_layer(self.entities.relation_model, self.graph)
+
+    @torch.inference_mode()
+    def rows(self, starts: IntArray, asked: IntArray) -> Tensor:
+        """Return the scores ``(q, n)`` of all ends of queries ``(q,)``."""
+        model, graph = self.entities, self.graph
+        begin, kinds = (torch.tensor(column, device=graph.device) for column in (starts, asked))
+        column, seen_from = torch.arange(len(asked), device=graph.device), kinds % (graph.kinds // 2)
+        first = self.first[:, seen_from]
+        own = first[kinds, column]
+        table = self._states(model.entity_model_1.layers, first, self.whole.begun(own, begin))
+        table = model.relation_model.node_mlp(torch.cat((table, own.expand_as(table)), dim=-1))
+        begun = torch.zeros_like(first)
+        begun[seen_from, column] = 1
+        last = Crossing(graph, model.relation_model, [1, 2], table, self.once, self.pattern)(first, begun)
+        own = last[kinds, column]
+        state = self._states(model.entity_model_2.layers, last, self.whole.begun(own, begin))
+        scores = model.entity_model_2.mlp(torch.cat((state, own.expand_as(state)), dim=-1)).squeeze(-1)
+        return self.whole.alike(scores.T, begin)
+
+    @torch.inference_mode()
+    def between(self, heads: IntArray, tails: IntArray) -> Tensor:
+        """Return the scores ``(q, kinds / 2)`` of all types that are no inverses between heads and tails ``(q,)``."""
+        model, graph = self.relations, self.graph
+        at_head, at_tail = (torch.tensor(column, device=graph.device) for column in (heads, tails))
+        ones = torch.ones(graph.kinds, len(heads), width(model.relation_model[0]), device=graph.device)
+        begun = self.whole.begun(ones[0], at_head) - self.whole.begun(ones[0], at_tail)
+        state, types = begun, ones
+        for entities, relations in zip(model.entity_model, model.relation_model, strict=True):
+            for layer in entities.layers:
+                state = state + changed(
+                    layer, state, self.whole.summing(layer.relation_projection(types), state) + begun
+                )
+            state = entities.mlp(torch.cat((state, torch.ones_like(state)), dim=-1))
+            types = Crossing(graph, relations, [0, 1], state, self.once, self.pattern)(types, ones)
+        scores: Tensor = model.mlp(types)[: graph.kinds // 2].squeeze(-1).T
+        return scores
+
+    def _states(self, layers: Sequence[Theirs], types: Tensor, begun: Tensor) -> Tensor:
+        return self.whole.states(layers, [layer.relation_projection(types) for layer in layers], begun)
 
 
 class Relations:
@@ -296,8 +377,11 @@ class RelationQueries:
 class WithRelations(Answers):
     """A scorer that asks for a relation from the head and the tail."""
 
-    def __init__(self, entities: Answering, relations: Answering, split: Split, folder: Path | None, made: str) -> None:
-        super().__init__(entities, split, folder, made)
+    def __init__(
+        self, entities: Answering, relations: Answering, rows: EveryEnd, split: Split, folder: Path | None, made: str
+    ) -> None:
+        super().__init__(entities, rows, split, folder, made)
+        self.every = rows
         sizes = split.num_entities, split.num_entities, self.kinds.half
         self.between = Kept(relations, sizes, folder / PAIRS if folder else None, self.ends.made_of)
 
@@ -307,6 +391,10 @@ class WithRelations(Answers):
         pairs = np.unique(ends, axis=0).repeat(len(kinds), axis=0)
         self.between(*pairs.T, np.tile(kinds, len(pairs) // len(kinds)))
         return self.between(*ends.T, self.kinds.of_slot[triples[:, RELATION]])
+
+    def score_relations(self, heads: IntArray, tails: IntArray) -> Scores:
+        """Return the scores ``(q, r)`` of all relations, empty slots too, between heads and tails ``(q,)``."""
+        return whole_rows(self.every.between, self.every.width, heads, tails)[:, self.kinds.of_slot]
 
 
 class Trix(Published):
@@ -337,6 +425,7 @@ class Trix(Published):
                 "relations": self.relations,
                 **{f"{name}_sha256": file_hash(checkout / name) for name in used},
             },
+            device=self.device.type,
             pretraining_graphs=("FB15k-237", "WN18RR", "CoDEx-Medium"),
             url=ADDRESS,
             commit=commit(checkout),
@@ -353,13 +442,15 @@ class Trix(Published):
     def scorer(self, observable: Split) -> Answers:
         """Return what asks TRIX for each answer on a graph once."""
         kinds = Kinds(observable)
-        graph = Graph(twins(kinds.triples, observable.num_entities, 2 * kinds.half), 2 * kinds.half)
-        with torch.inference_mode():
-            entities = Queries(Entities(self.models[OF_ENTITIES], graph), AT_ONCE)
+        alike = twins(kinds.triples, observable.num_entities, 2 * kinds.half)
+        graph = Graph(alike, 2 * kinds.half)
+        entities = Queries(Entities(self.models[OF_ENTITIES], graph), AT_ONCE)
+        placed = (self.placed(self.models[name]) for name in (OF_ENTITIES, self.relations))
+        rows = EveryEnd(*placed, graph if self.device.type == "cpu" else Graph(alike, 2 * kinds.half, self.device))
         if self.relations == OF_ENTITIES:
-            return Answers(entities, observable, self.workdir, self.made_of)
+            return Answers(entities, rows, observable, self.workdir, self.made_of)
         relations = RelationQueries(Relations(self.models[OF_RELATIONS], graph))
-        return WithRelations(entities, relations, observable, self.workdir, self.made_of)
+        return WithRelations(entities, relations, rows, observable, self.workdir, self.made_of)
 
 
 build = Trix

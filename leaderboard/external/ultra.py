@@ -7,14 +7,16 @@ relations are represented as seen from r. With ``tail`` they are represented as 
 
 from __future__ import annotations
 
+import functools
 import itertools
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import torch
 
-from leaderboard.external.propagation import Network, Relations, rspmm, scatter_add, twins
+from leaderboard.external.propagation import CPU, Network, Relations, Whole, rspmm, scatter_add, twins
 from leaderboard.external.queries import (
     END,
     QUERY,
@@ -28,7 +30,7 @@ from leaderboard.external.queries import (
     together,
     weights,
 )
-from mtbench.data.splits import Split
+from mtbench.data.splits import Split, unique
 from mtbench.files.hashing import file_hash
 from mtbench.names import IntArray
 from mtbench.training.models import Context, ModelInfo
@@ -61,19 +63,13 @@ HELD = 2**31
 class OnGraph:
     """ULTRA on one graph: the common part of all queries by a relation is computed once and kept."""
 
-    def __init__(self, model: Any, tasks: Any, split: Split, heads: str) -> None:
-        kinds = Kinds(split)
+    def __init__(
+        self, model: Any, of_relations: Callable[[torch.device], Any], kinds: Kinds, nodes: int, heads: str
+    ) -> None:
         self.model, self.half, self.seen_from_inverse = model, kinds.half, heads == "tail"
-        head, relation, tail = torch.from_numpy(kinds.triples.T)
-        graph = SimpleNamespace(
-            edge_index=torch.stack((torch.cat((head, tail)), torch.cat((tail, head)))),
-            edge_type=torch.cat((relation, relation + kinds.half)),
-            num_nodes=split.num_entities,
-            num_relations=2 * kinds.half,
-        )
-        self.relation_graph = tasks.build_relation_graph(graph).relation_graph
+        self.of_relations = of_relations
         entities = model.entity_model
-        self.network = Network(entities.layers, entities.mlp, twins(kinds.triples, split.num_entities, 2 * kinds.half))
+        self.network = Network(entities.layers, entities.mlp, twins(kinds.triples, nodes, 2 * kinds.half))
         self.shared: dict[int, Relations] = {}
 
     @torch.inference_mode()
@@ -96,11 +92,46 @@ class OnGraph:
             return self.shared[block]
         asked = torch.arange(2 * self.half)[block * AT_ONCE :][:AT_ONCE]
         seen_from = asked if self.seen_from_inverse else asked % self.half
-        representations = self.model.relation_model(self.relation_graph, query=seen_from)
+        representations = self.model.relation_model(self.of_relations(CPU), query=seen_from)
         made = self.network.relations(representations.transpose(0, 1).contiguous(), asked)
         if (len(self.shared) + 1) * made.bytes <= HELD:
             self.shared[block] = made
         return made
+
+
+class Rows:
+    """ULTRA on one graph, for all ends of queries at once."""
+
+    def __init__(
+        self, model: Any, relation_graph: Any, kinds: Kinds, nodes: int, heads: str, device: torch.device
+    ) -> None:
+        self.model, self.half, self.device, self.seen_from_inverse = model, kinds.half, device, heads == "tail"
+        self.graph = Whole(twins(kinds.triples, nodes, 2 * kinds.half), 2 * kinds.half, device)
+        self.width = len(model.entity_model.layers[0].linear.bias) * self.graph.width
+        self.relation_graph = relation_graph
+        self.known: dict[int, torch.Tensor] = {}
+
+    @torch.inference_mode()
+    def rows(self, starts: IntArray, asked: IntArray) -> torch.Tensor:
+        """Return the scores ``(q, n)`` of all ends of queries ``(q,)``."""
+        seen_from = asked if self.seen_from_inverse else asked % self.half
+        begun, kinds = (torch.tensor(column, device=self.device) for column in (starts, asked))
+        network = self.model.entity_model
+        types = self._representations(seen_from)
+        own = types[kinds, torch.arange(len(kinds), device=self.device)]
+        weights = [layer.relation_projection(types) for layer in network.layers]
+        state = self.graph.states(network.layers, weights, self.graph.begun(own, begun))
+        scores = network.mlp(torch.cat((state, own.expand_as(state)), dim=-1)).squeeze(-1)
+        return self.graph.alike(scores.T, begun)
+
+    def _representations(self, seen_from: IntArray) -> torch.Tensor:
+        """Return the states ``(kinds, q, d)`` of all types as some types see them."""
+        new = [kind for kind in unique(seen_from).tolist() if kind not in self.known]
+        for begin in range(0, len(new), AT_ONCE):
+            some = new[begin : begin + AT_ONCE]
+            made = self.model.relation_model(self.relation_graph, query=torch.tensor(some, device=self.device))
+            self.known |= dict(zip(some, made, strict=True))
+        return torch.stack([self.known[kind] for kind in seen_from.tolist()], dim=1)
 
 
 class Ultra(Published):
@@ -123,6 +154,7 @@ class Ultra(Published):
         self.info = ModelInfo(
             name.removesuffix(".pth").replace("_", "-") + ("" if self.heads == "inverse" else "-tail"),
             hyperparameters={"checkpoint": name, "checkpoint_sha256": file_hash(file), "heads": self.heads},
+            device=self.device.type,
             pretraining_graphs=LEARNED[name],
             url=ADDRESS,
             commit=commit(self.checkout),
@@ -130,8 +162,23 @@ class Ultra(Published):
 
     def scorer(self, observable: Split) -> Answers:
         """Return what asks ULTRA for each answer on a graph once."""
-        network = OnGraph(self.model, self.tasks, observable, self.heads)
-        return Answers(network, observable, self.workdir, self.made_of)
+        kinds, nodes = Kinds(observable), observable.num_entities
+        of_relations = functools.cache(functools.partial(self.relation_graph, kinds, nodes))
+        network = OnGraph(self.model, of_relations, kinds, nodes, self.heads)
+        rows = Rows(self.placed(self.model), of_relations(self.device), kinds, nodes, self.heads, self.device)
+        return Answers(network, rows, observable, self.workdir, self.made_of)
+
+    def relation_graph(self, kinds: Kinds, nodes: int, device: torch.device) -> Any:
+        """Return the authors' graph of the relations of a graph and their inverses, on a device."""
+        head, relation, tail = torch.from_numpy(kinds.triples.T)
+        graph = SimpleNamespace(
+            edge_index=torch.stack((torch.cat((head, tail)), torch.cat((tail, head)))),
+            edge_type=torch.cat((relation, relation + kinds.half)),
+            num_nodes=nodes,
+            num_relations=2 * kinds.half,
+        )
+        made = self.tasks.build_relation_graph(graph).relation_graph
+        return made if device.type == "cpu" else made.to(device)
 
 
 build = Ultra

@@ -6,6 +6,8 @@ import sys
 import numpy as np
 import pytest
 from planned import Plan, run
+from pretend import pretended
+from ranking_toys import random_split
 
 from mtbench.runs.result import load, verify
 
@@ -24,7 +26,14 @@ def written(tmp_path, monkeypatch):
             del sys.modules[module]
         return place
 
-    for name in ("torch_scatter", "torch_geometric.utils.degree", "trix.rspmm", "ultra.rspmm"):
+    for name in (
+        "torch_scatter",
+        "torch_geometric.utils.degree",
+        "motif.rspmm",
+        "motif.util",
+        "trix.rspmm",
+        "ultra.rspmm",
+    ):
         monkeypatch.setitem(sys.modules, name, None)
         del sys.modules[name]
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
@@ -85,3 +94,35 @@ def ran(toy_cache, tmp_path):
         return directory, load(directory).run
 
     return run_it
+
+
+@pytest.fixture
+def by_rows():
+    """Return a function that compares whole rows of a model, on either device, with its scores triple by triple."""
+
+    def compare(make, split=None):
+        split = split or random_split(1, entities=30, graph=60, targets=8)
+        heads, relations, tails = split.targets.T
+        every, slots = np.arange(split.num_entities), np.arange(split.relation_slots)
+        scorer = make("cpu").scorer(split.observable())
+        asked = [
+            ("score_tails", (heads, relations), scorer.score, (heads, relations, every)),
+            ("score_heads", (relations, tails), scorer.score_inverses, (every, relations, tails)),
+        ]
+        if hasattr(scorer, "score_relations"):
+            asked.append(("score_relations", (heads, tails), scorer.score_between, (heads, slots, tails)))
+        with pretended():
+            model = make("cuda")
+            on_device = model.scorer(split.observable())
+            there = [getattr(on_device, rows)(*columns) for rows, columns, _, _ in asked]
+            assert model.info.device == "cuda"
+            assert model.peak_memory() > 0
+        for (rows, columns, by_triples, cells), found in zip(asked, there, strict=True):
+            cells = np.broadcast_arrays(
+                *(values if values is every or values is slots else values[:, None] for values in cells)
+            )
+            expected = by_triples(np.stack(cells, axis=-1).reshape(-1, 3)).reshape(cells[0].shape)
+            for answer in (getattr(scorer, rows)(*columns), found):
+                np.testing.assert_allclose(answer, expected, rtol=0, atol=1e-4)
+
+    return compare

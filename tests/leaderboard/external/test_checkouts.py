@@ -2,13 +2,14 @@
 
 import pytest
 
-from leaderboard.external import kgicl, trix, ultra
+from leaderboard.external import kgicl, motif, trix, ultra
 from mtbench.errors import UsageError
 from mtbench.training.models import Context
 
 RECIPES = {
     "ULTRA": (ultra, {"heads": "both"}, "checkpoint=ultra_3g.pth|", "ultra.models"),
     "TRIX": (trix, {"relations": "both"}, "relations=relation_prediction.pth|", "trix.models_entity"),
+    "MOTIF": (motif, {"checkpoint": "motif_4g.pth"}, "checkpoint=motif_3g.pth", "motif.models"),
     "KG-ICL": (kgicl, {"checkpoint": "7L"}, "checkpoint=KG-ICL-6L|", "encoder.EntityEncoder"),
 }
 

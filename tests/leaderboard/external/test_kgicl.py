@@ -75,9 +75,9 @@ def checkout(written, committed, monkeypatch):
     return committed(place)
 
 
-def made(checkout, workdir=None, seed=0, **settings):
+def made(checkout, workdir=None, seed=0, device="cpu", **settings):
     given = {"checkout": str(checkout), "checkpoint": "KG-ICL-4L", **settings}
-    return kgicl.build(Context("toy", seed=seed, workdir=workdir, settings=given))
+    return kgicl.build(Context("toy", seed=seed, device=device, workdir=workdir, settings=given))
 
 
 def sparse(seed, *more, entities=60):
@@ -124,7 +124,7 @@ def test_scores_are_those_of_a_plain_loop_over_edges(checkout):
             (tail, kind + kinds.half, (every, slot, tail), scorer.score_inverses),
         ):
             with torch.inference_mode():
-                theirs = plain(model.model, passing._query(asked), kinds.triples, kinds.half, start, len(every))
+                theirs = plain(model.model, passing.query(asked), kinds.triples, kinds.half, start, len(every))
             triples = np.stack(np.broadcast_arrays(*triples), axis=1)
             ours = score(triples)
             np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-5)
@@ -139,7 +139,7 @@ def test_a_relation_is_seen_in_relation_to_the_one_asked_for(checkout):
     model = made(checkout)
     passing = model.scorer(sparse(1).observable()).ends.network.network
     with torch.inference_mode():
-        query, states = passing._query(2), passing.prompts.encoded(model.model.relation_encoder, 2)
+        query, states = passing.query(2), passing.prompts.encoded(model.model.relation_encoder, 2)
         assert torch.equal(query.own, states[2])
         for number, layer in enumerate(model.model.gnn_layers):
             states = states + torch.relu(model.model.rel_transfer[number](states))
@@ -147,6 +147,10 @@ def test_a_relation_is_seen_in_relation_to_the_one_asked_for(checkout):
             torch.testing.assert_close(query.states[number], states)
             torch.testing.assert_close(query.parts[number], layer.Wr_attn(states) + layer.Wqr_attn(states[2]))
             states = model.model.layer_norms_rel[number](states)
+
+
+def test_whole_rows_are_the_scores_of_their_triples_on_either_device(checkout, by_rows):
+    by_rows(lambda device: made(checkout, device=device), sparse(1))
 
 
 def test_answers_are_of_one_seed(checkout, tmp_path):

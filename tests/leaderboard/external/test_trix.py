@@ -86,8 +86,8 @@ def checkout(written, committed, monkeypatch):
     return committed(place)
 
 
-def made(checkout, workdir=None, **settings):
-    return trix.build(Context("toy", workdir=workdir, settings={"checkout": str(checkout), **settings}))
+def made(checkout, workdir=None, device="cpu", **settings):
+    return trix.build(Context("toy", device=device, workdir=workdir, settings={"checkout": str(checkout), **settings}))
 
 
 @pytest.fixture
@@ -119,6 +119,10 @@ def test_the_network_for_entities_scores_relations_too_if_it_is_to(checkout, ask
     assert not isinstance(scorer, BetweenScorer)
     evaluate(scorer, split, "relation")
     assert {question[0] for question in asked} == {Queries}
+
+
+def test_whole_rows_are_the_scores_of_their_triples_on_either_device(checkout, by_rows):
+    by_rows(lambda device: made(checkout, device=device))
 
 
 def test_a_run_tells_what_was_run(checkout, ran):

@@ -13,6 +13,7 @@ import torch
 from ranking_toys import random_split
 
 from leaderboard.external import ultra
+from leaderboard.external.propagation import CPU
 from leaderboard.external.queries import Answers, Kinds
 from mtbench.errors import UsageError
 from mtbench.evaluation.tasks import evaluate
@@ -38,7 +39,7 @@ class Relations(nn.Module):
         self.scale = nn.Parameter(torch.ones(width))
 
     def forward(self, graph, query):
-        kinds = torch.arange(graph.num_relations)
+        kinds = torch.arange(graph.num_relations, device=query.device)
         return torch.sin(self.scale + 3 * query[:, None, None] + kinds[None, :, None])
 
 class Entities(nn.Module):
@@ -54,8 +55,14 @@ class Ultra(nn.Module):
         self.relation_model, self.entity_model = Relations(relations["input_dim"]), Entities(entities["hidden_dims"])
 """
 TASKS = """
+from types import SimpleNamespace
+
+class Graph(SimpleNamespace):
+    def to(self, device):
+        return self
+
 def build_relation_graph(graph):
-    graph.relation_graph = graph
+    graph.relation_graph = Graph(num_relations=graph.num_relations)
     return graph
 """
 
@@ -79,8 +86,8 @@ def weights(place, name):
     torch.save({"model": model.state_dict()}, place / "ckpts" / name)
 
 
-def made(checkout, workdir=None, **settings):
-    return ultra.build(Context("toy", workdir=workdir, settings={"checkout": str(checkout), **settings}))
+def made(checkout, workdir=None, device="cpu", **settings):
+    return ultra.build(Context("toy", device=device, workdir=workdir, settings={"checkout": str(checkout), **settings}))
 
 
 @pytest.fixture
@@ -120,11 +127,15 @@ def test_a_head_is_asked_for_by_the_inverse_as_the_relation_or_the_inverse_sees_
     inverse = int(kinds.of_slot[0]) + kinds.half
     seen_from = torch.tensor([inverse if heads == "tail" else inverse - kinds.half])
     with torch.inference_mode():
-        representations = network.model.relation_model(network.relation_graph, seen_from).transpose(0, 1)
+        representations = network.model.relation_model(network.of_relations(CPU), seen_from).transpose(0, 1)
         shared = network.network.relations(representations, torch.tensor([inverse]))
         expected = network.network.scores(shared, np.array([0]), 5, np.arange(split.num_entities))[:, 0].numpy()
     triples = np.array([[node, 0, 5] for node in range(split.num_entities)])
     np.testing.assert_allclose(scorer.score_inverses(triples), expected, rtol=1e-5, atol=1e-5)
+
+
+def test_whole_rows_are_the_scores_of_their_triples_on_either_device(checkout, by_rows):
+    by_rows(lambda device: made(checkout, device=device))
 
 
 def test_what_is_not_held_is_computed_again_once_for_all_that_is_asked_together(checkout, monkeypatch):
@@ -186,7 +197,7 @@ def test_the_scores_are_those_of_the_authors_code(heads):
     graph = SimpleNamespace(
         edge_index=torch.stack((torch.cat((head, tail)), torch.cat((tail, head)))),
         edge_type=torch.cat((relation, relation + half)),
-        relation_graph=on_graph.relation_graph,
+        relation_graph=on_graph.of_relations(CPU),
         num_nodes=nodes,
         num_edges=2 * len(head),
         num_relations=2 * half,
