@@ -6,7 +6,7 @@ import re
 import shlex
 import sys
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, redirect_stdout
 from dataclasses import replace
@@ -18,12 +18,14 @@ import typer
 from leaderboard.grid.drive import Ended, drive, survey
 from leaderboard.grid.engines import Attempt, Engine, Outcome, Watch, in_this_process, on_ray
 from leaderboard.grid.jobs import Chosen, Grid, check, jobs, label, named, read_declared, typed_model, typed_seeds
-from leaderboard.grid.state import PENDING, Look, estimates, matrices, publish
+from leaderboard.grid.state import PENDING, Look, OverGroup, estimates, matrices, over_group, publish
+from mtbench.analysis.groups import COLUMNS, mean_over
 from mtbench.analysis.matrix import scenario_table
-from mtbench.cli import options
+from mtbench.cli import groups, options
 from mtbench.cli.output import AsJson, doing, fail, say, say_json, say_table
-from mtbench.errors import RunInterrupted, UnknownNameError, UsageError
-from mtbench.files import pictures
+from mtbench.data import catalog
+from mtbench.errors import RunInterrupted, UnknownNameError, UsageError, shown
+from mtbench.files import pictures, tables
 from mtbench.training.models import Progress, parse_settings
 
 ENGINES = ("local", "ray")
@@ -49,6 +51,7 @@ def command(
             help=f"A dataset of the catalogue, {options.FOLDERS}, or several as 'wikitopics-v1/*'; may be repeated.",
         ),
     ] = None,
+    group: options.Group = None,
     train: Annotated[
         list[str] | None,
         typer.Option(
@@ -84,18 +87,24 @@ def command(
     """Run models on datasets with several seeds, each run once.
 
     Finished runs are kept: the same command goes on where it was stopped. With --train a model learns once from each
-    of these datasets, and a matrix shows what it reaches on every --test.
+    of these datasets, and a matrix shows what it reaches on every --test. With --group, the mean over its datasets
+    closes the grid, for every model that has them all.
 
     Example: mtbench grid isdea mtdea:tasks=4 --dataset metafam --dataset fbnell --seeds 0-2
 
     Example: mtbench grid isdea --train 'wikitopics-v1/*' --out runs/transfer
+
+    Example: mtbench grid tally-foundation mtdea --group entities+relations --protocol full
 
     Example: mtbench grid --file grid.toml --engine ray --budget 1h30m
     """
     seconds = None if budget is None else duration(budget)
     deadline = None if seconds is None else time.time() + seconds
     options.look_here_for_modules()
-    asked = _asked(models or [], named(_split(dataset)), named(_split(train)), file, settings or [])
+    if group and (dataset or file):
+        raise UsageError(f"--group is all datasets to be scored on: leave out {'--dataset' if dataset else '--file'}")
+    tested = catalog.names(group) if group else named(_split(dataset))
+    asked = _asked(models or [], tested, named(_split(train)), file, settings or [])
     asked = replace(
         asked,
         seeds=asked.seeds if seeds is None else typed_seeds(seeds),
@@ -110,7 +119,7 @@ def command(
     check(planned, here=engine == "local")
     looks = survey(planned, out, retry_failed=retry_failed)
     if plan:
-        show_plan(looks, out, as_json=as_json)
+        show_plan(looks, out, group or "", as_json=as_json)
         return
     with ExitStack() as stack:
         if as_json:
@@ -124,14 +133,16 @@ def command(
             raise RunInterrupted(f"interrupted; checkpoints are kept, go on with: {again(context)}") from None
     made = matrices(planned) if asked.train else {}
     written = publish(out, planned, made)
+    rows = over_group(planned) if group else []
     if as_json:
-        tables = {"matrices": {label: matrix.to_dict() for label, matrix in made.items()}} if made else {}
-        say_json({"directory": str(out), "runs": [record(each) for each in ended], **tables})
+        matrices_shown = {"matrices": {label: matrix.to_dict() for label, matrix in made.items()}} if made else {}
+        say_json({"directory": str(out), "runs": [record(each) for each in ended], **matrices_shown, **_means(rows)})
     else:
         for matrix in made.values():
             say(f"\n{matrix.model}, {matrix.name}: MRR\n\n{matrix.table()}\n")
             if scenarios := matrix.scenarios():
                 say(f"{scenario_table(scenarios)}\n")
+        _show_group(rows, group or "")
         for path in written:
             say(str(path))
         if made and not pictures.available():
@@ -160,7 +171,7 @@ def _asked(
         chosen = [labels[name] for name in names] if names else grid.models
         return replace(grid, models=chosen, datasets=datasets or grid.datasets, train=train or grid.train)
     if not names or not (datasets or train):
-        raise UsageError("a grid needs MODEL... and --dataset NAME, or --file grid.toml")
+        raise UsageError("a grid needs MODEL... and --dataset NAME or --group NAME, or --file grid.toml")
     common = parse_settings(settings)
     models = [Chosen(label(model, own), model, {**common, **own}) for model, own in map(typed_model, names)]
     return Grid(models, datasets or train, train)
@@ -220,23 +231,60 @@ def spoken(seconds: float) -> str:
 HEADINGS = ("Model", "Dataset", "Seed", "State", "Estimate")
 
 
-def show_plan(looks: Sequence[Look], out: Path, *, as_json: bool) -> None:
-    """Print the state of every run, and how long those to be done will take as far as that is known."""
+def show_plan(looks: Sequence[Look], out: Path, group: str = "", *, as_json: bool) -> None:
+    """Print the state of every run, how long those to be done will take if that is known, and a group's means."""
     times = estimates([each.job for each in looks], out)
     pending = [seconds for each, seconds in zip(looks, times, strict=True) if each.state in PENDING]
+    over = over_group([each.job for each in looks]) if group else []
     total, unknown = sum(seconds for seconds in pending if seconds is not None), pending.count(None)
     if as_json:
         runs = [record(each) | {"estimated_seconds": seconds} for each, seconds in zip(looks, times, strict=True)]
-        say_json({"directory": str(out), "runs": runs, "estimated_seconds": round(total, 3), "unknown": unknown})
+        plan = {"directory": str(out), "runs": runs, "estimated_seconds": round(total, 3), "unknown": unknown}
+        say_json(plan | _means(over))
         return
     rows = []
     for each, seconds in zip(looks, times, strict=True):
         estimate = "" if each.state not in PENDING else "unknown" if seconds is None else spoken(seconds)
         rows.append((each.job.label, each.job.folder, each.job.plan.seed, each.state, estimate))
     say_table(HEADINGS, rows)
+    _show_group(over, group)
     time_left = f", about {spoken(total)} one after the other" if total else ""
     more = f" and {unknown} of unknown length" if unknown and total else ""
     say(f"\n{len(pending)} of {len(looks)} runs to do{time_left}{more}; nothing was trained")
+
+
+def _show_group(rows: Sequence[OverGroup], group: str) -> None:
+    """Print, in each setting, the means over a group of the models that have all of it, and what the others lack."""
+    for setting in dict.fromkeys(row.setting for row in rows):
+        of_setting = [row for row in rows if row.setting == setting]
+        complete = [
+            [
+                row.label,
+                *(str(mean_over(row.values[metric])) for metric in COLUMNS),
+                str(mean_over(row.values["mrr"], row.floors)) if row.floors.keys() == row.values["mrr"].keys() else "",
+            ]
+            for row in of_setting
+            if not row.lacking
+        ]
+        say(f"\n{group}: {setting.protocol}, {setting.vocabulary} relations, mean over the datasets\n")
+        if complete:
+            headings = ["Model", *map(tables.heading, COLUMNS), "MRR above the best baseline"]
+            say(f"{tables.lay_out(headings, complete, 'text')}\n")
+        for row in of_setting:
+            if row.lacking:
+                number = len(row.lacking) + len(row.values["mrr"])
+                say(f"{row.label} has no mean yet: it lacks {len(row.lacking)} of {number}, {shown(row.lacking)}")
+
+
+def _means(rows: Sequence[OverGroup]) -> dict[str, object]:
+    """Return the means over a group of the models that have all of it, and what the others lack, for JSON."""
+    if not rows:
+        return {}
+    means = defaultdict[str, dict[str, object]](dict)
+    for row in rows:
+        if not row.lacking:
+            means[row.setting.name][row.label] = groups.means(row.values)
+    return {"means": means, "lacking": {row.label: list(row.lacking) for row in rows if row.lacking}}
 
 
 def record(each: Look | Ended) -> dict[str, str | int | float | None]:

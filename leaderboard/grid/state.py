@@ -17,17 +17,20 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from leaderboard.grid.jobs import Job, Place
+from mtbench.analysis.groups import best_baselines
 from mtbench.analysis.matrix import Matrix, scenario_file
 from mtbench.analysis.pictures import draw_matrix
 from mtbench.builders import wikitopics
 from mtbench.errors import DatasetError, ResultError, UsageError
 from mtbench.files import pictures, schema
 from mtbench.files.atomic import is_free, replace_file, storage_errors
+from mtbench.names import METRICS
 from mtbench.runs import files
 from mtbench.runs.directory import CONVENTIONS_FILE
 from mtbench.runs.files import RESULT_FILE
 from mtbench.runs.origin import Status
 from mtbench.runs.result import Result, load
+from mtbench.settings.setting import Setting
 from mtbench.settings.table import SAMPLED
 
 
@@ -176,6 +179,50 @@ def status(results: Sequence[Result]) -> Status:
     """Return the status of a run with several results: the worst of them."""
     statuses: list[Status] = [result.run.status for result in results]
     return max(statuses, key=("ok", "oom", "failed").index)
+
+
+@dataclass(frozen=True)
+class OverGroup:
+    """How a model of a grid does on a group in one setting: its values by metric, then dataset, each over all seeds.
+
+    ``floors`` is the MRR of the best heuristic baseline by dataset; ``lacking`` are the datasets without a finished run
+    of every seed, which the rest is without.
+    """
+
+    label: str
+    setting: Setting
+    values: Mapping[str, Mapping[str, float]]
+    floors: Mapping[str, float]
+    lacking: Sequence[str]
+
+
+def over_group(jobs: Sequence[Job]) -> list[OverGroup]:
+    """Return how every model does on the datasets that the jobs are scored on, by setting, as far as runs are there.
+
+    A model that learned from several training datasets is one for each of them.
+    """
+    by_model = defaultdict[str, dict[str, list[Job]]](dict)
+    for job in jobs:
+        label = f"{job.label} of {job.train.name}" if job.transfers else job.label
+        by_model[label].setdefault(job.test.name, []).append(job)
+    rows = []
+    for label, datasets in by_model.items():
+        finished = {name: runs for name, own in datasets.items() if len(runs := _finished(own)) == len(own)}
+        for setting in jobs[0].plan.tasks:
+            scored = {name: [run[setting] for run in runs] for name, runs in finished.items()}
+            values = {
+                metric: {name: fmean(result.metrics[metric] for result in results) for name, results in scored.items()}
+                for metric in METRICS
+            }
+            floors = best_baselines([results[0] for results in scored.values()])
+            rows.append(OverGroup(label, setting, values, floors, [name for name in datasets if name not in finished]))
+    return rows
+
+
+def _finished(jobs: Sequence[Job]) -> list[Mapping[Setting, Result]]:
+    """Return the results of the jobs that have a run without a failure."""
+    runs = [job.directory.read().results for job in jobs if job.directory.exists]
+    return [results for results in runs if status(list(results.values())) == "ok"]
 
 
 def matrices(jobs: Sequence[Job]) -> dict[str, Matrix]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import numpy as np
 from scipy.special import stdtrit
@@ -31,6 +31,10 @@ class GroupMean:
     def __str__(self) -> str:
         between = f" [{self.low:.4f}, {self.high:.4f}]" if math.isfinite(self.low) else ""
         return f"{self.mean:.4f}{between}"
+
+    def to_dict(self) -> dict[str, float | None]:
+        """Return it as JSON can hold it: None for the ends of an interval that a single graph does not have."""
+        return {name: value if math.isfinite(value) else None for name, value in asdict(self).items()}
 
 
 def mean_over(values: Mapping[str, float], less: Mapping[str, float] | None = None, level: float = 0.95) -> GroupMean:
@@ -54,19 +58,23 @@ def mean_over(values: Mapping[str, float], less: Mapping[str, float] | None = No
 COLUMNS = ("mrr", "hits@1", "hits@10")
 
 
+def best_baselines(results: Sequence[Result]) -> dict[str, float]:
+    """Return the MRR of the best heuristic baseline by dataset, where results have baselines."""
+    return {result.dataset: result.baselines[best]["mrr"] for result in results if (best := result.best_baseline)}
+
+
 def group_table(results: Sequence[Result], format: str = "text") -> str:  # noqa: A002
     """Return a row per graph of a model's results in one setting, and the mean over them with its interval."""
-    best = [(result, result.best_baseline) for result in results]
+    floors = best_baselines(results)
     rows: list[list[tables.Cell]] = [
         [
             result.dataset,
             *(tables.number(metric, result.metrics[metric]) for metric in COLUMNS),
-            tables.number("mrr", result.baselines[baseline]["mrr"]) if baseline else "",
+            tables.number("mrr", floors[result.dataset]) if result.dataset in floors else "",
         ]
-        for result, baseline in best
+        for result in results
     ]
     means = [mean_over({result.dataset: result.metrics[metric] for result in results}) for metric in COLUMNS]
-    floors = {result.dataset: result.baselines[baseline]["mrr"] for result, baseline in best if baseline}
     lift = {result.dataset: result.metrics["mrr"] for result in results if result.dataset in floors}
     rows.append([f"mean over {len(results)}", *map(str, means), str(mean_over(floors)) if floors else ""])
     if floors:

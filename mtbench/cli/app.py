@@ -6,6 +6,7 @@ import io
 import os
 import platform
 import sys
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -243,7 +244,9 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     if arguments is None and sys.argv[1:2] in (["run"], ["grid"]):
         restart_with_settings()
     try:
-        typer.main.get_command(make_app()).main(arguments, prog_name="mtbench")
+        with warnings.catch_warnings():
+            warnings.showwarning = lambda message, *_, **__: output.note(f"warning: {message}")
+            typer.main.get_command(make_app()).main(arguments, prog_name="mtbench")
     except MtbenchError as error:
         output.fail(str(error))
         sys.exit(error.exit_code)

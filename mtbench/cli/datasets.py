@@ -66,6 +66,7 @@ PARAMETERS = ("Parameter", "Value")
 def info(
     names: options.NamesOrFolders = None,
     every: All = False,
+    group: options.Group = None,
     cite: Annotated[bool, typer.Option("--cite", help="Print the BibTeX entries alone, each once.")] = False,
     files: Annotated[
         bool, typer.Option("--files", help="Print the published files alone: address, bytes, hash, place in a mirror.")
@@ -80,18 +81,16 @@ def info(
 
     Example: mtbench info metafam
 
-    Example: mtbench info metafam fbnell --cite > references.bib
+    Example: mtbench info --group entities+relations --cite > references.bib
 
     Example: mtbench info --all --files --json
     """
     if cite and files:
         raise UsageError("give either --cite or --files")
     if cite or files:
-        (_cite if cite else _list_files)(chosen(names, every), as_json=as_json)
+        (_cite if cite else _list_files)(chosen(names, every, group), as_json=as_json)
         return
-    if bool(names) == every:
-        raise UsageError(options.NAMES_OR_ALL)
-    asked = list(dict.fromkeys(catalog.names() if every else names or []))
+    asked = options.asked(names, every, group)
     if as_json:
         described = [_described(name) for name in asked]
         say_json(described[0] if len(described) == 1 else described)
@@ -200,17 +199,17 @@ def _entries(record: Record) -> list[str]:
 FETCH_HEADINGS = ("Name", "Version", "Directory", "Problem")
 
 
-def fetch(names: Names = None, every: All = False, as_json: AsJson = False) -> None:
+def fetch(names: Names = None, every: All = False, group: options.Group = None, as_json: AsJson = False) -> None:
     """Download or build datasets, and check them.
 
     What is stored already is only checked. If a dataset fails, the rest are fetched all the same.
 
     Example: mtbench fetch wikitopics-mt1/health fbnell
 
-    Example: mtbench fetch --all
+    Example: mtbench fetch --group "one graph"
     """
     rows: list[tuple[Cell, ...]] = []
-    for record in chosen(names, every):
+    for record in chosen(names, every, group):
         directory = str(store.cached(record))
         # Loading does whatever it takes: it downloads or builds, stores, and checks what was stored.
         try:

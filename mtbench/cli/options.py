@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -49,13 +50,31 @@ def _beginning(incomplete: str, names: Iterable[str]) -> list[str]:
 Names: TypeAlias = Annotated[
     list[str] | None, typer.Argument(metavar="NAME...", autocompletion=datasets, help="Datasets of the catalogue.")
 ]
+
+
+def _canonical_group(name: str | None) -> str | None:
+    """Return the group that is meant; asked before words too many are refused, as a blank without quotes makes them."""
+    try:
+        return catalog.canonical_group(name) if name else name
+    except UnknownNameError as error:
+        cut = [group for group in catalog.GROUPS if name and group.startswith(f"{name.casefold()} ")]
+        if not cut:
+            raise
+        raise UsageError(f"{error} A name with a blank stands in quotes: --group {shlex.quote(cut[0])}") from None
+
+
 Group: TypeAlias = Annotated[
     str | None,
-    typer.Option(metavar="NAME", autocompletion=groups, help=f"The datasets of a group: {', '.join(catalog.GROUPS)}."),
+    typer.Option(
+        metavar="NAME",
+        autocompletion=groups,
+        callback=_canonical_group,
+        help=f"The datasets of a group: {', '.join(catalog.GROUPS)}.",
+    ),
 ]
 All: TypeAlias = Annotated[bool, typer.Option("--all", help="Every dataset of the catalogue.")]
 
-NAMES_OR_ALL = "give either 'NAME...' or --all (mtbench list shows the names)"
+WHICH = "give 'NAME...', --all or --group NAME, one of them (mtbench list shows the names)"
 FOLDERS = "a directory made by build, or a folder of train.txt, msg.txt and test.txt"
 _DATASET = typer.Argument(metavar="NAME", autocompletion=datasets, help=f"A dataset, {FOLDERS}.")
 Dataset: TypeAlias = Annotated[str, _DATASET]
@@ -115,9 +134,14 @@ def look_here_for_modules() -> None:
         sys.path.insert(0, here)
 
 
-def chosen(names: list[str] | None, every: bool) -> list[Record]:
-    """Return the records of the named datasets, each once, or of all; neither or both is a `UsageError`."""
-    if bool(names) == every:
-        raise UsageError(NAMES_OR_ALL)
-    named = catalog.records() if every else map(catalog.record, names or [])
+def asked(names: list[str] | None, every: bool, group: str | None) -> list[str]:
+    """Return the datasets asked for, each once: those named, all or a group; `UsageError` unless it is one of these."""
+    if bool(names) + every + bool(group) != 1:
+        raise UsageError(WHICH)
+    return list(dict.fromkeys(names or catalog.names(group or "")))
+
+
+def chosen(names: list[str] | None, every: bool, group: str | None) -> list[Record]:
+    """Return the records of the datasets that `asked` returns, which all have to be of the catalogue."""
+    named = map(catalog.record, asked(names, every, group))
     return list({record.id: record for record in named}.values())  # by id, as a dataset may be named by an alias too

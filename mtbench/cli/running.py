@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -16,8 +15,7 @@ from rich.console import Console
 from rich.progress import BarColumn, TaskID, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bars
 
-from mtbench.analysis.groups import GroupMean, group_table, mean_over
-from mtbench.cli import options
+from mtbench.cli import groups, options
 from mtbench.cli.output import AsJson, note, say, say_json
 from mtbench.cli.results import by_query, told_of
 from mtbench.data import catalog
@@ -25,7 +23,6 @@ from mtbench.data.loading import load
 from mtbench.data.splits import Split
 from mtbench.errors import MtbenchError, RunInterrupted, UsageError, typed
 from mtbench.files import pictures, tables
-from mtbench.names import METRICS
 from mtbench.runs.directory import CONVENTIONS_FILE, HISTORY_FILE, RunDirectory
 from mtbench.runs.result import MtbenchWarning, Result
 from mtbench.runs.strata import QUERY
@@ -110,7 +107,7 @@ def run(
         strata = {name: [asdict(row) for row in of_query] for name, of_query in by_query(results, test).items()}
         described = [
             values | ({QUERY: strata[result.protocol]} if result.protocol in strata else {})
-            for result, values in zip(results, _described(results), strict=True)
+            for result, values in zip(results, groups.described(results), strict=True)
         ]
         say_json({"directory": str(directory), "model": results[0].run.model, "results": described})
     else:
@@ -131,15 +128,6 @@ def _carried_out(plan: Plan, dataset: str) -> tuple[Path, list[Result], Split]:
     return directory, results, data.test
 
 
-def _described(results: Sequence[Result]) -> list[dict[str, object]]:
-    fields = ("protocol", "vocabulary", "metrics", "optimistic", "pessimistic")
-    return [
-        {name: getattr(result, name) for name in fields}
-        | {"tie_rate": result.tie_rate if len(result.ranks) else None, "status": result.run.status}
-        for result in results
-    ]
-
-
 def _run_group(plan: Plan, names: Sequence[str], as_json: bool) -> None:
     """Run a plan on datasets in turn, each in a folder of its own, and show the mean over them; go on after errors."""
     if plan.start is not None:
@@ -147,7 +135,7 @@ def _run_group(plan: Plan, names: Sequence[str], as_json: bool) -> None:
     runs: dict[str, list[Result]] = {}
     errors: dict[str, str] = {}
     for number, name in enumerate(names, start=1):
-        own = replace(plan, out=plan.out / name.replace("/", "-"))
+        own = replace(plan, out=plan.out / groups.folder_of(name))
         try:
             runs[name] = finished(own, catalog.find(name))
             if not runs[name]:
@@ -162,42 +150,7 @@ def _run_group(plan: Plan, names: Sequence[str], as_json: bool) -> None:
             if failed := [result.warnings[0] for result in runs[name] if result.run.status != "ok"]:
                 errors[name] = failed[0]
     scored = {name: results for name, results in runs.items() if name not in errors}
-    tables_of = [
-        (setting, [result for results in scored.values() for result in results if result.setting == setting])
-        for setting in plan.tasks
-    ]
-    if as_json:
-        say_json(
-            {
-                "directory": str(plan.out),
-                "runs": {name: _described(results) for name, results in scored.items()},
-                "means": {
-                    setting.name: {
-                        metric: _as_json(mean_over({result.dataset: result.metrics[metric] for result in results}))
-                        for metric in METRICS
-                    }
-                    for setting, results in tables_of
-                    if results
-                },
-                "errors": errors,
-            }
-        )
-    else:
-        for setting, results in tables_of:
-            if results:
-                say(f"{results[0].run.model}: {setting.protocol}, {setting.vocabulary} relations")
-                say(f"\n{group_table(results)}\n")
-        say(f"{plan.out} holds the runs, one folder for each dataset")
-    if errors:
-        shown = "; ".join(f"{name}: {error}" for name, error in errors.items())
-        raise MtbenchError(
-            f"{len(errors)} of {len(names)} datasets have no figure, and the means are without them: {shown}"
-        )
-
-
-def _as_json(mean: GroupMean) -> dict[str, float | None]:
-    """Return a mean as JSON can hold it: no interval where a single graph has none."""
-    return {name: value if math.isfinite(value) else None for name, value in asdict(mean).items()}
+    groups.show(scored, errors, plan.tasks, plan.out, as_json=as_json)
 
 
 def _show(directory: Path, results: Sequence[Result], test: Split, *, paper: bool) -> None:
@@ -241,7 +194,6 @@ def at_work(then: Callable[[], str]) -> Iterator[Callable[[Progress], None]]:
     """
     with warnings.catch_warnings(), progress_bars() as report:
         warnings.simplefilter("ignore", MtbenchWarning)
-        warnings.showwarning = lambda message, *_, **__: note(f"warning: {message}")
         try:
             yield report
         except KeyboardInterrupt:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, cast
@@ -13,17 +13,17 @@ from typing import Annotated, cast
 import typer
 
 from mtbench.analysis.groups import mean_over
-from mtbench.cli import options
+from mtbench.cli import groups, options
 from mtbench.cli.options import All
 from mtbench.cli.output import AsJson, doing, records, say, say_json, say_table
 from mtbench.cli.results import told_of
 from mtbench.data import catalog
 from mtbench.data.loading import load
-from mtbench.errors import MtbenchError, UsageError, raised, typed
+from mtbench.errors import MtbenchError, UsageError, raised, shown, typed
 from mtbench.evaluation import check as checking
 from mtbench.evaluation.tasks import Task, measure
 from mtbench.evaluation.tasks import task as task_of
-from mtbench.files import tables
+from mtbench.files import atomic, formats, tables
 from mtbench.heuristics.figures import BASELINES, Figures
 from mtbench.metrics.closed import chance
 from mtbench.runs.directory import RunDirectory
@@ -103,25 +103,34 @@ def check(
 
 
 def score(
-    task: Annotated[
-        str,
-        typer.Option(
-            metavar="NAME",
-            autocompletion=options.datasets,
-            help="DATASET, or DATASET/SPLIT/PROTOCOL/VOCABULARY/SEED or part of it.",
-        ),
-    ],
     file: Annotated[
         Path | None,
         typer.Argument(
             metavar="FILE",
-            help="Columns head, relation, tail, score, maybe direction: .parquet, .feather, .csv, .tsv [.gz]",
+            help="Columns head, relation, tail, score, maybe direction: .parquet, .feather, .csv, .tsv [.gz]; of a "
+            "group the folder that has a file for each dataset, named as those of --template.",
         ),
     ] = None,
-    template: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write the triples to score to this file, and stop.")
+    task: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            autocompletion=options.datasets,
+            help="DATASET, or DATASET/SPLIT/PROTOCOL/VOCABULARY/SEED or part of it; of a group what follows DATASET.",
+        ),
     ] = None,
-    out: Annotated[Path | None, typer.Option(metavar="DIR", help="Save the result as a run directory.")] = None,
+    group: options.Group = None,
+    template: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Write the triples to score to this file, and stop; those of a group into this folder, or to "
+            "FOLDER/NAME.csv, where NAME is replaced by that of each dataset.  [format of a group: Parquet]",
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Save the result as a run directory, or those of a group in it.")
+    ] = None,
     model: Annotated[str | None, typer.Option(metavar="NAME", help="The model.  [default: the file's name]")] = None,
     seed: options.Seed = 0,
     regime: Annotated[
@@ -144,23 +153,41 @@ def score(
     Example: mtbench score scores.parquet --task metafam/dual/present/0 --out runs/mine --model mine
 
     Example: mtbench score --template triples.parquet --task metafam/entity/slots
+
+    Example: mtbench score --template triples --group entities+relations
+
+    Example: mtbench score scores --group entities+relations --out runs/mine
     """
     if (file is None) == (template is None):
         raise UsageError("give either FILE, with scores, or --template FILE, to be filled with them")
+    if group is None and task is None:
+        raise UsageError(
+            "give --task NAME, or --group NAME for a file of each of its datasets (mtbench list shows both)"
+        )
     info = RunInfo(
         model=model or (file.name.partition(".")[0] if file else "unnamed"),
         seed=seed,
         regime=cast("Regime", regime),
         pretraining_graphs=tuple(pretraining_graph or ()),
     )
-    asked = task_of(task)
+    if group:
+        words = ("--group", group, *(("--task", task) if task else ()))
+        tasks = {name: f"{name}/{task}" if task else name for name in catalog.names(group)}
+        if template is not None:
+            _write_group(words, tasks, template, by_direction=by_direction, force=force, as_json=as_json)
+        elif file is not None:
+            _score_group(words, tasks, file, info, out, force=force, as_json=as_json)
+        return
+    asked = task_of(task or "")
     if template is not None:
         asked.write_triples(template, by_direction=by_direction, force=force)
         triples = sum(len(asked.rows(way)) for way in asked.directions) if by_direction else len(asked.triples)
         if as_json:
             say_json({"task": asked.name, "file": str(template), "triples": triples})
         else:
-            again = asked.name if catalog.find(asked.split.dataset) else task  # a folder is found under its path alone
+            again = (
+                asked.name if catalog.find(asked.split.dataset) else str(task)
+            )  # a folder is found under its path alone
             say(
                 f"{template} holds the {triples} triples of {asked.name}, by name and by id: add a column score, "
                 f"higher meaning more plausible, then\n{typed('score', template, '--task', again)}"
@@ -174,6 +201,99 @@ def score(
             with directory.alone():
                 directory.keep([result], force=force)
         _show(asked, result, out, as_json)
+
+
+def _write_group(
+    words: Sequence[str], tasks: Mapping[str, str], template: Path, *, by_direction: bool, force: bool, as_json: bool
+) -> None:
+    """Write the triples to score of every dataset of a group, a file each, or none where they are too many for one."""
+    if "NAME" not in template.name:
+        if template.suffix in formats.FORMATS:
+            named = template.with_suffix("") / f"NAME{template.suffix}"
+            raise UsageError(
+                f"{template} is one file, and a group has a file for each dataset: name a folder, or {named}"
+            )
+        template /= "NAME.parquet"
+    files = {name: template.with_name(template.name.replace("NAME", groups.folder_of(name))) for name in tasks}
+    for file in files.values():
+        formats.format_of(file)
+        formats.expect_free(file, force=force)
+    asked = {name: task_of(task) for name, task in tasks.items()}
+    for each in asked.values():
+        each.expect_listed()
+    with atomic.storage_errors(template.parent), doing("writing") as tell:
+        template.parent.mkdir(parents=True, exist_ok=True)
+        for name, file in files.items():
+            tell(name)
+            asked[name].write_triples(file, by_direction=by_direction, force=force)
+    if as_json:
+        say_json([{"task": asked[name].name, "file": str(file)} for name, file in files.items()])
+        return
+    say(
+        f"{template.parent} holds a file of triples for each of {len(files)} datasets, by name and by id: add a column "
+        f"score, higher meaning more plausible, then\n{typed('score', template.parent, *words)}"
+    )
+
+
+def _score_group(
+    words: Sequence[str],
+    tasks: Mapping[str, str],
+    folder: Path,
+    info: RunInfo,
+    out: Path | None,
+    *,
+    force: bool,
+    as_json: bool,
+) -> None:
+    """Rank the scores in the files of a folder, one for each dataset of a group, and show the means over them."""
+    if not folder.is_dir():
+        raise UsageError(
+            f"{folder} is no folder: a group has a file of scores for each dataset, give the folder of them"
+        )
+    files = {name: _file_of(name, folder) for name in tasks}
+    there = {name: file for name, file in files.items() if file is not None}
+    unknown = sorted(path.name for path in folder.iterdir() if path.is_file() and path not in there.values())
+    if not there:
+        raise UsageError(
+            f"{folder} has no file of scores of any dataset of the group, such as "
+            f"{groups.folder_of(next(iter(tasks)))}.parquet or .csv: {typed('score', '--template', folder, *words)} "
+            "writes what is to be scored"
+        )
+    directories = {name: RunDirectory.to_make(out / groups.folder_of(name)) for name in there} if out else {}
+    for directory in directories.values():
+        directory.expect_replaceable(force=force)
+    results: dict[str, list[Result]] = {}
+    missing = f"{folder} has no file {{}}.parquet, .csv or of another format"
+    if unknown:
+        missing += f" (of no dataset: {shown(unknown)})"
+    errors = {name: missing.format(groups.folder_of(name)) for name, file in files.items() if file is None}
+    with doing("scoring") as tell, warnings.catch_warnings():
+        warnings.simplefilter("ignore", MtbenchWarning)
+        for name, file in there.items():
+            tell(name)
+            try:
+                results[name] = [replace(task_of(tasks[name]).evaluate_file(file), run=info)]
+            except UsageError:
+                raise
+            except MtbenchError as error:
+                errors[name] = str(error)
+                continue
+            if name in directories:
+                with directories[name].alone():
+                    directories[name].keep(results[name], force=force)
+    settings = list(dict.fromkeys(result.setting for each in results.values() for result in each))
+    in_order = {name: errors[name] for name in tasks if name in errors}
+    groups.show(results, in_order, settings, out, as_json=as_json)
+
+
+def _file_of(dataset: str, folder: Path) -> Path | None:
+    """Return the file of a dataset in a folder of score files, None without one; `UsageError` for two of them."""
+    packed = ("", formats.COMPRESSED)
+    names = [f"{groups.folder_of(dataset)}{suffix}{end}" for suffix in formats.FORMATS for end in packed]
+    files = [folder / name for name in names if (folder / name).is_file()]
+    if len(files) > 1:
+        raise UsageError(f"{folder} has two files of {dataset}, {files[0].name} and {files[1].name}: keep one of them")
+    return files[0] if files else None
 
 
 def _show(asked: Task, result: Result, directory: Path | None, as_json: bool) -> None:
@@ -216,16 +336,25 @@ def baselines(
 
     Example: mtbench baselines --group entities+relations --protocol full
     """
-    if bool(names) + every + bool(group) != 1:
-        raise UsageError(f"{options.NAMES_OR_ALL} or --group NAME")
+    wanted = options.asked(names, every, group)
     options.check_output(format)
     # All protocols, where ``all`` of mtbench run are the paper's: baselines take seconds, models hours.
     asked = settings_of(protocol or [HEADLINE.protocol], vocabulary or [HEADLINE.vocabulary], PROTOCOLS)
     described = []
-    by_graph: dict[Setting, dict[str, dict[str, float]]] = {setting: {} for setting in asked}
-    for name in dict.fromkeys(names or catalog.names(group or "")):
-        for measured, figures, whose in _measure(name, asked):
-            by_graph[measured.setting][name] = {label: values["mrr"] for label, values in figures.items()}
+    by_graph: dict[Setting, dict[str, Figures]] = {setting: {} for setting in asked}
+    errors: dict[str, str] = {}
+    for name in wanted:
+        try:
+            measurements = list(_measure(name, asked))
+        except UsageError:
+            raise
+        except MtbenchError as error:
+            if not group:
+                raise
+            errors[name] = str(error)
+            continue
+        for measured, figures, whose in measurements:
+            by_graph[measured.setting][name] = figures
             if as_json:
                 described.append(_described(measured, figures))
                 continue
@@ -235,17 +364,29 @@ def baselines(
                 f"{measured.split.dataset} test{whose}: protocol {setting.protocol}, {setting.vocabulary} "
                 f"relations, candidate seed {measured.candidates.seed}\n\n{tables.render(rows, format)}\n"
             )
-    if as_json:
+    turned = {setting: _by_label(graphs) for setting, graphs in by_graph.items() if group and graphs}
+    if as_json and group:
+        means = {
+            setting.name: {label: groups.means(by_metric) for label, by_metric in labels.items()}
+            for setting, labels in turned.items()
+        }
+        say_json({"datasets": described, "means": means, "errors": errors})
+    elif as_json:
         say_json(described)
-    elif group:
-        for setting, graphs in by_graph.items():
-            labels = next(iter(graphs.values()))
-            means = [
-                [label.replace("_", " "), str(mean_over({name: mrr[label] for name, mrr in graphs.items()}))]
-                for label in labels
-            ]
-            headings = [f"MRR, {setting.protocol}, {setting.vocabulary} relations", f"mean over {len(graphs)} graphs"]
-            say(f"{tables.lay_out(headings, means, format)}\n")
+    for setting, labels in {} if as_json else turned.items():
+        means_of = [[label.replace("_", " "), str(mean_over(metrics["mrr"]))] for label, metrics in labels.items()]
+        number = f"mean over {len(by_graph[setting])} graphs"
+        headings = [f"MRR, {setting.protocol}, {setting.vocabulary} relations", number]
+        say(f"{tables.lay_out(headings, means_of, format)}\n")
+    groups.expect_all(errors, len(wanted))
+
+
+def _by_label(figures: Mapping[str, Figures]) -> dict[str, dict[str, dict[str, float]]]:
+    """Return the figures of datasets the other way about: by baseline, then by metric, then by dataset."""
+    return {
+        label: {metric: {name: own[label][metric] for name, own in figures.items()} for metric in metrics}
+        for label, metrics in next(iter(figures.values())).items()
+    }
 
 
 def _measure(name: str, asked: Sequence[Setting]) -> Iterator[tuple[Task, Figures, str]]:

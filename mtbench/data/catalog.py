@@ -138,11 +138,23 @@ class Record:
         return {baseline: dict(zip(METRICS, values, strict=True)) for baseline, values in rows.items()}
 
 
+def canonical_group(name: str) -> str:
+    """Return the name in `GROUPS` that is meant, in whatever case, with a dash or an underscore for a blank or not.
+
+    An unknown group raises `UnknownNameError`.
+    """
+    meant = name.casefold().replace("-", " ").replace("_", " ")
+    if meant not in GROUPS:
+        raise UnknownNameError("group", name, GROUPS)
+    return meant
+
+
 def names(group: str = "") -> list[str]:
-    """Return the ids of all datasets, or of those of a group, sorted; an unknown group raises `UnknownNameError`."""
-    if group and group not in GROUPS:
-        raise UnknownNameError("group", group, GROUPS)
-    return sorted(name for name, record in _records().items() if record.group == group) if group else sorted(_records())
+    """Return the ids of all datasets, or of those of a group, sorted; see `canonical_group`."""
+    if not group:
+        return sorted(_records())
+    wanted = canonical_group(group)
+    return sorted(name for name, record in _records().items() if record.group == wanted)
 
 
 def records(group: str = "") -> list[Record]:

@@ -67,7 +67,11 @@ def load(source: str | Path) -> Dataset:
         try:
             return keep(place, place.parameters)
         except UntrainedError as error:
-            warnings.warn(f"{place.id} is read without its training graph: {error}", stacklevel=2)
+            where = typed("fetch", place.id)
+            warnings.warn(
+                f"{place.id} is read without its training graph, which cannot be had now: {where} says from where",
+                stacklevel=2,
+            )
             return error.dataset
     if store.is_stored(place):
         return store.read(place)

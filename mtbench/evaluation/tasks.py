@@ -121,15 +121,19 @@ class Task:
         drawn = self.candidates.drawn
         if not self.setting.full:
             return Layout(self.split, self.setting.parts, {side: self.candidates.side(side) for side in drawn})
-        number = int(sum(counts.sum() for _, counts in drawn.values()))
+        self.expect_listed()
+        return Layout(
+            self.split, self.setting.parts, {side: filtered.listed() for side, filtered in self._filtered().items()}
+        )
+
+    def expect_listed(self) -> None:
+        """Raise `UsageError` for a full protocol with more than `LISTED` candidates, which ``triples`` cannot list."""
+        number = int(sum(counts.sum() for _, counts in self.candidates.drawn.values())) if self.setting.full else 0
         if number > LISTED:
             raise UsageError(
                 f"{self.name}: {number:,} candidates are too many to list; pass a scorer to run or evaluate, which is "
                 f"asked for them in batches, or use a sampled protocol: {', '.join(SAMPLED)}"
             )
-        return Layout(
-            self.split, self.setting.parts, {side: filtered.listed() for side, filtered in self._filtered().items()}
-        )
 
     def rows(self, direction: Direction) -> IntArray:
         """Return the rows of `triples` that the list of a direction asks for, int64 ``(n,)``, in increasing order.

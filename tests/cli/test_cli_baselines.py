@@ -1,5 +1,9 @@
 """``mtbench baselines``: tables, JSON, and refusals before any work."""
 
+import json
+import re
+from pathlib import Path
+
 import pytest
 
 import mtbench
@@ -34,6 +38,30 @@ def test_baselines_of_a_directory_as_markdown(run, tmp_path):
     mtbench.build("toy", out=tmp_path / "made")
     code, out, _ = run("baselines", tmp_path / "made", "--format", "markdown")
     assert (code, "present relations, candidate seed 0\n\n| " in out) == (0, True)
+
+
+def test_a_group_has_the_means_that_its_table_shows(two, printed, listed):
+    words = ("baselines", "--group", "entities", "--protocol", "full", "--protocol", "dual")
+    found = listed(*words)
+    assert [row["dataset"] for row in found["datasets"]] == ["toy"] * 2 + ["toy[seed=2]"] * 2
+    assert (list(found["means"]), found["errors"]) == (["full-present", "dual-present"], {})
+    full = [row["baselines"]["chance"]["mr"] for row in found["datasets"] if row["protocol"] == "full"]
+    mean = found["means"]["full-present"]["chance"]["mr"]
+    assert (mean["mean"], mean["graphs"]) == (pytest.approx(sum(full) / 2), 2)
+    out = printed(*words)
+    for means in found["means"].values():
+        mrr = means["chance"]["mrr"]
+        assert re.search(rf"^chance +{mrr['mean']:.4f} \[{mrr['low']:.4f}, {mrr['high']:.4f}\]$", out, re.MULTILINE)
+
+
+def test_a_graph_of_a_group_that_cannot_be_had_leaves_the_means_of_the_others(two, command):
+    graph = Path("other/test/graph.parquet")
+    graph.write_bytes(graph.read_bytes()[:-9])
+    code, out, err = command("baselines", "--group", "entities", "--json")
+    found = json.loads(out)
+    assert (code, found["means"]["dual-present"]["chance"]["mrr"]["graphs"], list(found["errors"])) == (1, 1, ["other"])
+    assert "error: 1 of 2 datasets have no figure, and the means are without them: other: " in err
+    assert command("baselines", "toy", "other")[0] == 1
 
 
 @pytest.mark.parametrize(

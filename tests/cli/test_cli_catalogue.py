@@ -43,7 +43,7 @@ def test_fetch_all(listed, server, cache):
 
 def test_fetch_goes_on_after_a_dataset_that_cannot_be_had(run, server, monkeypatch):
     record = catalog.record("toy")
-    monkeypatch.setattr("mtbench.cli.datasets.chosen", lambda names, every: [catalog.record(name) for name in names])
+    monkeypatch.setattr("mtbench.cli.datasets.chosen", lambda names, *_: [catalog.record(name) for name in names])
     server.behaviour["/data/msg.txt"] = ["page"]
     code, out, err = run("fetch", "toy", "toy")
     assert code == 1
@@ -56,11 +56,22 @@ def test_fetch_goes_on_after_a_dataset_that_cannot_be_had(run, server, monkeypat
     assert run("verify", "toy")[0] == 0
 
 
-@pytest.mark.parametrize("verb", ["fetch", "info", "info --files", "info --cite", "baselines", "verify"])
+@pytest.mark.parametrize("verb", ["fetch", "info", "info --files", "info --cite", "baselines"])
+@pytest.mark.parametrize("arguments", [[], ["toy", "--all"], ["toy", "--group", "entities"], ["--group", ""]])
+def test_names_or_all_or_a_group_but_not_two_of_them(refused, verb, arguments):
+    assert "give 'NAME...', --all or --group NAME, one of them" in refused(*verb.split(), *arguments)
+
+
 @pytest.mark.parametrize("arguments", [[], ["toy", "--all"]])
-def test_names_or_all_but_not_both(refused, verb, arguments):
-    names = "NAME|RUN" if verb == "verify" else "NAME..."
-    assert f"give either '{names}' or --all" in refused(*verb.split(), *arguments)
+def test_a_name_or_all_but_not_both(refused, arguments):
+    assert "give either 'NAME|RUN' or --all" in refused("verify", *arguments)
+
+
+def test_a_group_is_fetched_and_described(listed, cache, monkeypatch):
+    monkeypatch.setattr(catalog, "names", lambda group="": ["toy"] if group == "one graph" else [])
+    assert [row["directory"] for row in listed("fetch", "--group", "one-graph")] == [str(cache)]
+    assert listed("info", "--group", "one graph")["name"] == "toy"
+    assert [row["name"] for row in listed("info", "--group", "one graph", "--cite")] == ["toy"]
 
 
 def test_urls_says_what_to_copy_and_where(run, listed, monkeypatch, tmp_path, server):

@@ -101,7 +101,15 @@ def every_command(command, *words):
 def test_there_are_few_verbs_and_few_options():
     own = [verb for verb in cli.VERBS.values() if verb.place]
     assert len(own) <= 16
-    assert sum(len(command.params) for (verb, *_), command in every_command(APP) if cli.VERBS[verb].place) <= 120
+    assert sum(len(command.params) for (verb, *_), command in every_command(APP) if cli.VERBS[verb].place) <= 123
+
+
+@pytest.mark.parametrize(
+    "words", [words for words, command in every_command(APP) if "group" in {each.name for each in command.params}]
+)
+def test_a_group_whose_blank_is_not_in_quotes_is_told_so(refused, words):
+    told = "unknown group 'one': did you mean one graph? A name with a blank stands in quotes: --group 'one graph'"
+    assert told in refused(*words, "--group", "one", "graph")
 
 
 @pytest.mark.parametrize(("words", "explained"), list(every_command(APP)), ids=str)

@@ -8,9 +8,7 @@ import shutil
 import pytest
 import thirdparty
 
-import mtbench
 from mtbench.cli import running
-from mtbench.data import catalog
 from mtbench.errors import DatasetError
 from mtbench.runs.result import load, verify
 
@@ -30,13 +28,6 @@ def test_a_run_prints_its_table_and_where_it_is(printed, tmp_path):
     assert out.endswith("kept holds the result; mtbench verify kept recomputes it\n")
     assert verify(tmp_path / "kept").ok
     assert "verified, all metrics match the ranks" in printed("verify", "kept")
-
-
-@pytest.fixture
-def two(monkeypatch):
-    """Let a group be the toy and another draw of it."""
-    mtbench.build("toy", seed=2, out="other")
-    monkeypatch.setattr(catalog, "names", lambda group="": ["toy", "other"])
 
 
 def test_a_group_is_run_graph_by_graph_has_a_mean_and_goes_on_where_it_was(two, module, command, tmp_path):

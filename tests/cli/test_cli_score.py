@@ -1,6 +1,8 @@
 """``mtbench score`` as it is typed: the triples out, the scores in, and what a stranger gets wrong."""
 
 import json
+import re
+from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -80,7 +82,7 @@ def test_a_template_by_direction_counts_its_rows_and_is_read_back(run, scored):
     [
         (("--task", "toy"), 2, "give either FILE, with scores, or --template FILE"),
         (("scores.parquet", "--template", "t.csv", "--task", "toy"), 2, "give either FILE"),
-        (("scores.parquet",), 2, "Missing option '--task'"),
+        (("scores.parquet",), 2, "give --task NAME, or --group NAME for a file of each of its datasets"),
         (("scores.parquet", "--task", "tou"), 2, "unknown dataset or directory 'tou': did you mean toy"),
         (("scores.parquet", "--task", "toy/duel"), 2, "'duel': did you mean dual"),
         (("scores.parquet", "--task", "toy", "--regime", "zeroshot"), 2, "regime 'zeroshot': did you mean zero-shot"),
@@ -96,3 +98,73 @@ def test_what_a_stranger_gets_wrong(run, scored, arguments, code, message):
     found, out, err = run("score", *arguments)
     assert (found, out) == (code, "")
     assert message in err
+
+
+@pytest.fixture
+def folder(two, printed):
+    """Return the folder of a score file for each dataset of a group, one CSV and one Parquet, made of its template."""
+    out = printed("score", "--template", "triples/NAME.csv", "--group", "entities", "--task", "dual")
+    assert out.endswith("then\nmtbench score triples --group entities --task dual\n")
+    Path("scores").mkdir()
+    for name in ("toy", "other"):
+        frame = pd.read_csv(f"triples/{name}.csv")
+        frame["score"] = hashed(frame[["head_id", "relation_id", "tail_id"]].to_numpy())
+        frame.to_csv(f"scores/{name}.csv", index=False)
+    frame.to_parquet("scores/other.parquet")
+    Path("scores/other.csv").unlink()
+    return ("score", "scores", "--group", "entities", "--task", "dual")
+
+
+@pytest.mark.filterwarnings("ignore::mtbench.runs.result.MtbenchWarning")
+def test_the_scores_of_a_group_have_a_row_each_and_a_mean(printed, listed, refused, folder, tmp_path):
+    tasks_of = [tasks.task("toy", "dual"), tasks.task("other", "dual")]
+    mrr = [each.evaluate(hashed(each.triples)).metrics["mrr"] for each in tasks_of]
+    out = printed(*folder)
+    assert "scores: dual, present relations" in out
+    assert re.search(rf"^mean over 2 +{sum(mrr) / 2:.4f} \[", out, re.MULTILINE)
+    assert out.endswith("not saved: --out DIR keeps the runs\n")
+    found = listed(*folder, "--out", "kept", "--model", "mine")
+    assert (found["directory"], list(found["runs"]), found["errors"]) == ("kept", ["toy", "other"], {})
+    assert found["means"]["dual-present"]["mrr"]["mean"] == pytest.approx(sum(mrr) / 2)
+    for name, expected_mrr in zip(found["runs"], mrr, strict=True):
+        assert verify(tmp_path / "kept" / name).ok
+        kept = load(tmp_path / "kept" / name)
+        assert (kept.metrics["mrr"], kept.run.model) == (expected_mrr, "mine")
+    assert "kept/toy exists already" in refused(*folder, "--out", "kept")
+
+
+@pytest.mark.filterwarnings("ignore::mtbench.runs.result.MtbenchWarning")
+def test_a_dataset_of_a_group_without_scores_is_named_and_the_means_are_without_it(run, folder):
+    Path("scores/toy.csv").rename("scores/toi.csv")
+    code, out, err = run(*folder)
+    assert (code, "mean over 1 " in out) == (1, True)
+    assert "1 of 2 datasets have no figure, and the means are without them: toy: scores has no file toy.parquet" in err
+    assert "(of no dataset: toi.csv)" in err
+    Path("scores/other.parquet").write_bytes(b"PAR1")
+    code, out, err = run(*folder, "--json")
+    assert (code, json.loads(out)["means"], list(json.loads(out)["errors"])) == (1, {}, ["toy", "other"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("nowhere", "--group", "entities"), "nowhere is no folder: a group has a file of scores for each dataset"),
+        (
+            ("other", "--group", "entities"),
+            "other has no file of scores of any dataset of the group, such as toy.parquet",
+        ),
+        (("scores", "--group", "entities", "--task", "toy/dual"), "unknown part of a task's name 'toy'"),
+        (("twice", "--group", "entities"), "twice has two files of toy, toy.parquet and toy.csv: keep one of them"),
+        (("--template", "t.csv", "--group", "entities"), "t.csv is one file, and a group has a file for each dataset"),
+        (("--template", "t/NAME.xls", "--group", "entities"), "unknown file suffix '.xls'"),
+        (("--template", "triples/NAME.csv", "--group", "entities"), "triples/toy.csv already exists"),
+        (("--template", "t", "--group", "entities", "--task", "full"), "candidates are too many to list"),
+    ],
+)
+def test_what_a_stranger_gets_wrong_with_a_group(refused, folder, monkeypatch, tmp_path, arguments, message):
+    (tmp_path / "twice").mkdir()
+    for suffix in ("parquet", "csv"):
+        (tmp_path / "twice" / f"toy.{suffix}").touch()
+    monkeypatch.setattr(tasks, "LISTED", 1)
+    assert message in refused("score", *arguments)
+    assert not (tmp_path / "t").exists()

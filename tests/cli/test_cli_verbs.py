@@ -30,6 +30,7 @@ def test_list_shows_one_group_alone_whatever_signs_its_name_has(run):
     for group in ("one graph", "entities+relations"):
         rows = json.loads(run("list", "--group", group, "--json")[1])
         assert [(row["name"], row["group"]) for row in rows] == [(name, group) for name in catalog.names(group)]
+    assert run("list", "--group", "One-Graph") == run("list", "--group", "one graph")
     code, _, err = run("list", "--group", "one graf")
     assert (code, "unknown group 'one graf': did you mean one graph?" in err) == (2, True)
 

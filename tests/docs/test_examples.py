@@ -33,6 +33,14 @@ NOT_RUN = {
     "mtbench baselines --all --protocol all --protocol dual-tail --protocol dual-head --vocabulary all --json": (
         "takes minutes"
     ),
+    "mtbench fetch --group entities+relations": "needs the published files",
+    "mtbench baselines --group entities+relations --protocol full": "takes minutes",
+    "mtbench run tally-foundation --group entities+relations --protocol full": "takes minutes, and needs PyTorch",
+    "mtbench grid tally-foundation tally-adapted --group entities+relations --protocol full --seeds 0-2": (
+        "takes hours, and needs PyTorch"
+    ),
+    "mtbench score --template triples/NAME.csv --group entities --task dual": "needs the published files",
+    "mtbench score scores --group entities --task dual --out runs/mine": "the scores are the reader's",
     "mtbench run isdea --dataset metafam --paper": "trains for minutes, and needs PyTorch",
     "mtbench run tally --dataset metafam": "needs PyTorch",
     "mtbench run tally-adapted --dataset metafam": "needs PyTorch",

@@ -6,13 +6,18 @@ import json
 import re
 import shlex
 from pathlib import Path
+from statistics import fmean
+from unittest.mock import ANY
 
 import gridtoys
 import pytest
 
+import mtbench
 from leaderboard.cli import grid as cli_grid
 from leaderboard.grid import engines
 from leaderboard.grid.jobs import jobs
+from mtbench.analysis.groups import mean_over
+from mtbench.data import catalog
 from mtbench.runs.result import load
 from mtbench.training.models import Progress
 
@@ -94,6 +99,32 @@ def test_a_plan_shows_what_would_run_and_trains_nothing(mtbench_grid, printed, l
     assert gridtoys.diary() == before
 
 
+def test_a_group_is_done_by_every_model_and_its_mean_shown_once_all_of_it_is_there(
+    mtbench_grid, listed, small, tmp_path, monkeypatch
+):
+    mtbench.build("metafam", seed=4, out=tmp_path / "next", train_trees=2, test_trees=1)
+    monkeypatch.setattr(catalog, "names", lambda group="": [str(small), str(tmp_path / "next")])
+    # The second model fails with the second seed, so that no dataset has all of its runs.
+    words = (COUNTING, f"{gridtoys.HERE}:Fails", "--group", "one-graph", "--seeds", "0-1", "--out", "kept")
+    code, out, err = mtbench_grid(*words)
+    assert code == 1
+    assert "one graph: dual, present relations, mean over the datasets" in out
+    kept = [[load(f"kept/{LABEL}/{name}/seed{seed}") for seed in (0, 1)] for name in ("small", "next")]
+    mean = mean_over({runs[0].dataset: fmean(run.metrics["mrr"] for run in runs) for runs in kept})
+    (row,) = [line for line in out.splitlines() if re.match(rf"{LABEL} +0", line)]
+    assert re.split(" {2,}", row)[1] == str(mean)
+    fails = f"{gridtoys.HERE}-fails"
+    lacking = [runs[0].dataset for runs in kept]
+    assert f"{fails} has no mean yet: it lacks 2 of 2, {', '.join(lacking)}\n" in out
+    assert "--group 'one graph'" in err
+    plan = listed("grid", *words, "--plan")
+    assert plan["means"]["dual-present"] == {LABEL: ANY}
+    assert plan["means"]["dual-present"][LABEL]["mrr"] == mean.to_dict()
+    assert plan["lacking"] == {fails: lacking}
+    out = mtbench_grid(*words, "--train", small, "--seeds", "0", "--out", "transferred")[1]
+    assert f"{fails} of {kept[0][0].dataset}" in out
+
+
 def test_a_budget_that_is_over_says_what_is_left_and_how_to_go_on(mtbench_grid, small, monkeypatch):
     monkeypatch.setattr(engines, "over", lambda deadline: deadline is not None and len(gridtoys.diary()) > 5)
     words = (COUNTING, "--dataset", small, "--seeds", "0-2", "--without-names", "--out", "kept", "--budget", "1h")
@@ -118,7 +149,7 @@ def test_a_declared_grid_and_some_of_it(printed, listed, small, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ("", "a grid needs MODEL... and --dataset NAME, or --file grid.toml"),
+        ("", "a grid needs MODEL... and --dataset NAME or --group NAME, or --file grid.toml"),
         ("isdea", "a grid needs MODEL... and --dataset NAME"),
         ("COUNTING --dataset metafm", "unknown dataset or directory 'metafm': did you mean metafam"),
         ("isdae --dataset metafam", "unknown model 'isdae': did you mean isdea"),
@@ -139,6 +170,8 @@ def test_a_declared_grid_and_some_of_it(printed, listed, small, tmp_path):
         ("COUNTING --dataset metafam --engine ray --gpus 1.5", "--gpus above 1 must be a whole number, not 1.5"),
         ("COUNTING --dataset metafam --out taken", "taken is a file: name a directory with --out DIR"),
         ("COUNTING --dataset metafam --retry", "--retry-failed"),
+        ("COUNTING --dataset metafam --group entities", "--group is all datasets to be scored on: leave out --dataset"),
+        ("--file mine.toml --group entities", "--group is all datasets to be scored on: leave out --file"),
         ("--file nothing.toml", "nothing.toml: cannot be read"),
         ("--file mine.toml --set a=1", "--set is for models on the command line: write set = {...} into mine.toml"),
         ("isdae --file mine.toml", "unknown label 'isdae': did you mean isdea"),

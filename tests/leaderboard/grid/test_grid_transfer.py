@@ -153,7 +153,7 @@ def test_the_matrix_is_printed_and_kept(topics, printed, listed, monkeypatch, tm
         (("--train", "topicz/*"), "topicz/* matches no dataset (mtbench list shows them) and no directory"),
         (("--train", "wikitopics-v3/art"), "unknown dataset or directory 'wikitopics-v3/art': did you mean"),
         (("--test", "topics/art", "--tran", "topics/art"), "No such option"),
-        ((), "a grid needs MODEL... and --dataset NAME, or --file grid.toml"),
+        ((), "a grid needs MODEL... and --dataset NAME or --group NAME, or --file grid.toml"),
     ],
 )
 def test_wrong_usage_exits_with_2_and_does_nothing(topics, refused, tmp_path, arguments, message):
