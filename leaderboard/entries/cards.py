@@ -16,6 +16,7 @@ from pydantic import Field
 
 from mtbench.errors import MtbenchError
 from mtbench.files import schema
+from mtbench.files.reading import LIMITS, read_bytes
 from mtbench.runs.files import naming
 from mtbench.runs.origin import Regime
 
@@ -71,7 +72,6 @@ TRAIN = "/train"
 """The end of a training graph's name in results and cards."""
 
 SLUG = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
-CARD_BYTES = 64 * 1024
 LONGEST = 2_000
 """The most characters of a text, because a card is read by people."""
 MOST_PARAMETERS = 10**15
@@ -174,12 +174,9 @@ def read(path: Path) -> Card:
 def read_table(path: Path) -> dict[str, object]:
     """Read the fields of a card; raises `SubmissionError`, without the path, if it is missing, huge or no TOML."""
     try:
-        with path.open("rb") as stream:
-            data = stream.read(CARD_BYTES + 1)  # never the whole of a file that may be huge
+        data = read_bytes(path, LIMITS[CARD_FILE])
     except OSError as error:
-        raise SubmissionError(f"cannot be read ({error.strerror}); an entry needs its card") from error
-    if len(data) > CARD_BYTES:
-        raise SubmissionError(f"more than {CARD_BYTES:,} bytes; a card is a page of text")
+        raise SubmissionError(f"cannot be read ({error.strerror}); an entry needs its card, a page of text") from error
     try:
         return tomllib.loads(data.decode("utf-8"))
     except ValueError as error:  # also for a number with thousands of digits, and bytes that are not UTF-8

@@ -14,9 +14,9 @@ from itertools import islice
 from pathlib import Path
 from typing import Protocol, TypeVar
 
-from leaderboard.entries.cards import CARD_BYTES, CARD_FILE, SLUG, Card, Problem, SubmissionError, read
+from leaderboard.entries.cards import CARD_FILE, SLUG, Card, Problem, SubmissionError, read
 from mtbench.errors import UnknownNameError
-from mtbench.runs import files as result_files
+from mtbench.files.reading import LIMITS, MIB
 from mtbench.runs.directory import (
     CHECKPOINTS,
     CONVENTIONS_FILE,
@@ -128,18 +128,10 @@ def holds_entries(folder: Path) -> bool:
     return not (folder / CARD_FILE).exists() and any(folder.glob(f"*/{CARD_FILE}"))
 
 
-KIB, MIB = 1024, 1024 * 1024
 MOST_BYTES = 64 * MIB
 MOST_FILES = 5_000
-SIZES = {
-    CARD_FILE: CARD_BYTES,
-    RESULT_FILE: result_files.MOST_BYTES,
-    RANKS_FILE: 8 * MIB,
-    CONVENTIONS_FILE: 256 * KIB,
-    HISTORY_FILE: 4 * MIB,
-    TASKS_FILE: 4 * MIB,
-}
-"""The most bytes of every file an entry may hold."""
+SIZES = {**LIMITS, RANKS_FILE: 8 * MIB, TASKS_FILE: 4 * MIB}
+"""The most bytes of every file an entry may hold: of what a stranger made, less than of one's own."""
 
 CHECKPOINT_SIZES = {".safetensors": 8 * MIB, ".json": MIB}
 TASK_FILES = (RESULT_FILE, RANKS_FILE)

@@ -26,13 +26,14 @@ from mtbench.errors import ResultError
 from mtbench.evaluation.tasks import GIVEN, NOT_ASKED
 from mtbench.files import schema
 from mtbench.files.hashing import file_hash
+from mtbench.files.reading import read_json
 from mtbench.heuristics.figures import BASELINES
 from mtbench.names import DIRECTIONS, METRICS
 from mtbench.ranking.lists import GIVEN_SCORES
 from mtbench.ranking.ranks import Ranks
 from mtbench.ranking.scorers import BETWEEN, INVERSES, METHODS, SCORE
 from mtbench.runs.directory import CHECKPOINTS, COMPLETE, CONVENTIONS_FILE, COST_FILE, HISTORY_FILE, TASKS_FILE
-from mtbench.runs.files import RANKS_FILE, RESULT_FILE, SCHEMA, read_json
+from mtbench.runs.files import RANKS_FILE, RESULT_FILE, SCHEMA
 from mtbench.runs.result import TOLERANCE, contradictions
 from mtbench.runs.saved import Hash, Limits, Saved, Whole, expected, read_ranks
 from mtbench.settings.setting import Setting

@@ -24,6 +24,7 @@ from mtbench.builders import wikitopics
 from mtbench.errors import DatasetError, ResultError, UsageError
 from mtbench.files import pictures, schema
 from mtbench.files.atomic import is_free, replace_file, storage_errors
+from mtbench.files.reading import opened
 from mtbench.names import METRICS
 from mtbench.runs import files
 from mtbench.runs.directory import CONVENTIONS_FILE
@@ -86,7 +87,7 @@ def append(directory: Path, line: Line) -> None:
     with storage_errors(path):
         directory.mkdir(parents=True, exist_ok=True)
         # Ended with a newline, a torn line is one that `read` leaves out, and this one stands by itself.
-        torn = path.exists() and path.read_bytes()[-1:] not in (b"", b"\n")
+        torn = path.exists() and _read(path)[-1:] not in (b"", b"\n")
         text = json.dumps(asdict(line), ensure_ascii=False)
         with path.open("ab", buffering=0) as stream:
             stream.write(("\n" * torn + text + "\n").encode())
@@ -98,8 +99,13 @@ def read(directory: Path) -> Sequence[Line]:
     path = directory / LOG_FILE
     if not path.exists():
         return []
-    texts = path.read_text(encoding="utf-8", errors="replace").splitlines()
+    texts = _read(path).decode(errors="replace").splitlines()
     return [line for line in map(_parse, texts) if line is not None]
+
+
+def _read(path: Path) -> bytes:
+    with opened(path) as stream:
+        return stream.read()
 
 
 def _parse(text: str) -> Line | None:

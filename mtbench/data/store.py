@@ -29,6 +29,7 @@ from mtbench.errors import CorruptedFileError, DatasetError, MtbenchError
 from mtbench.files import atomic
 from mtbench.files.formats import encode_table
 from mtbench.files.hashing import CONTENT_HASH_OF_NOTHING
+from mtbench.files.reading import opened, read_bytes
 from mtbench.files.schema import convert
 from mtbench.names import COLUMNS, HEAD, RELATION, TAIL, IntArray, NameArray
 from mtbench.version import __version__
@@ -335,7 +336,7 @@ def read_manifest(directory: Path, release: Record | None = None) -> Manifest:
     remedy = mend("NAME", directory) if release is None else mend(release.id)
     path = directory / MANIFEST
     try:
-        manifest = parse(path.read_bytes(), str(path))
+        manifest = parse(read_bytes(path), str(path))
     except FileNotFoundError as error:
         raise CorruptedFileError(f"{path} is missing: {remedy}") from error
     except OSError as error:
@@ -372,7 +373,8 @@ def _remedy(manifest: Manifest, record: Record, directory: Path) -> str:
 def _checked_bytes(path: Path, expected: StoredFile, remedy: str) -> pa.Buffer:
     """Return the bytes of a file, mapped into memory, once its size and hash are those of the manifest."""
     try:
-        size = path.stat().st_size
+        with opened(path) as there:
+            size = os.fstat(there.fileno()).st_size
         if size == expected.bytes:
             with pa.memory_map(str(path)) as stream:
                 data = stream.read_buffer()

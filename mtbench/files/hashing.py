@@ -6,6 +6,8 @@ import hashlib
 from collections.abc import Iterable
 from pathlib import Path
 
+from mtbench.files.reading import opened
+
 CONTENT_HASH_OF_NOTHING = hashlib.sha256().hexdigest()
 
 
@@ -31,7 +33,7 @@ def split_hash(graph: str, targets: str, slots: int, known: str = CONTENT_HASH_O
 
 def file_hash(path: Path) -> str:
     """Return the SHA-256 of a file's bytes, in hexadecimal."""
-    with path.open("rb") as stream:
+    with opened(path) as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 

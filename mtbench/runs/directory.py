@@ -21,8 +21,9 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from mtbench.errors import CorruptedFileError, UsageError, nearest, shown
+from mtbench.errors import CorruptedFileError, ResultError, UsageError, nearest, shown
 from mtbench.files import atomic
+from mtbench.files.reading import read_json
 from mtbench.runs import result
 from mtbench.runs.files import RANKS_FILE, RESULT_FILE
 from mtbench.runs.result import Result
@@ -67,8 +68,8 @@ class Run:
         file, wanted = self.directory.path / CONVENTIONS_FILE, {setting.protocol for setting in settings} & set(MAIN)
         kept = set[str]()
         if paper and file.exists():
-            with suppress(ValueError, TypeError, KeyError):
-                kept = set(json.loads(file.read_text("utf-8"))["protocols"])
+            with suppress(ResultError, TypeError, KeyError):
+                kept = set(read_json(file)["protocols"])
         return self.results.keys() >= set(settings) and (not paper or wanted <= kept)
 
 
@@ -264,9 +265,9 @@ class RunDirectory:
 
 def _names(path: Path) -> list[str]:
     try:
-        names = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise CorruptedFileError(f"{path}: not valid JSON ({error}); begin the run anew with --restart") from error
+        names = read_json(path)
+    except ResultError as error:
+        raise CorruptedFileError(f"{path}: {error}; begin the run anew with --restart") from error
     if not (isinstance(names, list) and all(isinstance(name, str) for name in names)):
         raise CorruptedFileError(f"{path}: no list of names; begin the run anew with --restart")
     return names

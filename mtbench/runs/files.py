@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import json
-import math
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -18,17 +17,12 @@ import numpy as np
 from mtbench.errors import MtbenchError, ResultError, UsageError
 from mtbench.files.atomic import storage_errors
 from mtbench.files.hashing import file_hash
+from mtbench.files.reading import read_json
 from mtbench.names import COLUMNS
 from mtbench.ranking.ranks import COUNTS, Ranks
 
 RESULT_FILE, RANKS_FILE = "result.json", "ranks.parquet"
 SCHEMA = 2
-
-MOST_BYTES = 256 * 1024
-"""The largest ``result.json``: it holds figures and settings, and nothing that grows with the data."""
-
-DIGITS = 20
-"""The most digits of a whole number in JSON; no number of 64 bits has more."""
 
 
 def write(
@@ -72,7 +66,7 @@ def write(
 def read_payload(path: Path) -> dict[str, Any]:
     """Read ``result.json``; raises `ResultError`, without the path, if it is missing, cut short or no object."""
     try:
-        payload = read_json(path, MOST_BYTES)
+        payload = read_json(path)
     except ResultError as error:
         raise ResultError(f"{error}; {'evaluate again' if path.exists() else 'is this a run directory?'}") from error
     if not isinstance(payload, dict):
@@ -89,58 +83,6 @@ def naming(path: Path) -> Iterator[None]:
         yield
     except MtbenchError as error:
         raise type(error)(f"{path}: {error}") from error
-
-
-def read_json(path: Path, most: int) -> object:
-    """Read JSON strictly: no key twice, no NaN, no number beyond 64 bits, at most ``most`` bytes.
-
-    Readers disagree about anything else, and a check must not see other figures than a reader is shown. Raises
-    `ResultError` saying what is wrong, without the path.
-    """
-    try:
-        with path.open("rb") as stream:
-            data = stream.read(most + 1)  # a size that stat reports may have grown since
-        if len(data) > most:
-            raise ResultError(f"more than {most:,} bytes")
-        return json.loads(
-            data.decode("utf-8"),
-            object_pairs_hook=_object,
-            parse_constant=_constant,
-            parse_float=_real,
-            parse_int=_whole,
-        )
-    except OSError as error:
-        raise ResultError(f"cannot be read ({error.strerror})") from error
-    except RecursionError as error:
-        raise ResultError("not valid JSON (nested too deeply)") from error
-    except ValueError as error:
-        raise ResultError(f"not valid JSON ({error})") from error
-
-
-def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    members: dict[str, object] = {}
-    for key, value in pairs:
-        if key in members:
-            raise ValueError(f"the key {key[:60]!r} is there twice")
-        members[key] = value
-    return members
-
-
-def _constant(text: str) -> float:
-    raise ValueError(f"{text} is not a number")
-
-
-def _real(text: str) -> float:
-    value = float(text)
-    if not math.isfinite(value):
-        raise ValueError(f"{text[:20]} is beyond any number")
-    return value
-
-
-def _whole(text: str) -> int:
-    if len(text.removeprefix("-")) > DIGITS:
-        raise ValueError(f"a whole number of {len(text)} digits")
-    return int(text)
 
 
 def _write_ranks(ranks: Ranks, path: Path, with_names: bool) -> str:

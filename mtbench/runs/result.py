@@ -23,7 +23,7 @@ from mtbench.ranking.candidates import CANDIDATES_VERSION, full_hash
 from mtbench.ranking.ranks import Ranks
 from mtbench.runs import files
 from mtbench.runs.files import RANKS_FILE, RESULT_FILE
-from mtbench.runs.origin import REGIMES, STATUSES, Evaluated, RunInfo, environment
+from mtbench.runs.origin import Evaluated, RunInfo, environment
 from mtbench.settings.setting import Setting
 from mtbench.settings.table import PROTOCOLS, SETTINGS, VOCABULARIES, setting_of
 
@@ -183,7 +183,6 @@ class Result(Evaluated):
 _OWN_KEYS = {declared.name: declared.name for declared in fields(Result) if declared.name not in ("ranks", "run")}
 _OWN_KEYS["baselines"] = "floors"  # as the file has always called them
 _RUN_KEYS = tuple(declared.name for declared in fields(RunInfo))
-KEYS = ("schema", *_OWN_KEYS.values(), "candidates_version", "targets", *_RUN_KEYS, "ranks_sha256")
 
 
 def load(directory: Path | str) -> Result:
@@ -192,18 +191,11 @@ def load(directory: Path | str) -> Result:
     The ranks must be those ``result.json`` was written with; whether its figures follow from them is what `verify`
     checks.
     """
-    from mtbench.files import schema
     from mtbench.runs import saved
 
     path, ranks_path = Path(directory) / RESULT_FILE, Path(directory) / RANKS_FILE
     with files.naming(path):
-        payload = files.read_payload(path)
-        if missing := _missing(payload):
-            raise ResultError(f"the keys {missing} are missing; evaluate again")
-    try:
-        values = schema.convert(payload, saved.Saved, str(path), ResultError)
-    except ResultError as error:
-        raise ResultError(f"{error}; the file was edited: evaluate again") from error
+        values = saved.shaped(files.read_payload(path))
     if values.ranks_sha256 is None:
         return of_saved(values, Ranks.empty())
     with files.naming(ranks_path):
@@ -273,17 +265,20 @@ def _problems(directory: Path) -> Iterator[Problem]:
     except ResultError as error:
         yield Problem(RESULT_FILE, path, str(error))
         return
-    if missing := _missing(payload):
-        yield Problem("keys", path, f"the keys {missing} are missing")
-        return  # everything below reads them
+    try:
+        values = saved.shaped(payload)
+    except ResultError as error:
+        key = str(error).partition(" ")[0].partition(".")[0]  # the sentence begins with the place of a wrong value
+        yield Problem(key if key in payload else "keys", path, str(error))
+        return
     # Only a run that failed may do without ranks, and then result.json names no hash of them.
     ranks, ranks_sha256 = None, None
-    if payload["status"] == "ok" or payload["ranks_sha256"] is not None:
+    if values.status == "ok" or values.ranks_sha256 is not None:
         try:
             ranks, ranks_sha256 = saved.read_ranks(ranks_path), file_hash(ranks_path)
         except ResultError as error:
             yield Problem(RANKS_FILE, ranks_path, str(error))
-    for name, file, sentence in contradictions(payload, ranks, ranks_sha256):
+    for name, file, sentence in contradictions(vars(values), ranks, ranks_sha256):
         yield Problem(name, directory / file, sentence)
 
 
@@ -309,19 +304,13 @@ def contradictions(
             yield name, RESULT_FILE, sentence
 
 
-def _missing(payload: Mapping[str, Any]) -> str:
-    return ", ".join(name for name in KEYS if name not in payload)
-
-
 def _declared(payload: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     known: dict[str, tuple[object, ...]] = {
         "evaluator_version": (EVALUATOR_VERSION,),
         "candidates_version": (CANDIDATES_VERSION,),
         "protocol": PROTOCOLS,
         "vocabulary": VOCABULARIES,
-        "regime": REGIMES,
         "split": SPLIT_NAMES,
-        "status": STATUSES,
     }
     for name, values in known.items():
         if payload[name] not in values:
@@ -407,7 +396,7 @@ def _full_counts(
 def _figures(ranks: Ranks, payload: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for name, values in closed.figures(ranks.greater, ranks.equal, ranks.count).items():
         stated = payload[name]
-        if not isinstance(stated, dict) or set(stated) != set(values):
+        if set(stated) != set(values):
             yield name, f"{name} must hold exactly {', '.join(values)}"
             continue
         for key, value in values.items():

@@ -17,6 +17,8 @@ from pyarrow import compute, parquet
 from pydantic import AfterValidator, Field
 
 from mtbench.errors import ResultError
+from mtbench.files import schema
+from mtbench.files.reading import read_bytes
 from mtbench.names import COLUMNS, PARTS
 from mtbench.ranking.ranks import COUNTS, Counts, Ranks
 from mtbench.runs.origin import Regime, Status
@@ -82,6 +84,14 @@ class Saved:
     ranks_sha256: Hash | None
 
 
+def shaped(payload: object) -> Saved:
+    """Return what ``result.json`` holds; raises `ResultError`, without the path, for other keys or other values."""
+    try:
+        return schema.convert(payload, Saved, "", ResultError)
+    except ResultError as error:
+        raise ResultError(f"{error}; the file was edited: evaluate again") from error
+
+
 MOST_UNPACKED = 16 * 1024 * 1024
 """The most bytes of ranks that a stranger made, once unpacked."""
 
@@ -105,10 +115,11 @@ def read_ranks(path: Path, limits: Limits | None = None) -> Ranks:
     about rows: pages are unpacked as their own headers say, a column at a time, and then what they hold is checked.
     """
     try:
-        schema = parquet.read_schema(path)
+        data = pa.BufferReader(read_bytes(path))
+        schema = parquet.read_schema(data)
         _expect_columns(schema)
         # A name that all rows share is one text, not as many as rows.
-        with parquet.ParquetFile(path, read_dictionary=[name for name in COLUMNS if name in schema.names]) as file:
+        with parquet.ParquetFile(data, read_dictionary=[name for name in COLUMNS if name in schema.names]) as file:
             if limits is not None:
                 _expect_small(file.metadata, limits)
             table = file.read(use_threads=False)  # a column at a time, so that a lying page is alone in memory
@@ -118,7 +129,8 @@ def read_ranks(path: Path, limits: Limits | None = None) -> Ranks:
     except ResultError as error:
         raise ResultError(f"{error}; evaluate again") from error
     except (OSError, ValueError, pa.ArrowException) as error:
-        raise ResultError(f"cannot be read as Parquet ({error}); evaluate again") from error
+        why = getattr(error, "strerror", None) or error
+        raise ResultError(f"cannot be read as Parquet ({why}); evaluate again") from error
 
 
 def _expect_columns(schema: pa.Schema) -> None:

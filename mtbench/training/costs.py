@@ -15,8 +15,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from mtbench.data.catalog import Parameter
-from mtbench.errors import CorruptedFileError, UsageError
+from mtbench.errors import CorruptedFileError, ResultError, UsageError
 from mtbench.files.atomic import replace_file
+from mtbench.files.reading import read_json
 from mtbench.runs.directory import COST_FILE, FAILURE_FILE
 from mtbench.runs.origin import RunInfo, Status, environment
 from mtbench.training.models import Progress
@@ -95,11 +96,11 @@ def resumed(folder: Path, started: float) -> Cost:
     if not file.exists():
         return Cost(folder, started)
     try:
-        kept = json.loads(file.read_text(encoding="utf-8"))
+        kept = read_json(file)
         seconds, peak = float(kept["seconds"]), kept["peak"]
         threads = {stage: [str(int(one)) for one in some] for stage, some in kept.get("threads", {}).items()}
         return Cost(folder, started, seconds, None if peak is None else int(peak), threads)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ResultError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise CorruptedFileError(
             f"{file}: not the cost of a run ({error!r}); begin the run anew with --restart"
         ) from error

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +11,7 @@ import numpy as np
 from mtbench.data.splits import Dataset, Split
 from mtbench.files import pictures
 from mtbench.files.pictures import COLOURS, GREY
+from mtbench.files.reading import read_json
 from mtbench.names import FloatArray, IntArray
 from mtbench.runs.directory import ALPHA_PICTURE, HISTORY_FILE, TASKS_FILE, TRAINING_PICTURE
 from mtbench.training.models import Assignment, Model
@@ -47,9 +47,9 @@ def draw(directory: Path, title: str) -> None:
     if not pictures.available():
         return
     if (history := directory / HISTORY_FILE).exists():
-        draw_training(json.loads(history.read_text("utf-8")), title, directory / TRAINING_PICTURE)
+        draw_training(read_json(history), title, directory / TRAINING_PICTURE)
     if (tasks := directory / TASKS_FILE).exists():
-        draw_assignments(json.loads(tasks.read_text("utf-8"))["graphs"], title, directory / ALPHA_PICTURE)
+        draw_assignments(read_json(tasks)["graphs"], title, directory / ALPHA_PICTURE)
 
 
 def agreement(assignment: Assignment, split: Split) -> dict[str, object]:
@@ -88,7 +88,7 @@ def summarise(directory: Path) -> list[str]:
     path = directory / TASKS_FILE
     if not path.exists():
         return []
-    graphs = json.loads(path.read_text(encoding="utf-8"))["graphs"]
+    graphs = read_json(path)["graphs"]
     return [
         f"{name} graph: {graph['tasks_used']} of {graph['tasks']} tasks used, {graph['patterns']} patterns in the "
         f"ground truth; ARI {graph['hard']['ari']:.3f} (soft {graph['soft']['ari']:.3f}), "

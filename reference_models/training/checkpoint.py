@@ -14,6 +14,7 @@ from torch import Tensor
 from mtbench.errors import CorruptedFileError, UsageError
 from mtbench.files.atomic import storage_errors
 from mtbench.files.hashing import file_hash
+from mtbench.files.reading import read_bytes
 from reference_models.training.loop import Network, State
 
 SCHEMA = 1
@@ -81,7 +82,7 @@ class Checkpoints:
         if not path.exists():
             return False
         try:
-            payload = json.loads(path.read_text(encoding="utf-8"))
+            payload = json.loads(read_bytes(path))
             weights = self.directory / payload["weights"]
             damaged = payload["schema"] != SCHEMA or _digest(payload, weights) != payload["sha256"]
             tensors = {} if damaged else load_file(weights)

@@ -15,10 +15,11 @@ from leaderboard.board import ranking, reported, tables
 from leaderboard.board.board import PAPER, STANDARD
 from leaderboard.board.ranking import overlap, rank
 from leaderboard.entries import checks, entries
-from leaderboard.entries.cards import CARD_BYTES, SubmissionError
+from leaderboard.entries.cards import CARD_FILE, SubmissionError
 from mtbench.analysis.leakage import contamination
 from mtbench.data import catalog
 from mtbench.data.loading import load
+from mtbench.files.reading import LIMITS
 from mtbench.files.tables import MARKDOWN
 
 
@@ -124,8 +125,8 @@ def test_what_is_no_entry_is_refused(tmp_path):
     shutil.copy(PUBLISHED / "isdea" / "card.toml", tmp_path / "empty")
     with pytest.raises(SubmissionError, match="no run directories in it"):
         entries.load(tmp_path / "empty")
-    (tmp_path / "empty" / "card.toml").write_text("#" * (CARD_BYTES + 1), encoding="utf-8")
-    with pytest.raises(SubmissionError, match=f"more than {CARD_BYTES:,} bytes"):
+    (tmp_path / "empty" / "card.toml").write_text("#" * (LIMITS[CARD_FILE] + 1), encoding="utf-8")
+    with pytest.raises(SubmissionError, match=f"more than {LIMITS[CARD_FILE]:,} bytes"):
         entries.load(tmp_path / "empty")
 
 

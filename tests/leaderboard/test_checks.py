@@ -25,10 +25,10 @@ from leaderboard.entries.verified import verified_by
 from mtbench.errors import ResultError
 from mtbench.evaluation.tasks import GIVEN, NOT_ASKED, evaluate
 from mtbench.files.hashing import file_hash
+from mtbench.files.reading import read_json
 from mtbench.ranking.ranks import Counts, Ranks
 from mtbench.runs import result as results
 from mtbench.runs.directory import COMPLETE
-from mtbench.runs.files import read_json
 from mtbench.runs.origin import RunInfo
 
 SCRIPT = "<script>alert(1)</script>"

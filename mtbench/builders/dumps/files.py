@@ -7,7 +7,6 @@ plain is parsed by the block instead; whatever looks odd in a block is read line
 from __future__ import annotations
 
 import re
-import stat
 import tarfile
 import unicodedata
 import zlib
@@ -28,6 +27,7 @@ import pyarrow.parquet as pq
 from pyarrow import csv as arrow_csv
 
 from mtbench.errors import DatasetError, UsageError, shown
+from mtbench.files.reading import irregular
 from mtbench.names import COLUMNS
 
 BLOCK_BYTES = 1 << 19
@@ -82,7 +82,6 @@ _ODD = re.compile(  # controls, turns and breaks of lines; and spaces where a na
     re.MULTILINE,
 )
 _TURNING = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
-_KINDS = {stat.S_ISDIR: "a directory", stat.S_ISFIFO: "a named pipe", stat.S_ISSOCK: "a socket"}
 
 
 class Readable(Protocol):
@@ -359,8 +358,7 @@ def expect_file(path: Path) -> None:
             f"{path} {'is missing' if isinstance(error, FileNotFoundError) else f'cannot be read ({error.strerror})'}: "
             f"name {FORMS}"
         ) from error
-    if not stat.S_ISREG(mode):
-        kind = next((words for is_kind, words in _KINDS.items() if is_kind(mode)), "a device")
+    if kind := irregular(mode):
         raise DatasetError(f"{path} cannot be read, as it is {kind}: name {FORMS}")
 
 
