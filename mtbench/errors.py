@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 import shlex
 import traceback
 from collections.abc import Iterable, Sequence
@@ -110,3 +111,12 @@ def shown(names: Sequence[str]) -> str:
     """Return the first few of some names in a row, and how many more there are."""
     more = f" and {len(names) - SHOWN:,} more" if len(names) > SHOWN else ""
     return ", ".join(names[:SHOWN]) + more
+
+
+CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+"""What a terminal obeys instead of showing it, and what turns the direction of a line; no tabs and ends of lines."""
+
+
+def printable(text: str) -> str:
+    """Return a text as a terminal can show it: what it would obey is spelt out, as JSON does it."""
+    return CONTROLS.sub(lambda control: f"\\u{ord(control[0]):04x}", text)

@@ -15,6 +15,7 @@ from mtbench.data import catalog
 from mtbench.data.loading import load
 from mtbench.data.splits import SPLIT_NAMES, Dataset, NamedTriple, Split, among, unique
 from mtbench.errors import UnknownNameError
+from mtbench.files.reading import expanded
 from mtbench.names import HEAD, TAIL, BoolArray, UIntArray
 
 Against: TypeAlias = Iterable[NamedTriple] | Dataset | Split | Fingerprints | Path | str
@@ -94,7 +95,7 @@ def parts_of(triples: Against) -> Iterator[Fingerprints]:
             yield from fingerprints.of_split(split, split.graph, split.targets, split.known)
     elif not isinstance(triples, str | Path):
         yield from fingerprints.of_named(triples)
-    elif (path := Path(triples).expanduser()).is_file():
+    elif (path := expanded(triples)).is_file():
         yield from fingerprints.read(path)
     else:
         name, (dataset, _, part) = str(triples), str(triples).rpartition("/")

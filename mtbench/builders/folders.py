@@ -25,6 +25,7 @@ from mtbench.data.splits import (
     with_known,
 )
 from mtbench.errors import DatasetError, UsageError, shown
+from mtbench.files.reading import expanded
 from mtbench.names import COLUMNS, HEAD, RELATION, TAIL, IntArray, NameArray
 
 OPTIONS = {
@@ -127,10 +128,10 @@ def from_files(
     """
     arguments = {"train": train, "valid": valid, "inference": inference, "test": test, "known": known}
     paths = {part: arguments[option] for part, option in OPTIONS.items()}
-    files = {part: Path(path).expanduser() for part, path in paths.items() if path is not None}
+    files = {part: expanded(path) for part, path in paths.items() if path is not None}
     layout = "files named one by one"
     if directory is not None:
-        folder = Path(directory).expanduser()
+        folder = expanded(directory)
         layout, files = _recognise(folder, files)
     elif "test/targets" in files and (files.keys() & {"train/graph", "test/graph"} or hide is not None):
         folder = files.get("train/graph", files["test/targets"]).parent

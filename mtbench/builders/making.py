@@ -18,6 +18,7 @@ from mtbench.data.loading import Parameters, RawRecipe, derive, is_release, keep
 from mtbench.data.splits import Dataset, Split
 from mtbench.errors import UsageError
 from mtbench.files import atomic
+from mtbench.files.reading import expanded
 from mtbench.names import HEAD, RELATION, TAIL, IntArray
 
 
@@ -130,7 +131,7 @@ def places(wanted: Target, out: str | Path | None, values: Parameters, *, force:
         if wanted.recipe.gives_release(values):
             return {wanted.name: store.cached(catalog.record(wanted.name))}
         raise UsageError(f"a rebuilt {wanted.name} is not the release, so the cache is not its place: add --out DIR")
-    root = Path(out).expanduser().absolute()
+    root = expanded(out).absolute()
     found = {name: root / name if wanted.is_group else root for name in wanted.datasets}
     for directory in found.values():
         store.expect_replaceable(directory)

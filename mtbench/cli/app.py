@@ -250,7 +250,9 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     except MtbenchError as error:
         output.fail(str(error))
         sys.exit(error.exit_code)
-    except PermissionError as error:
+    except OSError as error:
+        if error.filename is None:  # no place that somebody named, but an error of ours
+            raise
         output.fail(f"{error.filename} may not be read or written: {error.strerror}")
         sys.exit(MtbenchError.exit_code)
     except KeyboardInterrupt:

@@ -23,6 +23,7 @@ from mtbench.errors import UsageError, typed
 from mtbench.evaluation.tasks import measure, task
 from mtbench.files import tables
 from mtbench.files.atomic import is_free
+from mtbench.files.reading import expanded
 from mtbench.heuristics.figures import BASELINES
 from mtbench.names import COLUMNS
 
@@ -215,7 +216,7 @@ def import_files(
     """
     if out is None:
         raise UsageError("say where the dataset is to be stored: add --out DIR")
-    place = out.expanduser().absolute()
+    place = expanded(out).absolute()
     if not force and not is_free(place):
         raise UsageError(f"{out} exists already: name another directory, or replace it with --force")
     store.expect_replaceable(place)

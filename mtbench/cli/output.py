@@ -12,6 +12,8 @@ from typing import Annotated, TypeAlias
 
 import typer
 
+from mtbench.errors import printable
+
 WIDE = 10_000
 """Characters in a line of a table outside a terminal: enough that nothing is cut or wrapped."""
 
@@ -20,7 +22,12 @@ Cell: TypeAlias = str | int | float | bool | None
 
 
 def say(text: str) -> None:
-    """Print text to stdout; if the reader has gone, as ``head`` does, go on in silence, so the exit code stays true."""
+    """Print text to stdout; what a terminal would obey is spelt out, see `mtbench.errors.printable`."""
+    _write(printable(text))
+
+
+def _write(text: str) -> None:
+    # If the reader has gone, as ``head`` does, go on in silence, so that the exit code stays true.
     try:
         sys.stdout.write(f"{text}\n")
         sys.stdout.flush()
@@ -58,7 +65,7 @@ def say_table(headings: Sequence[str], rows: Sequence[Sequence[Cell]]) -> None:
     for row in rows:
         table.add_row(*map(_show, row))
     console.print(table)
-    say("\n".join(line.rstrip() for line in page.getvalue().splitlines()))
+    _write("\n".join(line.rstrip() for line in page.getvalue().splitlines()))
 
 
 def records(headings: Sequence[str], rows: Sequence[Sequence[Cell]]) -> list[Mapping[str, Cell]]:
@@ -82,7 +89,7 @@ def doing(what: str) -> Iterator[Callable[[str], None]]:
 
 def note(message: str) -> None:
     """Print one line to stderr that is no error."""
-    sys.stderr.write(f"{message}\n")
+    sys.stderr.write(f"{printable(message)}\n")
 
 
 def fail(message: str) -> None:
@@ -90,7 +97,7 @@ def fail(message: str) -> None:
     from rich.console import Console
     from rich.text import Text
 
-    line = " ".join(f"error: {message}".splitlines())
+    line = printable(" ".join(f"error: {message}".splitlines()))
     Console(stderr=True, soft_wrap=True, highlight=False).print(Text(line, style="red"))
 
 
@@ -99,4 +106,4 @@ def _show(cell: Cell) -> str:
         return ""
     if isinstance(cell, bool):
         return "yes" if cell else "no"
-    return f"{cell:,}" if isinstance(cell, int) else str(cell)
+    return f"{cell:,}" if isinstance(cell, int) else printable(str(cell))

@@ -283,8 +283,7 @@ def _stored(directory: Path, release: Record | None) -> tuple[list[tuple[Cell, .
     """Return a row per part of a stored dataset, and whether all are as recorded; prints an error if not."""
     rows = store.verify(directory, release)
     if differing := [row.part for row in rows if not row.same]:
-        remedy = f": {store.mend(release.id)}" if release else ""
-        fail(f"{directory}: {', '.join(differing)} differ from the manifest{remedy}")
+        fail(f"{directory}: {', '.join(differing)} differ from the manifest: {store.mending(directory, release)}")
     return [(row.part, row.triples, row.sha256, row.same) for row in rows], not differing
 
 

@@ -23,6 +23,7 @@ from mtbench.data.loading import load
 from mtbench.data.splits import Split
 from mtbench.errors import MtbenchError, RunInterrupted, UsageError, typed
 from mtbench.files import pictures, tables
+from mtbench.files.reading import expanded
 from mtbench.runs.directory import CONVENTIONS_FILE, HISTORY_FILE, RunDirectory
 from mtbench.runs.result import MtbenchWarning, Result
 from mtbench.runs.strata import QUERY
@@ -82,7 +83,7 @@ def run(
         raise UsageError("give either --dataset NAME or --group NAME (mtbench list shows both)")
     names = [dataset] if dataset else catalog.names(group or "")
     given = parse_settings(settings or [])
-    place = Path(dataset or "").expanduser()
+    place = expanded(dataset or "")
     called = place.resolve().name if dataset and place.is_dir() else dataset or group or ""
     plan = Plan(
         model=model,

@@ -20,9 +20,10 @@ from urllib3 import Retry
 
 from mtbench.data import store
 from mtbench.data.catalog import Source
-from mtbench.errors import DownloadError, UsageError
+from mtbench.errors import DownloadError, UsageError, printable
 from mtbench.files.atomic import locked, replace_file
 from mtbench.files.hashing import blob_hash, file_hash
+from mtbench.files.reading import expanded
 
 RETRY = Retry(total=3, backoff_factor=2, status_forcelist=(408, 425, 429, 500, 502, 503, 504))
 """How often an address is asked again that answers so, does not answer or breaks off, and the waits in between."""
@@ -101,7 +102,7 @@ def _mirror() -> tuple[Path | None, str]:
     named = os.environ.get("MTBENCH_MIRROR", "")
     if not named or named.startswith(("http://", "https://")):
         return None, named.rstrip("/")
-    folder = Path(named).expanduser()
+    folder = expanded(named)
     if not folder.is_dir():
         raise UsageError(f"MTBENCH_MIRROR={named} is neither a directory nor an http address")
     return folder, ""
@@ -180,7 +181,7 @@ def _ask(url: str, source: Source) -> tuple[bytes, str]:
             failure = f"{came} ({type(error).__name__})"
         except (requests.RequestException, ValueError) as error:
             # A ValueError is what an address makes of it that a server forwards to, and that is none.
-            return b"", f"cannot be asked ({_printable(str(error))})"
+            return b"", f"cannot be asked ({printable(str(error))})"
         if asked_for > PATIENCE:
             return b"", f"{failure}, and wants to be asked in {asked_for:.0f} s"
         try:
@@ -217,12 +218,7 @@ def _wrong(data: bytes, source: Source, response: requests.Response) -> str:
 
 
 def _answered(response: requests.Response) -> str:
-    return f"answered {response.status_code} {_printable(response.reason or '')}".rstrip()
-
-
-def _printable(text: str) -> str:
-    """Return what a server wrote without what would move the cursor of a terminal."""
-    return "".join(one if one.isprintable() else "?" for one in text)
+    return f"answered {response.status_code} {printable(response.reason or '')}".rstrip()
 
 
 def _tell(text: str) -> None:

@@ -17,6 +17,7 @@ from mtbench.data.splits import Dataset, differences
 from mtbench.errors import CorruptedFileError, DatasetError, DownloadError, UnknownNameError, UsageError, typed
 from mtbench.files import atomic
 from mtbench.files.hashing import file_hash
+from mtbench.files.reading import expanded
 
 Parameters: TypeAlias = Mapping[str, Parameter]
 Recipe: TypeAlias = Callable[[Record, Parameters], Dataset]
@@ -74,7 +75,11 @@ def load(source: str | Path) -> Dataset:
             )
             return error.dataset
     if store.is_stored(place):
-        return store.read(place)
+        dataset = store.read(place)
+        # Whoever edits the hashes of a manifest together makes a dataset that holds, but not one that was published.
+        if catalog.by_id(dataset.name) is not None and not dataset.is_release:
+            warnings.warn(f"{place} is called {dataset.name} {dataset.version}, but is nobody's release", stacklevel=2)
+        return dataset
     return cast(Callable[[Path], Dataset], _function(FILES))(place)
 
 
@@ -132,7 +137,7 @@ def keep(
 
     Raises `DatasetError` naming everything in which a dataset with the release's parameters differs from it.
     """
-    directory = store.cached(record) if out is None else Path(out).expanduser().absolute()
+    directory = store.cached(record) if out is None else expanded(out).absolute()
     if out is not None:
         store.expect_replaceable(directory)
 
@@ -226,8 +231,8 @@ def resolve(name: str, defaults: Parameters, given: Parameters) -> dict[str, Par
     for key in values:
         # A file may change under its name: what was built from it is known by its bytes.
         named = str(values.get(key.removesuffix("_sha256"), ""))
-        if key.endswith("_sha256") and not values[key] and named and Path(named).expanduser().is_file():
-            values[key] = file_hash(Path(named).expanduser())
+        if key.endswith("_sha256") and not values[key] and named and expanded(named).is_file():
+            values[key] = file_hash(expanded(named))
     return values
 
 

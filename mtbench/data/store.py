@@ -29,7 +29,7 @@ from mtbench.errors import CorruptedFileError, DatasetError, MtbenchError
 from mtbench.files import atomic
 from mtbench.files.formats import encode_table
 from mtbench.files.hashing import CONTENT_HASH_OF_NOTHING
-from mtbench.files.reading import opened, read_bytes
+from mtbench.files.reading import expanded, opened, read_bytes
 from mtbench.files.schema import convert
 from mtbench.names import COLUMNS, HEAD, RELATION, TAIL, IntArray, NameArray
 from mtbench.version import __version__
@@ -159,7 +159,7 @@ def own_hash(body: Mapping[str, object]) -> str:
 def cache_root() -> Path:
     """Return the folder of everything kept between runs: ``MTBENCH_CACHE``, or the user's cache folder."""
     chosen = os.environ.get("MTBENCH_CACHE", "")
-    return Path(chosen).expanduser().absolute() if chosen else platformdirs.user_cache_path("mtbench")
+    return expanded(chosen).absolute() if chosen else platformdirs.user_cache_path("mtbench")
 
 
 def cached(record: Record) -> Path:
@@ -275,7 +275,7 @@ def read(directory: Path, release: Record | None = None) -> Dataset:
     """
     manifest = read_manifest(directory, release)
     info = manifest.info
-    remedy = _remedy(manifest, info, directory) if release is None else mend(release.id)
+    remedy = mending(directory, release)
 
     def decoded(name: str, decode: Callable[..., Decoded], *vocabulary: str | NameArray) -> Decoded:
         data = _checked_bytes(directory / f"{name}.parquet", manifest.files[f"{name}.parquet"], remedy)
@@ -288,6 +288,9 @@ def read(directory: Path, release: Record | None = None) -> Dataset:
     for name, targets in (("train", "valid"), ("test", "test")):
         entities, _ = decoded(f"{name}/entities", decode_names, "entity")
         relations, tasks = decoded(f"{name}/relations", decode_names, "relation")
+        counted = manifest.graphs[name]
+        if (len(entities), len(relations)) != (counted.entities, counted.relations):
+            raise CorruptedFileError(f"{directory / MANIFEST} counts other entities or relations of {name}: {remedy}")
         besides = f"{targets}/known" in manifest.parts
         known = {"known": decoded(f"{targets}/known", decode_triples, entities, relations)} if besides else {}
         splits.append(
@@ -298,7 +301,7 @@ def read(directory: Path, release: Record | None = None) -> Dataset:
                 targets=decoded(f"{targets}/targets", decode_triples, entities, relations),
                 entities=entities,
                 relations=relations,
-                relation_slots=manifest.graphs[name].relation_slots,
+                relation_slots=counted.relation_slots,
                 tasks=tasks,
                 **known,
             )
@@ -354,9 +357,12 @@ def read_manifest(directory: Path, release: Record | None = None) -> Manifest:
     return manifest
 
 
-def _remedy(manifest: Manifest, record: Record, directory: Path) -> str:
-    """Return the command that makes a directory again, the files it was made of left to fill in."""
-    values = manifest.parameters
+def mending(directory: Path, release: Record | None = None) -> str:
+    """Return the command that makes a dataset again, the files it was made of left to fill in; see `read_manifest`."""
+    if release is not None:
+        return mend(release.id)
+    manifest = read_manifest(directory)
+    record, values = manifest.info, manifest.parameters
     if manifest.builder == catalog.FILES:
         return f"mtbench import FOLDER --out {shlex.quote(str(directory))} --force"
     if manifest.builder == catalog.SCENARIO:
@@ -456,6 +462,8 @@ def _table(data: pa.Buffer, columns: tuple[str, ...]) -> pa.Table:
         raise ValueError(f"is not a Parquet file ({error})") from error
     if missing := [column for column in columns if column not in table.column_names]:
         raise ValueError(f"has no column {', '.join(missing)}")
+    if len(set(table.column_names)) < table.num_columns:
+        raise ValueError("has a column twice")
     return table
 
 

@@ -21,6 +21,7 @@ from mtbench.data.graphs import keys
 from mtbench.data.splits import SPLIT_NAMES, Dataset, Split
 from mtbench.errors import ScoreError, UnknownNameError, UsageError
 from mtbench.evaluation.cautions import Caution, cautions, depth
+from mtbench.files.reading import expanded
 from mtbench.heuristics.figures import Baselines, baseline
 from mtbench.metrics import closed
 from mtbench.names import PARTS, Direction, IntArray, Part, ScoreArray, ScoreFunction, Scorer, Side
@@ -390,7 +391,7 @@ def _is_dataset(name: str) -> bool:
     try:
         catalog.record(name)
     except UnknownNameError:
-        directory = Path(name).expanduser()
+        directory = expanded(name)
         return (directory / store.MANIFEST).is_file() or folders.is_dataset(directory)
     return True
 

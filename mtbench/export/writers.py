@@ -19,6 +19,7 @@ from mtbench.data.splits import Dataset, Split
 from mtbench.errors import DatasetError, UnknownNameError, UsageError
 from mtbench.evaluation.tasks import Task, measure
 from mtbench.files import atomic
+from mtbench.files.reading import expanded
 from mtbench.heuristics.figures import BASELINES
 from mtbench.names import METRICS, NameArray
 from mtbench.ranking.candidates import draw
@@ -47,7 +48,7 @@ def write(dataset: Dataset, directory: str | Path, format: str, *, force: bool =
     module, _, function = FORMATS[format].partition(":")
     # By name, so that only the module of this format is imported: PyTorch alone takes seconds.
     render = cast(Callable[[Dataset], Mapping[str, bytes]], getattr(importlib.import_module(module), function))
-    directory = Path(directory).expanduser().absolute()
+    directory = expanded(directory).absolute()
     # Rendered before anything is touched: a name that the format cannot hold leaves the old export as it was.
     files = render(dataset)
     atomic.expect_replaceable(directory, tuple(files))

@@ -10,7 +10,7 @@ import stat
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from mtbench.errors import ResultError
+from mtbench.errors import ResultError, UsageError
 
 KIB, MIB = 1024, 1024 * 1024
 LIMITS = {
@@ -28,7 +28,16 @@ LIMITS = {
 DIGITS = 20
 """The most digits of a whole number in JSON; no number of 64 bits has more."""
 
+NOBODY = "there is no such user here, so that ~ stands for no folder: spell it out"
 _KINDS = {stat.S_ISDIR: "a directory", stat.S_ISFIFO: "a named pipe", stat.S_ISSOCK: "a socket"}
+
+
+def expanded(path: Path | str) -> Path:
+    """Return a path with a leading ``~`` spelt out; raises `UsageError` where that is the folder of nobody here."""
+    try:
+        return Path(path).expanduser()
+    except RuntimeError as error:
+        raise UsageError(f"{path}: {NOBODY}") from error
 
 
 def irregular(mode: int) -> str:

@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from tabulate import tabulate
 
-from mtbench.errors import UnknownNameError
+from mtbench.errors import UnknownNameError, printable
 from mtbench.names import METRICS
 
 Cell: TypeAlias = str | int | float | None
@@ -21,7 +21,12 @@ PLACES = {"mr": 2}
 NO_RANGE = "-"
 """Stands where the order of ties changes nothing."""
 
-MARKDOWN = re.compile(r"([\\|_*`~<>\[\]])")
+MARKDOWN = re.compile(r"([\\|_*`~<>\[\]$]|&(?=#?\w+;)|:(?=//)|(?<=www)\.)")
+"""What begins markup, an entity, a formula or a link in a cell."""
+LATEX = re.compile(r"^( *)(?=[\[*])", re.MULTILINE)
+"""A row that begins so is read as an argument of the command that ends the row above."""
+FORMULA = re.compile(r"(?=[=+@\t\r-])(?![+-]?[\d.]*$)")
+"""Where a spreadsheet takes a text for a formula and computes it."""
 
 
 def render(rows: Sequence[tuple[str, Mapping[str, float]]], format: str = "text", decimals: int = 4) -> str:  # noqa: A002
@@ -50,11 +55,12 @@ def lay_out(headings: Sequence[str], rows: Sequence[Sequence[Cell]], format: str
         raise UnknownNameError("table format", format, FORMATS)
     if format == "csv":
         page = io.StringIO()
-        csv.writer(page, lineterminator="\n").writerows([headings, *rows])
+        csv.writer(page, lineterminator="\n").writerows([[_inert(cell) for cell in row] for row in (headings, *rows)])
         return page.getvalue().removesuffix("\n")
     shown = [[_plain(cell, format) for cell in row] for row in (headings, *rows)]
     align = ["left"] * left + ["right"] * (len(headings) - left)
-    return tabulate(shown[1:], shown[0], FORMATS[format], disable_numparse=True, colalign=align if rows else None)
+    table = tabulate(shown[1:], shown[0], FORMATS[format], disable_numparse=True, colalign=align if rows else None)
+    return LATEX.sub(r"\1{}", table) if format == "latex" else table
 
 
 def heading(metric: str) -> str:
@@ -74,5 +80,9 @@ def bounds(optimistic: Mapping[str, float], pessimistic: Mapping[str, float], de
 
 
 def _plain(cell: Cell, format: str) -> str:  # noqa: A002
-    text = "" if cell is None else " ".join(str(cell).split("\n"))
+    text = "" if cell is None else printable(" ".join(str(cell).split("\n")))
     return MARKDOWN.sub(r"\\\1", text) if format == "markdown" else text
+
+
+def _inert(cell: Cell) -> Cell:
+    return f"'{cell}" if isinstance(cell, str) and FORMULA.match(cell) else cell

@@ -13,7 +13,7 @@ import numpy as np
 
 from mtbench.data import catalog
 from mtbench.data.splits import SPLIT_NAMES, Dataset, Split
-from mtbench.errors import ResultError, UnknownNameError, UsageError
+from mtbench.errors import ResultError, UnknownNameError, UsageError, printable
 from mtbench.files import tables
 from mtbench.files.hashing import content_hash, file_hash
 from mtbench.metrics import closed, summary
@@ -81,7 +81,8 @@ class Result(Evaluated):
 
     def text(self, rows: str = "short") -> str:
         """Return what was measured, the rows of `table` asked for, and a line for every warning."""
-        return "\n".join([*self._heading(), "", self.table(rows), *(f"warning: {text}" for text in self.warnings)])
+        warned = [printable(f"warning: {text}") for text in self.warnings]
+        return "\n".join([*map(printable, self._heading()), "", self.table(rows), *warned])
 
     def _repr_html_(self) -> str:
         lines = map(escape, (*self._heading(), *self.warnings))

@@ -16,6 +16,7 @@ from mtbench.data.graphs import keys
 from mtbench.data.loading import load
 from mtbench.data.splits import Dataset, Split, among, unique
 from mtbench.errors import UnknownNameError, UsageError, nearest, shown, typed
+from mtbench.files.reading import expanded
 from mtbench.names import COLUMN, KEPT, SIDES, FloatArray, IntArray, NameArray, Scorer, Side
 from mtbench.ranking.scorers import joined, score_listed, ways
 from mtbench.runs import result as results
@@ -102,7 +103,7 @@ def graph_of(source: str | Path) -> Split:
     Of a dataset, by name or directory, it is the test graph, with what is known besides. A name of the catalogue is no
     file.
     """
-    path = Path(source).expanduser()
+    path = expanded(source)
     named = isinstance(source, str) and catalog.find(source) is not None
     if path.is_file() and not named:
         return folders.read_graph(path)

@@ -179,7 +179,7 @@ def test_an_answer_that_forwards_to_no_address_is_an_answer(source, server, how)
 
 def test_what_a_server_says_does_not_move_the_cursor(source, server):
     server.behaviour[TRAIN] = ["loud"] * 9
-    with pytest.raises(DownloadError, match=r"answered 404 \?\[31mred"):
+    with pytest.raises(DownloadError, match=r"answered 404 \\u001b\[31mred"):
         downloads.fetch([source])
 
 

@@ -20,9 +20,11 @@ from hypothesis import strategies as st
 
 from mtbench.data import catalog, store
 from mtbench.data.catalog import Record, Source
+from mtbench.data.loading import load
 from mtbench.data.store import SCHEMA, StoredFile
 from mtbench.errors import CorruptedFileError, DatasetError, MtbenchError, UsageError
-from mtbench.files import atomic
+from mtbench.files import atomic, reading
+from mtbench.files.formats import encode_table
 from mtbench.files.hashing import content_hash
 
 NAMES = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1, max_size=6)
@@ -230,6 +232,43 @@ def test_a_manifest_that_lost_something_is_refused(stored, key, lost):
     forge(stored, **{key: {name: listed for name, listed in everything_listed.items() if name != lost}})
     with pytest.raises(CorruptedFileError, match="lists other files, graphs or parts"):
         store.read(stored)
+
+
+def test_a_manifest_whose_hashes_were_edited_together_says_so_when_it_is_loaded(stored):
+    forge(stored, version="9.9")
+    with pytest.warns(UserWarning, match=r"stored is called toy 9\.9, but is nobody's release"):
+        assert load(stored).version == "9.9"
+    graphs = store.read_manifest(stored).graphs
+    forge(stored, graphs={**graphs, "test": replace(graphs["test"], entities=9)})
+    with pytest.raises(CorruptedFileError, match=r"manifest\.json counts other entities or relations of test: mtb"):
+        load(stored)
+
+
+def test_a_column_that_is_there_twice_is_refused(stored):
+    names = pq.read_table(stored / "test/relations.parquet").column("relation")
+    (stored / "test/relations.parquet").write_bytes(encode_table(pa.table([names, names], names=["relation"] * 2)))
+    data = (stored / "test/relations.parquet").read_bytes()
+    file = store.StoredFile(len(data), hashlib.sha256(data).hexdigest())
+    forge(stored, files={**store.read_manifest(stored).files, "test/relations.parquet": file})
+    with pytest.raises(CorruptedFileError, match=r"relations\.parquet has a column twice: mtbench build toy"):
+        store.read(stored)
+
+
+@pytest.mark.parametrize("name", [store.MANIFEST, "test/graph.parquet"])
+def test_a_pipe_is_refused_at_once(stored, name):
+    (stored / name).unlink()
+    os.mkfifo(stored / name)
+    with pytest.raises(CorruptedFileError, match=f"{name} cannot be read, it is a named pipe: mtbench build"):
+        store.read(stored)
+
+
+def test_a_folder_of_a_user_who_is_not_there_and_a_name_too_long_are_refused(monkeypatch, command):
+    monkeypatch.setenv("MTBENCH_CACHE", "~nobody-here/x")
+    assert command("list") == (2, "", f"error: ~nobody-here/x: {reading.NOBODY}\n")
+    monkeypatch.setenv("MTBENCH_CACHE", "a" * 300)
+    code, _, stderr = command("info", "metafam")
+    assert code == 1
+    assert "may not be read or written: File name too long" in stderr
 
 
 def test_a_folder_that_may_not_be_read_is_one_problem_of_its_own(stored, monkeypatch, command):

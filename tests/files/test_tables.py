@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 
 import pytest
 from hypothesis import given, settings
@@ -48,7 +49,7 @@ def test_csv_has_every_digit_and_quotes_commas():
 @settings(max_examples=50)
 @given(st.lists(st.lists(st.text(), min_size=3, max_size=3), min_size=1, max_size=4))
 def test_csv_reads_back(rows):
-    rows = [[cell.replace("\r", " ").replace("\0", "") for cell in row] for row in rows]
+    rows = [[f"x{cell}".replace("\r", " ").replace("\0", "") for cell in row] for row in rows]
     found = lay_out(["a", "b", "c"], rows, "csv")
     assert list(csv.reader(io.StringIO(found, newline=""))) == [["a", "b", "c"], *rows]
 
@@ -61,6 +62,26 @@ def test_a_markdown_cell_stays_one_cell_on_one_line(name):
     bars = [i for i, sign in enumerate(lines[2]) if sign == "|"]
     runs = [len(lines[2][:i]) - len(lines[2][:i].rstrip("\\")) for i in bars]
     assert sum(run % 2 == 0 for run in runs) == 3
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "shown"),
+    [
+        ("=cmd()", "csv", "'=cmd()"),
+        ("+1+cmd()", "csv", "'+1+cmd()"),
+        ("-", "csv", "-"),
+        ("-0.5", "csv", "-0.5"),
+        ("[2pt]", "latex", "{}[2pt]"),
+        ("*2", "latex", "{}*2"),
+        ("https://a.org", "markdown", r"https\://a.org"),
+        ("www.a.org", "markdown", r"www\.a.org"),
+        ("&copy;$x$", "markdown", r"\&copy;\$x\$"),
+        ("\x1b[31m\u202e", "text", r"\u001b[31m\u202e"),
+        ("<b>\x9b", "html", r"&lt;b&gt;\u009b"),
+    ],
+)
+def test_a_name_is_nothing_but_a_name_wherever_it_is_shown(name, kind, shown):
+    assert shown in re.split(r"[ |,\n]+|</?td>", lay_out(["x", "y"], [[name, 1]], kind))
 
 
 @pytest.mark.parametrize("kind", FORMATS)
