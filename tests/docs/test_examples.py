@@ -34,6 +34,8 @@ NOT_RUN = {
         "takes minutes"
     ),
     "mtbench fetch --group entities+relations": "needs the published files",
+    "mtbench fetch --all": "needs the published files",
+    "mtbench info --all --json": "takes minutes",
     "mtbench baselines --group entities+relations --protocol full": "takes minutes",
     "mtbench run tally-foundation --group entities+relations --protocol full": "takes minutes, and needs PyTorch",
     "mtbench grid tally-foundation tally-adapted --group entities+relations --protocol full --seeds 0-2": (
