@@ -6,14 +6,14 @@ import shlex
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, cached_property
+from typing import Literal, TypeAlias, get_args
 
 from leaderboard.board.reported import Cell
 from leaderboard.entries.cards import TRAIN
 from leaderboard.entries.entries import Entry
 from mtbench.data import catalog
 from mtbench.data.catalog import Record
-from mtbench.runs.origin import Regime
 from mtbench.runs.result import Metrics
 from mtbench.settings.setting import Setting
 from mtbench.settings.table import HEADLINE
@@ -50,6 +50,30 @@ PAPER = View(
 )
 VIEWS = (STANDARD, SLOTS, PESSIMISTIC, PAPER)
 """The views that a page offers."""
+
+Regime: TypeAlias = Literal["elsewhere", "trained", "adapted"]
+"""What a model may have learned from before it is asked about a pair of graphs, see `regime_of`."""
+
+REGIMES: tuple[Regime, ...] = get_args(Regime)
+
+
+def regime_of(dataset: str, declared: str, graphs: Iterable[str]) -> Regime:
+    """Return the regime of a run on a dataset, of the regime it declares and the graphs it learned from before.
+
+    ``elsewhere``: it never saw a graph of the pair. ``trained``: it learned from the pair's training graph, under its
+    name here or in the field. ``adapted``: it was fitted to the inference graph, which no run does but by declaring it.
+    """
+    if declared != "zero-shot":
+        return "adapted"
+    trained = any(graph == f"{dataset}{TRAIN}" or _named(graph) == dataset for graph in graphs)
+    return "trained" if trained else "elsewhere"
+
+
+@cache
+def _named(graph: str) -> str:
+    record = catalog.find(graph)
+    return record.id if record else ""
+
 
 SEEDS = 3
 """Below this, the number of seeds stands beside a mean, and it is not marked as the best: one seed may be picked."""
@@ -138,7 +162,8 @@ class Line:
     """One entry on one dataset.
 
     ``figures`` are by view and protocol; those of the view `PAPER` are in the setting ``own``, in which the paper's row
-    of this name can be scored. A line is ranked exactly if it has a ``place``; otherwise ``remarks`` say why not.
+    of this name can be scored. A line is ranked in the headline exactly if it has a ``place``; otherwise ``remarks``
+    say why not. Those that are ``faults`` of its runs or its entry keep it out of every ranking.
     """
 
     entry: Entry
@@ -155,6 +180,7 @@ class Line:
     memory: int | None
     device: str
     place: Place | None = None
+    faults: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
 
     @property
@@ -164,8 +190,8 @@ class Line:
 
     @property
     def regime(self) -> Regime:
-        """The regime the entry declares."""
-        return self.entry.card.regime
+        """What it may have learned from, of what its runs say."""
+        return regime_of(self.dataset, self.entry.card.regime, (overlap.graph for overlap in self.overlaps))
 
     @property
     def failed(self) -> str:
@@ -189,9 +215,15 @@ class Line:
     @property
     def contaminated(self) -> tuple[str, ...]:
         """What its card says, and other graphs than its own that have shown more than `MOST_SEEN` of the targets."""
-        own, declared = f"{self.dataset}{TRAIN}", self.entry.card.contaminated
-        return (declared,) * bool(declared) + tuple(
-            f"it learned from {overlap}"
+        declared = self.entry.card.contaminated
+        return (declared,) * bool(declared) + tuple(f"it learned from {overlap}" for overlap in self.seen)
+
+    @property
+    def seen(self) -> tuple[Overlap, ...]:
+        """The graphs other than its own training graph that have shown it more than `MOST_SEEN` of the targets."""
+        own = f"{self.dataset}{TRAIN}"
+        return tuple(
+            overlap
             for overlap in self.overlaps
             if overlap.graph != own and (overlap.graph == self.dataset or (overlap.share or 0) > MOST_SEEN)
         )
@@ -259,11 +291,12 @@ class DatasetBoard:
 class Standing:
     """One entry over the datasets of the paper; ``covered`` are those on which it is ranked.
 
-    ``lift`` is the mean over these of the headline less the best heuristic baseline; ``rank`` is None below complete
-    coverage.
+    ``lift`` is the mean over these of the headline less the best heuristic baseline; ``rank`` is that among the entries
+    of its regime, None below complete coverage.
     """
 
     entry: Entry
+    regime: Regime
     covered: tuple[str, ...]
     lift: float | None
     rank: int | None = None
@@ -271,13 +304,21 @@ class Standing:
 
 @dataclass(frozen=True)
 class Board:
-    """The whole leaderboard; ``standings`` has every entry, by coverage and then by lift."""
+    """The whole leaderboard; ``paper`` are the datasets of the paper.
+
+    ``standings`` has every entry over these, by regime, then by coverage and by lift.
+    """
 
     datasets: tuple[DatasetBoard, ...]
     standings: tuple[Standing, ...]
     entries: tuple[Entry, ...]
-    suite: tuple[str, ...]
+    paper: tuple[str, ...]
     problems: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    @cached_property
+    def by_name(self) -> Mapping[str, DatasetBoard]:
+        """What is shown of each dataset."""
+        return {part.name: part for part in self.datasets}
 
     def lines(self, slug: str) -> tuple[Line, ...]:
         """Return the lines of one entry, by dataset."""

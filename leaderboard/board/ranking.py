@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import statistics
 import tomllib
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from hashlib import sha256
 from importlib import resources
+from itertools import count
 from typing import Any
 
 from leaderboard.board import reported
@@ -18,6 +19,7 @@ from leaderboard.board.board import (
     OPTIMISTIC,
     PAPER,
     PESSIMISTIC,
+    REGIMES,
     SLOTS,
     STANDARD,
     Board,
@@ -26,6 +28,7 @@ from leaderboard.board.board import (
     Line,
     Overlap,
     Place,
+    Regime,
     Standing,
     View,
     figures,
@@ -39,7 +42,6 @@ from mtbench.errors import DownloadError
 from mtbench.files.hashing import file_hash
 from mtbench.runs.directory import CONVENTIONS_FILE, Run
 from mtbench.runs.files import RANKS_FILE
-from mtbench.runs.origin import REGIMES
 from mtbench.runs.result import EVALUATOR_VERSION, Metrics, Result
 from mtbench.settings.setting import Setting
 from mtbench.settings.table import HEADLINE, codes_of
@@ -96,20 +98,22 @@ def rank(
 ) -> Board:
     """Return the board of some entries; those with ``problems`` (sentences by slug) are shown but not ranked.
 
-    On every dataset and in every regime, entries are ranked by the mean over seeds of the headline: dual MRR, expected
-    over ties, relations that are present. They must be complete (all sampled protocols and both vocabularies, every run
-    finished), up to date (this evaluator, these candidates, this version of the dataset), and must not have learned
-    from another graph that has more than `MOST_SEEN` of the test targets or whose targets nobody counted. Intervals and
-    groups are those of `mtbench.compare` with ``draws`` draws. Overall, entries of all regimes are sorted by the number
-    of the paper's datasets they are ranked on, then by their mean lift over the best heuristic baseline on these; only
-    entries ranked on all of them have a rank. ``watch`` shows the progress.
+    Regimes are those of `leaderboard.board.board.regime_of`. On every dataset and in every regime, entries are ranked
+    by the mean over seeds of the headline: dual MRR, expected over ties, relations that are present. They must be
+    complete (all sampled protocols and both vocabularies, every run finished), up to date (this evaluator, these
+    candidates, this version of the dataset), and must not have learned from another graph that has more than
+    `MOST_SEEN` of the test targets or whose targets nobody counted. Intervals and groups are those of
+    `mtbench.compare` with ``draws`` draws. Overall, the entries of a regime are sorted by the number of the paper's
+    datasets they are ranked on, then by their mean lift over the best heuristic baseline on these; only those ranked
+    on all of them have a rank. An entry is in the regime of most of its datasets, of two the one that has seen more.
+    ``watch`` shows the progress.
     """
     broken = {slug: tuple(sentences) for slug, sentences in (problems or {}).items() if sentences}
     names = {name for entry in entries for name in entry.runs}
-    suite = reported.datasets()
-    shown = [*suite, *sorted(names - set(suite))]
+    paper = reported.datasets()
+    shown = [*paper, *sorted(names - set(paper))]
     boards = tuple(_dataset(name, entries, broken, draws) for name in watch(shown, "ranking"))
-    return Board(boards, _standings(entries, boards, suite), tuple(entries), suite, broken)
+    return Board(boards, _standings(entries, boards, paper), tuple(entries), paper, broken)
 
 
 def _dataset(name: str, entries: Sequence[Entry], broken: Mapping[str, Sequence[str]], draws: int) -> DatasetBoard:
@@ -118,7 +122,7 @@ def _dataset(name: str, entries: Sequence[Entry], broken: Mapping[str, Sequence[
     placed_lines: list[Line] = []
     remarks: list[str] = []
     for regime in REGIMES:
-        ranked = [line for line in lines if line.regime == regime and not line.remarks]
+        ranked = [line for line in lines if line.regime == regime and not line.remarks and line.figure()]
         try:
             places = _places(ranked, draws)
         except DownloadError:
@@ -178,9 +182,11 @@ def _line(entry: Entry, dataset: str, problems: Sequence[str]) -> Line:
         memory=max((info.peak_memory_bytes for info in infos if info.peak_memory_bytes), default=None),
         device=", ".join(sorted({info.device for info in infos if info.device})),
     )
+    faults = (*problems, *_remarks(runs, _faults))
     touched = [f"contaminated: {reason}" for reason in line.contaminated]
     unmeasured = [UNMEASURED.format(", ".join(line.unmeasured), dataset)] if line.unmeasured else []
-    return replace(line, remarks=tuple(dict.fromkeys([*problems, *_remarks(runs), *touched, *unmeasured])))
+    remarks = dict.fromkeys([*faults, *_remarks(runs, _lacks), *touched, *unmeasured])
+    return replace(line, faults=faults, remarks=tuple(remarks))
 
 
 def _figures(runs: Sequence[Run]) -> dict[tuple[View, str], Figures]:
@@ -226,29 +232,34 @@ def by_paper(runs: Sequence[Run], model: str) -> tuple[str | None, dict[tuple[Vi
     return next(iter(names), None), {}
 
 
-def _remarks(runs: Iterable[Run]) -> Iterator[str]:
-    """Give the reasons why runs are not ranked (unfinished, incomplete, outdated), each once with its seeds."""
+def _remarks(runs: Iterable[Run], reasons_of: Callable[[Run], Iterator[str]]) -> Iterator[str]:
+    """Give the reasons why runs are not ranked, each once with its seeds."""
     seeds: dict[str, list[int]] = defaultdict(list)
     for run in runs:
-        for reason in dict.fromkeys(_reasons(run)):
+        for reason in dict.fromkeys(reasons_of(run)):
             seeds[reason].append(run.headline.run.seed)
     for reason, of_reason in seeds.items():
         yield f"{reason} (seed{'s' * (len(of_reason) > 1)} {', '.join(map(str, of_reason))})"
 
 
-def _reasons(run: Run) -> Iterator[str]:
+def _faults(run: Run) -> Iterator[str]:
+    """Give the reasons why a run is ranked in nothing: unfinished, or outdated."""
     info, result = run.headline.run, run.headline
     if info.status != "ok":
         yield "out of memory" if info.status == "oom" else info.status
         return
-    if run.missing:
-        yield f"incomplete: lacks {', '.join(setting.name for setting in run.missing)}"
     version = catalog.record(result.dataset).version
     if result.dataset_version != version:
         yield f"outdated: dataset version {result.dataset_version}, now {version}"
     for scored in run.results.values():
         if scored.evaluator_version != EVALUATOR_VERSION:
             yield f"outdated: evaluator version {scored.evaluator_version}, now {EVALUATOR_VERSION}"
+
+
+def _lacks(run: Run) -> Iterator[str]:
+    """Give what a run lacks to be ranked in the headline."""
+    if run.headline.run.status == "ok" and run.missing:
+        yield f"incomplete: lacks {', '.join(setting.name for setting in run.missing)}"
 
 
 def _places(lines: Sequence[Line], draws: int) -> dict[str, Place]:
@@ -269,20 +280,34 @@ def _places(lines: Sequence[Line], draws: int) -> dict[str, Place]:
     }
 
 
-def _standings(entries: Sequence[Entry], boards: Sequence[DatasetBoard], suite: Sequence[str]) -> tuple[Standing, ...]:
+def _standings(entries: Sequence[Entry], boards: Sequence[DatasetBoard], paper: Sequence[str]) -> tuple[Standing, ...]:
     standings = []
     for entry in entries:
-        lines = [line for board in boards if (line := board.line(entry))]
-        covered = [line for line in lines if line.dataset in suite and line.place is not None]
+        lines = [line for board in boards if board.name in paper and (line := board.line(entry))]
+        covered = [line for line in lines if line.place is not None]
         lifts = [line.lift for line in covered if line.lift is not None]
         lift = statistics.fmean(lifts) if lifts else None
-        standings.append(Standing(entry, tuple(line.dataset for line in covered), lift))
-    standings.sort(key=lambda standing: (-len(standing.covered), -(standing.lift or 0.0), standing.entry.slug))
+        standings.append(Standing(entry, common(lines), tuple(line.dataset for line in covered), lift))
     # Sorted by coverage: those with complete coverage come first, and only they are numbered.
-    complete = sum(len(standing.covered) == len(suite) for standing in standings)
-    return tuple(
-        replace(standing, rank=number if number <= complete else None) for number, standing in enumerate(standings, 1)
+    standings.sort(
+        key=lambda standing: (
+            REGIMES.index(standing.regime),
+            -len(standing.covered),
+            -(standing.lift or 0.0),
+            standing.entry.slug,
+        )
     )
+    numbers = {regime: count(1) for regime in REGIMES}
+    return tuple(
+        replace(standing, rank=next(numbers[standing.regime])) if len(standing.covered) == len(paper) else standing
+        for standing in standings
+    )
+
+
+def common(lines: Iterable[Line]) -> Regime:
+    """Return the regime of most lines, of two that are as frequent the one that has seen more; the first for none."""
+    counted = Counter(line.regime for line in lines)
+    return max(REGIMES, key=lambda regime: (counted[regime], bool(counted) and REGIMES.index(regime)))
 
 
 def rescored(entry: Entry) -> list[str]:

@@ -1,4 +1,4 @@
-"""Every cell of the paper's tables as data, with its errata and its evaluation setting.
+"""What others printed: every cell of the paper's tables with its errata and its setting, and the field's figures.
 
 Source: Zhou et al. 2023, "A Multi-Task Perspective for Link Prediction with New Relation Types and Nodes", main
 text and appendix; the settings are those of `mtbench.settings.table`, which says where each comes from.
@@ -7,7 +7,8 @@ text and appendix; the settings are those of `mtbench.settings.table`, which say
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+import tomllib
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
@@ -75,3 +76,24 @@ def datasets() -> tuple[str, ...]:
 def models() -> tuple[str, ...]:
     """Return the rows of the paper's tables, in their order."""
     return tuple(dict.fromkeys(cell.model for cell in cells()))
+
+
+@dataclass(frozen=True)
+class Elsewhere:
+    """A foundation model as others measured it zero-shot: MRR and Hits@10 by graph under pessimistic ties."""
+
+    name: str
+    source: str
+    figures: Mapping[str, tuple[float, float]]
+
+
+@cache
+def elsewhere() -> Mapping[str, Elsewhere]:
+    """Return the models of ``field.toml`` by the name that an entry of them has here."""
+    table = tomllib.loads((resources.files("leaderboard.board") / "field.toml").read_text(encoding="utf-8"))
+    return {
+        model: Elsewhere(
+            table["names"][model], table["source"], {name: (mrr, hits) for name, (mrr, hits) in of.items()}
+        )
+        for model, of in table["figures"].items()
+    }

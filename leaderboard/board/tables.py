@@ -69,13 +69,13 @@ def _standard(board: Board, slug: str = "") -> tuple[Sequence[str], Sequence[Row
 
     With ``slug``, only that entry is below the baseline.
     """
-    suite = [part for part in board.datasets if part.name in board.suite]
+    suite = [part for part in board.datasets if part.name in board.paper]
     rows: list[Row] = [
         ["best heuristic baseline", NONE, NONE, NONE, *(_number(part.baseline and part.baseline[1]) for part in suite)]
     ]
     for standing in board.standings:
         if slug == standing.entry.slug if slug else standing.covered:
-            coverage = f"{len(standing.covered)}/{len(board.suite)}"
+            coverage = f"{len(standing.covered)}/{len(board.paper)}"
             lift = NONE if standing.lift is None else f"{standing.lift:+.3f}"
             figures = [_mean(part, part.line(standing.entry)) for part in suite]
             rows.append([standing.entry.card.name, standing.entry.card.regime, coverage, lift, *figures])

@@ -32,7 +32,7 @@ from mtbench.names import DIRECTIONS, METRICS
 from mtbench.ranking.lists import GIVEN_SCORES
 from mtbench.ranking.ranks import Ranks
 from mtbench.ranking.scorers import BETWEEN, INVERSES, METHODS, SCORE
-from mtbench.runs.directory import CHECKPOINTS, COMPLETE, CONVENTIONS_FILE, COST_FILE, HISTORY_FILE, TASKS_FILE
+from mtbench.runs.directory import CHECKPOINTS, CONVENTIONS_FILE, COST_FILE, HISTORY_FILE, TASKS_FILE, missing_of
 from mtbench.runs.files import RANKS_FILE, RESULT_FILE, SCHEMA
 from mtbench.runs.result import TOLERANCE, contradictions
 from mtbench.runs.saved import Hash, Limits, Saved, Whole, expected, read_ranks
@@ -402,8 +402,9 @@ def held(run: RunRead) -> Iterator[Problem]:
                 yield Problem("run", run.where, f"{sentence}; put the results of one run together")
     if first.status != "ok":
         yield Problem("unfinished", run.where, f"{first.status}: shown, not ranked", remark=True)
-    elif missing := [setting.name for setting in COMPLETE if setting not in run.results]:
-        sentence = f"lacks {', '.join(missing)}: shown, not ranked; run --protocol all --vocabulary all"
+    elif missing := missing_of(run.results):
+        names = ", ".join(setting.name for setting in missing)
+        sentence = f"lacks {names}: shown, not ranked; run --protocol all --vocabulary all"
         yield Problem("incomplete", run.where, sentence, remark=True)
 
 

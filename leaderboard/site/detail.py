@@ -10,12 +10,14 @@ from leaderboard.board.board import (
     OPTIMISTIC,
     PAPER,
     PESSIMISTIC,
+    REGIMES,
     SLOTS,
     STANDARD,
     VIEWS,
     DatasetBoard,
     Figure,
     Line,
+    Regime,
     View,
 )
 from leaderboard.board.tables import short
@@ -48,7 +50,6 @@ from mtbench.files import tables
 from mtbench.names import METRICS
 from mtbench.runs.directory import CONVENTIONS_FILE, Run
 from mtbench.runs.files import RANKS_FILE, RESULT_FILE
-from mtbench.runs.origin import REGIMES, Regime
 from mtbench.runs.result import FLAG_SPREAD
 from mtbench.settings.table import HEADLINE, VOCABULARIES, setting_of
 
@@ -117,7 +118,7 @@ def how(view: View) -> str:
 
 def _entry_row(line: Line, cells: Sequence[Cell], *words: str) -> Row:
     """Return the row of an entry, found by its names, dataset, regime and ``words``."""
-    known = [line.name, line.entry.slug, line.dataset, line.regime, *words]
+    known = [line.name, line.entry.slug, line.dataset, REGIME_NAMES[line.regime], *words]
     return Row(line.name, cells, f"../{model_page(line.entry.slug)}", words=" ".join(known))
 
 
@@ -177,7 +178,7 @@ def _less(first: Figure | None, second: Figure | None) -> float | None:
 
 def unranked(lines: Iterable[Line]) -> Table | None:
     """Return the lines that are shown but not ranked, with the reasons; None without any."""
-    left = [line for line in lines if line.place is None]
+    left = [line for line in lines if line.place is None and line.remarks]
     several = len({line.dataset for line in left}) > 1
     rows = [
         _entry_row(
@@ -198,6 +199,8 @@ PROTOCOLS = {
     "dual": "Dual: two lists, 24 other tails and 24 other heads, each with up to 26 other relation types",
     "entity": "Entity-centric: two lists, 50 other tails and 50 other heads",
     "relation": "Relation-centric: up to 50 other relation types",
+    "full": "Full: all entities of the inference graph, as tails and as heads",
+    "full-relation": "Full, relations: all relation types of the inference graph",
 }
 """The protocols that pages show, explained."""
 FILES = (RESULT_FILE, RANKS_FILE, CONVENTIONS_FILE)

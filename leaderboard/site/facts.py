@@ -25,8 +25,9 @@ from mtbench.errors import MtbenchError, ResultError, UsageError
 from mtbench.names import FloatArray
 from mtbench.runs.directory import HISTORY_FILE, TASKS_FILE, Run
 from mtbench.runs.origin import splits_of
-from mtbench.runs.strata import STRATA, Labels, by_target
-from mtbench.settings.table import HEADLINE, MAIN
+from mtbench.runs.strata import QUERY, STRATA, Labels, by, by_target
+from mtbench.settings.setting import Setting
+from mtbench.settings.table import MAIN
 
 PANELS = {
     "half_link": "By half-links in the inference graph",
@@ -47,7 +48,7 @@ class Data:
     def __init__(self) -> None:
         self._datasets: dict[str, Dataset | None] = {}
         self._labels: dict[tuple[str, str], Labels | None] = {}
-        self._ranks: dict[Run, dict[str, FloatArray] | None] = {}
+        self._ranks: dict[tuple[Run, Setting], dict[str, FloatArray] | None] = {}
 
     def get(self, name: str) -> Dataset | None:
         """Return a dataset, None if it can be neither loaded nor fetched."""
@@ -72,34 +73,50 @@ class Data:
                 self._labels[dataset.name, key] = None
         return self._labels[dataset.name, key]
 
-    def by_target(self, run: Run, dataset: Dataset) -> dict[str, FloatArray] | None:
-        """Return the reciprocal rank of every test target under the headline, and that of chance.
+    def by_target(self, run: Run, dataset: Dataset, setting: Setting) -> dict[str, FloatArray] | None:
+        """Return the reciprocal rank of every test target in a setting, and that of chance.
 
         None for a run on another version of the dataset, or without ranks.
         """
-        if run not in self._ranks:
-            result = run.results.get(HEADLINE)
+        if (run, setting) not in self._ranks:
+            result = run.results.get(setting)
             try:
                 split = None if result is None or not len(result.ranks) else splits_of(result, dataset)[0]
                 values_of = None if result is None or split is None else by_target(result, split, ("metrics", "chance"))
-                self._ranks[run] = {kind: values["mrr"] for kind, values in values_of.items()} if values_of else None
+                made = {kind: values["mrr"] for kind, values in values_of.items()} if values_of else None
             except ResultError:
-                self._ranks[run] = None
-        return self._ranks[run]
+                made = None
+            self._ranks[run, setting] = made
+        return self._ranks[run, setting]
+
+    def half_links(self, run: Run, name: str, setting: Setting) -> dict[str, float] | None:
+        """Return the MRR of a run by the half-links of its queries (`mtbench.runs.strata.QUERIES`), None if unknown."""
+        dataset, result = self.get(name), run.results.get(setting)
+        if dataset is None or result is None:
+            return None
+        try:
+            return {stratum.label: stratum.metrics["mrr"] for stratum in by(result, QUERY, dataset)}
+        except ResultError:  # of another version of the dataset
+            return None
 
 
-def strata(name: str, lines: Sequence[Line], data: Data, *, drawn: bool = True) -> tuple[str, Sequence[Table], str]:
+def strata(
+    name: str, lines: Sequence[Line], data: Data, setting: Setting, *, drawn: bool = True
+) -> tuple[str, Sequence[Table], str]:
     """Return picture and tables of the strata of up to `MOST` entries on a dataset, and else why there are none."""
     if not lines:
         return "", (), "nothing is ranked here yet."
     if (dataset := data.get(lines[0].dataset)) is None:
         return "", (), ABSENT
     lines = lines[:MOST]
-    if not any(HEADLINE in run.results for line in lines for run in line.entry.runs[line.dataset]):
-        name = HEADLINE.protocol
-        return "", (), f"no run was ranked under the protocol {name} among relation types that are present."
+    if not any(setting in run.results for line in lines for run in line.entry.runs[line.dataset]):
+        return "", (), f"no run was ranked under the protocol {setting.protocol} among relation types that are present."
     # A division with a single stratum says nothing.
-    panels = {title: rows for key, title in PANELS.items() if len(rows := stratum_rows(key, lines, dataset, data)) > 1}
+    panels = {
+        title: rows
+        for key, title in PANELS.items()
+        if len(rows := stratum_rows(key, lines, dataset, data, setting)) > 1
+    }
     if not panels:
         return "", (), "all test triples lie in one stratum."
     names = [line.name for line in lines]
@@ -115,10 +132,11 @@ def strata(name: str, lines: Sequence[Line], data: Data, *, drawn: bool = True) 
     return pictures.inline(pictures.draw_panels(panels, names, left=190), f"{name}-picture", said), tables, ""
 
 
-def stratum_rows(key: str, lines: Sequence[Line], dataset: Dataset, data: Data) -> list[pictures.Row]:
+def stratum_rows(key: str, lines: Sequence[Line], dataset: Dataset, data: Data, setting: Setting) -> list[pictures.Row]:
     """Return the strata that have targets, each with the MRR of the entries and of chance."""
     ranked = [
-        [of_run for run in line.entry.runs[line.dataset] if (of_run := data.by_target(run, dataset))] for line in lines
+        [of_run for run in line.entry.runs[line.dataset] if (of_run := data.by_target(run, dataset, setting))]
+        for line in lines
     ]
     labels = data.labels(key, dataset)
     if not any(ranked) or labels is None:

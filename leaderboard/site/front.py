@@ -8,10 +8,21 @@ from dataclasses import dataclass
 from datetime import date
 from typing import TYPE_CHECKING
 
-from leaderboard.board.board import Board, DatasetBoard, Figure, Line, Standing, command, estimate
+from leaderboard.board.board import (
+    REGIMES,
+    Board,
+    DatasetBoard,
+    Figure,
+    Line,
+    Regime,
+    Standing,
+    command,
+    estimate,
+)
 from leaderboard.board.ranking import rescored
 from leaderboard.board.tables import short
 from leaderboard.entries.cards import Card
+from leaderboard.entries.entries import Entry
 from leaderboard.site import pictures
 from leaderboard.site.cells import (
     MISSING,
@@ -94,7 +105,7 @@ def _lifts(
         Point(standing.entry.card.name, at[standing.entry.slug], standing.lift or 0.0, standing.rank is None)
         for standing in shown
     ]
-    names = f"on all {len(board.suite)} datasets", "on some of them"
+    names = f"on all {len(board.paper)} datasets", "on some of them"
     said = "; ".join(f"{standing.entry.card.name} {standing.lift:+.3f}" for standing in shown)
     title = f"Mean lift over the best heuristic baseline {how}: {said}."
     return pictures.inline(pictures.draw_points(points, ticks, x, names, **more), name, title)
@@ -121,6 +132,8 @@ def scenarios(board: Board) -> list[Scenario]:
     """Return the columns of datasets, those of the paper first; a strict variant stands beside its dataset."""
     by_name: dict[str, list[DatasetBoard]] = {name: [] for name in LABELS}
     for part in board.datasets:
+        if part.name not in board.paper and not any(line.figure() for line in part.lines):
+            continue
         by_name.setdefault(short(part.name).removesuffix(STRICT).partition("/")[0], []).append(part)
     made = []
     for name, parts in by_name.items():
@@ -136,9 +149,12 @@ LABELS = {"metafam": "MetaFam", "fbnell": "FBNELL", "mt1": "MT1", "mt2": "MT2", 
 
 def standings(board: Board) -> Table:
     """Return the table of all entries below the best heuristic baseline, which stays on top in any order of rows."""
-    suite = len(board.suite)
+    suite = len(board.paper)
     columns = [
-        Column("Rank", f"By the mean lift; only of entries that are ranked on all {suite} datasets of the paper"),
+        Column(
+            "Rank",
+            f"In its regime, by the mean lift; only of entries that are ranked on all {suite} datasets of the paper",
+        ),
         Column("Coverage", f"On how many of the {suite} datasets the entry is ranked in both directions"),
         Column("Lift", "Mean over these of how far the MRR lies above the best heuristic baseline"),
     ]
@@ -158,8 +174,12 @@ def standings(board: Board) -> Table:
         cells += [_baseline(scenario.datasets), *(_baseline([part]) for part in scenario.each)]
     cells += [MISSING, MISSING, MISSING]
     pinned = Row("Best heuristic baseline", cells, detail="learns nothing", kind="baseline")
-    groups = [Group([pinned]), Group([_row(board, standing) for standing in board.standings])]
-    caption = "MRR in both directions, by coverage and then by lift"
+    by_regime = {
+        regime: [_row(board, standing) for standing in board.standings if standing.regime == regime]
+        for regime in REGIMES
+    }
+    groups = [Group([pinned]), *(Group(rows, REGIME_NAMES[regime]) for regime, rows in by_regime.items() if rows)]
+    caption = "MRR in both directions; within a regime by coverage and then by lift"
     return filled(Table("standings", caption, "Model", columns, groups, dense=True))
 
 
@@ -182,7 +202,7 @@ def _row(board: Board, standing: Standing) -> Row:
     lines = {line.dataset: line for line in board.lines(entry.slug)}
     cells = [
         count(standing.rank),
-        Cell(f"{len(standing.covered)}/{len(board.suite)}", value=len(standing.covered)),
+        Cell(f"{len(standing.covered)}/{len(board.paper)}", value=len(standing.covered)),
         signed(standing.lift),
     ]
     for group in scenarios(board):
@@ -195,10 +215,10 @@ def _row(board: Board, standing: Standing) -> Row:
         cells,
         model_page(entry.slug),
         f"{card.year}" if card.year else "",
-        f"{card.name} {entry.slug} {card.regime} {card.year or ''}",
-        card.regime,
+        f"{card.name} {entry.slug} {REGIME_NAMES[standing.regime]} {card.year or ''}",
+        standing.regime,
         links,
-        badges(board, standing),
+        badges(board, entry),
     )
 
 
@@ -228,38 +248,35 @@ def _how(card: Card, missing: Sequence[str], lines: Sequence[Line]) -> Tip:
     return Tip(f"Not run in both directions on {' and '.join(missing)}. {cost}", command(card.model, missing))
 
 
-def badges(board: Board, standing: Standing) -> list[Badge]:
-    """Return the badges of an entry: its regime, whether it verifies, who ran it, and what it has seen."""
-    card = standing.entry.card
-    badges = [Badge(REGIME_NAMES[card.regime], Tip(REGIMES_SAID[card.regime]), card.regime)]
-    if standing.entry.slug not in board.problems:
+def badges(board: Board, entry: Entry) -> list[Badge]:
+    """Return the badges of an entry: whether it verifies, who ran it, and what it has seen."""
+    card = entry.card
+    badges = []
+    if entry.slug not in board.problems:
         said = f"Verified: all metrics match the ranks (evaluator version {EVALUATOR_VERSION})."
-        badges.append(Badge("verified ranks", Tip(said, f"mtbench leaderboard check {standing.entry.slug}"), "good"))
+        badges.append(Badge("verified ranks", Tip(said, f"mtbench leaderboard check {entry.slug}"), "good"))
     else:
-        badges.append(Badge("does not hold", Tip("; ".join(board.problems[standing.entry.slug][:3])), "bad"))
-    if runs := rescored(standing.entry):
+        badges.append(Badge("does not hold", Tip("; ".join(board.problems[entry.slug][:3])), "bad"))
+    if runs := rescored(entry):
         said = f"The weights beside these runs give the ranks that are published: {', '.join(runs)}."
         badges.append(Badge("re-scored from weights", Tip(said), "good"))
     if card.retrained:
         badges.append(Badge("retrained by us", Tip("The maintainers of the leaderboard trained it, by its paper.")))
     if card.contaminated:
         badges.append(Badge("contaminated", Tip(card.contaminated), "bad"))
-    else:
-        badges += [
-            Badge(f"contaminated: {short(line.dataset)}", Tip("; ".join(line.contaminated)), "bad")
-            for line in board.lines(standing.entry.slug)
-            if line.contaminated
-        ]
+    elif touched := [line for line in board.lines(entry.slug) if line.contaminated]:
+        names = ", ".join(short(line.dataset) for line in touched) if len(touched) < 3 else f"{len(touched)} datasets"
+        said = "; ".join(f"on {short(line.dataset)} {' and '.join(line.contaminated)}" for line in touched)
+        badges.append(Badge(f"contaminated: {names}", Tip(f"{said}."), "bad"))
     for name in card.leaks:
-        if name in standing.entry.runs:
+        if name in entry.runs:
             said = f"It can see the known leak of {name}: the inverse of every test triple is in the inference graph."
             badges.append(Badge(f"leak: {short(name)}", Tip(said), "warn"))
     return badges
 
 
-REGIMES_SAID = {
-    "zero-shot": "Nothing of the test graph was trained on: it is only read.",
-    "test-time-adaptation": "Some of the model is fitted to the inference graph.",
-    "fine-tuned": "The whole model went on learning on the inference graph.",
-    "supervised": "The model was trained on the test graph alone.",
+REGIMES_SAID: Mapping[Regime, str] = {
+    "elsewhere": "The model never saw a graph of the pair: it learned from other graphs, or learned nothing.",
+    "trained": "The model learned from the training graph of the pair; the inference graph was only read.",
+    "adapted": "Some of the model or all was fitted to the inference graph: at test time, later, or from the start.",
 }

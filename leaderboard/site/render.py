@@ -11,17 +11,20 @@ from importlib import resources
 from importlib.util import find_spec
 from pathlib import Path
 
-from leaderboard.board.board import SEEDS, STANDARD, VIEWS, Board, DatasetBoard
+from leaderboard.board.board import REGIMES, SEEDS, STANDARD, VIEWS, Board, DatasetBoard, Line
+from leaderboard.board.groups import QUESTIONS, SUITE, Question
 from leaderboard.board.tables import snippet
 from leaderboard.entries.cards import TRAIN
 from leaderboard.entries.entries import Entry, Watch, unwatched
-from leaderboard.site import detail, facts, front
+from leaderboard.site import detail, facts, front, groups
 from leaderboard.site.cells import REGIME_NAMES, dataset_page, model_page, slug
 from leaderboard.site.facts import Data, strata
+from mtbench.data import catalog
 from mtbench.errors import MissingExtraError, UsageError
 from mtbench.files import atomic
-from mtbench.runs.origin import REGIMES
 from mtbench.runs.result import EVALUATOR_VERSION
+from mtbench.settings.setting import Setting
+from mtbench.settings.table import HEADLINE
 
 LISTING = "SHA256SUMS"
 """The file with the hash of every file of a site; a folder without it is not taken for a site, and never replaced."""
@@ -124,6 +127,7 @@ def _pages(board: Board, entries: Path, data: Data) -> Iterator[tuple[str, Calla
         "views": VIEWS,
         "default": STANDARD.key,
         "has_transfer": bool(transfers),
+        "tabs": [("This paper's task", "index.html"), *((asked.label, f"{asked.key}.html") for asked in QUESTIONS)],
         "datasets": [(part.name, dataset_page(part.name)) for part in board.datasets],
         "evaluator": EVALUATOR_VERSION,
         "changed": max((entry.card.date for entry in board.entries), default=""),
@@ -133,18 +137,21 @@ def _pages(board: Board, entries: Path, data: Data) -> Iterator[tuple[str, Calla
         return lambda: environment.get_template(template).render(up=up, **shared, **values())
 
     yield "index.html", page("index.html", "", partial(_index, board))
+    for question in QUESTIONS:
+        yield f"{question.key}.html", page("group.html", "", partial(_question, board, question, data))
     for part in board.datasets:
         yield dataset_page(part.name), page("dataset.html", "../", partial(_dataset, part, data, board))
     for entry in board.entries:
         yield model_page(entry.slug), page("model.html", "../", partial(_model, board, entry, data))
     about = {"regimes": REGIME_NAMES, "said": front.REGIMES_SAID, "protocols": detail.PROTOCOLS, "seeds": SEEDS}
+    about["groups"] = [f"{group}, {catalog.GROUPS[group]}" for group in SUITE.groups]
     yield "about.html", page("about.html", "", lambda: about)
     if transfers:
         yield "transfer.html", page("transfer.html", "", lambda: {"tables_shown": transfers})
 
 
 def _index(board: Board) -> dict[str, object]:
-    regimes = {entry.card.regime for entry in board.entries}
+    regimes = {standing.regime for standing in board.standings}
     return {
         "best": front.best(board),
         "standings": front.standings(board),
@@ -154,14 +161,30 @@ def _index(board: Board) -> dict[str, object]:
     }
 
 
+def _question(board: Board, question: Question, data: Data) -> dict[str, object]:
+    return {"question": question, "sections": groups.sections(board, question, data), "said": front.REGIMES_SAID}
+
+
+def _ranked(part: DatasetBoard) -> tuple[list[Line], Setting]:
+    """Return the lines to divide into strata, the best first, and in which setting: the headline, else the field's."""
+    if ranked := [line for line in part.lines if line.place is not None]:
+        setting = HEADLINE
+    else:
+        setting = SUITE.setting
+        ranked = [line for line in part.lines if not line.faults and line.figure(STANDARD, setting.protocol)]
+
+    def best_first(line: Line) -> tuple[float, str]:
+        figure = line.figure(STANDARD, setting.protocol)
+        return (-figure.mean if figure else 0.0), line.entry.slug
+
+    return sorted(ranked, key=best_first), setting
+
+
 def _dataset(part: DatasetBoard, data: Data, board: Board) -> dict[str, object]:
     names = {entry.slug: entry.card.name for entry in board.entries}
     audit, why = facts.findings(part, data)
-    best = sorted(
-        (line for line in part.lines if line.place is not None),
-        key=lambda line: (-(figure.mean if (figure := line.figure()) else 0.0), line.entry.slug),
-    )
-    picture, tables, no_strata = strata("strata", best, data)
+    best, setting = _ranked(part)
+    picture, tables, no_strata = strata("strata", best, data, setting)
     return {
         "part": part,
         "record": part.record,
@@ -172,6 +195,8 @@ def _dataset(part: DatasetBoard, data: Data, board: Board) -> dict[str, object]:
         "no_audit": why,
         "paper": facts.paper_against_ours(part, names),
         "strata": picture,
+        "strata_of": setting.protocol,
+        "in_groups": bool(best) and setting == SUITE.setting,
         "strata_tables": tables,
         "no_strata": no_strata,
     }
@@ -181,7 +206,9 @@ def _model(board: Board, entry: Entry, data: Data) -> dict[str, object]:
     lines = board.lines(entry.slug)
     learned = []
     for line in lines:
-        _, tables, why = strata(f"strata-{slug(line.dataset)}", [line], data, drawn=False)
+        if not any(HEADLINE in run.results for run in entry.runs[line.dataset]):
+            continue  # the pages of the groups have the strata of full rankings
+        _, tables, why = strata(f"strata-{slug(line.dataset)}", [line], data, HEADLINE, drawn=False)
         learned.append((line.dataset, tables, why, facts.curves(entry, line.dataset), facts.tasks(entry, line.dataset)))
     return {
         "entry": entry,
@@ -189,7 +216,7 @@ def _model(board: Board, entry: Entry, data: Data) -> dict[str, object]:
         "learns": all(
             f"{name}{TRAIN}" in run.headline.run.pretraining_graphs for name, runs in entry.runs.items() for run in runs
         ),
-        "badges": front.badges(board, next(standing for standing in board.standings if standing.entry is entry)),
+        "badges": front.badges(board, entry),
         "problems": board.problems.get(entry.slug, ()),
         "unranked": detail.unranked(lines),
         "protocols": [(name, title, detail.of_entry(lines, name)) for name, title in detail.PROTOCOLS.items()],

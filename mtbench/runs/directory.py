@@ -16,7 +16,7 @@ from __future__ import annotations
 import json
 import shlex
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,6 +38,12 @@ TASK_FOLDERS = tuple(setting.name for setting in OURS)
 COMPLETE = settings_of([ALL], [ALL])
 """The settings that a complete run has been scored in."""
 
+
+def missing_of(scored: Collection[Setting]) -> tuple[Setting, ...]:
+    """Return the settings of `COMPLETE` that a run was not scored in; it lacks none if it has full rankings alone."""
+    return () if all(setting.full for setting in scored) else tuple(one for one in COMPLETE if one not in scored)
+
+
 BESIDE = (CONVENTIONS_FILE, HISTORY_FILE, TASKS_FILE, FAILURE_FILE, TRAINING_PICTURE, ALPHA_PICTURE)
 OWN = {RESULT_FILE, RANKS_FILE, CHECKPOINTS, *BESIDE, *TASK_FOLDERS}
 """All that a run directory may hold."""
@@ -57,8 +63,8 @@ class Run:
 
     @property
     def missing(self) -> tuple[Setting, ...]:
-        """The settings of a complete run that this one was not scored in."""
-        return tuple(setting for setting in COMPLETE if setting not in self.results)
+        """The settings that it lacks, see `missing_of`."""
+        return missing_of(self.results)
 
     def has(self, settings: Sequence[Setting], *, paper: bool) -> bool:
         """Whether it was scored in all of these settings, with ``paper`` in the paper's of the same protocols, too.

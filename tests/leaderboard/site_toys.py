@@ -89,7 +89,7 @@ def standing_board(found: Board, told: Mapping[str, Mapping[str, float]]) -> Boa
         )
         for part in found.datasets
     ]
-    made = _standings(tuple(entries.values()), boards, found.suite)
+    made = _standings(tuple(entries.values()), boards, found.paper)
     return replace(found, datasets=tuple(boards), entries=tuple(entries.values()), standings=made, problems={})
 
 

@@ -37,8 +37,8 @@ def test_fewer_than_three_seeds_are_told_and_neither_the_best_nor_in_its_way(toy
     )
     beside = replace(part, lines=(picked, isdea))
     assert (beside.leader, beside.leads(picked), beside.leads(isdea)) == (picked, False, True)
-    assert beside.leads(isdea, regime="zero-shot")
-    alone = replace(toy_board, datasets=(replace(part, lines=(picked,)),), suite=("metafam",))
+    assert beside.leads(isdea, regime="trained")
+    alone = replace(toy_board, datasets=(replace(part, lines=(picked,)),), paper=("metafam",))
     standing = replace(toy_board.standings[0], entry=picked.entry, covered=("metafam",))
     for text in (tables.markdown, tables.latex):
         shown = text(replace(alone, standings=(standing,)))

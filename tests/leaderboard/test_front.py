@@ -22,7 +22,7 @@ MT1 = ("wikitopics-mt1/health", "wikitopics-mt1/taxonomy")
 
 @pytest.fixture(scope="module")
 def board(toy_board):
-    suite = toy_board.suite
+    suite = toy_board.paper
     told = {
         "good": dict.fromkeys(suite, 0.75),
         "bad": dict.fromkeys(suite, 0.25),
@@ -118,21 +118,19 @@ def test_a_command_runs_what_the_package_has_and_names_what_it_has_not():
 
 
 def labels(board, slug):
-    return {
-        one.label: one for one in front.badges(board, next(one for one in board.standings if one.entry.slug == slug))
-    }
+    return {one.label: one for one in front.badges(board, next(one for one in board.entries if one.slug == slug))}
 
 
 def test_badges_are_given_where_the_data_say_so(board):
-    assert set(labels(board, "good")) == {"Zero-shot", "verified ranks", "retrained by us"}
+    assert set(labels(board, "good")) == {"verified ranks", "retrained by us"}
     broken = replace(board, problems={"good": ("a figure is wrong",)})
     assert "verified ranks" not in labels(broken, "good")
     assert labels(broken, "good")["does not hold"].tip.said == "a figure is wrong"
-    (first, *others) = board.standings
-    runs = {"metafam": ()}
-    card = replace(first.entry.card, retrained=False, leaks=("metafam", "fbnell"))
-    own = replace(board, standings=(replace(first, entry=replace(first.entry, card=card, runs=runs)), *others))
-    assert set(labels(own, "good")) == {"Zero-shot", "verified ranks", "leak: metafam"}
+    (first, *others) = board.entries
+    assert first.slug == "good"
+    card = replace(first.card, retrained=False, leaks=("metafam", "fbnell"))
+    own = replace(board, entries=(replace(first, card=card, runs={"metafam": ()}), *others))
+    assert set(labels(own, "good")) == {"verified ranks", "leak: metafam"}
 
 
 @pytest.mark.parametrize(
@@ -161,7 +159,7 @@ def test_what_is_contaminated_is_shown_and_not_ranked(toy_entries, toy_board):
     (one,) = found.standings
     assert one.covered == ()
     badge = labels(found, "isdea")["contaminated: metafam"]
-    assert badge.tip.said == "it learned from metafam, which has 184 of the 184 test triples"
+    assert badge.tip.said == "on metafam it learned from metafam, which has 184 of the 184 test triples."
 
 
 def test_what_was_scored_again_is_said_while_its_ranks_are_those(tmp_path, monkeypatch):
@@ -218,12 +216,12 @@ def test_few_seeds_are_told_and_never_bold_on_any_page(toy_board):
     assert cells(table, "MTDEA, K = 2")["MetaFam"].detail == "(2 seeds)"
     assert not cells(table, "ISDEA-homo")["FBNELL"].best
     (part,) = (one for one in toy_board.datasets if one.name == "metafam")
-    ranked = {line.entry.slug: line for line in part.of("zero-shot") if line.place is not None}
+    ranked = {line.entry.slug: line for line in part.of("trained") if line.place is not None}
     seeds = {"isdea": 3, "hostile": 1}
     assert {slug: len(ranked[slug].seeds) for slug in seeds} == seeds
     figures = {slug: {(STANDARD, "dual"): {"mrr": Figure(0.9 / count, seeds=count)}} for slug, count in seeds.items()}
     lines = [replace(ranked[slug], figures=some) for slug, some in figures.items()]
-    rows = detail.standings(replace(part, lines=tuple(lines)), "zero-shot")[0].groups[0].rows
+    rows = detail.standings(replace(part, lines=tuple(lines)), "trained")[0].groups[0].rows
     assert [(row.cells[1].text, row.cells[1].detail, row.cells[1].best) for row in rows] == [
         ("0.300", "", True),
         ("0.900", "(1 seed)", False),

@@ -199,7 +199,7 @@ def test_figures_are_those_of_the_board(pages, line):
 
 def test_the_best_of_several_is_marked_but_not_in_the_papers_settings(toy_board):
     (part,) = (part for part in toy_board.datasets if part.name == "metafam")
-    standard, *_, paper = detail.standings(part, "zero-shot")
+    standard, *_, paper = detail.standings(part, "trained")
     marked = [row.label for row in standard.groups[0].rows if any(cell.best for cell in row.cells)]
     assert marked == ["ISDEA"]
     assert not any(cell.best for row in paper.groups[0].rows for cell in row.cells)
@@ -478,7 +478,7 @@ def test_strata_are_those_of_the_package(line):
     found = data.get("metafam")
     results = [run.headline for run in line.entry.runs["metafam"]]
     expected = [result.by("degree", found) for result in results]
-    rows = facts.stratum_rows("degree", [line], found, data)
+    rows = facts.stratum_rows("degree", [line], found, data, HEADLINE)
     assert len(rows) == len(expected[0]) > 1
     for row, *each in zip(rows, *expected, strict=True):
         assert {f"{one.label} ({one.targets:,})" for one in each} == {row.label}
@@ -486,29 +486,29 @@ def test_strata_are_those_of_the_package(line):
         (figure,) = row.means
         assert figure.mean == pytest.approx(np.mean([one.metrics["mrr"] for one in each]))
         assert figure.deviation == pytest.approx(np.std([one.metrics["mrr"] for one in each], ddof=1))
-    assert facts.stratum_rows("relation_seen", [], found, data) == []
+    assert facts.stratum_rows("relation_seen", [], found, data, HEADLINE) == []
 
 
 def test_strata_are_shown_where_there_are_several_of_so_many_entries(toy_board, monkeypatch):
     lines = [line for line in toy_board.datasets[0].lines if line.dataset == "metafam" and line.place is not None]
     monkeypatch.setattr(facts, "MOST", 2)
-    picture, (table,), why = facts.strata("x", lines, Data())
+    picture, (table,), why = facts.strata("x", lines, Data(), HEADLINE)
     assert (table.caption, why) == ("By the degree of the ends", "")
     names = [line.name for line in lines]
     assert len(names) == 3
     assert [column.label for column in table.columns] == [*names[:2], "Chance"]
     assert Page(picture).all("svg")
-    assert facts.strata("x", lines, Data(), drawn=False)[0] == ""
+    assert facts.strata("x", lines, Data(), HEADLINE, drawn=False)[0] == ""
 
 
 def test_a_run_on_another_version_of_the_dataset_has_no_strata(line):
     data = Data()
     found = data.get("metafam")
     run = line.entry.runs["metafam"][0]
-    assert data.by_target(run, found) is not None
+    assert data.by_target(run, found, HEADLINE) is not None
     other = replace(run, results={HEADLINE: replace(run.headline, content_sha256="other")})
-    assert data.by_target(other, found) is None
-    assert data.by_target(replace(run, results={}), found) is None
+    assert data.by_target(other, found, HEADLINE) is None
+    assert data.by_target(replace(run, results={}), found, HEADLINE) is None
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ ROW = re.compile(r"^(.*) \\\\$", re.MULTILINE)
 
 @pytest.fixture(scope="module")
 def board(toy_board):
-    told = {"good": dict.fromkeys(toy_board.suite, 0.75), "some": {"metafam": 0.25}, "none": {}}
+    told = {"good": dict.fromkeys(toy_board.paper, 0.75), "some": {"metafam": 0.25}, "none": {}}
     return standing_board(toy_board, told)
 
 

@@ -1,0 +1,255 @@
+"""The pages of the questions over groups of graphs: who is best in each regime, where, on what, and graph by graph."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from leaderboard.board import reported
+from leaderboard.board.board import PESSIMISTIC, REGIMES, Board, Figure, Regime, installed
+from leaderboard.board.groups import GroupBoard, Member, Question, group_board
+from leaderboard.board.tables import short
+from leaderboard.site.cells import (
+    DASH,
+    MISSING,
+    REGIME_NAMES,
+    Cell,
+    Column,
+    Group,
+    Row,
+    Table,
+    Tip,
+    count,
+    dataset_page,
+    duration,
+    figure_cell,
+    filled,
+    model_page,
+    percent,
+    signed,
+    slug,
+)
+from leaderboard.site.facts import Data
+from leaderboard.site.front import badges
+from mtbench.analysis.groups import GroupMean, mean_over
+from mtbench.errors import typed
+from mtbench.names import SIDES
+from mtbench.runs.strata import QUERIES
+
+TITLES = {
+    "entities+relations": "New entities and relation types",
+    "entities": "New entities",
+    "one graph": "One graph",
+}
+STRATA = {
+    "both": ("Both", "The asked half (h, r, .) and the answer's (., r, t) are in the inference graph"),
+    "asked half only": ("Asked only", "The asked half (h, r, .) is in the inference graph, the answer's is not"),
+    "answer's half only": (
+        "Answer only",
+        "The answer's half (., r, t) is in the inference graph, the asked is not",
+    ),
+    "none": ("Neither", "No half of the triple is in the inference graph"),
+}
+
+
+@dataclass(frozen=True)
+class Section:
+    """One group on a page: its title, its standings, and the figures graph by graph."""
+
+    key: str
+    group: str
+    title: str
+    said: str
+    standings: Table | None
+    by_graph: Sequence[Table]
+
+
+def sections(board: Board, question: Question, data: Data) -> list[Section]:
+    """Return the groups of a question, in their order."""
+    made = []
+    for group in question.groups:
+        of_group = group_board(board, question, group)
+        said = f"{len(of_group.graphs)} graphs. A figure is the mean over them."
+        tables = [by_graph(of_group, regime) for regime in REGIMES if of_group.of(regime)]
+        table = standings(board, of_group, data) if of_group.members else None
+        made.append(Section(slug(group), group, TITLES[group], said, table, tables))
+    return made
+
+
+def standings(board: Board, of_group: GroupBoard, data: Data) -> Table:
+    """Return the entries of a group by regime, below the best heuristic baseline and above what others measured."""
+    asks_entities = set(of_group.question.setting.sides) != {SIDES[1]}
+    columns = [
+        Column("Rank", "In its regime, by the mean MRR; only of entries that were run on all graphs"),
+        Column("Graphs", "On how many graphs of the group it was run"),
+        Column("MRR", "Mean over the graphs of the realistic MRR (ties averaged)"),
+        Column("95 % interval", "Of the mean, were the graphs others: Student's over the graphs"),
+        Column("Pessimistic", "The MRR when every tie counts against the true triple, as the field's own code counts"),
+        Column("Hits@10"),
+        Column("Lift", "Mean over the graphs of how far the MRR lies above the best heuristic baseline"),
+        Column("Unseen", "MRR on the graphs of whose test triples no ranked entry of the regime has seen 5 %"),
+        *(Column(label, said) for label, said in (STRATA.values() if asks_entities else ())),
+        Column("Time", "Training and scoring: wall clock of a run, mean over the graphs"),
+        Column("Parameters"),
+        Column("Seeds", "The fewest on a graph"),
+    ]
+    best = [_baseline_row(of_group, len(columns))]
+    groups = [Group(best)] if of_group.baselines else []
+    for regime in REGIMES:
+        if members := of_group.of(regime):
+            clean = of_group.clean(regime)
+            rows = [_row(board, of_group, member, clean, data, asks_entities) for member in members]
+            unseen = f", {len(clean)} of {len(of_group.graphs)} graphs unseen"
+            groups.append(Group(rows, f"{REGIME_NAMES[regime]}{unseen}"))
+    if asks_entities and (rows := list(_elsewhere(board, of_group, len(columns)))):
+        groups.append(Group(rows, "Measured by others, pre-trained elsewhere"))
+    caption = f"Filtered MRR on {len(of_group.graphs)} graphs, by regime; regimes are not compared"
+    return filled(Table(f"group-{slug(of_group.group)}", caption, "Model", columns, groups, dense=True))
+
+
+def _baseline_row(of_group: GroupBoard, width: int) -> Row:
+    cells = [MISSING] * width
+    values = {graph: metrics for graph, (_, metrics) in of_group.baselines.items()}
+    if values:
+        mean = mean_over({graph: metrics["mrr"] for graph, metrics in values.items()})
+        cells[1] = _coverage(len(values), len(of_group.graphs))
+        cells[2:4] = [Cell(f"{mean.mean:.3f}", value=mean.mean), _interval(mean)]
+        cells[5:7] = [_number(statistics.fmean(metrics["hits@10"] for metrics in values.values())), signed(0.0)]
+    return Row("Best heuristic baseline", cells, detail="learns nothing", kind="baseline")
+
+
+def _row(
+    board: Board, of_group: GroupBoard, member: Member, clean: Sequence[str], data: Data, asks_entities: bool
+) -> Row:
+    card = member.entry.card
+    mean, lift = mean_over(member.values()), of_group.lift(member)
+    main = Cell(f"{mean.mean:.3f}", value=mean.mean, best=member.rank == 1 and _enough(member))
+    if member.remarks:
+        main = replace(main, kind="unranked", detail="not ranked", tip=Tip(f"{'; '.join(member.remarks)}."))
+    unseen = member.values(graphs=clean)
+    cells = [
+        count(member.rank),
+        _missing_graphs(member, of_group)
+        if len(member.lines) < len(member.graphs)
+        else _coverage(len(member.lines), len(member.graphs)),
+        main,
+        _interval(mean),
+        _number(statistics.fmean(member.values(view=PESSIMISTIC).values())),
+        _number(statistics.fmean(member.values("hits@10").values())),
+        MISSING if lift is None else replace(signed(lift.mean), kind="up" if lift.mean > 0 else "down"),
+        _number(statistics.fmean(unseen.values())) if len(unseen) == len(clean) > 0 else MISSING,
+        *(_by_half_link(member, data) if asks_entities else ()),
+        duration(member.seconds),
+        count(card.parameters),
+        count(member.seeds),
+    ]
+    return Row(
+        card.name,
+        cells,
+        model_page(member.entry.slug),
+        f"{card.year}" if card.year else "",
+        f"{card.name} {member.entry.slug} {REGIME_NAMES[member.regime]} {card.year or ''}",
+        member.regime,
+        [(name, address) for name, address in (("paper", card.url), ("code", card.code)) if address],
+        [badge for badge in badges(board, member.entry) if badge.kind != "bad"],
+    )
+
+
+def _enough(member: Member) -> bool:
+    """Tell whether a mean may be bold: weights that nothing is trained for are what they are with any seed."""
+    return member.regime == "elsewhere" or not any(member.read(graph)["mrr"].few for graph in member.lines)
+
+
+def _missing_graphs(member: Member, of_group: GroupBoard) -> Cell:
+    lacking = [graph for graph in member.graphs if graph not in member.lines]
+    model = installed(member.entry.card.model)[0]
+    protocol = of_group.question.setting.protocol
+    command = typed("run", model, "--group", of_group.group, "--protocol", protocol)
+    cell = _coverage(len(member.lines), len(member.graphs))
+    return replace(cell, tip=Tip(f"Not run on {', '.join(map(short, lacking))}.", command))
+
+
+def _coverage(number: int, of: int) -> Cell:
+    return Cell(f"{number}/{of}", value=number)
+
+
+def _interval(mean: GroupMean) -> Cell:
+    if not math.isfinite(mean.low):
+        return Cell(DASH, kind="muted")
+    return Cell(f"{mean.low:.3f} to {mean.high:.3f}", value=mean.mean)
+
+
+def _number(value: float) -> Cell:
+    return Cell(f"{value:.3f}", value=value)
+
+
+def _by_half_link(member: Member, data: Data) -> list[Cell]:
+    """Return the MRR of the strata of a member, each the mean over the graphs that have it; dashes without datasets."""
+    by_stratum: dict[str, list[float]] = {name: [] for name in QUERIES}
+    for graph, line in member.lines.items():
+        strata = [data.half_links(run, graph, member.question.setting) for run in line.entry.runs[graph]]
+        if not all(strata):
+            return [MISSING] * len(QUERIES)
+        for name in QUERIES:
+            if means := [of_run[name] for of_run in strata if of_run and name in of_run]:
+                by_stratum[name].append(statistics.fmean(means))
+    return [_number(statistics.fmean(values)) if values else MISSING for values in by_stratum.values()]
+
+
+def _elsewhere(board: Board, of_group: GroupBoard, width: int) -> Iterable[Row]:
+    """Give the rows of the models that others measured and no entry has."""
+    models = {entry.card.model for entry in board.entries}
+    for model, measured in reported.elsewhere().items():
+        figures = [measured.figures[graph] for graph in of_group.graphs if graph in measured.figures]
+        if model in models or not figures:
+            continue
+        cells = [MISSING] * width
+        cells[1] = _coverage(len(figures), len(of_group.graphs))
+        cells[4] = _number(statistics.fmean(mrr for mrr, _ in figures))
+        cells[5] = replace(_number(statistics.fmean(hits for _, hits in figures)), detail="pessimistic")
+        yield Row(
+            measured.name,
+            cells,
+            detail="reported",
+            words=f"{measured.name} reported",
+            links=[("source", measured.source)],
+        )
+
+
+def by_graph(of_group: GroupBoard, regime: Regime) -> Table:
+    """Return the MRR of the entries of a regime on every graph, the best bold, what they have seen of its targets."""
+    members = of_group.of(regime)
+    columns = [Column("Best baseline"), *(Column(member.entry.card.name) for member in members)]
+    rows = []
+    for graph in of_group.graphs:
+        figures = [member.read(graph).get("mrr") for member in members]
+        best = max(
+            (figure.mean for member, figure in zip(members, figures, strict=True) if figure and member.rank),
+            default=None,
+        )
+        baseline = of_group.baselines.get(graph)
+        cells = [
+            Cell(f"{baseline[1]['mrr']:.3f}", value=baseline[1]["mrr"], tip=Tip(baseline[0].replace("_", " ")))
+            if baseline
+            else MISSING
+        ]
+        cells += [_of_graph(member, graph, figure, best) for member, figure in zip(members, figures, strict=True)]
+        rows.append(Row(short(graph), cells, dataset_page(graph) if any(figures) else "", words=graph))
+    caption = f"{REGIME_NAMES[regime]}: MRR by graph; small, the share of test triples it has seen"
+    return Table(f"graphs-{slug(of_group.group)}-{regime}", caption, "Graph", columns, [Group(rows)], dense=True)
+
+
+def _of_graph(member: Member, graph: str, figure: Figure | None, best: float | None) -> Cell:
+    if figure is None:
+        return MISSING
+    cell = figure_cell(
+        replace(figure, seeds=None),
+        best=bool(member.rank) and best is not None and round(figure.mean, 3) == round(best, 3),
+    )
+    line = member.lines[graph]
+    if line.unmeasured:
+        return replace(cell, detail="seen: unknown", kind="warn")
+    share = max((overlap.share or 0.0 for overlap in line.seen), default=0.0)
+    return replace(cell, detail=f"{percent(share)} seen", kind="warn") if share else replace(cell, detail="")

@@ -1,0 +1,149 @@
+"""The questions over groups of graphs: regimes by what was learned from, means, clean graphs, strata, the page."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import mtbench
+from leaderboard.board import groups, reported
+from leaderboard.board.board import STANDARD, Figure, Overlap, regime_of
+from leaderboard.board.groups import RELATIONS, SUITE, group_board
+from leaderboard.board.ranking import rank
+from leaderboard.entries import checks, entries
+from leaderboard.entries.submission import submit
+from leaderboard.site import groups as pages
+from leaderboard.site.facts import Data
+from mtbench.data import catalog
+from mtbench.runs.directory import RunDirectory
+from mtbench.runs.origin import RunInfo
+from mtbench.settings.table import setting_of
+
+pytestmark = pytest.mark.filterwarnings("ignore::mtbench.runs.result.MtbenchWarning")
+GRAPHS = ("fbnell", "metafam", "wikitopics-mt1/health")
+CARD = {"authors": ["A. Author"], "url": "", "licence": "MIT", "hardware": "a core"}
+
+
+@pytest.mark.parametrize(
+    ("dataset", "declared", "graphs", "regime"),
+    [
+        ("fbnell", "zero-shot", (), "elsewhere"),
+        ("fbnell", "zero-shot", ("metafam/train", "FB15k-237"), "elsewhere"),
+        ("fbnell", "zero-shot", ("fbnell/train",), "trained"),
+        ("grail-nell-v1", "zero-shot", ("NELL-995-inductive-v1",), "trained"),
+        ("ingram-wk-25", "zero-shot", ("WK-25",), "trained"),
+        ("fb15k-237", "zero-shot", ("WN18RR", "FB15k-237"), "trained"),
+        ("codex-m", "zero-shot", ("CoDEx-Small",), "elsewhere"),
+        ("fbnell", "test-time-adaptation", (), "adapted"),
+        ("fbnell", "supervised", ("fbnell/train",), "adapted"),
+    ],
+)
+def test_a_regime_is_what_was_learned_from(dataset, declared, graphs, regime):
+    assert regime_of(dataset, declared, graphs) == regime
+
+
+@pytest.fixture
+def board(toy_board, monkeypatch):
+    """Entries that differ in their MRR, their graphs, and what they have seen, on a group of three graphs."""
+    monkeypatch.setattr(groups.catalog, "names", lambda group: list(GRAPHS))
+    (line,) = (line for line in toy_board.lines("isdea") if line.dataset == "metafam")
+    card = replace(line.entry.card, contaminated="It learned from everything.")
+    told = {
+        "best": (0.9, GRAPHS, (), line.entry.card),
+        "seen": (0.5, GRAPHS, (Overlap("FB15k-237", 9, 10),), line.entry.card),
+        "few": (0.95, GRAPHS[:2], (), line.entry.card),
+        "unknown": (0.7, GRAPHS, (Overlap("a dump", None, 10),), line.entry.card),
+        "leaky": (1.0, GRAPHS, (), card),
+        "adapted": (0.8, GRAPHS, (), replace(line.entry.card, regime="fine-tuned")),
+    }
+    made = {slug: replace(line.entry, directory=Path(slug), card=replace(card_, name=slug), runs={})
+            for slug, (_, _, _, card_) in told.items()}  # fmt: skip
+    by_name = {part.name: part for part in toy_board.datasets}
+    parts = []
+    for name in GRAPHS:
+        lines = [
+            replace(
+                line,
+                entry=made[slug],
+                dataset=name,
+                figures={(STANDARD, "full"): {"mrr": Figure(mrr - 0.3 * (name == "fbnell")), "hits@10": Figure(mrr)}},
+                overlaps=overlaps if name == "fbnell" else (),
+                faults=(),
+            )
+            for slug, (mrr, graphs, overlaps, _) in told.items()
+            if name in graphs
+        ]
+        parts.append(replace(by_name[name], lines=tuple(lines)))
+    return replace(toy_board, datasets=tuple(parts), entries=tuple(made.values()))
+
+
+def test_who_has_all_graphs_is_ranked_by_the_mean_within_its_regime(board):
+    found = group_board(board, SUITE, "entities+relations")
+    ranks = {member.entry.slug: member.rank for member in found.members}
+    assert ranks == {"best": 1, "seen": 2, "few": None, "unknown": None, "leaky": None, "adapted": 1}
+    assert [member.entry.slug for member in found.of("adapted")] == ["adapted"]
+    why = {member.entry.slug: " ".join(member.remarks) for member in found.members}
+    assert "not run on wikitopics-mt1/health" in why["few"]
+    assert "nobody has counted" in why["unknown"]
+    assert "It learned from everything." in why["leaky"]
+    assert group_board(board, RELATIONS, "entities").members == ()
+
+
+def test_the_mean_over_unseen_graphs_is_over_the_same_ones_for_all(board):
+    found = group_board(board, SUITE, "entities+relations")
+    assert found.clean("elsewhere") == ("metafam", "wikitopics-mt1/health")
+    assert found.clean("adapted") == GRAPHS
+    best = found.of("elsewhere")[0]
+    assert best.values(graphs=found.clean("elsewhere")) == {"metafam": 0.9, "wikitopics-mt1/health": 0.9}
+    baselines = [catalog.record(name).baselines_of("test/full/present/0") for name in GRAPHS]
+    floor = sum(max(values["mrr"] for values in of.values()) for of in baselines) / 3
+    assert found.lift(best).mean == pytest.approx(0.8 - floor)
+
+
+def test_a_graph_whose_pair_it_saw_is_not_clean(board):
+    part = board.by_name["metafam"]
+    lines = [replace(line, overlaps=(Overlap("metafam/train", 0, 10),)) for line in part.lines]
+    touched = replace(board, datasets=(board.datasets[0], replace(part, lines=tuple(lines)), board.datasets[2]))
+    found = group_board(touched, SUITE, "entities+relations")
+    assert found.clean("elsewhere") == ("wikitopics-mt1/health",)
+
+
+def score(triples):
+    return (triples.sum(axis=1) * 7919 % 101).astype(float)
+
+
+def test_a_full_run_is_submitted_checked_and_stands_on_the_page(tmp_path, monkeypatch):
+    scored = mtbench.evaluate(score, mtbench.load("metafam").test, protocol="full")
+    result = replace(scored, run=RunInfo(model="mod"))
+    RunDirectory(tmp_path / "run").keep([result])
+    made = submit([tmp_path / "run"], tmp_path / "results", slug="mod", card=CARD)
+    assert made.lacking == ()
+    assert not [problem for problem in checks.check(made.directory) if not problem.remark]
+    monkeypatch.setattr(groups.catalog, "names", lambda group: ["metafam"])
+    board = rank([entries.load(made.directory)], draws=10)
+    (section, *_) = pages.sections(board, SUITE, Data())
+    table = section.standings
+    rows = {row.label: row for group in table.groups for row in group.rows}
+    shown = dict(zip([column.label for column in table.columns], rows["mod"].cells, strict=True))
+    strata = {row.label: row.metrics["mrr"] for row in result.by("query_half_link")}
+    assert shown["MRR"].text == f"{result.metrics['mrr']:.3f}"
+    assert shown["Pessimistic"].text == f"{result.pessimistic['mrr']:.3f}"
+    assert len(strata) > 1
+    assert {name: shown[pages.STRATA[name][0]].text for name in strata} == {
+        name: f"{mrr:.3f}" for name, mrr in strata.items()
+    }
+    assert "Best heuristic baseline" in rows
+    semma = reported.elsewhere()["semma"].figures["metafam"][0]
+    reported_cells = dict(zip([column.label for column in table.columns], rows["SEMMA"].cells, strict=True))
+    assert reported_cells["Pessimistic"].text == f"{semma:.3f}"
+
+
+def test_the_figures_of_others_are_of_graphs_there_are():
+    group = set(catalog.names("entities+relations"))
+    for model, measured in reported.elsewhere().items():
+        assert {catalog.find(name).id for name in measured.figures} == set(measured.figures), model
+        mean = sum(mrr for name, (mrr, _) in measured.figures.items() if name in group) / len(group)
+        assert model == "flock" or mean == pytest.approx(
+            {"ultra-3g": 0.342, "motif": 0.349, "semma": 0.352, "trix": 0.368, "kg-icl-6l": 0.372}[model], abs=6e-4
+        )
+    assert setting_of("full") == SUITE.setting
