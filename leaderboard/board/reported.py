@@ -80,7 +80,7 @@ def models() -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Elsewhere:
-    """A foundation model as others measured it zero-shot: its MRR and the share of ranks up to 10, by graph, under pessimistic ties."""
+    """A foundation model as others measured it: zero-shot MRR and share of ranks up to 10 by graph, pessimistic ties."""
 
     name: str
     source: str
