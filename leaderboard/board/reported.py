@@ -80,7 +80,7 @@ def models() -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Elsewhere:
-    """A foundation model as others measured it: zero-shot MRR and share of ranks up to 10 by graph, pessimistic ties."""
+    """A foundation model as others measured it: zero-shot MRR, share of ranks up to 10 by graph, ties pessimistic."""
 
     name: str
     source: str
