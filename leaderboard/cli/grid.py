@@ -247,10 +247,10 @@ def show_plan(looks: Sequence[Look], out: Path, group: str = "", *, as_json: boo
         estimate = "" if each.state not in PENDING else "unknown" if seconds is None else spoken(seconds)
         rows.append((each.job.label, each.job.folder, each.job.plan.seed, each.state, estimate))
     say_table(HEADINGS, rows)
-    _show_group(over, group)
     time_left = f", about {spoken(total)} one after the other" if total else ""
     more = f" and {unknown} of unknown length" if unknown and total else ""
     say(f"\n{len(pending)} of {len(looks)} runs to do{time_left}{more}; nothing was trained")
+    _show_group(over, group)
 
 
 def _show_group(rows: Sequence[OverGroup], group: str) -> None:

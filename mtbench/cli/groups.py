@@ -7,7 +7,7 @@ from pathlib import Path
 
 from mtbench.analysis.groups import group_table, mean_over
 from mtbench.cli.output import say, say_json
-from mtbench.errors import MtbenchError
+from mtbench.errors import SHOWN, MtbenchError
 from mtbench.names import METRICS
 from mtbench.runs.result import Result
 from mtbench.settings.setting import Setting
@@ -80,9 +80,11 @@ def means(values: Mapping[str, Mapping[str, float]]) -> dict[str, dict[str, floa
 
 
 def expect_all(errors: Mapping[str, str], number: int) -> None:
-    """Raise `MtbenchError` that says why which of a number of datasets have no figure, where there are any."""
+    """Raise `MtbenchError` that names the datasets without a figure, of a number, and says why for the first few."""
     if errors:
-        reasons = "; ".join(f"{name}: {error}" for name, error in errors.items())
+        reasons = [f"{name}: {error}" for name, error in errors.items()][:SHOWN]
+        rest = [f"also {', '.join(list(errors)[SHOWN:])}"] if len(errors) > SHOWN else []
         raise MtbenchError(
-            f"{len(errors)} of {number} datasets have no figure, and the means are without them: {reasons}"
+            f"{len(errors)} of {number} datasets have no figure, and the means are without them: "
+            f"{'; '.join([*reasons, *rest])}"
         )

@@ -8,8 +8,8 @@ import shutil
 import pytest
 import thirdparty
 
-from mtbench.cli import running
-from mtbench.errors import DatasetError
+from mtbench.cli import groups, running
+from mtbench.errors import DatasetError, MtbenchError
 from mtbench.runs.result import load, verify
 
 MODEL = f"{thirdparty.NAME}:Hashing"
@@ -67,6 +67,15 @@ def test_a_graph_of_a_group_that_cannot_be_had_is_named_and_the_others_are_shown
     out = command("run", MODEL, "--group", "entities", "--json")[1]
     mean = json.loads(out, parse_constant=pytest.fail)["means"]["dual-present"]["mrr"]
     assert (mean["low"], mean["high"], mean["graphs"]) == (None, None, 1)
+
+
+def test_all_graphs_without_a_figure_are_named_and_the_first_few_with_the_reason():
+    errors = {f"g{number}": f"reason {number}" for number in range(7)}
+    with pytest.raises(
+        MtbenchError, match=r"^7 of 9 datasets have no figure.*: g0: reason 0; .*g4: reason 4; also g5, g6$"
+    ):
+        groups.expect_all(errors, 9)
+    groups.expect_all({}, 9)
 
 
 def test_a_dataset_or_a_group_is_run_and_never_both(refused):
