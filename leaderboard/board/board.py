@@ -55,6 +55,11 @@ Regime: TypeAlias = Literal["elsewhere", "trained", "adapted"]
 """What a model may have learned from before it is asked about a pair of graphs, see `regime_of`."""
 
 REGIMES: tuple[Regime, ...] = get_args(Regime)
+REGIME_NAMES: Mapping[Regime, str] = {
+    "elsewhere": "Pre-trained elsewhere",
+    "trained": "Trained on the pair's training graph",
+    "adapted": "Adapted to the inference graph",
+}
 
 
 def regime_of(dataset: str, declared: str, graphs: Iterable[str]) -> Regime:

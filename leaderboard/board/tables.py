@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+import statistics
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
-from leaderboard.board.board import Board, DatasetBoard, Line
+from leaderboard.board.board import PESSIMISTIC, Board, DatasetBoard, Line
+from leaderboard.board.groups import GroupBoard
 from leaderboard.entries.cards import Card
 from leaderboard.entries.entries import Entry
 from mtbench.files import tables
@@ -21,7 +23,8 @@ MARKS = {
 CAPTION = (
     f"Realistic MRR (ties averaged) of the dual protocol, mean over tail and head prediction, present relation types; "
     f"mtbench, evaluator version {EVALUATOR_VERSION}. Lift: mean over the covered datasets above the best heuristic "
-    "baseline, a scorer that learns nothing. Bold: the best of three or more seeds. A star: fewer than three seeds. A "
+    "baseline, a scorer that learns nothing. Regime: pre-trained elsewhere, trained on the pair's training graph, or "
+    "adapted to the inference graph. Bold: the best of three or more seeds. A star: fewer than three seeds. A "
     "dash: not run in both directions, or not ranked."
 )
 NONE = "-"
@@ -64,6 +67,43 @@ def latex_row(board: Board, slug: str) -> str:
 FORMATS: Mapping[str, Callable[[Board], str]] = {"markdown": markdown, "latex": latex}
 
 
+def group_table(of_group: GroupBoard, format: str) -> str:  # noqa: A002
+    """Return the standings of a group of graphs as ``markdown``, or as ``latex`` for the package booktabs."""
+    floors = [metrics for _, metrics in of_group.baselines.values()]
+    rows: list[Row] = []
+    if floors:
+        means = [_number(statistics.fmean(metrics[name] for metrics in floors)) for name in ("mrr", "hits@10")]
+        rows.append(
+            ["best heuristic baseline", NONE, f"{len(floors)}/{len(of_group.graphs)}", *means, NONE, NONE, NONE]
+        )
+    for member in of_group.members:
+        clean = of_group.clean(member.regime)
+        unseen, lift = member.values(graphs=clean), of_group.lift(member)
+        rows.append(
+            [
+                member.entry.card.name,
+                member.regime,
+                f"{len(member.lines)}/{len(of_group.graphs)}",
+                _number(statistics.fmean(member.values().values())),
+                _number(statistics.fmean(member.values("hits@10").values())),
+                _number(statistics.fmean(member.values(view=PESSIMISTIC).values())),
+                NONE if lift is None else f"{lift.mean:+.3f}",
+                f"{_number(statistics.fmean(unseen.values()))} ({len(clean)})"
+                if len(unseen) == len(clean) > 0
+                else NONE,
+            ]
+        )
+    headings = ["model", "regime", "graphs", "MRR", "Hits@10", "pessimistic MRR", "lift", "unseen (graphs)"]
+    caption = (
+        f"{of_group.question.label}, {of_group.group}: means over {len(of_group.graphs)} graphs under the protocol "
+        f"{of_group.question.setting.protocol}, ties averaged. Unseen: graphs of whose test triples no ranked entry of "
+        "the regime has seen 5 %. Regime: pre-trained elsewhere, trained on the pair's training graph, or adapted to "
+        "the inference graph."
+    )
+    table = _lay_out(headings, rows, format, 2)
+    return f"{table}\n\n{caption}" if format == "markdown" else f"% {caption}\n{table}"
+
+
 def _standard(board: Board, slug: str = "") -> tuple[Sequence[str], Sequence[Row]]:
     """Return headings and rows of the standard table: the best heuristic baseline, then every ranked entry.
 
@@ -78,7 +118,7 @@ def _standard(board: Board, slug: str = "") -> tuple[Sequence[str], Sequence[Row
             coverage = f"{len(standing.covered)}/{len(board.paper)}"
             lift = NONE if standing.lift is None else f"{standing.lift:+.3f}"
             figures = [_mean(part, part.line(standing.entry)) for part in suite]
-            rows.append([standing.entry.card.name, standing.entry.card.regime, coverage, lift, *figures])
+            rows.append([standing.entry.card.name, standing.regime, coverage, lift, *figures])
     return ["model", "regime", "coverage", "lift", *(short(part.name).replace("/", OVER) for part in suite)], rows
 
 

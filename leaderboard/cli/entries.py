@@ -14,13 +14,14 @@ from rich.progress import track
 
 from leaderboard.board import deviations, tables
 from leaderboard.board.board import Board
+from leaderboard.board.groups import QUESTIONS, group_board
 from leaderboard.board.ranking import rank, rescore
 from leaderboard.entries import cards, checks, entries, submission
 from leaderboard.entries.cards import Problem
 from leaderboard.entries.checks import gather
 from leaderboard.entries.entries import holds_entries, named, siblings
 from leaderboard.site import render as site
-from mtbench.cli import app
+from mtbench.cli import app, options
 from mtbench.cli.output import AsJson, fail, say, say_json, say_table
 from mtbench.errors import UnknownNameError, UsageError, typed
 from mtbench.files import atomic
@@ -209,6 +210,7 @@ def render(
             metavar="ENTRY", help="Print instead what a paper needs of an entry: its BibTeX, and its row of the table."
         ),
     ] = None,
+    group: options.Group = None,
     force: Annotated[
         bool, typer.Option("--force", help="Replace a site, or a file of tables, that is there already.")
     ] = False,
@@ -218,6 +220,8 @@ def render(
     Example: mtbench leaderboard render --out site
 
     Example: mtbench leaderboard render --format latex
+
+    Example: mtbench leaderboard render --format markdown --group entities+relations
 
     Example: mtbench leaderboard render --cite tally
     """
@@ -236,6 +240,8 @@ def render(
     formats = ("html", *tables.FORMATS, DEVIATIONS)
     if format not in formats:
         raise UnknownNameError("format", format, formats)
+    if group is not None and format not in tables.FORMATS:
+        raise UsageError(f"--group is of tables: add --format {' or '.join(tables.FORMATS)}; a site has all groups")
     if format == "html":
         place = out or Path("site")
         site.expect_free(place, force=force)  # before the board is computed, which takes a while
@@ -257,7 +263,7 @@ def render(
         text = deviations.markdown(gather(entries, watching)[0])
     else:
         board = _board(entries)
-        text = tables.FORMATS[format](board)
+        text = _of_group(board, group, format) if group else tables.FORMATS[format](board)
         for name, wrong in board.unread.items():
             fail(f"left out: {name}: {wrong}")
     if out is None:
@@ -265,6 +271,16 @@ def render(
         return
     atomic.replace_file(out, f"{text}\n".encode())
     say(f"{out} written")
+
+
+def _of_group(board: Board, group: str, format: str) -> str:  # noqa: A002
+    """Return the table of each question that an entry was asked on a graph of a group."""
+    of_groups = [group_board(board, question, group) for question in QUESTIONS]
+    asked = [of_group for of_group in of_groups if of_group.members]
+    if not asked:
+        command = typed("run", "MODULE:MODEL", "--group", group, "--protocol", QUESTIONS[0].setting.protocol)
+        raise UsageError(f"no entry was run on a graph of {group} yet: {command}")
+    return "\n\n".join(tables.group_table(of_group, format) for of_group in asked)
 
 
 def _board(entries: Path) -> Board:

@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from leaderboard.board import reported
-from leaderboard.board.board import Figure, Overlap, Regime
+from leaderboard.board.board import Figure, Overlap
 from mtbench.files import tables
 
 DASH = "–"  # noqa: RUF001
 MINUS = "−"  # noqa: RUF001
 UNITS = {"h": 3600.0, "min": 60.0}
-REGIME_NAMES: Mapping[Regime, str] = {
-    "elsewhere": "Pre-trained elsewhere",
-    "trained": "Trained on the pair's training graph",
-    "adapted": "Adapted to the inference graph",
-}
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from leaderboard.board.board import (
     OPTIMISTIC,
     PAPER,
     PESSIMISTIC,
+    REGIME_NAMES,
     REGIMES,
     SLOTS,
     STANDARD,
@@ -25,7 +26,6 @@ from leaderboard.entries.entries import Entry
 from leaderboard.site.cells import (
     DASH,
     MISSING,
-    REGIME_NAMES,
     Cell,
     Column,
     Group,

@@ -9,6 +9,7 @@ from datetime import date
 from typing import TYPE_CHECKING
 
 from leaderboard.board.board import (
+    REGIME_NAMES,
     REGIMES,
     Board,
     DatasetBoard,
@@ -26,7 +27,6 @@ from leaderboard.entries.entries import Entry
 from leaderboard.site import pictures
 from leaderboard.site.cells import (
     MISSING,
-    REGIME_NAMES,
     Badge,
     Cell,
     Column,
@@ -181,6 +181,36 @@ def standings(board: Board) -> Table:
     groups = [Group([pinned]), *(Group(rows, REGIME_NAMES[regime]) for regime, rows in by_regime.items() if rows)]
     caption = "MRR in both directions; within a regime by coverage and then by lift"
     return filled(Table("standings", caption, "Model", columns, groups, dense=True))
+
+
+def leaders(board: Board) -> Table:
+    """Return the first entry of each regime: its figure over the datasets it is ranked on, its lift, and its cost."""
+    rows = []
+    for regime in REGIMES:
+        first = next((standing for standing in board.standings if standing.regime == regime and standing.covered), None)
+        if first is None:
+            continue
+        lines = {line.dataset: line for line in board.lines(first.entry.slug)}
+        means = [figure.mean for name in first.covered if (figure := lines[name].figure())]
+        baselines = [baseline[1] for name in first.covered if (baseline := lines[name].baseline)]
+        cells = [
+            Cell(first.entry.card.name, href=model_page(first.entry.slug)),
+            Cell(
+                f"{statistics.fmean(means):.3f}", f"{len(first.covered)} of {len(board.paper)}", statistics.fmean(means)
+            ),
+            Cell(f"{statistics.fmean(baselines):.3f}") if baselines else MISSING,
+            duration(seconds(board, first)),
+            count(first.entry.card.parameters),
+        ]
+        rows.append(Row(REGIME_NAMES[regime], cells, kind="fixed"))
+    columns = [
+        Column("First", sort=""),
+        Column("MRR", sort=""),
+        Column("Best baseline", sort=""),
+        Column("Time of a run", sort=""),
+        Column("Parameters", sort=""),
+    ]
+    return Table("leaders", "Means over the datasets it is ranked on", "Regime", columns, [Group(rows)], dense=True)
 
 
 def _below(part: DatasetBoard) -> str:

@@ -8,13 +8,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from leaderboard.board import reported
-from leaderboard.board.board import PESSIMISTIC, REGIMES, Board, Figure, Regime, installed
+from leaderboard.board.board import PESSIMISTIC, REGIME_NAMES, REGIMES, Board, Figure, Regime, installed
 from leaderboard.board.groups import GroupBoard, Member, Question, group_board
 from leaderboard.board.tables import short
 from leaderboard.site.cells import (
     DASH,
     MISSING,
-    REGIME_NAMES,
     Cell,
     Column,
     Group,

@@ -11,13 +11,13 @@ from importlib import resources
 from importlib.util import find_spec
 from pathlib import Path
 
-from leaderboard.board.board import REGIMES, SEEDS, STANDARD, VIEWS, Board, DatasetBoard, Line
+from leaderboard.board.board import REGIME_NAMES, REGIMES, SEEDS, STANDARD, VIEWS, Board, DatasetBoard, Line
 from leaderboard.board.groups import QUESTIONS, SUITE, Question
 from leaderboard.board.tables import snippet
 from leaderboard.entries.cards import TRAIN
 from leaderboard.entries.entries import Entry, Watch, unwatched
 from leaderboard.site import detail, facts, front, groups
-from leaderboard.site.cells import REGIME_NAMES, dataset_page, model_page, slug
+from leaderboard.site.cells import dataset_page, model_page, slug
 from leaderboard.site.facts import Data, strata
 from mtbench.data import catalog
 from mtbench.errors import MissingExtraError, UsageError
@@ -154,6 +154,7 @@ def _index(board: Board) -> dict[str, object]:
     regimes = {standing.regime for standing in board.standings}
     return {
         "best": front.best(board),
+        "leaders": front.leaders(board),
         "standings": front.standings(board),
         "pictures": [picture for picture in (front.time_line(board), front.scatter(board)) if picture],
         "regimes": [(regime, REGIME_NAMES[regime]) for regime in REGIMES if regime in regimes],

@@ -338,7 +338,7 @@ def test_the_keyboard_reaches_the_content_first_and_then_everything(browser):
     skip.send_keys(Keys.ENTER)
     assert browser.execute_script("return document.activeElement.id") == "main"
     seen = set()
-    for _ in range(14):
+    for _ in range(24):
         browser.switch_to.active_element.send_keys(Keys.TAB)
         focus = browser.switch_to.active_element
         seen.add(focus.get_attribute("id") or focus.get_attribute("class") or focus.tag_name)
@@ -349,7 +349,7 @@ def test_the_keyboard_reaches_the_content_first_and_then_everything(browser):
     assert {"regime-trained", "filter", "scroll", "sort"} <= seen
 
 
-@pytest.mark.parametrize("name", ["index", "datasets/metafam", "models/mtdea-k2", "about"])
+@pytest.mark.parametrize("name", ["index", "suite", "datasets/metafam", "models/mtdea-k2", "about"])
 def test_pages_fit_and_can_be_read(browser, site, shots, name):
     visit(browser, site / f"{name}.html")
     for key in ("standard", "paper"):

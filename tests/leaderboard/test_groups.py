@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 import mtbench
-from leaderboard.board import groups, reported
-from leaderboard.board.board import STANDARD, Figure, Overlap, regime_of
+from leaderboard.board import groups, reported, tables
+from leaderboard.board.board import PESSIMISTIC, STANDARD, Figure, Overlap, regime_of
 from leaderboard.board.groups import RELATIONS, SUITE, group_board
 from leaderboard.board.ranking import rank
 from leaderboard.entries import checks, entries
@@ -66,7 +66,10 @@ def board(toy_board, monkeypatch):
                 line,
                 entry=made[slug],
                 dataset=name,
-                figures={(STANDARD, "full"): {"mrr": Figure(mrr - 0.3 * (name == "fbnell")), "hits@10": Figure(mrr)}},
+                figures={
+                    (STANDARD, "full"): {"mrr": Figure(mrr - 0.3 * (name == "fbnell")), "hits@10": Figure(mrr)},
+                    (PESSIMISTIC, "full"): {"mrr": Figure(mrr - 0.3)},
+                },
                 overlaps=overlaps if name == "fbnell" else (),
                 faults=(),
             )
@@ -136,6 +139,14 @@ def test_a_full_run_is_submitted_checked_and_stands_on_the_page(tmp_path, monkey
     semma = reported.elsewhere()["semma"].figures["metafam"][0]
     reported_cells = dict(zip([column.label for column in table.columns], rows["SEMMA"].cells, strict=True))
     assert reported_cells["Pessimistic"].text == f"{semma:.3f}"
+
+
+def test_a_group_is_a_table_for_a_paper(board):
+    found = group_board(board, SUITE, "entities+relations")
+    table = tables.group_table(found, "markdown")
+    assert f"| seen | elsewhere | 3/3 | {0.4:.3f} | {0.5:.3f} |" in " ".join(table.split())
+    assert "| few | elsewhere | 2/3 |" in " ".join(table.split())
+    assert tables.group_table(found, "latex").count(r"\\") == 1 + 1 + 6
 
 
 def test_the_figures_of_others_are_of_graphs_there_are():

@@ -29,7 +29,7 @@ def test_the_latex_table_is_whole_and_every_row_has_as_many_cells(board):
     head, baseline, good, some = [row.replace(r"\\\\", " ").split(" & ") for row in ROW.findall(text)]
     assert len(head) == len(baseline) == len(good) == len(some) == 14
     assert baseline[0].strip() == "best heuristic baseline"
-    assert [cell.strip() for cell in good[:5]] == ["good", "zero-shot", "10/10", "+0.250", r"\textbf{0.750}"]
+    assert [cell.strip() for cell in good[:5]] == ["good", "elsewhere", "10/10", "+0.250", r"\textbf{0.750}"]
     assert [cell.strip() for cell in some[2:6]] == ["1/10", "-0.250", "0.250", "-"]
     assert r"\shortstack{mt1\\health}" in text
     assert not re.search("[\ue000-\ue00f]", text)
@@ -52,7 +52,7 @@ def test_the_snippet_is_bibtex_and_the_row_of_the_table(board):
     assert bibtex.count("{") == bibtex.count("}")
     assert "author = {Jianfei Gao and Yangze Zhou and Jincheng Zhou and Bruno Ribeiro}," in bibtex
     assert comment.count(" & ") == row.count(" & ") == 13
-    assert row.startswith("good & zero-shot & 10/10 & +0.250 & ")
+    assert row.startswith("good & elsewhere & 10/10 & +0.250 & ")
 
 
 def test_names_are_text_in_bibtex(toy_board):

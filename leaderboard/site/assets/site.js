@@ -111,7 +111,7 @@ function count() {
   const output = document.getElementById("shown");
   if (!output) return;
   const tables = [...document.querySelectorAll("main .table")].filter(isShown);
-  const rows = tables.flatMap((table) => [...table.querySelectorAll("tr.row:not(.baseline)")]);
+  const rows = tables.flatMap((table) => [...table.querySelectorAll("tr.row:not(.baseline, .fixed)")]);
   const shown = rows.filter(isShown).length;
   output.textContent = shown + " of " + rows.length + " rows shown";
 }
@@ -121,7 +121,7 @@ function setUpFilter() {
   if (!input) return;
   const apply = () => {
     const words = input.value.toLowerCase().split(/\s+/).filter(Boolean);
-    for (const row of document.querySelectorAll("main tr.row:not(.baseline)")) {
+    for (const row of document.querySelectorAll("main tr.row:not(.baseline, .fixed)")) {
       row.hidden = !words.every((word) => row.dataset.words.includes(word));
     }
     for (const body of document.querySelectorAll("main tbody")) {
