@@ -1,4 +1,4 @@
-"""What to know about a scorer before believing its figures: nine checks that take seconds.
+"""What to know about a scorer before believing its figures: ten checks that take seconds.
 
 A benchmark cannot see inside a model. It can ask it the same question twice, in other batches, in
 another order and under other names, and see whether the answers stay the same.
@@ -10,6 +10,7 @@ import inspect
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any, Literal, TypeAlias, cast
@@ -19,8 +20,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.stats import permutation_test
 
 from mtbench.data.splits import Split, unique
-from mtbench.errors import NotFiniteError, ScoreError, UsageError
-from mtbench.evaluation.tasks import Task
+from mtbench.errors import BatchError, NotFiniteError, ScoreError, UsageError
+from mtbench.evaluation.tasks import BATCH_SIZE, Task
 from mtbench.metrics import closed
 from mtbench.names import (
     COLUMN,
@@ -39,6 +40,8 @@ from mtbench.names import (
     TripleScorer,
 )
 from mtbench.ranking import again
+from mtbench.ranking.decoys import expect_chance, rank_decoys
+from mtbench.ranking.lists import RankedPart
 from mtbench.ranking.scorers import accept, ways
 
 Verdict: TypeAlias = Literal["pass", "fail", "not applicable"]
@@ -97,6 +100,7 @@ class _Subject:
     score: ScoreFunction
     build: Factory | None
     until: float = math.inf
+    decoys: RankedPart | None = None
 
     def read(self, score: ScoreFunction, triples: IntArray) -> ScoreArray:
         if time.monotonic() > self.until:
@@ -147,6 +151,11 @@ def check(
     if seconds < math.inf:
         few = _fewer(few, score, seconds)
     subject = _Subject(Task.of(few), score, build, until)
+    # Before all other questions: a scorer that remembers its answers would give those again.
+    with suppress(Exception):  # which the check of all scores reports
+        fresh = build(few.observable(), 0) if build else score
+        asked = ways(partial(subject.read, fresh))
+        subject = replace(subject, decoys=rank_decoys(asked, few, subject.task.candidates, BATCH_SIZE))
     return Report(few.dataset, len(few.targets), tuple(_findings(subject, seconds, report)))
 
 
@@ -171,6 +180,7 @@ def _findings(subject: _Subject, seconds: float, report: Callable[[str], None]) 
     rest: dict[str, Callable[[], Finding]] = {
         **{name: partial(_repeated, name, ask, subject) for name, ask in REPEATED.items()},
         **{name: partial(_rebuilt, name, score_on, subject) for name, score_on in REBUILT.items()},
+        "decoys": partial(_decoys, subject),
         "ties": partial(_ties, subject),
     }
     pointless = dict.fromkeys(
@@ -333,6 +343,16 @@ REBUILT: Mapping[str, Callable[[_Subject, Factory, int], ScoreArray]] = {
     "relation names": partial(_renamed, columns=(RELATION,)),
     "targets": lambda subject, build, seed: subject.read(build(subject.task.split, seed), subject.triples),
 }
+
+
+def _decoys(subject: _Subject) -> Finding:
+    if subject.decoys is None:
+        return Finding("decoys", "not applicable", "too few targets to rank other triples as if they were such")
+    try:
+        expect_chance(subject.decoys, subject.task.split)
+    except BatchError as error:
+        return Finding("decoys", "fail", str(error))
+    return Finding("decoys", "pass", "triples that nobody stated rank by chance where they are asked for like targets")
 
 
 def _ties(subject: _Subject) -> Finding:

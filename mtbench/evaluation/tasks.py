@@ -27,6 +27,7 @@ from mtbench.metrics import closed
 from mtbench.names import PARTS, Direction, IntArray, Part, ScoreArray, ScoreFunction, Scorer, Side
 from mtbench.ranking.again import ask_again as compare_again
 from mtbench.ranking.candidates import Candidates, Filtered, draw, filter_side
+from mtbench.ranking.decoys import expect_chance, rank_decoys
 from mtbench.ranking.lists import Layout, RankedPart, rank_all, rank_given, rank_listed
 from mtbench.ranking.ranks import Counts, Ranks
 from mtbench.ranking.scorers import Progress, Ways, accept, batch_limit, ways
@@ -211,12 +212,17 @@ class Task:
         ask_again: bool = True,
     ) -> Result:
         """Score the triples of the task in batches and rank them; see `evaluate` for the arguments."""
-        scorer = ways(score)
-        ranked = self._ranked(scorer, batch_size, progress)
-        again = NOT_ASKED
+        scorer, again = ways(score), NOT_ASKED
+        size = batch_limit(batch_size)
+        # Before all else, so that a scorer which has changed since is seen, too.
+        decoys = rank_decoys(scorer, self.split, self.candidates, size) if ask_again else None
+        ranked = self._ranked(scorer, size, progress)
         if ask_again:
-            samples = {part: ranked_part.asked for part, ranked_part in ranked.items() if ranked_part.asked}
-            again = compare_again(samples, self.split)
+            again = compare_again(
+                [each.asked for each in (*ranked.values(), decoys) if each and each.asked], self.split
+            )
+            if decoys:
+                expect_chance(decoys, self.split)
         result = self._result(ranked, again)
         return replace(result, run=replace(result.run, model=scorer.name))
 

@@ -7,7 +7,7 @@ statistics, a softmax over the batch and subgraphs around all candidates do so b
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,7 +15,7 @@ import numpy as np
 from mtbench.data.graphs import keys
 from mtbench.data.splits import Split
 from mtbench.errors import BatchError
-from mtbench.names import HEAD, RELATION, TAIL, IntArray, Part, ScoreArray
+from mtbench.names import HEAD, RELATION, TAIL, IntArray, ScoreArray
 
 FEWEST, MOST = 4, 64
 """Targets of a part that are asked for again, each with one candidate."""
@@ -86,13 +86,13 @@ def apart(split: Split, triples: IntArray) -> list[IntArray]:
     return [np.array(rows) for rows in batches]
 
 
-def ask_again(samples: Mapping[Part, Asked], split: Split) -> str:
-    """Ask for the sample of every part again, in other batches and another order, and return how the scores compare.
+def ask_again(samples: Iterable[Asked], split: Split) -> str:
+    """Ask for samples again, in other batches and another order, and return how the scores compare.
 
     Raises `BatchError` where they differ by more than the rounding of their type.
     """
     largest = 0.0
-    for asked in dict.fromkeys(samples.values()):  # directions may share a part and its sample
+    for asked in dict.fromkeys(samples):  # directions may share a part and its sample
         batches = apart(split, asked.triples)
         rows = np.concatenate(batches)
         again = np.concatenate([asked.ask(asked.triples[batch]) for batch in batches])

@@ -46,7 +46,7 @@ def module(monkeypatch, tmp_path):
 def test_a_sound_scorer_passes(printed):
     out = printed("check", f"{NAME}:by_degree")
     assert "entity names     pass      exactly the same scores" in out
-    assert out.endswith(f"{NAME}:by_degree on synthetic, 40 triples to rank: 9 pass, 0 fail, 0 not applicable\n")
+    assert out.endswith(f"{NAME}:by_degree on synthetic, 40 triples to rank: 10 pass, 0 fail, 0 not applicable\n")
 
 
 def test_a_module_beside_us_is_found_before_one_of_the_same_name(run, monkeypatch, tmp_path):
@@ -60,13 +60,13 @@ def test_a_failed_check_is_exit_code_1(run):
     code, out, _ = run("check", f"{NAME}:by_id")
     assert code == 1
     assert "entity names     fail      scores differ by up to 5" in out
-    assert out.endswith("8 pass, 1 fail, 0 not applicable\n")
+    assert out.endswith("9 pass, 1 fail, 0 not applicable\n")
 
 
 def test_json_on_a_dataset(listed):
     payload = listed("check", f"{NAME}:score", "--dataset", "toy")
     assert (payload["scorer"], payload["dataset"], payload["ok"]) == (f"{NAME}:score", "toy", True)
-    assert len(payload["checks"]) == 9
+    assert len(payload["checks"]) == 10
     first = {"check": "shape and type", "verdict": "pass", "message": "one real number per triple"}
     assert payload["checks"][0] == first
 

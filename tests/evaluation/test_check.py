@@ -11,7 +11,7 @@ from mtbench.evaluation import check as check_module
 from mtbench.evaluation.check import TARGETS, TRIAL, check, synthetic
 
 NAMES = ("shape and type", "finiteness", "determinism", "batch size", "order")
-NAMES += ("entity names", "relation names", "targets", "ties")
+NAMES += ("entity names", "relation names", "targets", "decoys", "ties")
 
 
 def sound(split):

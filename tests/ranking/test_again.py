@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from ranking_toys import by_direction, hashed, random_split, scorer, splits, ties_expected
 
 from mtbench.errors import BatchError
+from mtbench.evaluation.check import check
 from mtbench.evaluation.tasks import evaluate, task
 from mtbench.ranking.again import BATCHES, apart, passed
 from mtbench.settings.table import PROTOCOLS
@@ -184,4 +185,51 @@ def test_the_second_question_is_small(protocol, methods):
         scored.clear()
         task(split, protocol).run(asked, ask_again=again)
         numbers.append(sum(scored))
-    assert numbers[0] < numbers[1] < 1.05 * numbers[0]
+    assert numbers[0] < numbers[1] < 1.07 * numbers[0]
+
+
+class Remembering:
+    """Score as `group_sizes` does, and give every later question about a triple the first answer."""
+
+    def __init__(self):
+        self.answers = {}
+
+    def score(self, triples):
+        rows = list(map(tuple, triples.tolist()))
+        for row, size in zip(rows, group_sizes(triples), strict=True):
+            self.answers.setdefault(row, size)
+        return np.array([self.answers[row] for row in rows])
+
+
+@ties_expected
+@pytest.mark.parametrize("protocol", ["dual", "entity", "dual-tail", "dual-head"])
+def test_a_scorer_that_remembers_what_its_batch_gave_away_is_refused(protocol):
+    split = random_split(1, entities=300, relations=40, slots=40, graph=1500)
+    assert evaluate(Remembering(), split, protocol, ask_again=False).metrics["mrr"] > 0.95
+    with pytest.raises(BatchError, match=r"6 triples that nobody stated were ranked like targets, and score"):
+        evaluate(Remembering(), split, protocol)
+    assert [each.name for each in check(Remembering(), split).findings if each.verdict == "fail"] == ["decoys"]
+
+
+@ties_expected
+@every_protocol
+def test_an_answer_that_depends_on_what_was_asked_before_is_refused(protocol):
+    questions = []
+
+    def drifting(triples):
+        questions.append(len(triples))
+        return hashed(triples, 1009) + 1e-3 * len(questions)
+
+    with pytest.raises(BatchError, match="were asked for again in other batches"):
+        evaluate(drifting, random_split(1), protocol)
+
+
+@ties_expected
+@every_protocol
+def test_an_honest_scorer_ranks_decoys_by_chance(protocol):
+    """Scorers that know much of the graph, and those that tie all, pass on every one of many graphs."""
+    for seed in range(10):
+        split = random_split(seed, entities=40, graph=300, targets=40)
+        popular = np.bincount(split.graph[:, 2], minlength=40)
+        for score in (lambda triples: np.zeros(len(triples)), lambda triples: popular[triples[:, 2]]):  # noqa: B023
+            assert evaluate(score, split, protocol).asked_again == "the same"
