@@ -15,9 +15,10 @@ from typing import Annotated
 
 import typer
 
+from leaderboard.entries.commands import label
 from leaderboard.grid.drive import Ended, drive, survey
 from leaderboard.grid.engines import Attempt, Engine, Outcome, Watch, in_this_process, on_ray
-from leaderboard.grid.jobs import Chosen, Grid, check, jobs, label, named, read_declared, typed_model, typed_seeds
+from leaderboard.grid.jobs import Chosen, Grid, check, jobs, named, read_declared, typed_model, typed_seeds
 from leaderboard.grid.state import PENDING, Look, OverGroup, estimates, matrices, over_group, publish
 from mtbench.analysis.groups import COLUMNS, mean_over
 from mtbench.analysis.matrix import scenario_table

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shlex
 import shutil
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,7 +12,7 @@ from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from leaderboard.entries import cards, checks, entries
+from leaderboard.entries import cards, checks, commands, entries
 from leaderboard.entries.cards import CARD_FILE, SLUG, Card, Problem, SubmissionError, plain
 from leaderboard.entries.entries import RUN_FILES, TASK_FILES, account
 from leaderboard.entries.runs import may_name_targets
@@ -24,6 +23,7 @@ from mtbench.runs import result
 from mtbench.runs.directory import CONVENTIONS_FILE, TASK_FOLDERS, TASKS_FILE, Run, RunDirectory
 from mtbench.runs.files import RANKS_FILE, RESULT_FILE
 from mtbench.runs.origin import RunInfo
+from mtbench.settings.table import ALL
 
 SHOWN = 3
 """The most problems of a submission that are shown: the first usually explain the others."""
@@ -105,19 +105,16 @@ def submit(
     seeds = {dataset: tuple(run.headline.run.seed for run in of_dataset) for dataset, of_dataset in by_dataset}
     hidden = {run.headline.dataset for run in runs if _withholds(run)}
     remarks = tuple(problem for problem in problems if problem.remark and problem.name != "incomplete")
-    return Submitted(target, filled, seeds, tuple(sorted(hidden)), remarks, tuple(filter(None, map(_completing, runs))))
+    return Submitted(target, filled, seeds, tuple(sorted(hidden)), remarks, _completing(runs))
 
 
-def _completing(run: Run) -> str:
-    """Return the command that scores a run on the standard tasks that it lacks, empty for none."""
-    info = run.headline.run
-    if info.status != "ok" or not run.missing:
-        return ""
-    # Runs of earlier versions do not record their command.
-    begun = f"mtbench run {info.model} --dataset {run.headline.dataset} --seed {info.seed}"
-    paper = " --paper" * (not (run.directory.path / CONVENTIONS_FILE).exists())
-    command = info.environment.get("command", begun)
-    return f"{command} --protocol all --vocabulary all{paper} --out {shlex.quote(str(run.directory))}"
+def _completing(runs: Iterable[Run]) -> tuple[str, ...]:
+    """Return the commands that score runs on the standard tasks that they lack."""
+    lacking = [run for run in runs if run.headline.run.status == "ok" and run.missing]
+    paper = all((run.directory.path / CONVENTIONS_FILE).exists() for run in lacking)
+    options = ["--protocol", ALL, "--vocabulary", ALL, *["--paper"] * (not paper)]
+    wanted = [(commands.origin(run), run.headline.dataset, run.headline.run.seed, run) for run in lacking]
+    return tuple(commands.filling(wanted, options))
 
 
 def find(given: Iterable[Path]) -> list[Path]:

@@ -118,7 +118,10 @@ class Shared:
         self._done = {job.key for job, _ in done}
         for job, training in (*done, *((each.job, training) for each, training in learned if each.state == "resumes")):
             self._teachers.setdefault(training, job)
-        return [(each, training) for each, training in learned if each.state in PENDING]
+        # What is completed goes on from its own run, and begins with no other's checkpoints.
+        return [
+            (each, "" if each.state == "completes" else training) for each, training in learned if each.state in PENDING
+        ]
 
     def begun(self, attempt: Attempt, training: str) -> list[Attempt]:
         """Return the attempt if it can begin, nothing if it has to wait for another job to train."""

@@ -112,7 +112,7 @@ def do(attempt: Attempt, deadline: float | None, report: Callable[[Progress], No
     except MtbenchError as error:
         # Another process may have finished it after `_cleared` and before `run` held its directory.
         with suppress(MtbenchError):
-            if state.kept(attempt.job) is not None:
+            if (found := state.kept(attempt.job)) is not None and not state.lacks(attempt.job, found):
                 return ended("found")
         partial = attempt.job.directory.partial.path
         anew = f" (to begin this run anew, remove {partial})" if partial.exists() else ""
@@ -130,7 +130,7 @@ def _cleared(attempt: Attempt) -> bool:
     job = attempt.job
     with job.directory.alone():
         found = state.kept(job)
-        if found is None:
+        if found is None or state.lacks(job, found):
             return True
         if not attempt.retry or state.status(found) != "failed":
             return False

@@ -73,12 +73,6 @@ def typed_model(text: str) -> tuple[str, dict[str, str]]:
     return name, models.parse_settings(last.split(","), f"the settings in {text!r} must be {name}:KEY=VALUE,...")
 
 
-def label(name: str, given: Mapping[str, str]) -> str:
-    """Return the label of a model with settings, ``mtdea-tasks-4``: a slug, which names the folder of its runs."""
-    text = "-".join([name, *(f"{key}={value}" for key, value in given.items())])
-    return re.sub(r"[^a-z0-9._]+", "-", text.lower()).strip("-._")
-
-
 def typed_seeds(text: str) -> list[int]:
     """Return the seeds of ``3``, ``0-2`` or ``0,2,5-7``, each once; raises `UsageError` for another form."""
     found: list[int] = []

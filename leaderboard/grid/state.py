@@ -27,7 +27,7 @@ from mtbench.files.atomic import is_free, replace_file, storage_errors
 from mtbench.files.reading import opened
 from mtbench.names import METRICS
 from mtbench.runs import files
-from mtbench.runs.directory import CONVENTIONS_FILE
+from mtbench.runs.directory import Run
 from mtbench.runs.files import RESULT_FILE
 from mtbench.runs.origin import Status
 from mtbench.runs.result import Result, load
@@ -117,8 +117,8 @@ def _parse(text: str) -> Line | None:
         return None
 
 
-State: TypeAlias = Literal["new", "resumes", "retries", "done", "oom", "failed"]
-PENDING: Sequence[State] = ("new", "resumes", "retries")
+State: TypeAlias = Literal["new", "resumes", "completes", "retries", "done", "oom", "failed"]
+PENDING: Sequence[State] = ("new", "resumes", "completes", "retries")
 ATTEMPTS = 2
 """How often a failing run is tried, the first time included."""
 
@@ -137,9 +137,9 @@ class Look:
 def look(job: Job, lines: Sequence[Line], *, retry_failed: bool = False) -> Look:
     """Return the state of a job, given its lines of the log.
 
-    A finished run is verified; one that ran out of memory is finished, too. A failed one is tried again until the log
-    has `ATTEMPTS` failures of it, or with ``retry_failed``. Raises `UsageError`, which names what differs, for a run
-    with other options, and `ResultError` for one that does not hold.
+    A finished run is verified; one that lacks tasks is completed, one that ran out of memory is finished, too. A failed
+    one is tried again until the log has `ATTEMPTS` failures of it, or with ``retry_failed``. Raises `UsageError`, which
+    names what differs, for a run with other options, and `ResultError` for one that does not hold.
     """
     failures = sum(line.status == "failed" for line in lines)
     results = kept(job)
@@ -156,13 +156,13 @@ def look(job: Job, lines: Sequence[Line], *, retry_failed: bool = False) -> Look
         )
     match status(results):
         case "ok":
-            state = "done"
+            state = "completes" if lacks(job, results) else "done"
         case "oom":
             state = "oom"
         case "failed":
             failures = max(failures, 1)  # the result is proof of a failure, even if the log has lost its line
             state = "retries" if failures < ATTEMPTS or retry_failed else "failed"
-    error = results[0].warnings[0] if state != "done" and results[0].warnings else ""
+    error = results[0].warnings[0] if state not in ("done", "completes") and results[0].warnings else ""
     return Look(job, state, len(lines), failures, error)
 
 
@@ -179,6 +179,12 @@ def kept(job: Job) -> Sequence[Result] | None:
     if problems := directory.verify():
         raise ResultError(f"{problems[0].message}; remove {directory} to run it again")
     return list(directory.read().results.values())
+
+
+def lacks(job: Job, results: Sequence[Result]) -> bool:
+    """Tell whether a run that ended well was not scored in all that is asked for now: the same model completes it."""
+    kept_run = Run(job.directory, {result.setting: result for result in results})
+    return status(results) == "ok" and not kept_run.has(job.plan.tasks, paper=job.plan.paper)
 
 
 def status(results: Sequence[Result]) -> Status:
@@ -318,15 +324,9 @@ def _differences(job: Job, results: Sequence[Result]) -> Iterator[str]:
         asked["candidate seed"] = (drawn[0].candidate_seed, plan.candidate_seed)
     if len(headline.ranks) and headline.ranks.named != plan.with_names:
         asked["names of the test triples"] = ("yes", "no") if headline.ranks.named else ("no", "yes")
-    if plan.paper and not (job.directory.path / CONVENTIONS_FILE).exists() and status(results) == "ok":
-        asked["the paper's evaluation settings"] = ("no", "yes")
     for name, (there_value, here_value) in asked.items():
         if there_value != here_value:
             yield f"{name}: {there_value} there, {here_value} here"
-    scored = {result.setting for result in results}
-    for setting in plan.tasks:
-        if setting not in scored:
-            yield f"protocol {setting.protocol} with vocabulary {setting.vocabulary} was not asked for there"
 
 
 def _alike(recorded: object, text: object) -> bool:

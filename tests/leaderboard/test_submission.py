@@ -84,6 +84,20 @@ def test_what_runs_lack_is_said_with_what_is_typed_for_it(runs, to):
     assert second == f"mtbench run mine:Model --dataset metafam --seed 1 {more}-1"
 
 
+def test_what_all_runs_of_a_grid_lack_is_one_command(runs, to, tmp_path):
+    for seed in (0, 1):
+        run = tmp_path / "my grid" / "isdea-epochs-2" / "metafam" / f"seed{seed}"
+        shutil.copytree(runs / f"isdea-metafam-{seed}", run)
+        shutil.rmtree(run / "entity-present")
+        (run / "conventions.json").unlink()
+        begun = f"mtbench run isdea --dataset metafam --set epochs=2 --seed {seed}"
+        edit_all(run, environment={"command": begun})
+    assert submit([tmp_path / "my grid"], to, card=CARD).lacking == (
+        "mtbench grid isdea:epochs=2 --dataset metafam --seeds 0-1 --protocol all --vocabulary all --paper "
+        f"--out '{tmp_path}/my grid'",
+    )
+
+
 def test_of_a_run_only_what_is_shown_is_copied_and_that_to_the_byte(runs, to):
     made = submit([runs], to, card=CARD)
     found = tree(made.directory)

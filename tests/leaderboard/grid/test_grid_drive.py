@@ -257,9 +257,6 @@ def test_a_run_that_another_process_finished_meanwhile_is_left_alone(small, out)
         ({"models": [gridtoys.chosen("Fails", "counting")]}, f"model: {gridtoys.HERE}:Counting there"),
         ({"candidate_seed": 2}, "candidate seed: 0 there, 2 here"),
         ({"with_names": False}, "names of the test triples: yes there, no here"),
-        ({"paper": True}, "the paper's evaluation settings: no there, yes here"),
-        ({"protocols": ("dual", "entity")}, "protocol entity with vocabulary present was not asked for there"),
-        ({"vocabularies": ("slots",)}, "protocol dual with vocabulary slots was not asked for there"),
     ],
 )
 def test_a_run_of_other_options_is_refused(small, out, change, message):
@@ -269,6 +266,31 @@ def test_a_run_of_other_options_is_refused(small, out, change, message):
         go(replace(grid, **change), out)
     assert f"{out}/counting/small/seed0 is a run of other options" in str(refused.value)
     assert gridtoys.diary().count("0 scored") == 1
+
+
+@pytest.mark.parametrize("more", [{"protocols": ("dual", "entity")}, {"vocabularies": ("slots",)}, {"paper": True}])
+def test_more_tasks_are_added_to_the_runs_that_are_there(small, out, more):
+    grid = gridtoys.grid(small, "Counting", seeds=(0, 1))
+    go(grid, out)
+    before = load(out / "counting" / "small" / "seed0")
+    asked = replace(grid, seeds=(0, 1, 2), **more)
+    assert states(asked, out) == ["completes", "completes", "new"]
+    assert go(asked, out) == ["done"] * 3
+    assert states(asked, out) == [*states(grid, out), "done"] == ["done"] * 3
+    made = jobs(asked, out)[0]
+    assert made.directory.read().has(made.plan.tasks, paper=made.plan.paper)
+    assert load(made.directory.path).metrics == before.metrics
+    assert gridtoys.diary().count("0 epoch 1") == 1  # from its checkpoints
+
+
+def test_a_run_whose_model_gives_other_ranks_now_is_not_completed(small, out, monkeypatch):
+    grid = gridtoys.grid(small, "Counting")
+    go(grid, out)
+    before = (out / "counting" / "small" / "seed0" / "ranks.parquet").read_bytes()
+    monkeypatch.setattr(gridtoys.Counting, "scorer", lambda self, observable: lambda triples: triples[:, 0] * 1.0)
+    assert go(replace(grid, protocols=("dual", "entity")), out) == ["blocked"]
+    assert "holds other ranks than this model gives now" in state.read(out)[-1].error
+    assert (out / "counting" / "small" / "seed0" / "ranks.parquet").read_bytes() == before
 
 
 def test_a_run_of_another_dataset_or_seed_is_refused(small, out, tmp_path):
