@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leaderboard.cli import grid as cli_grid
+from leaderboard.entries.commands import label as label_of
 from leaderboard.grid import state
 from leaderboard.grid.jobs import Chosen, jobs, read_declared, typed_model, typed_seeds
-from leaderboard.grid.jobs import label as label_of
 from leaderboard.grid.state import Line
 from mtbench.errors import UsageError
 
