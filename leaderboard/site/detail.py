@@ -51,7 +51,7 @@ from mtbench.names import METRICS
 from mtbench.runs.directory import CONVENTIONS_FILE, Run
 from mtbench.runs.files import RANKS_FILE, RESULT_FILE
 from mtbench.runs.result import FLAG_SPREAD
-from mtbench.settings.table import HEADLINE, VOCABULARIES, setting_of
+from mtbench.settings.table import HEADLINE, MAIN, VOCABULARIES, setting_of
 
 STANDING = {
     STANDARD: (
@@ -260,11 +260,12 @@ def _metric_row(line: Line, view: View, protocol: str, notes: Notes, label: str,
             return Row(label, [Cell(line.failed, kind="oom")] * len(METRICS), f"../{page}", words=label)
         return None
     cells = [_cell(figures.get(metric), printed.get(metric), metric, notes) for metric in METRICS]
-    detail = "" if line.place is not None else "not ranked"
+    ranked = line.place is not None if protocol in MAIN else not line.faults
+    detail = "" if ranked else "not ranked"
     if view == PAPER and line.own:
         detail = f"setting {line.own}"
     words = f"{label} {line.entry.slug} {line.dataset}"
-    return Row(label, cells, f"../{page}", detail, words, "" if line.place else "unranked")
+    return Row(label, cells, f"../{page}", detail, words, "" if ranked else "unranked")
 
 
 def _cell(figure: Figure | None, printed: reported.Cell | None, metric: str, notes: Notes) -> Cell:
