@@ -8,6 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from scipy.special import fdtri, stdtrit
+
 from leaderboard.board import reported
 from leaderboard.board.board import PAPER, Figure, Figures, command
 from leaderboard.board.ranking import by_paper
@@ -22,9 +24,12 @@ from mtbench.runs.directory import Run
 
 Verdict: TypeAlias = Literal["within", "explained", "open", "not run"]
 VERDICTS: tuple[Verdict, ...] = ("within", "explained", "open", "not run")
-WIDE = 2.0
-"""Standard deviations of the paper within which a figure agrees with it, beside half a unit of the last digit."""
+LEVEL = 0.95
+"""The level of the prediction interval in which a figure agrees with the paper's, and of the test of the scatters."""
+PAPER_SEEDS = 3
+"""The seeds behind a mean and a deviation of the paper (Zhou et al. 2023, section 5)."""
 HALF_DIGIT = 0.0005
+"""Half a unit of the last digit that is printed."""
 DRAWS_WIDE = 3.0
 """Standard deviations of the mean of our random draws within which these explain a gap."""
 
@@ -66,15 +71,22 @@ class Deviation:
     verdict: Verdict
     reason: Reason | None = None
 
+    @property
+    def scattered(self) -> bool:
+        """Whether our seeds lie significantly farther apart than the paper's, by the F test of their variances."""
+        if self.ours is None or not self.ours.deviation or self.cell.std is None:
+            return False
+        quantile = float(fdtri((self.ours.seeds or 2) - 1, PAPER_SEEDS - 1, (1 + LEVEL) / 2))
+        return self.ours.deviation**2 > quantile * (self.cell.std + HALF_DIGIT) ** 2
+
     def __str__(self) -> str:
-        """Return ours, ours less the paper's with the paper's deviation, and the verdict if it is not ``within``."""
+        """Return ours, then the paper's with its deviation, the verdict if it is not ``within``, ``*`` if scattered."""
         if self.ours is None:
             return ""
         mark = self.reason.key if self.reason else "open" if self.verdict == "open" else ""
-        if self.cell.mean is None:
-            return f"{self.ours.mean:.3f} {mark}"
-        deviation = "-" if self.cell.std is None else f"{self.cell.std:.3f}"
-        return f"{self.ours.mean:.3f} {self.ours.mean - self.cell.mean:+.3f} ({deviation}) {mark}".rstrip()
+        theirs = str(self.cell) if self.cell.mean is None else f"{self.cell.mean:.3f}"
+        deviation = "" if self.cell.std is None else f" ± {self.cell.std:.3f}"
+        return " ".join(filter(None, (f"{self.ours.mean:.3f} / {theirs}{deviation}", mark, "*" * self.scattered)))
 
 
 def deviations(entries: Sequence[Entry]) -> list[Deviation]:
@@ -111,7 +123,7 @@ def _judged(cell: Cell, ours: Ours | None) -> Deviation:
         return Deviation(cell, None, "not run")
     if cell.mean is None:
         return Deviation(cell, figure, "explained", MEMORY)
-    gap, spread = abs(figure.mean - cell.mean), WIDE * (cell.std or 0) + HALF_DIGIT
+    gap, spread = abs(figure.mean - cell.mean), reach(cell.std or 0.0, figure.seeds or 1)
     # The first reason that holds is taken; a figure that agrees needs none.
     if gap <= spread:
         return Deviation(cell, figure, "within")
@@ -123,6 +135,16 @@ def _judged(cell: Cell, ours: Ours | None) -> Deviation:
     if gap <= spread + DRAWS_WIDE * draw_error(cell, figure):
         return Deviation(cell, figure, "explained", INTEGER)
     return Deviation(cell, figure, "open")
+
+
+def reach(deviation: float, seeds: int) -> float:
+    """Return how far the mean over new seeds may lie from a mean of the paper, given the paper's deviation over seeds.
+
+    It is the prediction interval of a replication that does everything alike: Student's, because the deviation is
+    itself estimated from few seeds, and half a unit of the last printed digit.
+    """
+    quantile = float(stdtrit(PAPER_SEEDS - 1, (1 + LEVEL) / 2))
+    return quantile * deviation * math.sqrt(1 / PAPER_SEEDS + 1 / seeds) + HALF_DIGIT
 
 
 def draw_error(cell: Cell, ours: Figure) -> float:
@@ -143,7 +165,10 @@ def markdown(entries: Sequence[Entry]) -> str:
     """Return all deviations as Markdown: counts by row and dataset, reasons, what to run, and a table per dataset."""
     cells = deviations(entries)
     counts = Counter(deviation.verdict for deviation in cells)
-    total = f"{len(cells)} figures: {', '.join(f'{counts[verdict]} {verdict}' for verdict in VERDICTS)}."
+    scattered = sum(deviation.scattered for deviation in cells)
+    verdicts = ", ".join(f"{counts[verdict]} {verdict}" for verdict in VERDICTS)
+    apart = f"of {scattered} our seeds lie significantly farther apart than the paper's (*)"
+    total = f"{len(cells)} figures: {verdicts}; {apart}."
     explained = Counter(deviation.reason for deviation in cells if deviation.reason)
     reasons = [f"* **{why.key}** ({explained[why]}): {why.text}." for why in REASONS if explained[why]]
     parts = [total, _summary(cells), *filter(None, ["\n".join(reasons), _commands(cells)])]

@@ -10,7 +10,18 @@ from forging import copy_entry, drop_doubled
 
 from leaderboard.board import reported
 from leaderboard.board.board import Figure
-from leaderboard.board.deviations import ERRATUM, HALF_DIGIT, MEMORY, REASONS, Ours, _judged, deviations, markdown
+from leaderboard.board.deviations import (
+    ERRATUM,
+    HALF_DIGIT,
+    MEMORY,
+    REASONS,
+    Deviation,
+    Ours,
+    _judged,
+    deviations,
+    markdown,
+    reach,
+)
 from leaderboard.entries import checks, entries
 from mtbench.data import catalog
 
@@ -22,9 +33,13 @@ def judged(ours, cell=CELL, **settings):
     return found.verdict, found.reason.key if found.reason else ""
 
 
-def test_two_deviations_of_the_paper_and_half_a_digit_are_within():
-    assert judged(0.34049) == judged(0.2596) == ("within", "")
-    assert judged(0.3406) == judged(0.2594) == ("open", "")
+def test_what_a_perfect_replication_could_give_is_within():
+    # Student's quantile of two degrees of freedom is 4.3027; one seed of ours against three.
+    wide = 4.3027 * 0.02 * (1 / 3 + 1) ** 0.5 + HALF_DIGIT
+    assert reach(0.02, 1) == pytest.approx(wide, abs=1e-5)
+    assert reach(0.02, 3) == pytest.approx(4.3027 * 0.02 * (2 / 3) ** 0.5 + HALF_DIGIT, abs=1e-5)
+    assert judged(0.3 + 0.999 * wide) == judged(0.3 - 0.999 * wide) == ("within", "")
+    assert judged(0.3 + 1.001 * wide) == judged(0.3 - 1.001 * wide) == ("open", "")
     alone = replace(CELL, std=None)
     assert (judged(0.3004, alone), judged(0.301, alone)) == (("within", ""), ("open", ""))
 
@@ -32,13 +47,13 @@ def test_two_deviations_of_the_paper_and_half_a_digit_are_within():
 def test_what_explains_a_figure_is_asked_only_of_those_that_are_not_within():
     wrong = replace(CELL, erratum="printed twice")
     assert judged(0.3, wrong, inverses=False) == ("within", "")
-    assert judged(0.4, wrong, inverses=False) == ("explained", ERRATUM.key)
+    assert judged(0.5, wrong, inverses=False) == ("explained", ERRATUM.key)
     assert judged(0.4, replace(CELL, mean=None, std=None, status="oom")) == ("explained", MEMORY.key)
 
 
 @pytest.mark.parametrize(("key", "inverses"), [("c", False), ("", True)])
 def test_a_run_without_inverses_is_explained_by_them(key, inverses):
-    assert judged(0.4, inverses=inverses) == ("explained" if key else "open", key)
+    assert judged(0.5, inverses=inverses) == ("explained" if key else "open", key)
 
 
 @pytest.mark.parametrize(("metric", "wide"), [("mr", 7.5), ("mrr", 0.3), ("hits@10", 0.3)])
@@ -50,9 +65,19 @@ def test_a_random_integer_explains_what_its_draws_can_move_and_no_more(metric, w
         ours = Ours({}, {cell.protocol: {metric: Figure(0.1, seeds=1)}})
         return _judged(replace(cell, mean=0.1 - gap), ours).verdict
 
-    reach = 2 * 0.001 + HALF_DIGIT
-    assert [verdict(0.99 * reach + times * error) for times in (0.0, 2.9, 3.1)] == ["within", "explained", "open"]
-    assert verdict(reach + 2.9 * error, replace(cell, protocol="entity")) == "open"  # no integer is drawn there
+    least = reach(0.001, 1)
+    assert [verdict(0.99 * least + times * error) for times in (0.0, 2.9, 3.1)] == ["within", "explained", "open"]
+    assert verdict(least + 2.9 * error, replace(cell, protocol="entity")) == "open"  # no integer is drawn there
+
+
+def test_seeds_that_lie_farther_apart_than_chance_are_marked():
+    # The 97.5 % quantile of F with 2 and 2 degrees of freedom is 39: a ratio of deviations of 6.245.
+    def scattered(deviation):
+        ours = Figure(0.3, deviation, seeds=3)
+        return Deviation(CELL, ours, "within").scattered
+
+    assert [scattered(ratio * (0.02 + HALF_DIGIT)) for ratio in (6.2, 6.3)] == [False, True]
+    assert str(Deviation(CELL, Figure(0.31, 0.2, seeds=3), "within")) == "0.310 / 0.300 ± 0.020 *"
 
 
 def test_reasons_have_letters_of_their_own():
@@ -83,7 +108,8 @@ def test_every_printed_figure_has_one_verdict_in_the_order_of_the_tables(folder)
     assert f"| isdea   {'':20}| {judged['within']} / {judged['explained']} / {judged['open']} |" in text
     assert all(str(one) in text for one in own)
     near = next(one for one in own if one.verdict == "within")
-    assert str(near) == f"{near.ours.mean:.3f} {near.ours.mean - near.cell.mean:+.3f} ({near.cell.std:.3f})"
+    beside = f"{near.ours.mean:.3f} / {near.cell.mean:.3f} ± {near.cell.std:.3f}"
+    assert str(near) == f"{beside} *" if near.scattered else beside
     assert "mtbench grid mtdea:tasks=6 --dataset metafam --dataset wikitopics-mt1/health " in text
     assert "mtbench grid isdea --dataset wikitopics-mt1/health " in text
 
