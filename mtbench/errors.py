@@ -43,6 +43,8 @@ class UnknownNameError(UsageError):
     """A dataset, model, relation or option that does not exist, reported with the nearest names, or with a few."""
 
     def __init__(self, kind: str, name: str, choices: Iterable[str]) -> None:
+        if not isinstance(name, str):  # a caller's mistake is told by what is there instead of a name
+            name = type(name).__name__
         known = sorted(set(choices))
         near = nearest(name, known)
         some = shown(known) if len(known) > FEW else ", ".join(known)

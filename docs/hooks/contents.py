@@ -29,6 +29,7 @@ CONTENTS = {
         "How are ranks and ties defined?": "ties-and-settings",
         "What needs no learning?": "baselines",
         "Which differences are real?": "comparing-models",
+        "What was tried against it?": "attacks",
     },
     "Leaderboard": {
         "How do I submit?": "submitting",

@@ -73,6 +73,8 @@ def audit(data: Dataset, *, threshold: float = 0.8, seeds: Sequence[int] = SEEDS
     ``threshold`` is the Jaccard index from which two relation types count as inverses or near-duplicates.
     ``seeds`` are those of the candidates to look at. Raises `UsageError` for a threshold outside (0, 1].
     """
+    if not isinstance(data, Dataset):
+        raise UsageError(f"{type(data).__name__} is no dataset: mtbench.audit(mtbench.load(NAME))")
     if not 0 < threshold <= 1:
         raise UsageError(f"threshold must be above 0 and at most 1, not {threshold!r}")
     splits = {"train": data.valid, "test": data.test}

@@ -246,6 +246,8 @@ def compare(
     cluster, or a directory without a run; `UnknownNameError` for a metric or kind of cluster that does not
     exist; `ResultError` for a run that cannot be read.
     """
+    if isinstance(runs, Result) and not isinstance(metric, str):
+        raise UsageError("pass the runs to compare as one list: mtbench.compare([first, second])")
     if metric not in METRICS:
         raise UnknownNameError("metric", metric, METRICS)
     seed = seed_of(seed, "seed")

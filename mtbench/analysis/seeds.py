@@ -64,6 +64,8 @@ def read(runs: Sequence[Path | str | Result | Run]) -> list[Run]:
             loaded.append(run)
         elif isinstance(run, Result):
             loaded.append(Run(f"result {number}", run))
+        elif not isinstance(run, str | Path):
+            raise UsageError(f"{type(run).__name__} is no run: pass run directories, or what evaluate returned")
         else:
             loaded.append(Run(str(place := find(Path(run))), load(place)))
     return loaded

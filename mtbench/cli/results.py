@@ -23,7 +23,7 @@ from mtbench.errors import MtbenchError, UnknownNameError, UsageError, typed
 from mtbench.files import atomic
 from mtbench.names import METRICS
 from mtbench.runs import result as results
-from mtbench.runs.directory import find, holds_run
+from mtbench.runs.directory import find, holds_run, runs_below
 from mtbench.runs.result import Result
 from mtbench.runs.result import load as load_run
 from mtbench.runs.strata import QUERY, Strata, side_by_side
@@ -261,6 +261,8 @@ def verify(
         raise UsageError("--model is for --from-weights")
     if from_weights and not is_run:
         raise UsageError(f"--from-weights takes the directory of a run, not {name or '--all'}: there is no result.json")
+    if name is not None and not is_run and (below := runs_below(Path(name))):
+        raise UsageError(f"{name} is no run, but holds some: name one of them, as in {typed('verify', below[0])}")
     if name is None:
         _verify_all(as_json=as_json)
     elif is_run:

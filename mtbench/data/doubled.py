@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from mtbench.data.graphs import expect_distinct
 from mtbench.data.ragged import counted, looked_up
 from mtbench.data.splits import Split, unique
 from mtbench.names import HEAD, RELATION, TAIL, FloatArray, IntArray
@@ -33,6 +34,7 @@ class Doubled:
     def of(cls, split: Split) -> Doubled:
         """Return the observable triples of a split in both directions."""
         graph, entities, relations = split.graph, split.num_entities, split.relation_slots
+        expect_distinct(split, entities, 2 * relations, entities)
         turned = np.stack((graph[:, TAIL], graph[:, RELATION] + relations, graph[:, HEAD]), axis=1)
         both = np.concatenate((graph, turned))
         keys = unique((both[:, HEAD] * 2 * relations + both[:, RELATION]) * entities + both[:, TAIL])

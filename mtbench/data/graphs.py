@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from mtbench.data.splits import Split, among
+from mtbench.errors import DatasetError
 from mtbench.names import HEAD, RELATION, TAIL, BoolArray, IntArray
 
 HALF_LINKS = ("both", "head only", "tail only", "neither")
 """Is (head, relation, .) observable, is (., relation, tail): the four cases."""
 
 UNREACHABLE = -1
+LARGEST = 2**63 - 1
 BLOCK_CELLS = 1 << 22
 
 
@@ -85,10 +89,20 @@ def keys(split: Split, triples: IntArray, *columns: int) -> IntArray:
     equal where a pair is observable the other way round.
     """
     sizes = {HEAD: split.num_entities, RELATION: split.relation_slots, TAIL: split.num_entities}
+    expect_distinct(split, *(sizes[column] for column in columns or sizes))
     found = np.zeros(len(triples), dtype=np.int64)
     for column in columns or (HEAD, RELATION, TAIL):
         found = found * sizes[column] + triples[:, column]
     return found
+
+
+def expect_distinct(split: Split, *sizes: int) -> None:
+    """Raise `DatasetError` where a number of 64 bits cannot tell apart all that may stand in columns of such sizes."""
+    if math.prod(sizes) > LARGEST:
+        raise DatasetError(
+            f"{split.dataset}: {split.num_entities:,} entities and {split.relation_slots:,} relation ids make more "
+            "triples than 63 bits tell apart: take a part of the graph"
+        )
 
 
 def _observable(split: Split, column: int) -> BoolArray:

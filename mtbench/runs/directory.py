@@ -284,6 +284,11 @@ def holds_run(directory: Path) -> bool:
     return any((directory / name).exists() for name in (RESULT_FILE, RANKS_FILE))
 
 
+def runs_below(directory: Path) -> list[str]:
+    """Return the run directories in a folder, sorted."""
+    return sorted(str(one.parent) for one in directory.glob(f"*/{RESULT_FILE}"))
+
+
 def find(path: Path) -> Path:
     """Return the run directory that a path names, by itself or by one of its files.
 
@@ -292,7 +297,7 @@ def find(path: Path) -> Path:
     directory = path.parent if path.name in (RESULT_FILE, RANKS_FILE) else path
     if holds_run(directory):
         return directory
-    if below := sorted(str(one.parent) for one in directory.glob(f"*/{RESULT_FILE}")):
+    if below := runs_below(directory):
         raise UsageError(f"{path} is no run, but holds some: {shown(below)}; type {shlex.quote(str(path))}/* for all")
     beside = {one.parent.name: str(one.parent) for one in directory.parent.glob(f"*/{RESULT_FILE}")}
     near = [beside[match] for match in nearest(directory.name, beside)]

@@ -189,8 +189,7 @@ _RUN_KEYS = tuple(declared.name for declared in fields(RunInfo))
 def load(directory: Path | str) -> Result:
     """Read a run directory; raises `ResultError` naming the file that is missing, truncated or edited.
 
-    The ranks must be those ``result.json`` was written with; whether its figures follow from them is what `verify`
-    checks.
+    The ranks must be those ``result.json`` was written with, and its figures those that follow from them.
     """
     from mtbench.runs import saved
 
@@ -203,6 +202,15 @@ def load(directory: Path | str) -> Result:
         ranks = saved.read_ranks(ranks_path)
         if file_hash(ranks_path) != values.ranks_sha256:
             raise ResultError(f"not the file that {RESULT_FILE} was written with")
+    # Of another evaluator the same counts may have other figures.
+    wrong = (
+        contradictions(vars(values), ranks, values.ranks_sha256)
+        if values.evaluator_version == EVALUATOR_VERSION
+        else ()
+    )
+    for name, _, sentence in wrong:
+        if name in (*FIGURES, "counts", "status"):
+            raise ResultError(f"{path}: {sentence}; the file was edited: evaluate again")
     return of_saved(values, ranks)
 
 
@@ -316,6 +324,8 @@ def _declared(payload: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for name, values in known.items():
         if payload[name] not in values:
             yield name, f"{name} is {payload[name]!r}, expected {' or '.join(map(repr, values))}"
+    if payload["status"] != "ok" and (payload["metrics"] or payload["ranks_sha256"]):
+        yield "status", f"status is {payload['status']!r}, but there are figures"
     published = _record_for(payload)
     key = Setting(payload["protocol"], payload["vocabulary"]).key(payload["split"], payload["candidate_seed"])
     expected = published.candidates.get(key) if published else None

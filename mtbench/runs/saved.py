@@ -18,6 +18,7 @@ from pydantic import AfterValidator, Field
 
 from mtbench.errors import ResultError
 from mtbench.files import schema
+from mtbench.files.pages import unpacked_sizes
 from mtbench.files.reading import read_bytes
 from mtbench.names import COLUMNS, PARTS
 from mtbench.ranking.ranks import COUNTS, Counts, Ranks
@@ -110,18 +111,18 @@ class Limits:
 def read_ranks(path: Path, limits: Limits | None = None) -> Ranks:
     """Read ``ranks.parquet``; raises `ResultError`, without the path, if it is missing, cut or of other columns.
 
-    ``limits`` are for a file that a stranger made: it is refused by the rows and bytes its footer states before
-    anything is unpacked, then by the length of its names and the size of its counts. A footer can lie about bytes, not
-    about rows: pages are unpacked as their own headers say, a column at a time, and then what they hold is checked.
+    ``limits`` are for a file that a stranger made: it is refused by the rows its footer states and the bytes that
+    its pages state before anything is unpacked, then by the length of its names and the size of its counts.
     """
     try:
-        data = pa.BufferReader(read_bytes(path))
+        content = read_bytes(path)
+        data = pa.BufferReader(content)
         schema = parquet.read_schema(data)
         _expect_columns(schema)
         # A name that all rows share is one text, not as many as rows.
         with parquet.ParquetFile(data, read_dictionary=[name for name in COLUMNS if name in schema.names]) as file:
             if limits is not None:
-                _expect_small(file.metadata, limits)
+                _expect_small(file.metadata, limits, content)
             table = file.read(use_threads=False)  # a column at a time, so that a lying page is alone in memory
             table.validate(full=True)  # a crafted file may have indices beyond its dictionary
             _expect_values(table, limits)
@@ -143,16 +144,21 @@ def _expect_columns(schema: pa.Schema) -> None:
             raise ResultError(f"column {column.name} has the type {column.type}")
 
 
-def _expect_small(about: parquet.FileMetaData, limits: Limits) -> None:
+def _expect_small(about: parquet.FileMetaData, limits: Limits, content: bytes) -> None:
     if about.num_rows > limits.targets:
         raise ResultError(f"{about.num_rows:,} rows, at most {limits.targets:,} can be targets")
     if about.num_row_groups > max(limits.targets, 1):
         raise ResultError(f"{about.num_row_groups:,} groups of rows, more than there are targets")
     groups = [about.row_group(number) for number in range(about.num_row_groups)]
-    # The footer gives sizes twice, of columns and of groups; neither needs to be true, so the larger counts.
-    columns = [group.column(place).total_uncompressed_size for group in groups for place in range(group.num_columns)]
-    size = max(sum(columns), sum(group.total_byte_size for group in groups))
-    if size > MOST_UNPACKED or min(columns, default=0) < 0:
+    columns = [group.column(place) for group in groups for place in range(group.num_columns)]
+    size = 0
+    # The footer gives sizes, too, which need not be true.
+    for column in columns:
+        start = column.dictionary_page_offset or column.data_page_offset
+        for page in unpacked_sizes(content, min(start, column.data_page_offset), column.total_compressed_size):
+            if (size := size + page) > MOST_UNPACKED:
+                break
+    if size > MOST_UNPACKED:
         raise ResultError(f"{size:,} bytes once unpacked, at most {MOST_UNPACKED:,} are read")
 
 

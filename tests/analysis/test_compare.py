@@ -285,3 +285,17 @@ def test_csv_is_for_programs(runs):
         assert [float(row[name]) for name in ("mean", "low", "high")] == [expected.mean, expected.low, expected.high]
         assert float(row["adjusted"]) == expected.adjusted["mrr"]
         assert (int(row["seeds"]), row["group"]) == (len(expected.seeds), expected.group)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (lambda first, second: mtbench.compare(first, second), r"as one list: mtbench\.compare\(\[first, second\]\)"),
+        (lambda first, second: mtbench.compare([first, 3]), "int is no run: pass run directories"),
+        (lambda first, second: mtbench.audit(first), "Result is no dataset: mtbench.audit"),
+        (lambda first, second: first.by(3), "unknown stratum 'int': known: "),
+    ],
+)
+def test_what_was_meant_is_told_where_something_else_is_passed(runs, wrong, message):
+    with pytest.raises(UsageError, match=message):
+        wrong(*runs[:2])

@@ -96,6 +96,8 @@ def test_what_is_no_run(run, runs, tmp_path):
     assert run("compare")[0] == 2
     code, _, err = run("compare", tmp_path)
     assert (code, "is no run, but holds some: " in err) == (2, True)
+    code, _, err = run("verify", tmp_path)
+    assert (code, "name one of them, as in mtbench verify " in err) == (2, True)
     code, _, err = run("compare", tmp_path / "nothing")
     assert (code, "there is no result.json" in err) == (2, True)
     code, _, err = run("compare", runs[-1])

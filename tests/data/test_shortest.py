@@ -1,5 +1,7 @@
 """Shortest paths of many pairs at once, beside SciPy's searches one by one."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -8,7 +10,9 @@ from scipy import sparse
 from scipy.sparse import csgraph
 
 from mtbench.data import graphs as shortest
-from mtbench.data.graphs import UNREACHABLE, distances
+from mtbench.data.doubled import Doubled
+from mtbench.data.graphs import UNREACHABLE, distances, keys
+from mtbench.errors import DatasetError
 
 
 def reference(graph, heads, tails, entities, limit):
@@ -51,3 +55,13 @@ def test_they_are_scipys(cells, seed, entities, edges, limit):
         patch.setattr(shortest, "BLOCK_CELLS", cells)
         found = distances(graph, heads, tails, entities, limit)
     np.testing.assert_array_equal(found, reference(graph, heads, tails, entities, limit))
+
+
+def test_a_graph_of_more_triples_than_63_bits_tell_apart_is_refused():
+    graph = np.array([[0, 1, 2]])
+    huge = SimpleNamespace(dataset="huge", num_entities=2**28, relation_slots=2**8, graph=graph)
+    with pytest.raises(DatasetError, match=r"huge: 268,435,456 entities and 256 relation ids make more triples than"):
+        keys(huge, graph)
+    with pytest.raises(DatasetError, match="take a part of the graph"):
+        Doubled.of(huge)
+    assert keys(huge, graph, 0, 2).dtype == np.int64

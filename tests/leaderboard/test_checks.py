@@ -218,6 +218,11 @@ def test_a_near_copy_is_a_remark_on_it_alone(entry, changed, told):
     assert [one.name for one in check(entry, [other]) if one.name in ("copy", "near_copy")] == []
 
 
+def test_a_run_that_is_said_to_have_failed_has_no_figures(entry, run):
+    edit_all(run, status="failed")
+    assert "status is 'failed', but there are figures" in problems(entry)["status"].message
+
+
 def test_nobody_stands_for_figures_without_weights_or_a_rebuild(entry, monkeypatch):
     mine = copy_entry(entry.parent, name="mine", seeds=(0,))
     assert verified_by(entries.load(entry), "metafam") == "maintainers"
@@ -762,15 +767,17 @@ class TestParquet:
         assert "name of more than 1,000 bytes" in problems(entry)["ranks"].message
 
     def test_a_footer_that_lies_about_its_pages(self, entry, table, run):
-        """A small size in place of the true one, in as many bytes: what is unpacked is refused all the same."""
-        write_ranks(run, table.set_column(0, "head", pa.array(["a" * 100_000] * 184)), use_dictionary=False)
+        """A small size in place of the true one, in as many bytes: pages are refused by their own headers, unread."""
+        write_ranks(run, table.set_column(0, "head", pa.array(["a" * 2_000_000] * 184)), use_dictionary=False)
         path = run / "ranks.parquet"
         for size in footer_sizes(path):
             old, new = varint(2 * size), varint(2 * 1000, len(varint(2 * size)))
             if size > 2**24:
                 path.write_bytes(path.read_bytes().replace(old, new))
         assert max(footer_sizes(path)) < 2**16
-        assert "name of more than 1,000 bytes" in problems(entry)["ranks"].message
+        before = pa.total_allocated_bytes(), pa.default_memory_pool().max_memory()
+        assert "bytes once unpacked, at most 16,777,216 are read" in problems(entry)["ranks"].message
+        assert pa.default_memory_pool().max_memory() == before[1]
 
     def test_other_columns(self, entry, table):
         extra = table.append_column(SCRIPT, table.column(3))

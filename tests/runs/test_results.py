@@ -468,3 +468,16 @@ def test_a_pipe_or_a_huge_file_is_refused_at_once(run, name, monkeypatch):
     (run / name).touch()
     os.truncate(run / name, 2**40)
     assert "more than 1,000 bytes" in str(verify(run))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"metrics": {"mrr": 1.0}}, {"tie_rate": 0.5}, {"status": "failed"}, {"chance": {"mrr": 0.1}}],
+    ids=lambda changes: next(iter(changes)),
+)
+def test_figures_that_do_not_follow_from_the_ranks_are_not_shown(run, changes):
+    payload = read(run / "result.json")
+    merged = {key: payload[key] | value if isinstance(value, dict) else value for key, value in changes.items()}
+    edit(run / "result.json", **merged)
+    with pytest.raises(ResultError, match=r"result\.json: .*; the file was edited: evaluate again"):
+        load(run)
