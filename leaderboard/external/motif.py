@@ -97,7 +97,9 @@ class Relations(nn.Module):
         """Return the states ``(q, kinds, d)`` of all relations as some of them see them."""
         width = len(self.theirs.layers[0].linear.bias)
         step = max(1, AT_ONCE // (2 * width * len(motifs.ends.kind)))
-        return torch.cat([self._seen_from(motifs, some, width) for some in query.split(step)], dim=1).transpose(0, 1)
+        return torch.cat([self._seen_from(motifs, some, width) for some in torch.split(query, step)], dim=1).transpose(
+            0, 1
+        )
 
     def _seen_from(self, motifs: Motifs, query: Tensor, width: int) -> Tensor:
         state = torch.zeros(len(motifs.meet), len(query), width, device=query.device)

@@ -445,8 +445,9 @@ class Trix(Published):
         alike = twins(kinds.triples, observable.num_entities, 2 * kinds.half)
         graph = Graph(alike, 2 * kinds.half)
         entities = Queries(Entities(self.models[OF_ENTITIES], graph), AT_ONCE)
-        placed = (self.placed(self.models[name]) for name in (OF_ENTITIES, self.relations))
-        rows = EveryEnd(*placed, graph if self.device.type == "cpu" else Graph(alike, 2 * kinds.half, self.device))
+        of_entities, of_relations = (self.placed(self.models[name]) for name in (OF_ENTITIES, self.relations))
+        on_device = graph if self.device.type == "cpu" else Graph(alike, 2 * kinds.half, self.device)
+        rows = EveryEnd(of_entities, of_relations, on_device)
         if self.relations == OF_ENTITIES:
             return Answers(entities, rows, observable, self.workdir, self.made_of)
         relations = RelationQueries(Relations(self.models[OF_RELATIONS], graph))
