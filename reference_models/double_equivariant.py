@@ -40,9 +40,7 @@ class DoubleEquivariantModel(ReferenceModel[Recipe]):
         self, name: str, context: Context, recipe: Recipe, make: Callable[[Architecture], TripleNetwork]
     ) -> None:
         super().__init__(name, context, recipe)
-        with seeded(context.seed, "network"):
-            self.network = make(recipe.architecture())
-        self.network.to(self._device)
+        self.network = self._built(lambda: make(recipe.architecture()))
         self._assignments: dict[str, Assignment] = {}
         if self.network.uses_attention and recipe.adaptation_epochs:
             self.info = replace(self.info, regime="test-time-adaptation")

@@ -19,7 +19,7 @@ from mtbench.evaluation.tasks import task
 from mtbench.names import HEAD, RELATION, TAIL, BoolArray, IntArray
 from mtbench.training.models import Context
 from reference_models.layers.attention import EntityAttention, Messages, RelationAttention, XavierLinear, messages_of
-from reference_models.training.fitting import ReferenceModel, can_stop_early, seeded, validation
+from reference_models.training.fitting import ReferenceModel, can_stop_early, validation
 from reference_models.training.loop import State, Tell, Work
 from reference_models.training.recipe import Hyperparameters, read
 
@@ -107,9 +107,7 @@ class InGramModel(ReferenceModel[Recipe]):
     def __init__(self, name: str, context: Context, recipe: Recipe) -> None:
         super().__init__(name, context, recipe)
         self.info = replace(self.info, trained_as={"model": "ingram", "draws": 1})
-        with seeded(context.seed, "network"):
-            self.network = InGram(recipe)
-        self.network.to(self._device)
+        self.network = self._built(lambda: InGram(recipe))
 
     def fit(self, train: Split, valid: Split) -> None:
         """Train until early stopping on the validation MRR; continues from a checkpoint if there is one.

@@ -19,7 +19,7 @@ from reference_models.graphs.graph import TypedGraph, typed_graph
 from reference_models.layers.basic import RowLinear
 from reference_models.layers.propagation import BoundaryPNA, Neighbours, by_receiver, degree_scales, plan
 from reference_models.training.batches import Negatives, batches_of, edges_of
-from reference_models.training.fitting import BothWays, PairScores, ReferenceModel, can_stop_early, seeded, validation
+from reference_models.training.fitting import BothWays, PairScores, ReferenceModel, can_stop_early, validation
 from reference_models.training.loop import State, Tell, Work, mean_loss
 from reference_models.training.recipe import Hyperparameters, read
 
@@ -82,9 +82,7 @@ class NBFNetModel(ReferenceModel[Recipe]):
 
     def __init__(self, context: Context, recipe: Recipe) -> None:
         super().__init__("nbfnet-homo", context, recipe)
-        with seeded(context.seed, "network"):
-            self.network = NBFNetHomo(recipe.width, recipe.layers)
-        self.network.to(self._device)
+        self.network = self._built(lambda: NBFNetHomo(recipe.width, recipe.layers))
 
     def fit(self, train: Split, valid: Split) -> None:
         """Train until early stopping on the validation MRR; continues from a checkpoint if there is one."""

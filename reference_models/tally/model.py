@@ -95,9 +95,7 @@ class TallyModel(ReferenceModel[Recipe]):
     def __init__(self, name: str, context: Context, recipe: Recipe) -> None:
         super().__init__(name, context, recipe, adapts=recipe.adaptation_epochs > 0)
         self._graphs: list[Split] = []
-        with seeded(context.seed, "network"):
-            self.network = Ranker(recipe.width, recipe.dropout, recipe.outliers)
-        self.network.to(self._device)
+        self.network = self._built(lambda: Ranker(recipe.width, recipe.dropout, recipe.outliers))
 
     def fit(self, train: Split, valid: Split) -> None:
         """Train on leave-out lists of the training graph; ``valid`` is not used."""

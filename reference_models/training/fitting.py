@@ -25,6 +25,22 @@ from reference_models.training.checkpoint import Checkpoints
 from reference_models.training.loop import Network, State, Work, expect_finite_scores, train
 from reference_models.training.recipe import Kind
 
+SIZES = (
+    "width",
+    "layers",
+    "gin_layers",
+    "relation_layers",
+    "entity_layers",
+    "relation_scale",
+    "entity_scale",
+    "heads",
+    "tasks",
+    "hops",
+    "bins",
+    "typed",
+)
+"""The settings that a network grows with."""
+
 
 class ReferenceModel(Model, Generic[Kind]):
     """A recipe and a device for one run, and the training loop with its checkpoints.
@@ -45,6 +61,29 @@ class ReferenceModel(Model, Generic[Kind]):
             torch.cuda.reset_peak_memory_stats(self._device)  # or a model before this one would count
         regime: Regime = "test-time-adaptation" if adapts else "zero-shot"
         self.info = ModelInfo(name, regime, recipe.as_parameters(), device, trained_as={})
+
+    def _built(self, make: Callable[[], Network]) -> Network:
+        """Return a network made by the seed, refused before it takes any memory if the weights there cannot be its.
+
+        Its sizes may be those of a result that somebody else wrote. Raises `UsageError`.
+        """
+        places = self.context.workdir.glob("*.safetensors") if self.context.workdir else ()
+        if held := max((path.stat().st_size for path in places), default=0):
+            sizes = {name: value for name, value in self.info.hyperparameters.items() if name in SIZES}
+            too_large = [f"{name}={value}" for name, value in sizes.items() if isinstance(value, int) and value > held]
+            if not too_large:
+                with torch.device("meta"):
+                    needed = sum(weight.nbytes for weight in make().state_dict().values())
+                too_large = [f"{needed:,} bytes"] if needed > held else []
+            if too_large:
+                raise UsageError(
+                    f"the weights in {self.context.workdir} have {held:,} bytes, too few for a network of "
+                    f"{', '.join(too_large)}: give the options they were trained with, or discard them with --restart"
+                )
+        with seeded(self.context.seed, "network"):
+            network = make()
+        network.to(self._device)
+        return network
 
     def _train(
         self,
