@@ -9,7 +9,7 @@ from functools import cached_property
 from itertools import count
 
 from leaderboard.board.board import REGIMES, STANDARD, Board, Figures, Line, Regime, View
-from leaderboard.board.ranking import common
+from leaderboard.board.ranking import most_seen
 from leaderboard.entries.entries import Entry
 from mtbench.analysis.groups import GroupMean, mean_over
 from mtbench.data import catalog
@@ -74,12 +74,8 @@ class Member:
 
     @cached_property
     def seen(self) -> frozenset[str]:
-        """The graphs on which it is not clean: it saw targets, or more of the pair than its regime has."""
-        return frozenset(
-            graph
-            for graph, line in self.lines.items()
-            if line.seen or line.unmeasured or REGIMES.index(line.regime) > REGIMES.index(self.regime)
-        )
+        """The graphs of whose targets it saw some, or may have."""
+        return frozenset(graph for graph, line in self.lines.items() if line.seen or line.unmeasured)
 
     @property
     def seconds(self) -> float | None:
@@ -142,7 +138,7 @@ def group_board(board: Board, question: Question, group: str) -> GroupBoard:
         }
         if lines:
             remarks = tuple(_remarks(entry, graphs, lines))
-            members.append(Member(entry, common(lines.values()), question, graphs, lines, remarks))
+            members.append(Member(entry, most_seen(lines.values()), question, graphs, lines, remarks))
     members.sort(
         key=lambda member: (
             REGIMES.index(member.regime),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import statistics
 import tomllib
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
@@ -105,8 +105,8 @@ def rank(
     `MOST_SEEN` of the test targets or whose targets nobody counted. Intervals and groups are those of
     `mtbench.compare` with ``draws`` draws. Overall, the entries of a regime are sorted by the number of the paper's
     datasets they are ranked on, then by their mean lift over the best heuristic baseline on these; only those ranked
-    on all of them have a rank. An entry is in the regime of most of its datasets, of two the one that has seen more.
-    ``watch`` shows the progress.
+    on all of them have a rank. An entry is in the regime of the dataset where it has seen most. ``watch`` shows the
+    progress.
     """
     broken = {slug: tuple(sentences) for slug, sentences in (problems or {}).items() if sentences}
     names = {name for entry in entries for name in entry.runs}
@@ -287,7 +287,7 @@ def _standings(entries: Sequence[Entry], boards: Sequence[DatasetBoard], paper: 
         covered = [line for line in lines if line.place is not None]
         lifts = [line.lift for line in covered if line.lift is not None]
         lift = statistics.fmean(lifts) if lifts else None
-        standings.append(Standing(entry, common(lines), tuple(line.dataset for line in covered), lift))
+        standings.append(Standing(entry, most_seen(lines), tuple(line.dataset for line in covered), lift))
     # Sorted by coverage: those with complete coverage come first, and only they are numbered.
     standings.sort(
         key=lambda standing: (
@@ -304,10 +304,9 @@ def _standings(entries: Sequence[Entry], boards: Sequence[DatasetBoard], paper: 
     )
 
 
-def common(lines: Iterable[Line]) -> Regime:
-    """Return the regime of most lines, of two that are as frequent the one that has seen more; the first for none."""
-    counted = Counter(line.regime for line in lines)
-    return max(REGIMES, key=lambda regime: (counted[regime], bool(counted) and REGIMES.index(regime)))
+def most_seen(lines: Iterable[Line]) -> Regime:
+    """Return the regime of the line that has seen most, the first for no lines."""
+    return max((line.regime for line in lines), key=REGIMES.index, default=REGIMES[0])
 
 
 def rescored(entry: Entry) -> list[str]:

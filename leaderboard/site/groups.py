@@ -12,7 +12,6 @@ from leaderboard.board.board import PESSIMISTIC, REGIME_NAMES, REGIMES, Board, F
 from leaderboard.board.groups import GroupBoard, Member, Question, group_board
 from leaderboard.board.tables import short
 from leaderboard.site.cells import (
-    DASH,
     MISSING,
     Cell,
     Column,
@@ -83,8 +82,7 @@ def standings(board: Board, of_group: GroupBoard, data: Data) -> Table:
     columns = [
         Column("Rank", "In its regime, by the mean MRR; only of entries that were run on all graphs"),
         Column("Graphs", "On how many graphs of the group it was run"),
-        Column("MRR", "Mean over the graphs of the realistic MRR (ties averaged)"),
-        Column("95 % interval", "Of the mean, were the graphs others: Student's over the graphs"),
+        Column("MRR", "Mean over the graphs of the realistic MRR (ties averaged), and its 95 % interval over graphs"),
         Column("Pessimistic", "The MRR when every tie counts against the true triple, as the field's own code counts"),
         Column("Hits@10"),
         Column("Lift", "Mean over the graphs of how far the MRR lies above the best heuristic baseline"),
@@ -114,8 +112,8 @@ def _baseline_row(of_group: GroupBoard, width: int) -> Row:
     if values:
         mean = mean_over({graph: metrics["mrr"] for graph, metrics in values.items()})
         cells[1] = _coverage(len(values), len(of_group.graphs))
-        cells[2:4] = [Cell(f"{mean.mean:.3f}", value=mean.mean), _interval(mean)]
-        cells[5:7] = [_number(statistics.fmean(metrics["hits@10"] for metrics in values.values())), signed(0.0)]
+        cells[2] = _mean(mean)
+        cells[4:6] = [_number(statistics.fmean(metrics["hits@10"] for metrics in values.values())), signed(0.0)]
     return Row("Best heuristic baseline", cells, detail="learns nothing", kind="baseline")
 
 
@@ -124,7 +122,7 @@ def _row(
 ) -> Row:
     card = member.entry.card
     mean, lift = mean_over(member.values()), of_group.lift(member)
-    main = Cell(f"{mean.mean:.3f}", value=mean.mean, best=member.rank == 1 and _enough(member))
+    main = replace(_mean(mean), best=member.rank == 1 and _enough(member))
     if member.remarks:
         main = replace(main, kind="unranked", detail="not ranked", tip=Tip(f"{'; '.join(member.remarks)}."))
     unseen = member.values(graphs=clean)
@@ -134,7 +132,6 @@ def _row(
         if len(member.lines) < len(member.graphs)
         else _coverage(len(member.lines), len(member.graphs)),
         main,
-        _interval(mean),
         _number(statistics.fmean(member.values(view=PESSIMISTIC).values())),
         _number(statistics.fmean(member.values("hits@10").values())),
         MISSING if lift is None else replace(signed(lift.mean), kind="up" if lift.mean > 0 else "down"),
@@ -174,10 +171,9 @@ def _coverage(number: int, of: int) -> Cell:
     return Cell(f"{number}/{of}", value=number)
 
 
-def _interval(mean: GroupMean) -> Cell:
-    if not math.isfinite(mean.low):
-        return Cell(DASH, kind="muted")
-    return Cell(f"{mean.low:.3f} to {mean.high:.3f}", value=mean.mean)
+def _mean(mean: GroupMean) -> Cell:
+    interval = f"{mean.low:.3f} to {mean.high:.3f}" if math.isfinite(mean.low) else ""
+    return Cell(f"{mean.mean:.3f}", value=mean.mean, below=interval)
 
 
 def _number(value: float) -> Cell:
@@ -188,8 +184,9 @@ def _by_half_link(member: Member, data: Data) -> list[Cell]:
     """Return the MRR of the strata of a member, each the mean over the graphs that have it; dashes without datasets."""
     by_stratum: dict[str, list[float]] = {name: [] for name in QUERIES}
     for graph, line in member.lines.items():
-        strata = [data.half_links(run, graph, member.question.setting) for run in line.entry.runs[graph]]
-        if not all(strata):
+        setting = member.question.setting
+        strata = [data.half_links(run, graph, setting) for run in line.entry.runs[graph] if setting in run.results]
+        if None in strata:
             return [MISSING] * len(QUERIES)
         for name in QUERIES:
             if means := [of_run[name] for of_run in strata if of_run and name in of_run]:
@@ -206,8 +203,8 @@ def _elsewhere(board: Board, of_group: GroupBoard, width: int) -> Iterable[Row]:
             continue
         cells = [MISSING] * width
         cells[1] = _coverage(len(figures), len(of_group.graphs))
-        cells[4] = _number(statistics.fmean(mrr for mrr, _ in figures))
-        cells[5] = replace(_number(statistics.fmean(hits for _, hits in figures)), detail="pessimistic")
+        cells[3] = _number(statistics.fmean(mrr for mrr, _ in figures))
+        cells[4] = replace(_number(statistics.fmean(hits for _, hits in figures)), detail="pessimistic")
         yield Row(
             measured.name,
             cells,
