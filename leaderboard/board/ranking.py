@@ -118,7 +118,7 @@ def rank(
 
 def _dataset(name: str, entries: Sequence[Entry], broken: Mapping[str, Sequence[str]], draws: int) -> DatasetBoard:
     record = catalog.record(name)
-    lines = [_line(entry, name, broken.get(entry.slug, ())) for entry in entries if name in entry.runs]
+    lines = [line_of(entry, name, broken.get(entry.slug, ())) for entry in entries if name in entry.runs]
     placed_lines: list[Line] = []
     remarks: list[str] = []
     for regime in REGIMES:
@@ -159,7 +159,8 @@ def _headline(line: Line) -> tuple[float, str]:
     return (-figure.mean if figure else 0.0), line.entry.slug
 
 
-def _line(entry: Entry, dataset: str, problems: Sequence[str]) -> Line:
+def line_of(entry: Entry, dataset: str, problems: Sequence[str] = ()) -> Line:
+    """Return what is shown of an entry on a dataset that it has runs on, not ranked yet."""
     runs = entry.runs[dataset]
     finished = [run for run in runs if run.headline.run.status == "ok"]
     headline = [run.results[HEADLINE] for run in finished if HEADLINE in run.results]

@@ -59,7 +59,7 @@ def latex(board: Board) -> str:
 def latex_row(board: Board, slug: str) -> str:
     """Return the row of one entry in the LaTeX table, below a comment with the headings."""
     headings, rows = _standard(board, slug)
-    comment = f"% {' & '.join(_plain(heading) for heading in headings)}"
+    comment = f"% {' & '.join(plain(heading) for heading in headings)}"
     row = _lay_out(headings, rows[1:], "latex").partition("\\midrule\n")[2].partition("\n")[0]
     return f"{comment}\n{' '.join(row.split())}"
 
@@ -140,12 +140,12 @@ def short(dataset: str) -> str:
 
 
 def _lay_out(headings: Sequence[str], rows: Sequence[Row], format: str, left: int = 1) -> str:  # noqa: A002
-    return _plain(tables.lay_out(headings, rows, format, left), format)
+    return plain(tables.lay_out(headings, rows, format, left), format)
 
 
-def _plain(text: str, format: str = "markdown") -> str:  # noqa: A002
-    """Return a text with its marks replaced by the mark-up of a format."""
-    for mark, shown in MARKS[format].items():
+def plain(text: str, format: str = "markdown") -> str:  # noqa: A002
+    """Return a text with its marks replaced by the mark-up of a format; plain text has that of Markdown."""
+    for mark, shown in MARKS["latex" if format == "latex" else "markdown"].items():
         text = text.replace(mark, shown)
     return re.sub(rf"(\S+){OVER}(\S+)", r"\\shortstack{\1\\\\\2}", text)
 
@@ -163,12 +163,12 @@ def snippet(board: Board, entry: Entry) -> str:
 
 def bibtex(slug: str, card: Card) -> str:
     """Return the BibTeX of an entry; its note and address name the paper that describes the model."""
-    described = f"{_escaped(card.citation)}. " if card.citation else ""
+    described = f"{escaped(card.citation)}. " if card.citation else ""
     fields = {
-        "title": f"{{{_escaped(card.name)}}}",
+        "title": f"{{{escaped(card.name)}}}",
         "author": " and ".join(map(_author, card.authors)),
         "year": str(card.year or card.date[:4]),
-        "note": f"{described}Entry {_escaped(slug)} of the mtbench leaderboard, {card.date}".rstrip(", "),
+        "note": f"{described}Entry {escaped(slug)} of the mtbench leaderboard, {card.date}".rstrip(", "),
         "url": card.url.translate({ord("{"): "%7B", ord("}"): "%7D"}),
     }
     lines = [f"  {name:6} = {{{value}}}," for name, value in fields.items() if value]
@@ -177,8 +177,9 @@ def bibtex(slug: str, card: Card) -> str:
 
 def _author(name: str) -> str:
     """Return an author's name; the braces around a group's name keep BibTeX from splitting it."""
-    return f"{{{_escaped(name)}}}" if name.startswith("The ") else _escaped(name)
+    return f"{{{escaped(name)}}}" if name.startswith("The ") else escaped(name)
 
 
-def _escaped(text: str) -> str:
+def escaped(text: str) -> str:
+    """Return a text in one line, without what BibTeX and LaTeX read as mark-up."""
     return " ".join(text.split()).translate(ESCAPED)

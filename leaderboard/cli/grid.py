@@ -104,13 +104,13 @@ def command(
     options.look_here_for_modules()
     if group and (dataset or file):
         raise UsageError(f"--group is all datasets to be scored on: leave out {'--dataset' if dataset else '--file'}")
-    tested = catalog.names(group) if group else named(_split(dataset))
-    asked = _asked(models or [], tested, named(_split(train)), file, settings or [])
+    tested = catalog.names(group) if group else named(options.separated(dataset))
+    asked = _asked(models or [], tested, named(options.separated(train)), file, settings or [])
     asked = replace(
         asked,
         seeds=asked.seeds if seeds is None else typed_seeds(seeds),
-        protocols=_split(protocol) or asked.protocols,
-        vocabularies=_split(vocabulary) or asked.vocabularies,
+        protocols=options.separated(protocol) or asked.protocols,
+        vocabularies=options.separated(vocabulary) or asked.vocabularies,
         paper=asked.paper or paper,
         with_names=asked.with_names and not without_names,
         device=device,
@@ -176,11 +176,6 @@ def _asked(
     common = parse_settings(settings)
     models = [Chosen(label(model, own), model, {**common, **own}) for model, own in map(typed_model, names)]
     return Grid(models, datasets or train, train)
-
-
-def _split(texts: Sequence[str] | None) -> list[str]:
-    """Return the values of an option that may be repeated, or hold several values with commas between them."""
-    return list(dict.fromkeys(part.strip() for text in texts or () for part in text.split(",") if part.strip()))
 
 
 def _engine(name: str, cpus: float | None, gpus: float | None, device: str) -> Engine:

@@ -70,5 +70,8 @@ def filling(lacking: Sequence[tuple[Origin, str, int, Run | None]], options: Seq
             of_grid[begun.grid].append((begun.model, dataset, seed))
         else:
             alone.append(f"{begun.command} {shlex.join([*options, '--out', str(run.directory)])}")
-    made = [grid_command(*zip(*cells, strict=True), options, out) for out, cells in of_grid.items()]
+    made = []
+    for out, cells in of_grid.items():
+        models, datasets, seeds = zip(*cells, strict=True)
+        made.append(grid_command(models, datasets, seeds, options, out))
     return [*made, *alone]

@@ -73,7 +73,7 @@ def submit(
     Raises `SubmissionError` for runs that do not hold or do not belong together, a card that lacks fields, and an
     entry that exists.
     """
-    runs = [_read(directory) for directory in find(given)]
+    runs = [read(directory) for directory in find(given)]
     _expect_apart(runs)
     filled = fill(card or {}, runs)
     slug = slug or re.sub(r"[^a-z0-9._-]+", "-", filled.model.lower()).strip("-._")
@@ -190,7 +190,7 @@ def _runs_below(start: Path) -> Iterable[Path]:
         inside[:] = sorted(name for name in inside if not name.startswith("."))
 
 
-def _read(directory: Path) -> Run:
+def read(directory: Path) -> Run:
     """Read a run with all its results; raises `SubmissionError` for one that cannot be read, or be compared at all."""
     try:
         run = RunDirectory(directory).read()

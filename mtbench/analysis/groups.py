@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 
 import numpy as np
-from scipy.special import stdtrit
+from scipy.special import stdtr, stdtrit
 
 from mtbench.errors import UsageError
 from mtbench.files import tables
@@ -53,6 +53,18 @@ def mean_over(values: Mapping[str, float], less: Mapping[str, float] | None = No
         return GroupMean(mean, -math.inf, math.inf, 1)
     half = float(stdtrit(number - 1, (1 + level) / 2) * differences.std(ddof=1) / math.sqrt(number))
     return GroupMean(mean, mean - half, mean + half, number)
+
+
+def p_value_over(values: Sequence[float], less: Sequence[float]) -> float:
+    """Return the two-sided p-value of two models being equal in the mean over graphs: a paired t-test, graph by graph.
+
+    It is 1 for a single graph, which tells nothing of others.
+    """
+    differences = np.subtract(values, less)
+    number, spread = len(differences), float(differences.std())
+    if number == 1 or spread == 0:
+        return float(number == 1 or not differences.any())
+    return float(2 * stdtr(number - 1, -abs(differences.mean()) * math.sqrt(number - 1) / spread))
 
 
 COLUMNS = ("mrr", "hits@1", "hits@10")

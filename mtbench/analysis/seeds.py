@@ -102,12 +102,12 @@ def models(runs: Sequence[Run], metric: str, targets: Ranks) -> list[Model]:
     """
     gathered: dict[str, list[Run]] = {}
     for run in sorted(runs, key=lambda run: run.result.run.seed):
-        gathered.setdefault(json.dumps(_identity(run.result), sort_keys=True, default=str), []).append(run)
-    identities = {key: _identity(members[0].result) for key, members in gathered.items()}
+        gathered.setdefault(json.dumps(identity(run.result), sort_keys=True, default=str), []).append(run)
+    identities = {key: identity(members[0].result) for key, members in gathered.items()}
     labels = {}
-    for key, identity in identities.items():
-        namesakes = [namesake for namesake in identities.values() if namesake["model"] == identity["model"]]
-        labels[key] = labelled(str(identity["model"]), varying(identity, namesakes))
+    for key, settings in identities.items():
+        namesakes = [namesake for namesake in identities.values() if namesake["model"] == settings["model"]]
+        labels[key] = labelled(str(settings["model"]), varying(settings, namesakes))
     compared = []
     for key in sorted(gathered, key=lambda key: (labels[key], key)):
         members = gathered[key]
@@ -133,7 +133,8 @@ def models(runs: Sequence[Run], metric: str, targets: Ranks) -> list[Model]:
     return compared
 
 
-def _identity(result: Result) -> dict[str, object]:
+def identity(result: Result) -> dict[str, object]:
+    """Return what two runs have in common that are seeds of one model: name, settings, regime and graphs."""
     run = result.run
     # Some models report their seed among the hyper-parameters, and it is what their runs differ in.
     settings: dict[str, object] = {name: value for name, value in run.hyperparameters.items() if name != "seed"}

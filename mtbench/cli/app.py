@@ -83,6 +83,7 @@ VERBS: Mapping[str, Verb] = {
     ),
     "score-with": Verb("Train", "Predict what is missing in a graph.", "mtbench.cli.running:score_with"),
     "grid": Verb("Train", "Run models on datasets with several seeds, each run once."),
+    "table": Verb("Leaderboard", "Print runs beside published models as the table of a paper."),
     "submit": Verb("Leaderboard", "Make an entry of runs, checked and with a card."),
     "leaderboard": Verb("Leaderboard", "Check entries, and show them as pages or tables."),
 }

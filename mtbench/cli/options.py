@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, TypeAlias
 
@@ -126,6 +126,11 @@ def check_output(format: str = "text", *, alone: bool = False, plot: Path | None
         raise UsageError("give either --format or --json")
     if plot is not None:
         pictures.check(plot)
+
+
+def separated(texts: Sequence[str] | None) -> list[str]:
+    """Return the values of an option that may be repeated, or hold several values with commas between them."""
+    return list(dict.fromkeys(part.strip() for text in texts or () for part in text.split(",") if part.strip()))
 
 
 def look_here_for_modules() -> None:

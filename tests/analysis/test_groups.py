@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from mtbench.analysis.groups import mean_over
+from mtbench.analysis.groups import mean_over, p_value_over
 from mtbench.errors import UsageError
 
 VALUES = {"a": 0.2, "b": 0.5, "c": 0.35, "d": 0.9}
@@ -21,8 +21,15 @@ def test_the_interval_over_graphs_is_students():
 def test_two_models_are_compared_graph_by_graph():
     better = {name: value + 0.1 + 0.01 * number for number, (name, value) in enumerate(VALUES.items())}
     lift = mean_over(better, VALUES, level=0.9)
-    tested = stats.ttest_rel(list(better.values()), list(VALUES.values())).confidence_interval(0.9)
-    assert (lift.low, lift.high) == pytest.approx((tested.low, tested.high))
+    tested = stats.ttest_rel(list(better.values()), list(VALUES.values()))
+    interval = tested.confidence_interval(0.9)
+    assert (lift.low, lift.high) == pytest.approx((interval.low, interval.high))
+    assert p_value_over(list(better.values()), list(VALUES.values())) == pytest.approx(tested.pvalue)
+
+
+def test_a_difference_on_one_graph_or_none_at_all_tells_nothing():
+    assert p_value_over([0.5], [0.1]) == p_value_over([0.5, 0.25], [0.5, 0.25]) == 1.0
+    assert p_value_over([0.5, 0.25], [0.375, 0.125]) == 0.0
 
 
 def test_a_single_graph_has_a_mean_and_no_interval():
