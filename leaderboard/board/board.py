@@ -12,6 +12,7 @@ from typing import Literal, TypeAlias, get_args
 from leaderboard.board.reported import Cell
 from leaderboard.entries.cards import TRAIN
 from leaderboard.entries.entries import Entry
+from leaderboard.entries.verified import Verifier
 from mtbench.data import catalog
 from mtbench.data.catalog import Record
 from mtbench.runs.result import Metrics
@@ -168,7 +169,8 @@ class Line:
 
     ``figures`` are by view and protocol; those of the view `PAPER` are in the setting ``own``, in which the paper's row
     of this name can be scored. A line is ranked in the headline exactly if it has a ``place``; otherwise ``remarks``
-    say why not. Those that are ``faults`` of its runs or its entry keep it out of every ranking.
+    say why not. Those that are ``faults`` of its runs or its entry keep it out of every ranking. ``verified`` says who
+    stands for its ranks (`leaderboard.entries.verified.verified_by`): without anybody it is never the first.
     """
 
     entry: Entry
@@ -185,6 +187,7 @@ class Line:
     memory: int | None
     device: str
     place: Place | None = None
+    verified: Verifier = ""
     faults: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
 
@@ -274,8 +277,8 @@ class DatasetBoard:
 
     @property
     def leader(self) -> Line | None:
-        """The ranked line with the best headline in any regime, None where there is none."""
-        ranked = [line for line in self.lines if line.place is not None]
+        """The ranked and verified line with the best headline in any regime, None where there is none."""
+        ranked = [line for line in self.lines if line.place is not None and line.verified]
         return max(ranked, key=lambda line: figure.mean if (figure := line.figure()) else 0.0, default=None)
 
     def leads(self, line: Line, view: View = STANDARD, regime: Regime | None = None) -> bool:
@@ -287,7 +290,7 @@ class DatasetBoard:
         means = {
             ranked.entry.slug: round(figure.mean, 3)
             for ranked in (self.lines if regime is None else self.of(regime))
-            if ranked.place is not None and (figure := ranked.figure(view)) and not figure.few
+            if ranked.place is not None and ranked.verified and (figure := ranked.figure(view)) and not figure.few
         }
         return line.entry.slug in means and means[line.entry.slug] == max(means.values())
 
@@ -297,7 +300,7 @@ class Standing:
     """One entry over the datasets of the paper; ``covered`` are those on which it is ranked.
 
     ``lift`` is the mean over these of the headline less the best heuristic baseline; ``rank`` is that among the entries
-    of its regime, None below complete coverage.
+    of its regime, None below complete coverage, and where nobody stands for its ranks on one of them (``verified``).
     """
 
     entry: Entry
@@ -305,6 +308,7 @@ class Standing:
     covered: tuple[str, ...]
     lift: float | None
     rank: int | None = None
+    verified: bool = True
 
 
 @dataclass(frozen=True)

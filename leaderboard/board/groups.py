@@ -157,6 +157,8 @@ def _remarks(entry: Entry, graphs: Sequence[str], lines: Mapping[str, Line]) -> 
     remarks = [f"contaminated: {entry.card.contaminated}"] if entry.card.contaminated else []
     if lacking := [graph for graph in graphs if graph not in lines]:
         remarks.append(f"not run on {', '.join(lacking)}")
+    if unverified := [graph for graph, line in lines.items() if not line.verified]:
+        remarks.append(f"unverified by us on {', '.join(unverified)}")
     if unmeasured := sorted({graph for line in lines.values() for graph in line.unmeasured}):
         remarks.append(f"nobody has counted the test triples in {', '.join(unmeasured)}, from which it learned")
     return remarks

@@ -36,6 +36,7 @@ from leaderboard.board.board import (
 )
 from leaderboard.entries.cards import TRAIN
 from leaderboard.entries.entries import Entry, Watch, unwatched
+from leaderboard.entries.verified import rescored_ranks, verified_by
 from mtbench.analysis.comparison import compare
 from mtbench.data import catalog
 from mtbench.errors import DownloadError
@@ -106,7 +107,8 @@ def rank(
     `mtbench.compare` with ``draws`` draws. Overall, the entries of a regime are sorted by the number of the paper's
     datasets they are ranked on, then by their mean lift over the best heuristic baseline on these; only those ranked
     on all of them have a rank. An entry is in the regime of the dataset where it has seen most. ``watch`` shows the
-    progress.
+    progress. Nobody is the first for whose ranks nobody stands: without ranks that the maintainers made or scored again
+    an entry has no place above the second on a dataset, and none overall.
     """
     broken = {slug: tuple(sentences) for slug, sentences in (problems or {}).items() if sentences}
     names = {name for entry in entries for name in entry.runs}
@@ -129,7 +131,11 @@ def _dataset(name: str, entries: Sequence[Entry], broken: Mapping[str, Sequence[
             # Not the error's own message: it names folders of this machine.
             remarks.append("no intervals and no tied groups: they need the dataset, which is not here")
             places = {line.entry.slug: Place(rank, rank) for rank, line in enumerate(sorted(ranked, key=_headline), 1)}
-        placed = [replace(line, place=places.get(line.entry.slug)) for line in lines if line.regime == regime]
+        placed = [
+            replace(line, place=_below_first(line, places.get(line.entry.slug)))
+            for line in lines
+            if line.regime == regime
+        ]
         placed_lines += sorted(placed, key=lambda line: (line.place is None, *_headline(line)))
     return DatasetBoard(
         record=record,
@@ -182,6 +188,7 @@ def line_of(entry: Entry, dataset: str, problems: Sequence[str] = ()) -> Line:
         seconds=statistics.fmean(seconds) if seconds else None,
         memory=max((info.peak_memory_bytes for info in infos if info.peak_memory_bytes), default=None),
         device=", ".join(sorted({info.device for info in infos if info.device})),
+        verified=verified_by(entry, dataset),
     )
     faults = (*problems, *_remarks(runs, _faults))
     touched = [f"contaminated: {reason}" for reason in line.contaminated]
@@ -263,6 +270,13 @@ def _lacks(run: Run) -> Iterator[str]:
         yield f"incomplete: lacks {', '.join(setting.name for setting in run.missing)}"
 
 
+def _below_first(line: Line, place: Place | None) -> Place | None:
+    """Return the place of a line, below the first where nobody stands for its ranks."""
+    if place is None or line.verified:
+        return place
+    return replace(place, best=max(2, place.best), worst=max(2, place.worst))
+
+
 def _places(lines: Sequence[Line], draws: int) -> dict[str, Place]:
     """Return the places of ranked lines by slug, from all their seeds and targets."""
     if not lines:
@@ -288,11 +302,20 @@ def _standings(entries: Sequence[Entry], boards: Sequence[DatasetBoard], paper: 
         covered = [line for line in lines if line.place is not None]
         lifts = [line.lift for line in covered if line.lift is not None]
         lift = statistics.fmean(lifts) if lifts else None
-        standings.append(Standing(entry, most_seen(lines), tuple(line.dataset for line in covered), lift))
+        standings.append(
+            Standing(
+                entry,
+                most_seen(lines),
+                tuple(line.dataset for line in covered),
+                lift,
+                verified=all(line.verified for line in covered),
+            )
+        )
     # Sorted by coverage: those with complete coverage come first, and only they are numbered.
     standings.sort(
         key=lambda standing: (
             REGIMES.index(standing.regime),
+            not standing.verified,
             -len(standing.covered),
             -(standing.lift or 0.0),
             standing.entry.slug,
@@ -300,7 +323,9 @@ def _standings(entries: Sequence[Entry], boards: Sequence[DatasetBoard], paper: 
     )
     numbers = {regime: count(1) for regime in REGIMES}
     return tuple(
-        replace(standing, rank=next(numbers[standing.regime])) if len(standing.covered) == len(paper) else standing
+        replace(standing, rank=next(numbers[standing.regime]))
+        if len(standing.covered) == len(paper) and standing.verified
+        else standing
         for standing in standings
     )
 
@@ -312,7 +337,7 @@ def most_seen(lines: Iterable[Line]) -> Regime:
 
 def rescored(entry: Entry) -> list[str]:
     """Return the runs of an entry, as ``DATASET seed 0``, whose ranks were reproduced from their weights."""
-    known = _known().get(entry.slug, {})
+    known = rescored_ranks().get(entry.slug, {})
     return [_name(run) for run in _shipping(entry) if known.get(_name(run)) == _ranks(run)]
 
 
@@ -343,8 +368,3 @@ def _name(run: Run) -> str:
 
 def _ranks(run: Run) -> str:
     return file_hash(run.directory.path / RANKS_FILE)
-
-
-@cache
-def _known() -> Mapping[str, Mapping[str, str]]:
-    return tomllib.loads((resources.files("leaderboard.board") / "rescored.toml").read_text(encoding="utf-8"))

@@ -28,6 +28,7 @@ OURS = (
     "nbfnet-homo",
     "tally",
     "tally-adapted",
+    "tally-foundation",
     "trix",
     "ultra-3g",
     "ultra-4g",
@@ -45,7 +46,7 @@ def verified_by(entry: Entry, dataset: str) -> Verifier:
     """
     if entry.slug in OURS:
         return "maintainers"
-    known = _rescored().get(entry.slug, {})
+    known = rescored_ranks().get(entry.slug, {})
     finished = [run for run in entry.runs.get(dataset, ()) if run.headline.run.status == "ok"]
     same = [
         known.get(f"{dataset} seed {run.headline.run.seed}") == file_hash(run.directory.path / RANKS_FILE)
@@ -55,5 +56,6 @@ def verified_by(entry: Entry, dataset: str) -> Verifier:
 
 
 @cache
-def _rescored() -> Mapping[str, Mapping[str, str]]:
+def rescored_ranks() -> Mapping[str, Mapping[str, str]]:
+    """Return by entry and run, as ``DATASET seed 0``, the hash of the ranks that its weights gave the maintainers."""
     return tomllib.loads((resources.files("leaderboard") / "board" / "rescored.toml").read_text(encoding="utf-8"))

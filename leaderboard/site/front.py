@@ -48,6 +48,9 @@ from mtbench.runs.result import EVALUATOR_VERSION
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
 
+OWN = ("The mtbench developers",)
+"""The authors of entries that are the maintainers' own."""
+
 STRICT = "-strict"
 """The end of the name of a dataset's variant without its known leak."""
 
@@ -167,12 +170,11 @@ def standings(board: Board) -> Table:
     columns += [
         Column("Parameters", "Trained ones, on the largest dataset"),
         Column("Time", "Training and scoring: wall clock of a run, mean over the covered datasets"),
-        Column("Date", "Last change of the entry", "text"),
     ]
     cells = [MISSING, MISSING, signed(0.0)]
     for scenario in scenarios(board):
         cells += [_baseline(scenario.datasets), *(_baseline([part]) for part in scenario.each)]
-    cells += [MISSING, MISSING, MISSING]
+    cells += [MISSING, MISSING]
     pinned = Row("Best heuristic baseline", cells, detail="learns nothing", kind="baseline")
     by_regime = {
         regime: [_row(board, standing) for standing in board.standings if standing.regime == regime]
@@ -200,7 +202,6 @@ def leaders(board: Board) -> Table:
             ),
             Cell(f"{statistics.fmean(baselines):.3f}") if baselines else MISSING,
             duration(seconds(board, first)),
-            count(first.entry.card.parameters),
         ]
         rows.append(Row(REGIME_NAMES[regime], cells, kind="fixed"))
     columns = [
@@ -208,7 +209,6 @@ def leaders(board: Board) -> Table:
         Column("MRR", sort=""),
         Column("Best baseline", sort=""),
         Column("Time of a run", sort=""),
-        Column("Parameters", sort=""),
     ]
     return Table("leaders", "Means over the datasets it is ranked on", "Regime", columns, [Group(rows)], dense=True)
 
@@ -238,7 +238,7 @@ def _row(board: Board, standing: Standing) -> Row:
     for group in scenarios(board):
         cells += [_cell(card, group.datasets, lines), *(_cell(card, [part], lines) for part in group.each)]
     time = seconds(board, standing)
-    cells += [count(card.parameters), duration(time), Cell(card.date) if card.date else MISSING]
+    cells += [count(card.parameters), duration(time)]
     links = [(name, address) for name, address in (("paper", card.url), ("code", card.code)) if address]
     return Row(
         card.name,
@@ -290,6 +290,14 @@ def badges(board: Board, entry: Entry) -> list[Badge]:
     if runs := rescored(entry):
         said = f"The weights beside these runs give the ranks that are published: {', '.join(runs)}."
         badges.append(Badge("re-scored from weights", Tip(said), "good"))
+    if card.authors == OWN:
+        badges.append(Badge("by the maintainers", Tip("Who keeps this leaderboard made the model.")))
+    if unverified := [line for line in board.lines(entry.slug) if not line.verified]:
+        names = ", ".join(short(line.dataset) for line in unverified)
+        said = (
+            "Counts can be made up: nobody but its authors has seen the model give these ranks. It is never the first."
+        )
+        badges.append(Badge("unverified by us", Tip(f"{said} On {names}."), "warn"))
     if card.retrained:
         badges.append(Badge("retrained by us", Tip("The maintainers of the leaderboard trained it, by its paper.")))
     if card.contaminated:

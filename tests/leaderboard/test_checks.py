@@ -228,7 +228,7 @@ def test_nobody_stands_for_figures_without_weights_or_a_rebuild(entry, monkeypat
     assert verified_by(entries.load(entry), "metafam") == "maintainers"
     assert verified_by(entries.load(mine), "metafam") == ""
     known = {"mine": {"metafam seed 0": file_hash(mine / "metafam" / "seed0" / "ranks.parquet")}}
-    monkeypatch.setattr(verified, "_rescored", lambda: known)
+    monkeypatch.setattr(verified, "rescored_ranks", lambda: known)
     assert verified_by(entries.load(mine), "metafam") == "weights"
     copy_entry(entry.parent, name="mine", seeds=(1,))
     assert verified_by(entries.load(mine), "metafam") == ""

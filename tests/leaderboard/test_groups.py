@@ -7,13 +7,14 @@ import pytest
 
 import mtbench
 from leaderboard.board import groups, reported, tables
-from leaderboard.board.board import PESSIMISTIC, STANDARD, Figure, Overlap, regime_of
+from leaderboard.board.board import PESSIMISTIC, STANDARD, Figure, Overlap, Place, regime_of
 from leaderboard.board.groups import RELATIONS, SUITE, group_board
-from leaderboard.board.ranking import rank
+from leaderboard.board.ranking import _below_first, rank
 from leaderboard.entries import checks, entries
 from leaderboard.entries.submission import submit
 from leaderboard.site import groups as pages
 from leaderboard.site.facts import Data
+from leaderboard.site.front import badges
 from mtbench.data import catalog
 from mtbench.runs.directory import RunDirectory
 from mtbench.runs.origin import RunInfo
@@ -159,3 +160,26 @@ def test_the_figures_of_others_are_of_graphs_there_are():
             {"ultra-3g": 0.342, "motif": 0.349, "semma": 0.352, "trix": 0.368, "kg-icl-6l": 0.372}[model], abs=6e-4
         )
     assert setting_of("full") == SUITE.setting
+
+
+def test_nobody_is_first_for_whose_ranks_nobody_stands(board, toy_board):
+    parts = [
+        replace(
+            part,
+            lines=tuple(replace(line, verified="" if line.entry.slug == "best" else "weights") for line in part.lines),
+        )
+        for part in board.datasets
+    ]
+    found = group_board(replace(board, datasets=tuple(parts)), SUITE, "entities+relations")
+    assert {member.entry.slug: member.rank for member in found.of("elsewhere")}["seen"] == 1
+    (best,) = (member for member in found.members if member.entry.slug == "best")
+    assert (best.rank, best.remarks) == (None, ("unverified by us on fbnell, metafam, wikitopics-mt1/health",))
+    (metafam,) = (part for part in toy_board.datasets if part.name == "metafam")
+    first, *others = [line for line in metafam.lines if line.place is not None]
+    assert metafam.leader == first
+    changed = replace(metafam, lines=(replace(first, verified=""), *others))
+    assert changed.leader != first
+    assert not changed.leads(changed.lines[0])
+    assert _below_first(changed.lines[0], Place(1, 3)) == Place(2, 3)
+    assert _below_first(first, Place(1, 3)) == Place(1, 3)
+    assert "unverified by us" in {badge.label for badge in badges(replace(toy_board, datasets=(changed,)), first.entry)}
