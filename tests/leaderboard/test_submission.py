@@ -251,7 +251,7 @@ class TestRefused:
     @pytest.mark.parametrize(
         ("changes", "message"),
         [
-            ({"tie_rate": 0.5}, r"isdea-metafam-1: tie_rate is 0\.5, the counts give .*; evaluate again"),
+            ({"tie_rate": 0.5}, r"isdea-metafam-1/result.json: tie_rate is 0\.5, the counts give .*: evaluate again"),
             ({"evaluator_version": "0"}, "isdea-metafam-1: evaluator_version is '0', expected '2'"),
             ({"schema": 1}, "-1/result.json: written with schema '1', this version reads 2: evaluate again"),
             ({"asked_again": NOT_ASKED}, "-1: scores were not asked for again .*: leave out ask_again=False"),
