@@ -41,8 +41,8 @@ def check(
         str,
         typer.Argument(
             metavar="MODULE:SCORER",
-            help="A function of the split that returns a scorer, or a scorer: a function whose parameter is called "
-            "'triples', or an object with a method score.",
+            help="A function of the split that returns a scorer, a scorer (a function whose parameter is called "
+            "'triples', or an object with a method score), or a model, which is trained first.",
         ),
     ],
     dataset: Annotated[
@@ -50,7 +50,7 @@ def check(
         typer.Option(
             metavar="NAME",
             autocompletion=options.datasets,
-            help="A dataset to check on.  [default: a small graph made for it]",
+            help="A dataset to check on.  [default: a small graph made for it; for a model metafam]",
         ),
     ] = None,
     seconds: Annotated[
@@ -69,14 +69,16 @@ def check(
     options.look_here_for_modules()
     expected = "expected package.module:name, importable from here"
     loaded = models.attribute(scorer, "scorer", expected)
-    if hasattr(loaded, "fit") and hasattr(loaded, "scorer"):
-        raise UsageError(
-            f"{scorer} is a model, which learns before it scores: type {typed('run', scorer, '--dataset', 'metafam')}, "
-            "or name a function of the split that returns a scorer"
-        )
-    split = load(dataset).test if dataset else None
+    learns = hasattr(loaded, "fit") and hasattr(loaded, "scorer")
+    data = load(dataset or "metafam") if dataset or learns else None
     try:
         with doing("checking") as tell:
+            if learns and data is not None:
+                tell("training")
+                model = models.factory(scorer)(models.Context(data.name))
+                model.fit(data.train, data.valid)
+                loaded = model.scorer
+            split = data.test if data is not None else None
             report = checking.check(loaded, split, seconds=seconds or math.inf, report=tell)
     except MtbenchError:
         raise
