@@ -7,8 +7,9 @@ import json
 import math
 import os
 import stat
+from io import BufferedReader
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from mtbench.errors import ResultError, UsageError
 
@@ -46,7 +47,7 @@ def irregular(mode: int) -> str:
     return "" if stat.S_ISREG(mode) else other
 
 
-def opened(path: Path) -> BinaryIO:
+def opened(path: Path) -> BufferedReader:
     """Open a regular file for reading; anything else raises `OSError` at once: a pipe may have no other end."""
     descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
     if kind := irregular(os.fstat(descriptor).st_mode):

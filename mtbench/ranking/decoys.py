@@ -56,13 +56,14 @@ def rank_decoys(scorer: Ways, split: Split, candidates: Candidates, size: int) -
         among = {each: filter_side(asked, PARTS[each][1], empty_slots=False) for each in setting.parts}
         ranked = rank_all(scorer, asked, among, size, None)
     else:
-        listed = {each: _filtered(asked, each, *(some[rows] for some in candidates.side(each))) for each in sides}
+        listed = {each: _filtered(asked, each, rows, *candidates.side(each)) for each in sides}
         ranked = rank_listed(scorer, Layout(asked, setting.parts, listed), setting.parts, size, None)
     return ranked[part]
 
 
-def _filtered(split: Split, side: Side, ids: IntArray, valid: BoolArray) -> tuple[IntArray, BoolArray]:
-    """Return those candidates ``(d, k)`` of decoys that make no known triple and no empty slot, padding last."""
+def _filtered(split: Split, side: Side, rows: IntArray, ids: IntArray, valid: BoolArray) -> tuple[IntArray, BoolArray]:
+    """Return those candidates in some rows that make no known triple of a decoy and no empty slot, padding last."""
+    ids, valid = ids[rows], valid[rows]
     triples = np.repeat(split.targets, ids.shape[1], axis=0)
     triples[:, COLUMN[side]] = ids.ravel()
     kept = valid & ~among(keys(split, triples), keys(split, split.true_triples)).reshape(ids.shape)

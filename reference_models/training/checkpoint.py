@@ -5,8 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated, Any
 
+from pydantic import Field
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save
 from torch import Tensor
@@ -15,15 +18,31 @@ from mtbench.errors import CorruptedFileError, UsageError
 from mtbench.files.atomic import storage_errors
 from mtbench.files.hashing import file_hash
 from mtbench.files.reading import read_bytes
+from mtbench.files.schema import convert
 from reference_models.training.loop import Network, State
 
 SCHEMA = 1
 ADAPTATION = "adapt"
+Epoch = Annotated[int, Field(ge=0, lt=2**31)]
 _FINISHED = "finished"
 _DATA = {"dataset", "content_sha256"}
 _MOMENTS = ("exp_avg", "exp_avg_sq", "step")
 _NAMED = 4
 _PICKLED = (".pt", ".pth", ".ckpt", ".bin", ".pkl", ".pickle")
+
+
+@dataclass(frozen=True)
+class Kept:
+    """The JSON file of a checkpoint."""
+
+    schema: int
+    identity: Mapping[str, Any]
+    weights: Annotated[str, Field(pattern=r"^[a-z0-9-]+\.safetensors$")]
+    epoch: Epoch
+    best_epoch: Epoch
+    best_value: float | None
+    history: list[dict[str, float | None]]
+    sha256: str
 
 
 class Checkpoints:
@@ -83,6 +102,7 @@ class Checkpoints:
             return False
         try:
             payload = json.loads(read_bytes(path))
+            convert(payload, Kept, "it", ValueError)
             weights = self.directory / payload["weights"]
             damaged = payload["schema"] != SCHEMA or _digest(payload, weights) != payload["sha256"]
             tensors = {} if damaged else load_file(weights)
@@ -106,7 +126,10 @@ class Checkpoints:
                 f"the checkpoint in {self.directory} is of a network built differently ({'; '.join(unlike)}), by "
                 "another version of the package: discard it with --restart, or name another --out"
             )
-        _unflatten(state, tensors)
+        try:
+            _unflatten(state, tensors)
+        except (ValueError, LookupError, RuntimeError) as error:
+            raise self._corrupted(path, f"{weights.name} holds other tensors than were written, {error!r}") from error
         state.epoch, state.best_epoch = payload["epoch"], payload["best_epoch"]
         state.best_value, state.history = payload["best_value"], payload["history"]
         # The checkpoint of a finished stage has the best weights alone, which the network has now.
@@ -170,6 +193,9 @@ def _unflatten(state: State[Network], tensors: Mapping[str, Tensor]) -> None:
         parts[part][rest] = value
     device = next(state.network.parameters()).device
     state.restore(parts["weights"])
+    shapes = ({name: value.shape for name, value in some.items()} for some in (parts["best"], state.weights()))
+    if parts["best"] and next(shapes) != next(shapes):
+        raise ValueError("the best weights are of another network")
     state.best = {name: value.to(device) for name, value in parts["best"].items()}
     moments: dict[int, dict[str, Tensor]] = {}
     for name, value in parts["adam"].items():

@@ -5,12 +5,15 @@ import shutil
 from pathlib import Path
 
 import pytest
+import torch
+from safetensors.torch import load_file, save_file
 
 from leaderboard.board.ranking import rescore, rescored
 from leaderboard.entries import entries
-from mtbench.errors import UsageError
+from mtbench.errors import CorruptedFileError, UsageError
 from mtbench.runs.directory import RunDirectory
 from mtbench.training.again import from_weights
+from reference_models.training import checkpoint
 
 PUBLISHED = Path(__file__).resolve().parents[2] / "leaderboard" / "results"
 TRAINED = sorted({path.parents[2] for path in PUBLISHED.rglob("checkpoints")})
@@ -58,3 +61,25 @@ def test_a_network_that_its_file_of_weights_cannot_hold_is_not_built(model, sett
         path.write_text(json.dumps(found), encoding="utf-8")
     with pytest.raises(UsageError, match=r"the weights in .* have [\d,]+ bytes, too few for a network of "):
         from_weights(tmp_path / "run")
+
+
+@pytest.mark.parametrize(
+    ("changes", "tensors", "message"),
+    [
+        ({"epoch": None}, (), "epoch must be a valid integer"),
+        ({"history": {"a": 1}}, (), "history must be a valid array"),
+        ({"identity": 3}, (), "identity must be an object"),
+        ({"weights": "../train-finished.safetensors"}, (), "weights must be"),
+        ({}, ("evil",), "holds other tensors than were written"),
+        ({}, ("best.evil",), "holds other tensors than were written"),
+        ({}, ("adam.x.y",), "holds other tensors than were written"),
+    ],
+)
+def test_a_checkpoint_whose_hash_was_forged_as_well_is_refused(changes, tensors, message, tmp_path):
+    run = shutil.copytree(PUBLISHED / "isdea" / "metafam" / "seed0", tmp_path / "run")
+    weights, told = run / "checkpoints" / "train-finished.safetensors", run / "checkpoints" / "train.json"
+    save_file(load_file(weights) | {name: torch.zeros(3) for name in tensors}, weights)
+    payload = json.loads(told.read_text(encoding="utf-8")) | changes
+    told.write_text(json.dumps(payload | {"sha256": checkpoint._digest(payload, weights)}), encoding="utf-8")
+    with pytest.raises(CorruptedFileError, match=rf"train\.json: the checkpoint cannot be read .*{message}"):
+        from_weights(run)
