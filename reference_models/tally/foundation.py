@@ -1,13 +1,13 @@
-"""Tally with published weights: trained once on the training graphs of the whole suite, zero-shot on any graph.
+"""Tally with published weights: trained once on some graphs, zero-shot on any other.
 
-``python -m reference_models.tally.foundation`` trains it and writes the weights that ship with the package.
+``python -m reference_models.tally.foundation NAME`` trains one and writes the weights that ship with the package.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from importlib import metadata, resources
 from pathlib import Path
 from typing import Annotated
@@ -19,47 +19,78 @@ from safetensors.torch import load_file, save
 from mtbench.cli.output import say
 from mtbench.data.loading import load
 from mtbench.data.splits import Split
-from mtbench.errors import CorruptedFileError, UsageError
+from mtbench.errors import CorruptedFileError, UnknownNameError, UsageError
 from mtbench.files.atomic import replace_file
 from mtbench.files.hashing import file_hash
 from mtbench.training.models import Context
 from mtbench.version import __version__
+from reference_models.tally.carving import carve
 from reference_models.tally.model import Recipe, TallyModel
 from reference_models.tally.statistics import NAMES
 from reference_models.training.recipe import read
 
-NAME = "tally-foundation"
-DATASETS = (
-    "fbnell",
-    "metafam",
-    "wikitopics-mt1/health",
-    "wikitopics-mt2/location",
-    "wikitopics-mt3/art",
-    "wikitopics-mt4/health",
-)
-"""One dataset per training graph: the two datasets of a WikiTopics-MT pair share theirs, and so do both FBNELL.
+NAME, OF_THREE = "tally-foundation", "tally-3g"
 
-The training graph of metafam-strict is metafam's without the inverses of missing triples; the released one is used.
-"""
+
+@dataclass(frozen=True)
+class Diet:
+    """What a set of weights is made of: the training graphs of ``datasets``, and ``carved`` parts of each of them."""
+
+    file: str
+    datasets: tuple[str, ...]
+    carved: int = 0
+    settings: Mapping[str, str] = field(default_factory=dict)
+
+
+DIETS: Mapping[str, Diet] = {
+    # One dataset per training graph of the paper: the two datasets of a WikiTopics-MT pair share theirs, and so do both
+    # FBNELL. That of metafam-strict is metafam's without the inverses of missing triples; the released one is used.
+    NAME: Diet(
+        "tally.safetensors",
+        (
+            "fbnell",
+            "metafam",
+            "wikitopics-mt1/health",
+            "wikitopics-mt2/location",
+            "wikitopics-mt3/art",
+            "wikitopics-mt4/health",
+        ),
+    ),
+    # The graphs of ULTRA 3g, TRIX and MOTIF. Chosen on graphs carved from others (docs/tally.md): on the three whole
+    # graphs alone the network learns what dense graphs have.
+    OF_THREE: Diet("tally-3g.safetensors", ("fb15k-237", "wn18rr", "codex-m"), 10, {"masks": "2", "lists": "600"}),
+}
+"""The sets of weights by the name of their model."""
 
 KEY = "tally"
 """The metadata are one text under one key, because safetensors writes several keys in no fixed order."""
 
-WEIGHTS = Path(str(resources.files("reference_models") / "weights" / "tally.safetensors"))
+
+def weights_of(name: str) -> Path:
+    """Return the file of the weights of a model."""
+    return Path(str(resources.files("reference_models") / "weights" / DIETS[name].file))
 
 
-def pretrain(graphs: Mapping[str, Split], seed: int = 0, settings: Mapping[str, str] | None = None) -> bytes:
+WEIGHTS = weights_of(NAME)
+
+
+def pretrain(
+    graphs: Mapping[str, Split], seed: int = 0, settings: Mapping[str, str] | None = None, carved: int = 0
+) -> bytes:
     """Return the weights of tally, trained by its recipe on several graphs (by name), as a safetensors file.
 
-    The same graphs, seed and libraries give the same bytes. The metadata say what the weights were made of.
+    With ``carved`` it is trained on so many parts of each graph, too. The same graphs, seed and libraries give the same
+    bytes. The metadata say what the weights were made of.
     """
     recipe = read(Recipe, "tally", "", settings or {})
     model = TallyModel(NAME, Context("", seed, "cpu"), recipe)
-    model.learn("train", list(graphs.values()), recipe.epochs)
+    parts = [part for graph in graphs.values() for part in carve(graph, carved, seed)]
+    model.learn("train", [*graphs.values(), *parts], recipe.epochs)
     described = {
         "recipe": recipe.as_parameters(),
         "seed": seed,
         "graphs": {name: graph.content_sha256 for name, graph in graphs.items()},
+        **({"carved": carved} if carved else {}),
         "statistics": _statistics(),
         "versions": {"mtbench-kg": __version__}
         | {name: metadata.version(name) for name in ("numpy", "scipy", "torch")},
@@ -78,17 +109,17 @@ def describe(weights: Path) -> dict[str, object]:
 class Foundation(TallyModel):
     """Tally with the weights of a file: nothing is trained; its info names every graph that it learned from."""
 
-    def __init__(self, context: Context, weights: Path = WEIGHTS) -> None:
+    def __init__(self, context: Context, weights: Path = WEIGHTS, name: str = NAME) -> None:
         made_of = describe(weights)
         if made_of["statistics"] != _statistics():
             raise CorruptedFileError(
-                f"{weights} was made for other statistics than these: python -m reference_models.tally.foundation"
+                f"{weights} was made for other statistics: python -m reference_models.tally.foundation {name}"
             )
         if context.settings and read(Recipe, "tally", "", context.settings).as_parameters() != made_of["recipe"]:
-            raise UsageError(f"{NAME} is trained already: it has no settings; train tally with --set instead")
+            raise UsageError(f"{name} is trained already: it has no settings; train tally with --set instead")
         if context.seed != made_of["seed"]:
-            raise UsageError(f"{NAME} has one set of weights, of seed {made_of['seed']}: leave out --seed")
-        super().__init__(NAME, context, Recipe(**made_of["recipe"]))  # type: ignore[arg-type]
+            raise UsageError(f"{name} has one set of weights, of seed {made_of['seed']}: leave out --seed")
+        super().__init__(name, context, Recipe(**made_of["recipe"]))  # type: ignore[arg-type]
         self.info = replace(self.info, pretraining_graphs=tuple(made_of["graphs"]))  # type: ignore[arg-type]
         self.network.load_state_dict(load_file(weights))
 
@@ -97,19 +128,30 @@ class Foundation(TallyModel):
 
 
 def build(context: Context) -> Foundation:
-    """Return tally with the weights that ship with the package."""
+    """Return tally with the weights made of the training graphs of the paper's datasets."""
     return Foundation(context)
+
+
+def build_of_three(context: Context) -> Foundation:
+    """Return tally with the weights made of the graphs that ULTRA 3g, TRIX and MOTIF learned from."""
+    return Foundation(context, weights_of(OF_THREE), OF_THREE)
 
 
 def _statistics() -> list[str]:
     return [" ".join(name) for name in NAMES]
 
 
-def main(out: Annotated[Path, typer.Option(help="Where to write the weights.")] = WEIGHTS) -> None:
-    """Train tally on the training graphs of the whole suite, and write its weights."""
-    graphs = {f"{name}/train": load(name).train for name in DATASETS}
+def main(
+    name: Annotated[str, typer.Argument(help=f"Which: {', '.join(DIETS)}.")] = NAME,
+    out: Annotated[Path | None, typer.Option(help="Where to write the weights.")] = None,
+) -> None:
+    """Train tally on graphs, and write its weights."""
+    if name not in DIETS:
+        raise UnknownNameError("set of weights", name, DIETS)
+    diet, out = DIETS[name], out or weights_of(name)
+    graphs = {f"{dataset}/train": load(dataset).train for dataset in diet.datasets}
     out.parent.mkdir(parents=True, exist_ok=True)
-    replace_file(out, pretrain(graphs))
+    replace_file(out, pretrain(graphs, settings=diet.settings, carved=diet.carved))
     say(f"{out}: {out.stat().st_size:,} bytes, SHA-256 {file_hash(out)}")
 
 

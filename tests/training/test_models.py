@@ -152,6 +152,7 @@ def test_the_entry_points_are_those_of_the_package_and_are_listed_by_name():
     own = {point.name for point in points if point.value.startswith("reference_models.")}
     assert own == {"deq-ingram", "ingram", "isdea", "isdea-homo", "mtdea", "mtdea-search", "nbfnet-homo"} | {
         "tally",
+        "tally-3g",
         "tally-adapted",
         "tally-foundation",
     }

@@ -14,7 +14,7 @@ from safetensors.torch import load_file, save_file
 import mtbench
 from mtbench.cli import app as cli
 from mtbench.data import catalog
-from mtbench.errors import CorruptedFileError, UsageError
+from mtbench.errors import CorruptedFileError, UnknownNameError, UsageError
 from mtbench.evaluation.tasks import evaluate
 from mtbench.files.hashing import CONTENT_HASH_OF_NOTHING
 from mtbench.runs.result import load, verify
@@ -22,7 +22,18 @@ from mtbench.training.models import Context
 from mtbench.training.predictions import predict
 from reference_models.tally import foundation
 from reference_models.tally import model as tally
-from reference_models.tally.foundation import DATASETS, KEY, WEIGHTS, Foundation, describe, pretrain
+from reference_models.tally.carving import DENSITY, ENTITIES, TRIPLES, carve
+from reference_models.tally.foundation import (
+    DIETS,
+    KEY,
+    NAME,
+    WEIGHTS,
+    Diet,
+    Foundation,
+    describe,
+    pretrain,
+    weights_of,
+)
 from reference_models.tally.model import Recipe
 from reference_models.training import fitting
 from reference_models.training.recipe import read
@@ -59,19 +70,35 @@ def test_weights_of_one_graph_are_those_of_tally(graphs, tmp_path):
     assert all(torch.equal(value, found[name]) for name, value in model.network.state_dict().items())
 
 
-def test_the_weights_of_the_package_are_small_and_say_what_they_were_made_of():
-    told = describe(WEIGHTS)
-    assert WEIGHTS.stat().st_size < 100_000
-    assert told["recipe"] == read(Recipe, "tally", "", {}).as_parameters(), (
-        "python -m reference_models.tally.foundation"
+@pytest.mark.parametrize("name", DIETS)
+def test_the_weights_of_the_package_are_small_and_say_what_they_were_made_of(name):
+    told, diet = describe(weights_of(name)), DIETS[name]
+    assert weights_of(name).stat().st_size < 100_000
+    assert told["recipe"] == read(Recipe, "tally", "", diet.settings).as_parameters(), (
+        f"python -m reference_models.tally.foundation {name}"
     )
+    assert told.get("carved", 0) == diet.carved
     expected = {}
-    for name in DATASETS:
+    for name in diet.datasets:
         record = catalog.record(name)
         graph, slots = record.parts["train/graph"].content_sha256, record.graphs["train"].relation_slots
         text = f"graph {graph}\ntargets {CONTENT_HASH_OF_NOTHING}\nslots {slots}\n"
         expected[f"{name}/train"] = hashlib.sha256(text.encode()).hexdigest()
     assert told["graphs"] == expected
+
+
+def test_parts_are_as_unlike_as_declared_and_the_same_twice():
+    graph = random_split(5, entities=2000, relations=20, graph=9000).observable()
+    parts = carve(graph, 8, 1)
+    assert [part.graph.tolist() for part in carve(graph, 8, 1)] == [part.graph.tolist() for part in parts]
+    names = {tuple(row) for row in graph.named(graph.graph)}
+    for part in parts:
+        assert {tuple(row) for row in part.named(part.graph)} <= names
+        assert part.num_entities <= ENTITIES[1]
+        assert len(part.graph) <= max(TRIPLES, DENSITY[1] * ENTITIES[1])
+        assert len(part.targets) == 0
+    assert len({part.num_relations for part in parts}) > 1
+    assert carve(graph, 2, 2)[0].graph.tolist() != parts[0].graph.tolist()
 
 
 def test_it_trains_nothing_and_ranks_a_graph_it_never_saw(small):
@@ -83,7 +110,7 @@ def test_it_trains_nothing_and_ranks_a_graph_it_never_saw(small):
     assert all(torch.equal(value, before[name]) for name, value in model.network.state_dict().items())
     assert (model.info.regime, model.info.pretraining_graphs) == (
         "zero-shot",
-        tuple(f"{name}/train" for name in DATASETS),
+        tuple(f"{name}/train" for name in DIETS[NAME].datasets),
     )
     assert result.metrics["mrr"] > 0.8 > 4 * result.baselines["half_link_memory"]["mrr"]
 
@@ -108,14 +135,19 @@ def test_its_own_settings_are_no_others():
 def test_weights_for_other_statistics_are_refused(tmp_path):
     told = describe(WEIGHTS)
     save_file(load_file(WEIGHTS), tmp_path / "old", {KEY: json.dumps({**told, "statistics": told["statistics"][1:]})})
-    with pytest.raises(CorruptedFileError, match="old was made for other statistics than these: python -m reference"):
+    with pytest.raises(
+        CorruptedFileError,
+        match="old was made for other statistics: python -m reference_models",
+    ):
         Foundation(Context("metafam"), tmp_path / "old")
 
 
 def test_the_command_writes_the_weights(small, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(foundation, "DATASETS", (str(small),))
-    monkeypatch.setattr(foundation, "pretrain", lambda found: json.dumps(list(found)).encode())
-    foundation.main(tmp_path / "new" / "weights")
+    monkeypatch.setitem(DIETS, NAME, Diet("none", (str(small),), 3))
+    monkeypatch.setattr(foundation, "pretrain", lambda found, settings, carved: json.dumps(list(found)).encode())
+    foundation.main(NAME, tmp_path / "new" / "weights")
+    with pytest.raises(UnknownNameError, match="did you mean tally-3g"):
+        foundation.main("tally-3")
     assert (tmp_path / "new" / "weights").read_text() == json.dumps([f"{small}/train"])
     assert f"weights: {len(str(small)) + 10} bytes, SHA-256 " in capsys.readouterr().out
 
