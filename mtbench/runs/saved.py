@@ -20,7 +20,7 @@ from mtbench.errors import ResultError
 from mtbench.files import schema
 from mtbench.files.pages import unpacked_sizes
 from mtbench.files.reading import read_bytes
-from mtbench.names import COLUMNS, PARTS
+from mtbench.names import COLUMNS, METRICS, PARTS
 from mtbench.ranking.ranks import COUNTS, Counts, Ranks
 from mtbench.runs.origin import Regime, Status
 
@@ -39,6 +39,9 @@ def expected(good: Callable[[Any], object], wanted: str) -> AfterValidator:
 
 
 Whole = Annotated[int, Field(ge=0)]
+Metrics = Annotated[
+    Mapping[str, float], expected(lambda values: not values or set(values) == set(METRICS), f"of {', '.join(METRICS)}")
+]
 Hash = Annotated[str, expected(SHA256.fullmatch, "a SHA-256 in hexadecimal")]
 
 
@@ -58,12 +61,12 @@ class Saved:
     vocabulary: str
     candidate_seed: int
     candidates_sha256: Hash
-    metrics: Mapping[str, float]
-    optimistic: Mapping[str, float]
-    pessimistic: Mapping[str, float]
+    metrics: Metrics
+    optimistic: Metrics
+    pessimistic: Metrics
     tie_rate: Annotated[float, Field(ge=0, le=1)] | None
-    chance: Mapping[str, float]
-    floors: Mapping[str, Mapping[str, float]]
+    chance: Metrics
+    floors: Mapping[str, Metrics]
     warnings: tuple[str, ...]
     asked: Mapping[str, str]
     asked_again: str

@@ -445,6 +445,7 @@ def test_names_of_another_split_are_refused(tmp_path):
         ({"candidate_seed": None}, "candidate_seed"),
         ({"asked": 3}, "asked"),
         ({"floors": {"random": {"mrr": {"of": 1}}}}, "floors"),
+        ({"floors": {"random": {"mr": 1.0}}}, "floors"),
         ({"model": "half \ud800"}, "result.json"),
         ({"oracle": True}, "keys"),
     ],
