@@ -5,6 +5,7 @@ from __future__ import annotations
 from sphinx.application import Sphinx
 
 CONTENTS = {
+    "Begin": {"From my model to my table": "my-table"},
     "Data": {
         "Which dataset do I use?": "which-dataset",
         "What are the graphs of the field like?": "suite",

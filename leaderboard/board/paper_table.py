@@ -22,7 +22,7 @@ from mtbench.data import catalog
 from mtbench.errors import DownloadError, shown, typed
 from mtbench.files import tables
 from mtbench.runs.result import EVALUATOR_VERSION, Result
-from mtbench.settings.table import HEADLINE, PROTOCOLS, setting_of
+from mtbench.settings.table import HEADLINE, PROTOCOLS, setting_of, settings_of
 from mtbench.version import __version__
 
 KINDS = ("baseline", "printed", "published", "own")
@@ -139,10 +139,11 @@ def paper_table(
     runs = [run for entry in own.values() for of_dataset in entry.runs.values() for run in of_dataset]
     asked = {setting for run in runs for setting in run.results}
     protocols = protocols or [name for name in PROTOCOLS if setting_of(name) in asked] or [HEADLINE.protocol]
+    settings = settings_of(protocols, [HEADLINE.vocabulary])
     places = {run.headline.dataset for run in runs} or {*reported.datasets()}
     graphs = [catalog.record(name).id for name in datasets] or [name for name in catalog.names() if name in places]
     grouped = [catalog.names(group)] if group else [[graph] for graph in graphs]
-    columns = [Column(setting_of(name), tuple(each), group) for each in grouped for name in protocols]
+    columns = [Column(setting, tuple(each), group) for each in grouped for setting in settings]
     rows = [of_baseline("", columns, metric), *(named(name, published, columns, metric) for name in against)]
     rows += [of_entry(entry, name, "own", columns, metric) for name, entry in own.items()]
     rows.sort(key=lambda row: KINDS.index(row.kind))

@@ -18,6 +18,7 @@ TESTED_ELSEWHERE = {
     "pykeen.md": "adapters/test_adapter_pages.py",
     "pyg.md": "adapters/test_adapter_pages.py",
     "submitting.md": "docs/test_submitting_page.py",
+    "my-table.md": "docs/test_my_table_page.py",
     "your-model.md": "docs/test_your_model_page.py",
 }
 NOT_RUN = {
