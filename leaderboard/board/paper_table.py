@@ -50,10 +50,14 @@ class PaperTable:
     commands: Sequence[str]
 
     def leads(self, row: Row, column: Column) -> bool:
-        """Tell whether a figure is the best of its column as it is shown; few seeds and printed ones do not compare."""
+        """Tell whether a figure is the best of its column as it is shown, which no printed one or few seeds can be.
+
+        Nothing is the best where a model with few seeds has a better figure.
+        """
         figures = {each: each.figure(column) for each in self.rows if each.kind != "printed"}
-        means = {each: round(figure.mean, 3) for each, figure in figures.items() if figure and not figure.few}
-        return row in means and means[row] == (min if self.metric == "mr" else max)(means.values())
+        means = {each: round(figure.mean, 3) for each, figure in figures.items() if figure}
+        best = (min if self.metric == "mr" else max)(means.values(), default=None)
+        return means.get(row) == best and (figure := figures.get(row)) is not None and not figure.few
 
     def text(self, format: str = "text") -> str:  # noqa: A002
         """Return the table in ``text``, ``markdown``, ``latex`` (with the packages booktabs and graphicx) or ``csv``.
@@ -207,7 +211,7 @@ def _about(rows: Sequence[Row], columns: Sequence[Column], tests: int, untested:
         f"{tables.heading(rows[0].metric)}, {f'mean over the graphs of {group}, ' * bool(group)}mean over seeds and "
         "sample deviation, ties averaged, relation types that are present; "
         f"mtbench {__version__}, evaluator version {EVALUATOR_VERSION}. "
-        "Bold: the best, of three or more seeds or of a baseline. A dash: not run."
+        "Bold: the best, unless it has fewer than three seeds. A dash: not run."
     )
     if names := [f"{row.letter}: {row.name}" for row in rows if row.letter]:
         sampled = "t-test over graphs" if group else "bootstrap over seeds and test triples"
