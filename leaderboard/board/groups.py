@@ -164,7 +164,7 @@ def _remarks(entry: Entry, graphs: Sequence[str], lines: Mapping[str, Line]) -> 
     return remarks
 
 
-def _baselines(graphs: Sequence[str], setting: Setting) -> dict[str, tuple[str, Mapping[str, float]]]:
+def _baselines(graphs: Sequence[str], setting: Setting) -> Mapping[str, tuple[str, Mapping[str, float]]]:
     best = {}
     for graph in graphs:
         published = catalog.record(graph).baselines_of(setting.key("test", 0))

@@ -403,8 +403,8 @@ def held(run: RunRead) -> Iterator[Problem]:
     if first.status != "ok":
         yield Problem("unfinished", run.where, f"{first.status}: shown, not ranked", remark=True)
     elif missing := missing_of(run.results):
-        names = ", ".join(setting.name for setting in missing)
-        sentence = f"lacks {names}: shown, not ranked; run --protocol all --vocabulary all"
+        lacking = ", ".join(setting.name for setting in missing)
+        sentence = f"lacks {lacking}: shown, not ranked; run --protocol all --vocabulary all"
         yield Problem("incomplete", run.where, sentence, remark=True)
 
 

@@ -27,11 +27,11 @@ OURS = (
     "mtdea-search-k2",
     "nbfnet-homo",
     "tally",
+    "tally-3g",
     "tally-adapted",
     "tally-foundation",
     "trix",
     "ultra-3g",
-    "ultra-4g",
     "ultra-50g",
 )
 """The entries whose runs the maintainers made; a line for another one is a change that they see in its pull request."""
