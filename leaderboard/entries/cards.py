@@ -118,7 +118,8 @@ class Card:
     empty for a model that is only described here. ``date`` is the day (YYYY-MM-DD) of the entry's last change.
     ``retrained`` means that the leaderboard's maintainers made the runs of a model that is not theirs; ``leaks`` are
     the datasets whose known leak the model can see. ``contaminated`` says how the model came to know the test graphs
-    where no overlap of graphs shows it, and keeps it from being ranked. Raises `SubmissionError` for text that no page
+    where no overlap of graphs shows it, and keeps it from being ranked. ``alike`` says why its weights, or nearly all
+    of its ranks, are another entry's. Raises `SubmissionError` for text that no page
     should show (markup, control characters, more than `LONGEST` characters), a name with other characters than `NAME`,
     an address that is not plain https, and a date that is none.
     """
@@ -140,6 +141,7 @@ class Card:
     retrained: bool = False
     leaks: tuple[str, ...] = ()
     contaminated: str = ""
+    alike: str = ""
 
     def __post_init__(self) -> None:
         for declared in fields(self):

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 from pathlib import Path
 
@@ -24,22 +24,34 @@ from leaderboard.entries.cards import (
 from leaderboard.entries.entries import Entry, Watch, account, folders, of_runs, unwatched
 from leaderboard.entries.runs import RunRead
 from leaderboard.entries.verified import OURS
+from mtbench.files.hashing import file_hash
 from mtbench.ranking.ranks import Ranks
 from mtbench.runs.directory import Run, RunDirectory
 from mtbench.runs.result import FIGURES, of_saved
 from mtbench.settings.setting import Setting
-from mtbench.settings.table import HEADLINE
+from mtbench.settings.table import HEADLINE, setting_of
+
+FULL = setting_of("full")
 
 
 @dataclass(frozen=True)
 class Examined:
-    """One entry by itself: its problems, whether it is safe to show, and what is compared with other entries."""
+    """One entry by itself: its problems, whether it is safe to show, and what is compared with other entries.
+
+    ``weights`` are the hashes of its files of weights, each with the first place where it lies.
+    """
 
     slug: str
     problems: tuple[Problem, ...]
     readable: bool
     card: Card | None = None
     runs: tuple[RunRead, ...] = ()
+    weights: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def alike(self) -> bool:
+        """Whether its card says why its weights or its ranks are those of another entry."""
+        return self.card is not None and bool(self.card.alike)
 
     def prints(self) -> Iterator[tuple[tuple[str, Setting, str], RunRead]]:
         """Give dataset, setting and fingerprint of all ranks that no two models have by chance, with their runs."""
@@ -132,7 +144,10 @@ def examine(directory: Path) -> Examined:
         problems += _claims(slug, card, read)
     problems += _layout(read)
     problems += _seeds(slug, read)
-    return Examined(slug, tuple(problems), readable, card, tuple(read))
+    blobs = {
+        file_hash(directory / name): f"{slug}/{name}" for name in sorted(inside.files) if name.endswith(".safetensors")
+    }
+    return Examined(slug, tuple(problems), readable, card, tuple(read), blobs)
 
 
 def _layout(read: Sequence[RunRead]) -> Iterator[Problem]:
@@ -227,12 +242,12 @@ def _compared(entries: Sequence[Examined]) -> dict[str, list[Problem]]:
         return claims[run.where.partition("/")[0]], run.where
 
     owners: dict[tuple[str, Setting, str], list[RunRead]] = defaultdict(list)
-    headlines: dict[str, list[RunRead]] = defaultdict(list)
+    nearly: dict[tuple[str, Setting], list[RunRead]] = defaultdict(list)
     for entry in entries:
         for (dataset, setting, hashed), run in entry.prints():
             owners[dataset, setting, hashed].append(run)
-            if setting == HEADLINE:
-                headlines[dataset].append(run)
+            if setting in (HEADLINE, FULL):
+                nearly[dataset, setting].append(run)
     copies: dict[tuple[str, str], list[str]] = defaultdict(list)
     runs: dict[str, RunRead] = {}
     # One problem per pair of runs, with all settings in which they agree.
@@ -251,24 +266,45 @@ def _compared(entries: Sequence[Examined]) -> dict[str, list[Problem]]:
             advice = "a model without randomness, or a copy"
         sentence = f"the ranks of {', '.join(sorted(tasks))} are those of {{other}}: {advice}"
         problems[slug].append(Problem("copy", where, sentence, of, remark=not (foreign_entry or drawn)))
-    for same_ranks in headlines.values():
-        for problem in _nearly(sorted(same_ranks, key=owned)):
+    alike = {entry.slug for entry in entries if entry.alike}
+    for (_, setting), of_dataset in nearly.items():
+        for problem in _nearly(sorted(of_dataset, key=owned), setting, alike):
             problems[problem.where.partition("/")[0]].append(problem)
+    for problem in _same_weights(sorted(entries, key=lambda entry: claims[entry.slug])):
+        problems[problem.where.partition("/")[0]].append(problem)
     return problems
 
 
-def _nearly(runs: Sequence[RunRead]) -> Iterator[Problem]:
-    """Give the runs that have all but a few ranks of an earlier run in the headline."""
+SAY = f'write alike = "WHY" into {CARD_FILE}, or submit your own'
+
+
+def _same_weights(entries: Sequence[Examined]) -> Iterator[Problem]:
+    """Give the entries with a file of weights of an earlier one, blob by blob: a problem until the card says why."""
+    owners: dict[str, str] = {}
+    for entry in entries:
+        if taken := [(place, owners[blob]) for blob, place in entry.weights.items() if blob in owners]:
+            place, of = taken[0]
+            sentence = (
+                f"{len(taken)} of its {len(entry.weights)} files of weights are another's, this one {{other}}: {SAY}"
+            )
+            yield Problem("weights", place, sentence, of, remark=entry.alike)
+        owners = {**entry.weights, **owners}
+
+
+def _nearly(runs: Sequence[RunRead], setting: Setting, alike: Collection[str]) -> Iterator[Problem]:
+    """Give the runs that have all but a few ranks of an earlier run: of another entry a problem, if nobody says why."""
     counts = [
         (run.where, Counter(run_checks.rows(ranks)))
         for run in runs
-        if (ranks := run.results[HEADLINE].ranks) is not None
+        if (ranks := run.results[setting].ranks) is not None
     ]
     reported = set()
     for (source, theirs), (where, own) in combinations(counts, 2):
         apart = own.total() - (own & theirs).total()  # as multisets, because a copy may be shuffled
         if where not in reported and 0 < apart <= max(1, own.total() // run_checks.NEAR):
             reported.add(where)
-            what = f"all but {apart} of {own.total()} ranks of {HEADLINE.name} are those of {{other}}"
-            sentence = f"{what}: a copy, or two models that are very much alike"
-            yield Problem("near_copy", where, sentence, source, remark=True)
+            slug = where.partition("/")[0]
+            what = f"all but {apart} of {own.total()} ranks of {setting.name} are those of {{other}}"
+            sentence = f"{what}: a copy, or two models that are very much alike: {SAY}"
+            own_seed = slug == source.partition("/")[0]
+            yield Problem("near_copy", where, sentence, source, remark=own_seed or slug in alike)

@@ -204,17 +204,19 @@ def test_a_copy_does_not_unrank_what_it_is_of(entry, model, older):
 
 
 @pytest.mark.parametrize(("changed", "told"), [(0, False), (1, True), (20, False)])
-def test_a_near_copy_is_a_remark_on_it_alone(entry, changed, told):
+def test_a_near_copy_is_a_problem_of_it_alone_until_its_card_says_why(entry, changed, told):
     other = copy_entry(entry.parent, name="mine", seeds=(0,))
 
     def elsewhere(greater):
         return [abs(value - 1) if place < changed else value for place, value in enumerate(greater)]
 
     edit_ranks(other / "metafam" / "seed0", rehash=True, tail_greater=elsewhere)
-    remarked = {one.name: one.message for one in check(other, [entry]) if one.remark}
-    assert ("near_copy" in remarked) == told
+    found = {one.name: one.message for one in check(other, [entry]) if not one.remark}
+    assert ("near_copy" in found) == told
     if told:
-        assert "all but 1 of 184 ranks of dual-present are those of isdea/metafam/seed0" in remarked["near_copy"]
+        assert "all but 1 of 184 ranks of dual-present are those of isdea/metafam/seed0" in found["near_copy"]
+        edit_card(other, 'name = "', 'alike = "The same network."\nname = "')
+        assert [one.remark for one in check(other, [entry]) if one.name == "near_copy"] == [True]
     assert [one.name for one in check(entry, [other]) if one.name in ("copy", "near_copy")] == []
 
 
@@ -956,3 +958,16 @@ class TestCommand:
         assert code == 1
         assert "holds no entries" in err
         assert err.count("\n") == 1
+
+
+def test_weights_of_another_entry_are_a_problem_until_its_card_says_why(tmp_path):
+    entry, mine = (copy_entry(tmp_path, "tally", (0,), name) for name in ("tally", "mine"))
+    for path in (entry, mine):
+        shutil.copytree(forging.published("tally") / "checkpoints", path / "metafam" / "seed0" / "checkpoints")
+    found = {one.name: one for one in check(mine, [entry])}
+    assert found["weights"].where.startswith("mine/metafam/seed0/checkpoints/")
+    assert "this one tally/metafam/seed0/checkpoints/" in str(found["weights"])
+    assert not found["weights"].remark
+    assert "weights" not in {one.name for one in check(entry, [mine])}
+    edit_card(mine, 'name = "', 'alike = "The same network."\nname = "')
+    assert [one.remark for one in check(mine, [entry]) if one.name == "weights"] == [True]
