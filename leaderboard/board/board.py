@@ -71,13 +71,15 @@ def regime_of(dataset: str, declared: str, graphs: Iterable[str]) -> Regime:
     """
     if declared != "zero-shot":
         return "adapted"
-    trained = any(graph == f"{dataset}{TRAIN}" or _named(graph) == dataset for graph in graphs)
-    return "trained" if trained else "elsewhere"
+    return "trained" if any(_trained(graph) == dataset for graph in graphs) else "elsewhere"
 
 
 @cache
-def _named(graph: str) -> str:
-    record = catalog.find(graph)
+def _trained(graph: str) -> str:
+    """Return the dataset whose training graph is named so, in any spelling of a dataset's name; empty for none."""
+    name = graph.strip()
+    whole = name[: -len(TRAIN)] if name.casefold().endswith(TRAIN) else name
+    record = catalog.find(whole)
     return record.id if record else ""
 
 

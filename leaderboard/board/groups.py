@@ -107,9 +107,20 @@ class GroupBoard:
         return tuple(member for member in self.members if member.regime == regime)
 
     def clean(self, regime: Regime) -> tuple[str, ...]:
-        """Return the graphs that no ranked member of a regime has seen: means over them are of the same graphs."""
+        """Return the graphs that no ranked member of a regime has seen: means over them are of the same graphs.
+
+        None where nobody is ranked.
+        """
         ranked = [member for member in self.of(regime) if member.rank]
-        return tuple(graph for graph in self.graphs if not any(graph in member.seen for member in ranked))
+        return tuple(graph for graph in self.graphs if ranked and not any(graph in member.seen for member in ranked))
+
+    def unseen(self, member: Member) -> float | None:
+        """Return the mean MRR over the `clean` graphs of its regime, None for who was not run on all or saw some."""
+        clean = self.clean(member.regime)
+        values = member.values(graphs=clean)
+        if not clean or len(values) < len(clean) or member.seen.intersection(clean):
+            return None
+        return statistics.fmean(values.values())
 
     def lift(self, member: Member) -> GroupMean | None:
         """Return the mean of what a member is above the best heuristic baseline, over the graphs that have both."""

@@ -70,37 +70,36 @@ FORMATS: Mapping[str, Callable[[Board], str]] = {"markdown": markdown, "latex": 
 def group_table(of_group: GroupBoard, format: str) -> str:  # noqa: A002
     """Return the standings of a group of graphs as ``markdown``, or as ``latex`` for the package booktabs."""
     floors = [metrics for _, metrics in of_group.baselines.values()]
+    number = len(of_group.graphs)
     rows: list[Row] = []
     if floors:
         means = [_number(statistics.fmean(metrics[name] for metrics in floors)) for name in ("mrr", "hits@10")]
-        rows.append(
-            ["best heuristic baseline", NONE, f"{len(floors)}/{len(of_group.graphs)}", *means, NONE, NONE, NONE]
-        )
+        coverage = f"{len(floors)}/{number}"
+        rows.append([NONE, "best heuristic baseline", NONE, coverage, *means, NONE, NONE, NONE])
     for member in of_group.members:
-        clean = of_group.clean(member.regime)
-        unseen, lift = member.values(graphs=clean), of_group.lift(member)
+        unseen, lift, clean = of_group.unseen(member), of_group.lift(member), of_group.clean(member.regime)
         rows.append(
             [
+                NONE if member.rank is None else str(member.rank),
                 member.entry.card.name,
                 member.regime,
-                f"{len(member.lines)}/{len(of_group.graphs)}",
+                f"{len(member.lines)}/{number}",
                 _number(statistics.fmean(member.values().values())),
                 _number(statistics.fmean(member.values("hits@10").values())),
                 _number(statistics.fmean(member.values(view=PESSIMISTIC).values())),
                 NONE if lift is None else f"{lift.mean:+.3f}",
-                f"{_number(statistics.fmean(unseen.values()))} ({len(clean)})"
-                if len(unseen) == len(clean) > 0
-                else NONE,
+                NONE if unseen is None else f"{unseen:.3f} ({len(clean)})",
             ]
         )
-    headings = ["model", "regime", "graphs", "MRR", "Hits@10", "pessimistic MRR", "lift", "unseen (graphs)"]
+    headings = ["rank", "model", "regime", "graphs", "MRR", "Hits@10", "pessimistic MRR", "lift", "unseen (graphs)"]
     caption = (
-        f"{of_group.question.label}, {of_group.group}: means over {len(of_group.graphs)} graphs under the protocol "
-        f"{of_group.question.setting.protocol}, ties averaged. Unseen: graphs of whose test triples no ranked entry of "
-        "the regime has seen 5 %. Regime: pre-trained elsewhere, trained on the pair's training graph, or adapted to "
-        "the inference graph."
+        f"{of_group.question.label}, {of_group.group}: means over {number} graphs under the protocol "
+        f"{of_group.question.setting.protocol}, ties averaged. No rank: not run on all graphs, contaminated, learned "
+        "from graphs that nobody compared with the targets, or unverified. Unseen: graphs of whose test triples no "
+        "ranked entry of the regime has seen 5 %. Regime: pre-trained elsewhere, trained on the pair's training graph, "
+        "or adapted to the inference graph."
     )
-    table = _lay_out(headings, rows, format, 2)
+    table = _lay_out(headings, rows, format, 3)
     return f"{table}\n\n{caption}" if format == "markdown" else f"% {caption}\n{table}"
 
 

@@ -153,6 +153,8 @@ class Card:
             value = getattr(self, needed)
             if not value or not all(text.strip() for text in (value if isinstance(value, tuple) else [value])):
                 raise SubmissionError(f"{needed} must not be empty")
+        if not all(graph.strip() for graph in self.pretraining_graphs):
+            raise SubmissionError("pretraining_graphs names a graph without a name: leave it out")
         for shown in ("name", "model"):
             text = getattr(self, shown)
             if not NAME.fullmatch(text) or not skeleton(text):

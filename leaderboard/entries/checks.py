@@ -210,7 +210,7 @@ def foreign(learned: Iterable[tuple[str, Iterable[str]]]) -> set[str]:
 
 
 def _taken(entry: Examined, entries: Sequence[Examined]) -> Iterator[Problem]:
-    """Give the names of an entry that another one owns: the one whose folder has that name, else the oldest."""
+    """Give the names of an entry that another one owns: see `_claim`."""
     for name in dict.fromkeys((entry.card.model, entry.card.name) if entry.card else ()):
         claims = [
             _claim(rival, theirs)
@@ -227,18 +227,22 @@ LATEST = "9999-12-31"
 """Stands for the date of a card without one."""
 
 
-def _claim(entry: Examined, name: str) -> tuple[bool, str, str]:
-    """Return a key that is smallest for the owner of a name: the entry whose folder has the name, else the oldest."""
-    return skeleton(name) != skeleton(entry.slug), (entry.card and entry.card.date) or LATEST, entry.slug
+def _claim(entry: Examined, name: str) -> tuple[bool, bool, str, str]:
+    """Return a key that is smallest for the owner of a name or of ranks.
+
+    That is an entry whose runs the maintainers made, then one whose folder has the name, then the oldest: a date can be
+    made up.
+    """
+    date = (entry.card and entry.card.date) or LATEST
+    return entry.slug not in OURS, skeleton(name) != skeleton(entry.slug), date, entry.slug
 
 
 def _compared(entries: Sequence[Examined]) -> dict[str, list[Problem]]:
     """Compare entries with each other: a name or ranks that two of them have are a problem of all but the owner."""
     problems: dict[str, list[Problem]] = {examined.slug: list(_taken(examined, entries)) for examined in entries}
-    # Of entries with the same ranks, one whose folder has its model's name, else the oldest, is the original.
     claims = {examined.slug: _claim(examined, examined.card.model if examined.card else "") for examined in entries}
 
-    def owned(run: RunRead) -> tuple[tuple[bool, str, str], str]:
+    def owned(run: RunRead) -> tuple[tuple[bool, bool, str, str], str]:
         return claims[run.where.partition("/")[0]], run.where
 
     owners: dict[tuple[str, Setting, str], list[RunRead]] = defaultdict(list)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from typing import TYPE_CHECKING
@@ -248,7 +248,7 @@ def _row(board: Board, standing: Standing) -> Row:
         f"{card.name} {entry.slug} {REGIME_NAMES[standing.regime]} {card.year or ''}",
         standing.regime,
         links,
-        badges(board, entry),
+        badges(board, entry, within=board.paper),
     )
 
 
@@ -278,8 +278,8 @@ def _how(card: Card, missing: Sequence[str], lines: Sequence[Line]) -> Tip:
     return Tip(f"Not run in both directions on {' and '.join(missing)}. {cost}", command(card.model, missing))
 
 
-def badges(board: Board, entry: Entry) -> list[Badge]:
-    """Return the badges of an entry: whether it verifies, who ran it, and what it has seen."""
+def badges(board: Board, entry: Entry, within: Collection[str] | None = None) -> list[Badge]:
+    """Return the badges of an entry: whether it verifies, who ran it, what it has seen ``within`` some datasets."""
     card = entry.card
     badges = []
     if entry.slug not in board.problems:
@@ -292,7 +292,8 @@ def badges(board: Board, entry: Entry) -> list[Badge]:
         badges.append(Badge("re-scored from weights", Tip(said), "good"))
     if card.authors == OWN:
         badges.append(Badge("by the maintainers", Tip("Who keeps this leaderboard made the model.")))
-    if unverified := [line for line in board.lines(entry.slug) if not line.verified]:
+    lines = [line for line in board.lines(entry.slug) if within is None or line.dataset in within]
+    if unverified := [line for line in lines if not line.verified]:
         names = ", ".join(short(line.dataset) for line in unverified)
         said = (
             "Counts can be made up: nobody but its authors has seen the model give these ranks. It is never the first."
@@ -302,7 +303,7 @@ def badges(board: Board, entry: Entry) -> list[Badge]:
         badges.append(Badge("retrained by us", Tip("The maintainers of the leaderboard trained it, by its paper.")))
     if card.contaminated:
         badges.append(Badge("contaminated", Tip(card.contaminated), "bad"))
-    elif touched := [line for line in board.lines(entry.slug) if line.contaminated]:
+    elif touched := [line for line in lines if line.contaminated]:
         names = ", ".join(short(line.dataset) for line in touched) if len(touched) < 3 else f"{len(touched)} datasets"
         said = "; ".join(f"on {short(line.dataset)} {' and '.join(line.contaminated)}" for line in touched)
         badges.append(Badge(f"contaminated: {names}", Tip(f"{said}."), "bad"))

@@ -97,8 +97,8 @@ def standings(board: Board, of_group: GroupBoard, data: Data) -> Table:
     for regime in REGIMES:
         if members := of_group.of(regime):
             clean = of_group.clean(regime)
-            rows = [_row(board, of_group, member, clean, data, asks_entities) for member in members]
-            unseen = f", {len(clean)} of {len(of_group.graphs)} graphs unseen"
+            rows = [_row(board, of_group, member, data, asks_entities) for member in members]
+            unseen = f", {len(clean)} of {len(of_group.graphs)} graphs unseen" if clean else ""
             groups.append(Group(rows, f"{REGIME_NAMES[regime]}{unseen}"))
     if asks_entities and (rows := list(_elsewhere(board, of_group, len(columns)))):
         groups.append(Group(rows, "Measured by others, pre-trained elsewhere"))
@@ -117,15 +117,13 @@ def _baseline_row(of_group: GroupBoard, width: int) -> Row:
     return Row("Best heuristic baseline", cells, detail="learns nothing", kind="baseline")
 
 
-def _row(
-    board: Board, of_group: GroupBoard, member: Member, clean: Sequence[str], data: Data, asks_entities: bool
-) -> Row:
+def _row(board: Board, of_group: GroupBoard, member: Member, data: Data, asks_entities: bool) -> Row:
     card = member.entry.card
     mean, lift = mean_over(member.values()), of_group.lift(member)
     main = replace(_mean(mean), best=member.rank == 1 and _enough(member))
     if member.remarks:
         main = replace(main, kind="unranked", detail="not ranked", tip=Tip(f"{'; '.join(member.remarks)}."))
-    unseen = member.values(graphs=clean)
+    unseen = of_group.unseen(member)
     cells = [
         count(member.rank),
         _missing_graphs(member, of_group)
@@ -135,7 +133,7 @@ def _row(
         _number(statistics.fmean(member.values(view=PESSIMISTIC).values())),
         _number(statistics.fmean(member.values("hits@10").values())),
         MISSING if lift is None else replace(signed(lift.mean), kind="up" if lift.mean > 0 else "down"),
-        _number(statistics.fmean(unseen.values())) if len(unseen) == len(clean) > 0 else MISSING,
+        MISSING if unseen is None else _number(unseen),
         *(_by_half_link(member, data) if asks_entities else ()),
         duration(member.seconds),
         count(card.parameters),
@@ -149,7 +147,7 @@ def _row(
         f"{card.name} {member.entry.slug} {REGIME_NAMES[member.regime]} {card.year or ''}",
         member.regime,
         [(name, address) for name, address in (("paper", card.url), ("code", card.code)) if address],
-        [badge for badge in badges(board, member.entry) if badge.kind != "bad"],
+        badges(board, member.entry, within=of_group.graphs),
     )
 
 
@@ -222,7 +220,11 @@ def by_graph(of_group: GroupBoard, regime: Regime) -> Table:
     for graph in of_group.graphs:
         figures = [member.read(graph).get("mrr") for member in members]
         best = max(
-            (figure.mean for member, figure in zip(members, figures, strict=True) if figure and member.rank),
+            (
+                figure.mean
+                for member, figure in zip(members, figures, strict=True)
+                if figure and member.rank and graph not in member.seen
+            ),
             default=None,
         )
         baseline = of_group.baselines.get(graph)
@@ -242,7 +244,10 @@ def _of_graph(member: Member, graph: str, figure: Figure | None, best: float | N
         return MISSING
     cell = figure_cell(
         replace(figure, seeds=None),
-        best=bool(member.rank) and best is not None and round(figure.mean, 3) == round(best, 3),
+        best=bool(member.rank)
+        and graph not in member.seen
+        and best is not None
+        and round(figure.mean, 3) == round(best, 3),
     )
     line = member.lines[graph]
     if line.unmeasured:

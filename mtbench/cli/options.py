@@ -55,7 +55,7 @@ Names: TypeAlias = Annotated[
 def _canonical_group(name: str | None) -> str | None:
     """Return the group that is meant; asked before words too many are refused, as a blank without quotes makes them."""
     try:
-        return catalog.canonical_group(name) if name else name
+        return None if name is None else catalog.canonical_group(name)
     except UnknownNameError as error:
         cut = [group for group in catalog.GROUPS if name and group.startswith(f"{name.casefold()} ")]
         if not cut:

@@ -34,6 +34,8 @@ CARD = {"authors": ["A. Author"], "url": "", "licence": "MIT", "hardware": "a co
         ("grail-nell-v1", "zero-shot", ("NELL-995-inductive-v1",), "trained"),
         ("ingram-wk-25", "zero-shot", ("WK-25",), "trained"),
         ("fb15k-237", "zero-shot", ("WN18RR", "FB15k-237"), "trained"),
+        ("fbnell", "zero-shot", ("FBNELL/Train ",), "trained"),
+        ("wn18rr", "zero-shot", ("WN18RR/train",), "trained"),
         ("codex-m", "zero-shot", ("CoDEx-Small",), "elsewhere"),
         ("fbnell", "test-time-adaptation", (), "adapted"),
         ("fbnell", "supervised", ("fbnell/train",), "adapted"),
@@ -98,7 +100,10 @@ def test_the_mean_over_unseen_graphs_is_over_the_same_ones_for_all(board):
     assert found.clean("elsewhere") == ("metafam", "wikitopics-mt1/health")
     assert found.clean("adapted") == GRAPHS
     best = found.of("elsewhere")[0]
-    assert best.values(graphs=found.clean("elsewhere")) == {"metafam": 0.9, "wikitopics-mt1/health": 0.9}
+    assert found.unseen(best) == pytest.approx(0.9)
+    few, adapted = (next(one for one in found.members if one.entry.slug == slug) for slug in ("few", "adapted"))
+    assert found.unseen(few) is None
+    assert found.unseen(adapted) == pytest.approx((0.5 + 0.8 + 0.8) / 3)
     baselines = [catalog.record(name).baselines_of("test/full/present/0") for name in GRAPHS]
     floor = sum(max(values["mrr"] for values in of.values()) for of in baselines) / 3
     assert found.lift(best).mean == pytest.approx(0.8 - floor)
@@ -146,8 +151,8 @@ def test_a_full_run_is_submitted_checked_and_stands_on_the_page(tmp_path, monkey
 def test_a_group_is_a_table_for_a_paper(board):
     found = group_board(board, SUITE, "entities+relations")
     table = tables.group_table(found, "markdown")
-    assert f"| seen | elsewhere | 3/3 | {0.4:.3f} | {0.5:.3f} |" in " ".join(table.split())
-    assert "| few | elsewhere | 2/3 |" in " ".join(table.split())
+    assert f"| 2 | seen | elsewhere | 3/3 | {0.4:.3f} | {0.5:.3f} |" in " ".join(table.split())
+    assert "| - | few | elsewhere | 2/3 |" in " ".join(table.split())
     assert tables.group_table(found, "latex").count(r"\\") == 1 + 1 + 6
 
 
