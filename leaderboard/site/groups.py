@@ -43,9 +43,9 @@ TITLES = {
 }
 STRATA = {
     "both": ("Both", "The asked half (h, r, .) and the answer's (., r, t) are in the inference graph"),
-    "asked half only": ("Asked only", "The asked half (h, r, .) is in the inference graph, the answer's is not"),
+    "asked half only": ("Asked", "The asked half (h, r, .) is in the inference graph, the answer's is not"),
     "answer's half only": (
-        "Answer only",
+        "Answer",
         "The answer's half (., r, t) is in the inference graph, the asked is not",
     ),
     "none": ("Neither", "No half of the triple is in the inference graph"),
