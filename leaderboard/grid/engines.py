@@ -23,7 +23,7 @@ from mtbench.errors import AtWorkError, MissingExtraError, MtbenchError, UsageEr
 from mtbench.evaluation.tasks import Task
 from mtbench.runs.origin import RunInfo
 from mtbench.runs.result import MtbenchWarning
-from mtbench.training import costs
+from mtbench.training import costs, learned
 from mtbench.training.costs import LONGEST
 from mtbench.training.models import Progress, silent
 
@@ -103,7 +103,8 @@ def do(attempt: Attempt, deadline: float | None, report: Callable[[Progress], No
             return ended("found")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", MtbenchWarning)
-            _, results = attempt.job.run(stopping)
+            directory, results = attempt.job.run(stopping)
+            learned.draw(directory, f"{results[0].run.model} on {results[0].dataset}")
     except BudgetOverError:
         return ended("stopped")
     except AtWorkError:

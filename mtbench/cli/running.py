@@ -125,6 +125,7 @@ def _carried_out(plan: Plan, dataset: str) -> tuple[Path, list[Result], Split]:
     with at_work(lambda: _going_on(unfinished)) as report:
         data = load(dataset)
         directory, results = carry_out(plan, data, _resumed(report, unfinished.checkpoints) if resumed else report)
+    learned.draw(directory, f"{results[0].run.model} on {results[0].dataset}")
     return directory, results, data.test
 
 

@@ -162,8 +162,6 @@ def run(
             if plan.paper:
                 beside |= paper.conventions(score, data.test, results)
             partial.write_beside(beside)
-            # Before the run is put in place, so that whoever kills it loses no picture.
-            learned.draw(partial.path, f"{results[0].run.model} on {data.name}")
 
         trace = ""
         try:
