@@ -57,9 +57,14 @@ def test_fetch_goes_on_after_a_dataset_that_cannot_be_had(run, server, monkeypat
 
 
 @pytest.mark.parametrize("verb", ["fetch", "info", "info --files", "info --cite", "baselines"])
-@pytest.mark.parametrize("arguments", [[], ["toy", "--all"], ["toy", "--group", "entities"], ["--group", ""]])
+@pytest.mark.parametrize("arguments", [[], ["toy", "--all"], ["toy", "--group", "entities"]])
 def test_names_or_all_or_a_group_but_not_two_of_them(refused, verb, arguments):
     assert "give 'NAME...', --all or --group NAME, one of them" in refused(*verb.split(), *arguments)
+
+
+@pytest.mark.parametrize("verb", ["list", "fetch", "baselines", "score scores", "leaderboard render --format latex"])
+def test_an_empty_group_is_unknown_to_every_verb(refused, verb):
+    assert "unknown group ''" in refused(*verb.split(), "--group", "")
 
 
 @pytest.mark.parametrize("arguments", [[], ["toy", "--all"]])
