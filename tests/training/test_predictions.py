@@ -171,10 +171,14 @@ def test_a_run_that_cannot_be_used_says_why(run, folder):
     assert "error: run holds no checkpoints: name the directory of a run" in run("run")[2]
     kept.mkdir()
     told = json.loads(result.read_text(encoding="utf-8"))
+    without_ranks = {key: {} for key in ("metrics", "optimistic", "pessimistic")} | {
+        "tie_rate": None,
+        "ranks_sha256": None,
+    }
     for changes, message in (
         ({"dataset": "mine"}, "mine test is not in the catalogue: pass the dataset of the run"),
         ({"content_sha256": "0" * 64}, "toy test: the run was made on content 000000000000, toy test has"),
-        ({"status": "oom"}, "run did not finish (oom): run its command again, with --force"),
+        (without_ranks | {"status": "oom"}, "run did not finish (oom): run its command again, with --force"),
     ):
         edit(result, **changes)
         code, out, err = run("run")
