@@ -13,6 +13,7 @@ from leaderboard.board.ranking import _below_first, rank
 from leaderboard.entries import checks, entries
 from leaderboard.entries.submission import submit
 from leaderboard.site import groups as pages
+from leaderboard.site.cells import MISSING
 from leaderboard.site.facts import Data
 from leaderboard.site.front import badges
 from mtbench.data import catalog
@@ -72,6 +73,8 @@ def board(toy_board, monkeypatch):
                 figures={
                     (STANDARD, "full"): {"mrr": Figure(mrr - 0.3 * (name == "fbnell")), "hits@10": Figure(mrr)},
                     (PESSIMISTIC, "full"): {"mrr": Figure(mrr - 0.3)},
+                    (STANDARD, "full-relation"): {"mrr": Figure(mrr), "hits@10": Figure(1.0)},
+                    (PESSIMISTIC, "full-relation"): {"mrr": Figure(mrr)},
                 },
                 overlaps=overlaps if name == "fbnell" else (),
                 faults=(),
@@ -92,7 +95,6 @@ def test_who_has_all_graphs_is_ranked_by_the_mean_within_its_regime(board):
     assert "not run on wikitopics-mt1/health" in why["few"]
     assert "nobody has counted" in why["unknown"]
     assert "It learned from everything." in why["leaky"]
-    assert group_board(board, RELATIONS, "entities").members == ()
 
 
 def test_the_mean_over_unseen_graphs_is_over_the_same_ones_for_all(board):
@@ -188,3 +190,46 @@ def test_nobody_is_first_for_whose_ranks_nobody_stands(board, toy_board):
     assert _below_first(changed.lines[0], Place(1, 3)) == Place(2, 3)
     assert _below_first(first, Place(1, 3)) == Place(1, 3)
     assert "unverified by us" in {badge.label for badge in badges(replace(toy_board, datasets=(changed,)), first.entry)}
+
+
+def test_the_page_says_who_is_not_ranked_and_what_each_graph_has_shown(board):
+    (section, *_) = pages.sections(board, RELATIONS, Data())
+    rows = {row.label: row for group in section.standings.groups for row in group.rows}
+    columns = [column.label for column in section.standings.columns]
+    few = dict(zip(columns, rows["few"].cells, strict=True))
+    assert (few["MRR"].detail, few["Graphs"].text) == ("not ranked", "2/3")
+    assert few["Graphs"].tip.typed == "mtbench run isdea --group entities+relations --protocol full-relation"
+    assert not {"Both", "Asked", "SEMMA"} & {*columns, *rows}  # queries of relations have no half-links
+    (elsewhere, *_) = section.by_graph
+    fbnell = next(row for row in elsewhere.groups[0].rows if row.label == "fbnell")
+    shown = dict(zip([column.label for column in elsewhere.columns], fbnell.cells, strict=True))
+    assert (shown["best"].detail, shown["best"].best) == ("", True)
+    assert (shown["seen"].detail, shown["seen"].best) == ("90.0 % seen", False)
+    assert shown["unknown"].detail == "seen: unknown"
+    health = next(row for row in elsewhere.groups[0].rows if row.label == "mt1/health")
+    assert dict(zip([column.label for column in elsewhere.columns], health.cells, strict=True))["few"] == MISSING
+
+
+def test_a_group_is_rendered_for_a_paper_and_a_site_has_them_all(command, board, toy_entries, monkeypatch):
+    monkeypatch.setattr("leaderboard.cli.entries._board", lambda entries: board)
+    render = ("leaderboard", "render", "--entries", toy_entries, "--group", "entities+relations")
+    code, text, _ = command(*render, "--format", "latex")
+    assert code == 0
+    assert text.count(r"\begin{tabular}") == 2
+    code, _, err = command(*render)
+    assert (code, "--group is of tables: add --format markdown or latex" in err) == (2, True)
+    monkeypatch.setattr("leaderboard.cli.entries._board", lambda entries: replace(board, entries=()))
+    code, _, err = command(*render, "--format", "markdown")
+    assert code == 2
+    assert "no entry was run on a graph of entities+relations yet: mtbench run MODULE:MODEL --group" in err
+
+
+def test_scored_again_is_said_or_what_differs(command, toy_entries, monkeypatch):
+    check = ("leaderboard", "check", toy_entries / "isdea", "--from-weights")
+    monkeypatch.setattr("leaderboard.cli.entries.rescore", lambda entry: iter([("metafam seed 0", "abc", [])]))
+    code, out, _ = command(*check)
+    assert (code, out.splitlines()[-2:]) == (0, ["[isdea]", '"metafam seed 0" = "abc"'])
+    monkeypatch.setattr("leaderboard.cli.entries.rescore", lambda entry: iter([("metafam seed 0", "abc", ["differs"])]))
+    code, _, err = command(*check)
+    assert (code, "differs" in err) == (1, True)
+    assert command("leaderboard", "check", "--from-weights", "--entries", toy_entries)[0] == 2
