@@ -44,7 +44,7 @@ def rank_decoys(scorer: Ways, split: Split, candidates: Candidates, size: int) -
         free = [np.flatnonzero(filtered.allowed(row, row + 1)[0]) for row in filtered.row[rows].tolist()]
     else:
         ids, valid = candidates.side(side)
-        free = [ids[row, valid[row]] for row in rows.tolist()]
+        free = [np.unique(ids[row, valid[row]]) for row in rows.tolist()]
         free = [some[some < split.num_relations] if side == "relation" else some for some in free]
     if len(rows) < FEWEST or min(map(len, free)) < 2:
         return None
@@ -62,13 +62,20 @@ def rank_decoys(scorer: Ways, split: Split, candidates: Candidates, size: int) -
 
 
 def _filtered(split: Split, side: Side, rows: IntArray, ids: IntArray, valid: BoolArray) -> tuple[IntArray, BoolArray]:
-    """Return those candidates in some rows that make no known triple of a decoy and no empty slot, padding last."""
+    """Return candidates in some rows that make no known triple of a decoy and no empty slot, each once; padding last.
+
+    Each once, because a decoy is drawn among different ones: its place is uniform among those.
+    """
     ids, valid = ids[rows], valid[rows]
     triples = np.repeat(split.targets, ids.shape[1], axis=0)
     triples[:, COLUMN[side]] = ids.ravel()
     kept = valid & ~among(keys(split, triples), keys(split, split.true_triples)).reshape(ids.shape)
     # A decoy is no empty slot, and chance has to explain its place.
     kept &= (ids < split.num_relations) if side == "relation" else True
+    for row, some in enumerate(kept):
+        places = np.flatnonzero(some)
+        kept[row] = False
+        kept[row, places[np.unique(ids[row, places], return_index=True)[1]]] = True
     order = np.argsort(~kept, axis=1, kind="stable")
     return np.take_along_axis(ids, order, axis=1), np.take_along_axis(kept, order, axis=1)
 

@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from ranking_toys import by_direction, hashed, random_split, scorer, splits, ties_expected
 
+from mtbench.data.splits import Split
 from mtbench.errors import BatchError
 from mtbench.evaluation.check import check
 from mtbench.evaluation.tasks import evaluate, task
@@ -233,3 +234,20 @@ def test_an_honest_scorer_ranks_decoys_by_chance(protocol):
         popular = np.bincount(split.graph[:, 2], minlength=40)
         for score in (lambda triples: np.zeros(len(triples)), lambda triples: popular[triples[:, 2]]):  # noqa: B023
             assert evaluate(score, split, protocol).asked_again == "the same"
+
+
+@pytest.mark.filterwarnings("ignore::mtbench.runs.result.MtbenchWarning")
+def test_no_scorer_is_refused_where_few_relations_are_drawn_often():
+    split = Split(
+        "random",
+        "test",
+        np.array([[1, 5, 0]]),
+        np.array([[0, 4, 1], [1, 2, 1], [0, 3, 0], [0, 5, 0], [1, 1, 1], [1, 0, 0]]),
+        np.array(["a", "b"]),
+        np.array([f"r{number}" for number in range(6)]),
+        6,
+        known=np.array([[0, 1, 1], [0, 2, 1], [0, 5, 1], [1, 3, 1], [1, 5, 1], [0, 2, 0]]),
+    )
+    for seed in range(300):
+        weights = np.random.default_rng(seed).random((2, 6, 2))
+        evaluate(lambda triples, weights=weights: weights[tuple(triples.T)], split, "relation", "slots")
