@@ -239,16 +239,21 @@ def _row(board: Board, standing: Standing) -> Row:
         cells += [_cell(card, group.datasets, lines), *(_cell(card, [part], lines) for part in group.each)]
     time = seconds(board, standing)
     cells += [count(card.parameters), duration(time)]
-    links = [(name, address) for name, address in (("paper", card.url), ("code", card.code)) if address]
+    return entry_row(board, entry, standing.regime, cells, board.paper)
+
+
+def entry_row(board: Board, entry: Entry, regime: Regime, cells: Sequence[Cell], datasets: Collection[str]) -> Row:
+    """Return the row of an entry in a table over some datasets, with its links and its badges."""
+    card = entry.card
     return Row(
         card.name,
         cells,
         model_page(entry.slug),
         f"{card.year}" if card.year else "",
-        f"{card.name} {entry.slug} {REGIME_NAMES[standing.regime]} {card.year or ''}",
-        standing.regime,
-        links,
-        badges(board, entry, within=board.paper),
+        f"{card.name} {entry.slug} {REGIME_NAMES[regime]} {card.year or ''}",
+        regime,
+        [(name, address) for name, address in (("paper", card.url), ("code", card.code)) if address],
+        badges(board, entry, within=datasets),
     )
 
 

@@ -24,13 +24,12 @@ from leaderboard.site.cells import (
     duration,
     figure_cell,
     filled,
-    model_page,
     percent,
     signed,
     slug,
 )
 from leaderboard.site.facts import Data
-from leaderboard.site.front import badges
+from leaderboard.site.front import entry_row
 from mtbench.analysis.groups import GroupMean, mean_over
 from mtbench.errors import typed
 from mtbench.names import SIDES
@@ -118,7 +117,6 @@ def _baseline_row(of_group: GroupBoard, width: int) -> Row:
 
 
 def _row(board: Board, of_group: GroupBoard, member: Member, data: Data, asks_entities: bool) -> Row:
-    card = member.entry.card
     mean, lift = mean_over(member.values()), of_group.lift(member)
     main = replace(_mean(mean), best=member.rank == 1 and _enough(member))
     if member.remarks:
@@ -136,19 +134,10 @@ def _row(board: Board, of_group: GroupBoard, member: Member, data: Data, asks_en
         MISSING if unseen is None else _number(unseen),
         *(_by_half_link(member, data) if asks_entities else ()),
         duration(member.seconds),
-        count(card.parameters),
+        count(member.entry.card.parameters),
         count(member.seeds),
     ]
-    return Row(
-        card.name,
-        cells,
-        model_page(member.entry.slug),
-        f"{card.year}" if card.year else "",
-        f"{card.name} {member.entry.slug} {REGIME_NAMES[member.regime]} {card.year or ''}",
-        member.regime,
-        [(name, address) for name, address in (("paper", card.url), ("code", card.code)) if address],
-        badges(board, member.entry, within=of_group.graphs),
-    )
+    return entry_row(board, member.entry, member.regime, cells, of_group.graphs)
 
 
 def _enough(member: Member) -> bool:
