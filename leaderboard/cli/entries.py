@@ -119,7 +119,7 @@ def check(
 ) -> None:
     """Check entries: files, figures, hashes and claims.
 
-    Nothing is downloaded, but a dataset for --from-weights, which prints what `leaderboard/board/rescored.toml` is to
+    Nothing is downloaded, but a dataset for --from-weights, which prints what `leaderboard/entries/rescored.toml` is to
     hold. A problem ends with exit code 1; a remark says what is worth knowing, or why an entry is
     shown and not ranked.
 

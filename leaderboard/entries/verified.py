@@ -58,4 +58,4 @@ def verified_by(entry: Entry, dataset: str) -> Verifier:
 @cache
 def rescored_ranks() -> Mapping[str, Mapping[str, str]]:
     """Return by entry and run, as ``DATASET seed 0``, the hash of the ranks that its weights gave the maintainers."""
-    return tomllib.loads((resources.files("leaderboard") / "board" / "rescored.toml").read_text(encoding="utf-8"))
+    return tomllib.loads((resources.files("leaderboard.entries") / "rescored.toml").read_text(encoding="utf-8"))
