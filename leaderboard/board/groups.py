@@ -72,6 +72,10 @@ class Member:
         asked = self.graphs if graphs is None else graphs
         return {graph: self.read(graph, view)[metric].mean for graph in asked if graph in self.lines}
 
+    def mean(self, metric: str = "mrr", view: View = STANDARD) -> GroupMean:
+        """Return the mean of a metric over the graphs that it was scored on."""
+        return mean_over(self.values(metric, view))
+
     @cached_property
     def seen(self) -> frozenset[str]:
         """The graphs of whose targets it saw some, or may have."""
@@ -101,6 +105,11 @@ class GroupBoard:
     graphs: tuple[str, ...]
     members: tuple[Member, ...]
     baselines: Mapping[str, tuple[str, Mapping[str, float]]]
+
+    def baseline(self, metric: str = "mrr") -> GroupMean | None:
+        """Return the mean of the best heuristic baselines over the graphs that have one, None without any."""
+        values = {graph: metrics[metric] for graph, (_, metrics) in self.baselines.items()}
+        return mean_over(values) if values else None
 
     def of(self, regime: Regime) -> tuple[Member, ...]:
         """Return the members of one regime, in their order."""
@@ -155,7 +164,7 @@ def group_board(board: Board, question: Question, group: str) -> GroupBoard:
             REGIMES.index(member.regime),
             bool(member.remarks),
             -len(member.lines),
-            -statistics.fmean(member.values().values()),
+            -member.mean().mean,
             member.entry.slug,
         )
     )

@@ -95,6 +95,7 @@ def rank(
     problems: Mapping[str, Sequence[str]] | None = None,
     *,
     draws: int = DRAWS,
+    datasets: Iterable[str] = (),
     watch: Watch = unwatched,
 ) -> Board:
     """Return the board of some entries; those with ``problems`` (sentences by slug) are shown but not ranked.
@@ -106,15 +107,16 @@ def rank(
     `MOST_SEEN` of the test targets or whose targets nobody counted. Intervals and groups are those of
     `mtbench.compare` with ``draws`` draws. Overall, the entries of a regime are sorted by the number of the paper's
     datasets they are ranked on, then by their mean lift over the best heuristic baseline on these; only those ranked
-    on all of them have a rank. An entry is in the regime of the dataset where it has seen most. ``watch`` shows the
-    progress. Nobody is the first for whose ranks nobody stands: without ranks that the maintainers made or scored again
-    an entry has no place above the second on a dataset, and none overall.
+    on all of them have a rank. An entry is in the regime of the dataset where it has seen most. Nobody is the first for
+    whose ranks nobody stands: without ranks that the maintainers made or scored again an entry has no place above the
+    second on a dataset, and none overall. With ``datasets``, the board has these alone, and none of the paper's others
+    is bootstrapped. ``watch`` shows the progress.
     """
     broken = {slug: tuple(sentences) for slug, sentences in (problems or {}).items() if sentences}
     names = {name for entry in entries for name in entry.runs}
     paper = reported.datasets()
-    shown = [*paper, *sorted(names - set(paper))]
-    boards = tuple(_dataset(name, entries, broken, draws) for name in watch(shown, "ranking"))
+    shown = datasets or [*paper, *sorted(names - set(paper))]
+    boards = tuple(_dataset(name, entries, broken, draws) for name in watch(list(shown), "ranking"))
     return Board(boards, _standings(entries, boards, paper), tuple(entries), paper, broken)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import statistics
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
@@ -69,13 +68,11 @@ FORMATS: Mapping[str, Callable[[Board], str]] = {"markdown": markdown, "latex": 
 
 def group_table(of_group: GroupBoard, format: str) -> str:  # noqa: A002
     """Return the standings of a group of graphs as ``markdown``, or as ``latex`` for the package booktabs."""
-    floors = [metrics for _, metrics in of_group.baselines.values()]
     number = len(of_group.graphs)
     rows: list[Row] = []
-    if floors:
-        means = [_number(statistics.fmean(metrics[name] for metrics in floors)) for name in ("mrr", "hits@10")]
-        coverage = f"{len(floors)}/{number}"
-        rows.append([NONE, "best heuristic baseline", NONE, coverage, *means, NONE, NONE, NONE])
+    if (mrr := of_group.baseline()) and (hits := of_group.baseline("hits@10")):
+        means = [_number(mrr.mean), _number(hits.mean)]
+        rows.append([NONE, "best heuristic baseline", NONE, f"{mrr.graphs}/{number}", *means, NONE, NONE, NONE])
     for member in of_group.members:
         unseen, lift, clean = of_group.unseen(member), of_group.lift(member), of_group.clean(member.regime)
         rows.append(
@@ -84,9 +81,9 @@ def group_table(of_group: GroupBoard, format: str) -> str:  # noqa: A002
                 member.entry.card.name,
                 member.regime,
                 f"{len(member.lines)}/{number}",
-                _number(statistics.fmean(member.values().values())),
-                _number(statistics.fmean(member.values("hits@10").values())),
-                _number(statistics.fmean(member.values(view=PESSIMISTIC).values())),
+                _number(member.mean().mean),
+                _number(member.mean("hits@10").mean),
+                _number(member.mean(view=PESSIMISTIC).mean),
                 NONE if lift is None else f"{lift.mean:+.3f}",
                 NONE if unseen is None else f"{unseen:.3f} ({len(clean)})",
             ]

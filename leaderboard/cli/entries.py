@@ -23,6 +23,7 @@ from leaderboard.entries.entries import holds_entries, named, siblings
 from leaderboard.site import render as site
 from mtbench.cli import app, options
 from mtbench.cli.output import AsJson, fail, say, say_json, say_table
+from mtbench.data import catalog
 from mtbench.errors import UnknownNameError, UsageError, typed
 from mtbench.files import atomic
 from mtbench.runs.files import naming
@@ -262,7 +263,7 @@ def render(
     if format == DEVIATIONS:
         text = deviations.markdown(gather(entries, watching)[0])
     else:
-        board = _board(entries)
+        board = _board(entries, catalog.names(group) if group else ())
         text = _of_group(board, group, format) if group else tables.FORMATS[format](board)
         for name, wrong in board.unread.items():
             fail(f"left out: {name}: {wrong}")
@@ -283,8 +284,8 @@ def _of_group(board: Board, group: str, format: str) -> str:  # noqa: A002
     return "\n\n".join(tables.group_table(of_group, format) for of_group in asked)
 
 
-def _board(entries: Path) -> Board:
-    return rank(*gather(entries, watching), watch=watching)
+def _board(entries: Path, datasets: Iterable[str] = ()) -> Board:
+    return rank(*gather(entries, watching), datasets=datasets, watch=watching)
 
 
 def watching(items: Sequence[Item], doing: str) -> Iterable[Item]:

@@ -30,7 +30,7 @@ from leaderboard.site.cells import (
 )
 from leaderboard.site.facts import Data
 from leaderboard.site.front import entry_row
-from mtbench.analysis.groups import GroupMean, mean_over
+from mtbench.analysis.groups import GroupMean
 from mtbench.errors import typed
 from mtbench.names import SIDES
 from mtbench.runs.strata import QUERIES
@@ -107,17 +107,15 @@ def standings(board: Board, of_group: GroupBoard, data: Data) -> Table:
 
 def _baseline_row(of_group: GroupBoard, width: int) -> Row:
     cells = [MISSING] * width
-    values = {graph: metrics for graph, (_, metrics) in of_group.baselines.items()}
-    if values:
-        mean = mean_over({graph: metrics["mrr"] for graph, metrics in values.items()})
-        cells[1] = _coverage(len(values), len(of_group.graphs))
-        cells[2] = _mean(mean)
-        cells[4:6] = [_number(statistics.fmean(metrics["hits@10"] for metrics in values.values())), signed(0.0)]
+    if (mrr := of_group.baseline()) and (hits := of_group.baseline("hits@10")):
+        cells[1] = _coverage(mrr.graphs, len(of_group.graphs))
+        cells[2] = _mean(mrr)
+        cells[4:6] = [_number(hits.mean), signed(0.0)]
     return Row("Best heuristic baseline", cells, detail="learns nothing", kind="baseline")
 
 
 def _row(board: Board, of_group: GroupBoard, member: Member, data: Data, asks_entities: bool) -> Row:
-    mean, lift = mean_over(member.values()), of_group.lift(member)
+    mean, lift = member.mean(), of_group.lift(member)
     main = replace(_mean(mean), best=member.rank == 1 and _enough(member))
     if member.remarks:
         main = replace(main, kind="unranked", detail="not ranked", tip=Tip(f"{'; '.join(member.remarks)}."))
@@ -128,8 +126,8 @@ def _row(board: Board, of_group: GroupBoard, member: Member, data: Data, asks_en
         if len(member.lines) < len(member.graphs)
         else _coverage(len(member.lines), len(member.graphs)),
         main,
-        _number(statistics.fmean(member.values(view=PESSIMISTIC).values())),
-        _number(statistics.fmean(member.values("hits@10").values())),
+        _number(member.mean(view=PESSIMISTIC).mean),
+        _number(member.mean("hits@10").mean),
         MISSING if lift is None else replace(signed(lift.mean), kind="up" if lift.mean > 0 else "down"),
         MISSING if unseen is None else _number(unseen),
         *(_by_half_link(member, data) if asks_entities else ()),

@@ -211,14 +211,14 @@ def test_the_page_says_who_is_not_ranked_and_what_each_graph_has_shown(board):
 
 
 def test_a_group_is_rendered_for_a_paper_and_a_site_has_them_all(command, board, toy_entries, monkeypatch):
-    monkeypatch.setattr("leaderboard.cli.entries._board", lambda entries: board)
+    monkeypatch.setattr("leaderboard.cli.entries._board", lambda entries, datasets: board)
     render = ("leaderboard", "render", "--entries", toy_entries, "--group", "entities+relations")
     code, text, _ = command(*render, "--format", "latex")
     assert code == 0
     assert text.count(r"\begin{tabular}") == 2
     code, _, err = command(*render)
     assert (code, "--group is of tables: add --format markdown or latex" in err) == (2, True)
-    monkeypatch.setattr("leaderboard.cli.entries._board", lambda entries: replace(board, entries=()))
+    monkeypatch.setattr("leaderboard.cli.entries._board", lambda entries, datasets: replace(board, entries=()))
     code, _, err = command(*render, "--format", "markdown")
     assert code == 2
     assert "no entry was run on a graph of entities+relations yet: mtbench run MODULE:MODEL --group" in err
