@@ -13,7 +13,7 @@ HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent)]
 
 project = "mtbench"
-copyright = "MIT licence"  # noqa: A001
+copyright = "2026 The mtbench authors, MIT licence"  # noqa: A001
 html_title = "mtbench"
 html_theme = "furo"
 html_static_path = ["style.css"]

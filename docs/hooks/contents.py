@@ -40,6 +40,7 @@ CONTENTS = {
     "Reference models": {
         "How are they built?": "models",
         "How does tally learn to rank by counts?": "tally",
+        "How is tally built, and what was tried?": "tally-details",
         "How does the exact MTDEA factorisation work?": "factorisation",
         "Which topics have little in common?": "transfer",
     },

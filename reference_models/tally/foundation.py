@@ -56,8 +56,8 @@ DIETS: Mapping[str, Diet] = {
             "wikitopics-mt4/health",
         ),
     ),
-    # The graphs of ULTRA 3g, TRIX and MOTIF. Chosen on graphs carved from others (docs/tally.md): on the three whole
-    # graphs alone the network learns what dense graphs have.
+    # The graphs of ULTRA 3g, TRIX and MOTIF. Chosen on graphs carved from others (docs/tally-details.md): on the three
+    # whole graphs alone the network learns what dense graphs have.
     OF_THREE: Diet("tally-3g.safetensors", ("fb15k-237", "wn18rr", "codex-m"), 10, {"masks": "2", "lists": "600"}),
 }
 """The sets of weights by the name of their model."""

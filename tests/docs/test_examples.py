@@ -53,11 +53,8 @@ NOT_RUN = {
     "mtbench run tally-foundation --dataset metafam": "needs PyTorch",
     "mtbench run tally-foundation --dataset fbnell --protocol full-ultra": "needs PyTorch",
     "mtbench run tally --dataset mine": "the dataset is the reader's",
-    "mtbench run tally-adapted --dataset mine": "the dataset is the reader's",
-    "mtbench run tally-foundation --dataset mine": "the dataset is the reader's",
     "mtbench score-with tally mine --head Rome --relation capitalOf": "the dataset is the reader's",
     "mtbench score-with tally towns.tsv --head Rome --relation capitalOf --top 3": "needs PyTorch",
-    "mtbench score-with tally towns.tsv --relation capitalOf --tail Italy --top 3": "needs PyTorch",
     "mtbench score-with tally towns.tsv --head Rome --tail Italy": "needs PyTorch",
     "mtbench grid isdea --train 'wikitopics-v1/*' --out runs/transfer": "trains for hours",
     "mtbench grid mtdea:tasks=4 isdea --train wikitopics-v1/art --train wikitopics-v1/people --test 'wikitopics-v1/*' "
