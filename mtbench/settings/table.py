@@ -109,7 +109,6 @@ _NBFNET = Setting(
     empty_slots=True,
     repeated=("relation",),
     known="graph",
-    ranked_in="sides",
     ties="pessimistic",
     code="nbfnet",
     source="NBFNet (Zhu et al. 2021) made homogeneous; its dual row inferred from the printed figures",
@@ -132,9 +131,11 @@ def _three(dual: Setting) -> Iterable[Setting]:
     heads = 0 if dual.inverses else 50
     # InGram's dual metric joins heads, tails and relations in a list; its entity metric ranks heads and tails apart.
     ends = "sides" if dual.ranked_in == "one list" and heads else dual.ranked_in
+    # NBFNet asks for heads by the inverse of the relation, but does not double targets: among relations, one rank.
+    between = "one list" if dual.invented else dual.ranked_in
     yield dual
     yield replace(dual, protocol="entity", heads=heads, relations=0, tails=50, ranked_in=ends, invented=0)
-    yield replace(dual, protocol="relation", heads=0, relations=50, tails=0, invented=0)
+    yield replace(dual, protocol="relation", heads=0, relations=50, tails=0, ranked_in=between, invented=0)
 
 
 SETTINGS: Mapping[str, Setting] = MappingProxyType(

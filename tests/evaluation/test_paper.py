@@ -34,8 +34,8 @@ DECLARED = {
     ("ingram", "dual"): ([{"head": 12, "relation": 26, "tail": 12}], 0),
     ("ingram", "entity"): ([{"head": 50}, {"tail": 50}], 0),
     ("ingram", "relation"): ([{"relation": 50}], 0),
-    ("nbfnet", "dual"): ([{"head": 25}, {"tail": 25}], 25),
-    ("nbfnet", "entity"): ([{"head": 50}, {"tail": 50}], 0),
+    ("nbfnet", "dual"): ([{"tail": 25}, {"head": 25}], 25),
+    ("nbfnet", "entity"): ([{"tail": 50}, {"head": 50}], 0),
     ("nbfnet", "relation"): ([{"relation": 50}], 0),
 }
 PAPER = CODES[1:]
@@ -148,7 +148,7 @@ class BothWays:
 def test_a_scorer_of_inverses_is_asked_for_them_where_a_target_is_its_inverse(name, protocol, split, seed):
     found = read(BothWays(), split, name, protocol, seed)
     plain = plain_counts(split, name, protocol, seed, one(hashed))
-    if name == "isdea":
+    if name != "ingram":  # ISDEA's code doubles targets, NBFNet's turns a query for the head into one for the tail
         turned = plain_counts(split, name, protocol, seed, one(BothWays().score_inverses))
         plain[len(split.targets) :] = turned[len(split.targets) :]
     assert above_tied_added(found) == plain
