@@ -26,7 +26,7 @@ from reference_models.training.fitting import (
     seeded,
     validation,
 )
-from reference_models.training.loop import State
+from reference_models.training.loop import State, Validation
 from reference_models.training.recipe import Recipe
 
 SCORING_BATCH = 2048
@@ -74,7 +74,7 @@ class DoubleEquivariantModel(ReferenceModel[Recipe]):
         if can_stop_early(valid):
             dual = task(valid.with_inverses() if recipe.inverses else valid, "dual-tail", "slots")
             asked = np.resize(held_out, len(dual.split.targets))  # the inverses follow the targets in the same order
-            validate = validation(dual, asked, scores, recipe.learning_rate)
+            validate = validation(dual, asked, scores, recipe.learning_rate, recipe.chosen_by)
         self._run(stage, state, valid, validate)
         self._remember("train", seen, attention)
 
@@ -118,12 +118,13 @@ class DoubleEquivariantModel(ReferenceModel[Recipe]):
         groups = [{"params": members, "weight_decay": decay} for members, decay in decays if members]
         return State(self.network, attention, torch.optim.Adam(groups, lr=self.recipe.learning_rate))
 
-    def _run(
-        self, stage: Stage, state: State[TripleNetwork], split: Split, validate: Callable[[], float] | None
-    ) -> None:
-        epochs = self.recipe.adaptation_epochs if stage.name == ADAPTATION else self.recipe.epochs
-        work = epoch_of(state, stage, self.recipe)
-        self._train(stage.name, state, split, work, epochs=epochs, patience=self.recipe.patience, validate=validate)
+    def _run(self, stage: Stage, state: State[TripleNetwork], split: Split, validate: Validation | None) -> None:
+        recipe = self.recipe
+        epochs = recipe.adaptation_epochs if stage.name == ADAPTATION else recipe.epochs
+        work, hits = epoch_of(state, stage, recipe), recipe.chosen_by == "hits"
+        self._train(
+            stage.name, state, split, work, epochs=epochs, patience=recipe.patience, validate=validate, from_start=hits
+        )
 
     def assignments(self) -> Mapping[str, Assignment]:
         """Return the attention over tasks at the end of training and after adaptation; empty without tasks."""

@@ -22,7 +22,7 @@ from mtbench.names import HEAD, TAIL, BoolArray, IntArray
 from mtbench.runs.origin import Regime
 from mtbench.training.models import Context, Model, ModelInfo
 from reference_models.training.checkpoint import Checkpoints
-from reference_models.training.loop import Network, State, Work, expect_finite_scores, train
+from reference_models.training.loop import Network, State, Validation, Work, expect_finite_scores, train
 from reference_models.training.recipe import Kind
 
 SIZES = (
@@ -94,7 +94,8 @@ class ReferenceModel(Model, Generic[Kind]):
         *,
         epochs: int,
         patience: int,
-        validate: Callable[[], float] | None,
+        validate: Validation | None,
+        from_start: bool = False,
     ) -> None:
         """Run the loop on a stage, from its checkpoint if there is one; a run without a folder keeps none."""
         checkpoints = None
@@ -118,6 +119,7 @@ class ReferenceModel(Model, Generic[Kind]):
             epochs=epochs,
             patience=patience,
             validate=validate,
+            from_start=from_start,
             report=self.context.report,
             save=partial(checkpoints.save, stage) if checkpoints else None,
         )
@@ -165,21 +167,30 @@ def can_stop_early(valid: Split) -> bool:
 
 
 def validation(
-    task: Task, held_out: BoolArray, score: Callable[[IntArray], Tensor], learning_rate: float
-) -> Callable[[], float]:
+    task: Task, held_out: BoolArray, score: Callable[[IntArray], Tensor], learning_rate: float, chosen_by: str = "mrr"
+) -> Validation:
     """Return the early-stopping criterion: the expected MRR of a task over the held-out targets.
 
-    The criterion raises `DivergenceError`, with a smaller learning rate to try, for scores that are not finite.
+    With ``chosen_by="hits"`` it is as in the code published with ISDEA (Gao et al. 2023): Hits@10, then Hits@5, @3 and
+    @1, then the MRR, with ties against the target. The criterion raises `DivergenceError`, with a smaller learning rate
+    to try, for scores that are not finite.
     """
     triples = task.triples
 
-    def mrr() -> float:
+    def judge() -> tuple[float, float]:
         scores = score(triples)
         expect_finite_scores(scores, task.name, learning_rate)
         ranks = task.rank(scores.numpy())
-        return metrics.expected(ranks.greater[held_out], ranks.equal[held_out])["mrr"]
+        greater, equal = ranks.greater[held_out], ranks.equal[held_out]
+        mrr = metrics.expected(greater, equal)["mrr"]
+        if chosen_by == "mrr":
+            return mrr, mrr
+        worst = metrics.expected(greater + equal, np.zeros_like(equal))
+        # One number in the order of all five: a share of ranks moves by 1 / n at least, what comes after it by less.
+        names = ("hits@10", "hits@5", "hits@3", "hits@1", "mrr")
+        return sum(worst[name] / (2 * len(greater)) ** place for place, name in enumerate(names)), mrr
 
-    return mrr
+    return judge
 
 
 def torch_device(name: str) -> torch.device:

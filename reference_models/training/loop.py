@@ -23,6 +23,9 @@ Tell: TypeAlias = Callable[[int, int, float], None]
 Work: TypeAlias = Callable[[int, np.random.Generator, Tell], dict[str, float]]
 """Trains for one epoch, counted from 1, with draws from a generator; returns a record of it with its ``loss``."""
 
+Validation: TypeAlias = Callable[[], tuple[float, float]]
+"""Returns what an epoch is chosen by, the larger the better, and the validation MRR, which is recorded."""
+
 
 @dataclass(eq=False)
 class State(Generic[Network]):
@@ -33,7 +36,7 @@ class State(Generic[Network]):
     optimizer: torch.optim.Adam
     epoch: int = 0
     best_epoch: int = 0
-    best_value: float = -1.0  # below any MRR
+    best_value: float = -1.0  # below any criterion
     best: dict[str, Tensor] = field(default_factory=dict)
     history: list[dict[str, float]] = field(default_factory=list)
 
@@ -83,16 +86,19 @@ def train(
     seed: int,
     epochs: int,
     patience: int,
-    validate: Callable[[], float] | None,
+    validate: Validation | None,
     report: Callable[[Progress], None],
     save: Callable[[State[Network]], None] | None,
+    from_start: bool = False,
 ) -> None:
     """Train for ``epochs`` or, with a validation function, until ``patience`` epochs brought nothing better.
 
     Continues after ``state.epoch``: random draws depend on the seed, the stage and the epoch alone, so that a resumed
     run equals an uninterrupted one. ``save`` is called after every epoch. The final weights are those of the best epoch
-    with ``validate``, else those of the last.
+    with ``validate``, the untrained ones among them with ``from_start``, else those of the last.
     """
+    if validate is not None and from_start and not state.epoch:
+        state.best_value, state.best = validate()[0], state.weights()
     valid_mrr = state.history[-1].get("valid_mrr") if state.history else None
     while state.epoch < epochs and (validate is None or state.epoch - state.best_epoch < patience):
         epoch = state.epoch + 1
@@ -105,9 +111,10 @@ def train(
 
         record = work(epoch, np.random.default_rng([seed, *stage.encode(), epoch]), tell)
         if validate is not None:
-            valid_mrr = record["valid_mrr"] = validate()
-            if valid_mrr > state.best_value:
-                state.best_value, state.best_epoch, state.best = valid_mrr, epoch, state.weights()
+            value, valid_mrr = validate()
+            record["valid_mrr"] = valid_mrr
+            if value > state.best_value:
+                state.best_value, state.best_epoch, state.best = value, epoch, state.weights()
         state.epoch = epoch
         state.history.append(record)
         report(replace(last, batch=last.batches, loss=record["loss"], valid_mrr=valid_mrr))

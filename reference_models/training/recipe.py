@@ -13,7 +13,7 @@ from mtbench.data.catalog import Parameter
 from mtbench.errors import UnknownNameError, UsageError
 from reference_models.equivariant.network import Architecture
 
-RECIPES = ("default", "fast")
+RECIPES = ("default", "fast", "as-run")
 CHOICES = {
     "slots": ("all", "present"),
     "statistics": ("graph", "batch"),
@@ -26,6 +26,7 @@ CHOICES = {
     "assignment": ("hard",),
     "linear_layers": ("single", "perceptron"),
     "selection": ("dual", "entity"),
+    "chosen_by": ("mrr", "hits"),
 }
 
 
@@ -77,8 +78,9 @@ class Hyperparameters:
                     raise UsageError(f"{name} must be {wanted}, not {value}")
 
     def as_parameters(self) -> dict[str, Parameter]:
-        """Return the recipe as a flat table, to be recorded with a result; the name of the default is left out."""
-        return {key: value for key, value in asdict(self).items() if (key, value) != ("recipe", "default")}
+        """Return the recipe as a flat table, to be recorded with a result; ``recipe`` and ``chosen_by`` only if set."""
+        defaults = {("recipe", "default"), ("chosen_by", "mrr")}
+        return {key: value for key, value in asdict(self).items() if (key, value) not in defaults}
 
 
 Kind = TypeVar("Kind", bound=Hyperparameters)
@@ -99,6 +101,8 @@ class Recipe(Hyperparameters):
     say how the formula is read, and ``decay_attention`` whether ``weight_decay`` holds for the task logits, too (same
     page, What is open). ``checkpointing`` saves memory and costs time (`network.Architecture`). ``reassign`` searches
     the hard assignment of relations to tasks after each epoch (`batches.reassign`); the paper has no such step.
+    ``chosen_by`` says by what validation the epoch is chosen: the ``mrr``, or ``hits`` as in the published code
+    (`fitting.validation`), where the untrained network is one to choose, too.
     """
 
     tasks: int
@@ -133,6 +137,7 @@ class Recipe(Hyperparameters):
     epochs: int
     patience: int
     adaptation_epochs: int
+    chosen_by: str = field(default="mrr", kw_only=True)
 
     def penalty_scale(self, epoch: int) -> float:
         """Return the factor of the regulariser weights in an epoch, counted from 1."""

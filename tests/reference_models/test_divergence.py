@@ -96,7 +96,7 @@ def test_validation_scores_that_are_no_numbers_are_named_by_their_task(small, nu
     dual = task(mtbench.load(small).valid, "dual-tail", "slots")
     scores = torch.zeros(len(dual.triples))
     validate = validation(dual, np.ones(47, dtype=bool), lambda triples: scores, 0.004)
-    assert 0 < validate() < 1
+    assert 0 < validate()[0] < 1
     scores[3] = number
     with pytest.raises(DivergenceError, match=r"^training diverged: on metafam.* scores are not finite; .*=0\.0004$"):
         validate()

@@ -222,9 +222,9 @@ def test_held_out_targets_are_never_trained_on_and_all_others_are(data, seen, na
 @pytest.mark.parametrize("name", ["isdea", "mtdea"])
 def test_with_inverses_an_epoch_is_judged_by_targets_both_ways_over_twice_the_slots(data, monkeypatch, name, inverses):
     asked = []
-    monkeypatch.setattr(double_equivariant, "validation", lambda *given: asked.append(given) or (lambda: 0.5))
+    monkeypatch.setattr(double_equivariant, "validation", lambda *given: asked.append(given) or (lambda: (0.5, 0.5)))
     trained(data, name, positives="targets", holdout="0.3", epochs="1", inverses=str(inverses).lower(), seed=1)
-    ((dual, held_out, score, _),) = asked
+    ((dual, held_out, score, *_),) = asked
     targets, slots = data.valid.targets, data.valid.relation_slots
     turned = np.stack([targets[:, 2], targets[:, 1] + slots, targets[:, 0]], axis=1)
     assert np.array_equal(dual.split.targets, np.concatenate([targets, turned]) if inverses else targets)
@@ -237,9 +237,30 @@ def test_an_epoch_is_judged_by_the_held_out_targets_alone(data):
     dual, held_out = task(data.valid, "dual-tail", "slots"), hold_out(data.valid, 0.3, 0)
     scores = torch.from_numpy(np.random.default_rng(0).permutation(len(dual.triples)).astype(np.float64))
     reciprocal = 1 / (1 + dual.rank(scores.numpy()).greater)
-    found = validation(dual, held_out, lambda triples: scores, 0.1)()
-    assert found == pytest.approx(reciprocal[held_out].mean())
-    assert found != pytest.approx(reciprocal.mean(), rel=1e-3)
+    value, mrr = validation(dual, held_out, lambda triples: scores, 0.1)()
+    assert value == mrr == pytest.approx(reciprocal[held_out].mean())
+    assert mrr != pytest.approx(reciprocal.mean(), rel=1e-3)
+
+
+def test_by_hits_an_epoch_is_judged_in_the_order_of_the_published_code_with_ties_against_the_target(data):
+    dual, every = task(data.valid, "dual-tail", "slots"), np.ones(len(data.valid.targets), dtype=bool)
+    judged = []
+    for seed in range(40):  # few different scores, so that ties and equal Hits are common
+        scores = torch.from_numpy(np.random.default_rng(seed).integers(0, 4, len(dual.triples)).astype(np.float64))
+        ranks = 1 + (counts := dual.rank(scores.numpy())).greater + counts.equal
+        order = [*((ranks <= k).sum() for k in (10, 5, 3, 1)), (1 / ranks).mean()]
+        judged.append((order, validation(dual, every, lambda triples, scores=scores: scores, 0.1, "hits")()[0]))
+    assert len({tuple(order[:1]) for order, _ in judged}) < 40
+    assert [order for order, _ in sorted(judged, key=lambda pair: pair[1])] == sorted(order for order, _ in judged)
+
+
+@pytest.mark.parametrize(("chosen_by", "untrained"), [("hits", True), ("mrr", False)])
+def test_by_hits_the_untrained_network_can_be_chosen(data, monkeypatch, chosen_by, untrained):
+    falling = iter([0.9, 0.2, 0.1])
+    monkeypatch.setattr(double_equivariant, "validation", lambda *given: lambda: (next(falling), 0.5))
+    model = trained(data, "isdea", epochs="2", chosen_by=chosen_by)
+    start = isdea.build(model.context).network.state_dict()
+    assert all(torch.equal(value, start[name]) for name, value in copied(model).items()) is untrained
 
 
 def test_targets_that_cannot_be_held_out_name_the_way_out(data):
