@@ -22,8 +22,6 @@ TESTED_ELSEWHERE = {
     "your-model.md": "docs/test_your_model_page.py",
 }
 NOT_RUN = {
-    "chromium --headless=new --no-sandbox --hide-scrollbars --window-size=1280,1100 "
-    "--screenshot=docs/pictures/leaderboard.png site/index.html": "takes a picture of the repository's own site",
     "mtbench leaderboard render --cite tally": "reads the entries of the repository",
     "mtbench leaderboard render --format deviations": "reads the entries of the repository",
     "mtbench leaderboard render --format latex --out board.tex": "reads the entries of the repository",
