@@ -172,7 +172,8 @@ class Line:
     ``figures`` are by view and protocol; those of the view `PAPER` are in the setting ``own``, in which the paper's row
     of this name can be scored. A line is ranked in the headline exactly if it has a ``place``; otherwise ``remarks``
     say why not. Those that are ``faults`` of its runs or its entry keep it out of every ranking. ``verified`` says who
-    stands for its ranks (`leaderboard.entries.verified.verified_by`): without anybody it is never the first.
+    stands for its ranks (`leaderboard.entries.verified.verified_by`): without anybody, or with few seeds, it is never
+    the first.
     """
 
     entry: Entry
@@ -202,6 +203,16 @@ class Line:
     def regime(self) -> Regime:
         """What it may have learned from, of what its runs say."""
         return regime_of(self.dataset, self.entry.card.regime, (overlap.graph for overlap in self.overlaps))
+
+    def few(self, protocol: str = HEADLINE.protocol) -> bool:
+        """Tell whether it has so few seeds that one may be picked; weights that come from elsewhere have but one."""
+        figure = self.figure(STANDARD, protocol)
+        return self.regime != "elsewhere" and figure is not None and bool(figure.few)
+
+    @property
+    def may_lead(self) -> bool:
+        """Whether it can be the first: somebody stands for its ranks, and its seeds are enough."""
+        return bool(self.verified) and not self.few()
 
     @property
     def failed(self) -> str:
@@ -279,8 +290,8 @@ class DatasetBoard:
 
     @property
     def leader(self) -> Line | None:
-        """The ranked and verified line with the best headline in any regime, None where there is none."""
-        ranked = [line for line in self.lines if line.place is not None and line.verified]
+        """The line with the best headline in any regime of those that may lead, None where there is none."""
+        ranked = [line for line in self.lines if line.place is not None and line.may_lead]
         return max(ranked, key=lambda line: figure.mean if (figure := line.figure()) else 0.0, default=None)
 
     def leads(self, line: Line, view: View = STANDARD, regime: Regime | None = None) -> bool:
@@ -302,7 +313,7 @@ class Standing:
     """One entry over the datasets of the paper; ``covered`` are those on which it is ranked.
 
     ``lift`` is the mean over these of the headline less the best heuristic baseline; ``rank`` is that among the entries
-    of its regime, None below complete coverage, and where nobody stands for its ranks on one of them (``verified``).
+    of its regime, None below complete coverage, and where one of its lines ``may_lead`` nowhere.
     """
 
     entry: Entry
@@ -310,7 +321,7 @@ class Standing:
     covered: tuple[str, ...]
     lift: float | None
     rank: int | None = None
-    verified: bool = True
+    may_lead: bool = True
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import count
 
-from leaderboard.board.board import REGIMES, STANDARD, Board, Figures, Line, Regime, View
+from leaderboard.board.board import REGIMES, SEEDS, STANDARD, Board, Figures, Line, Regime, View
 from leaderboard.board.ranking import most_seen
 from leaderboard.entries.entries import Entry
 from mtbench.analysis.groups import GroupMean, mean_over
@@ -116,12 +116,12 @@ class GroupBoard:
         return tuple(member for member in self.members if member.regime == regime)
 
     def clean(self, regime: Regime) -> tuple[str, ...]:
-        """Return the graphs that no ranked member of a regime has seen: means over them are of the same graphs.
+        """Return the graphs that no member of a regime has seen that could be ranked, were its seeds enough.
 
-        None where nobody is ranked.
+        Means over them are of the same graphs. None where there is no such member.
         """
-        ranked = [member for member in self.of(regime) if member.rank]
-        return tuple(graph for graph in self.graphs if ranked and not any(graph in member.seen for member in ranked))
+        whole = [member for member in self.of(regime) if set(member.remarks) <= {FEW}]
+        return tuple(graph for graph in self.graphs if whole and not any(graph in member.seen for member in whole))
 
     def unseen(self, member: Member) -> float | None:
         """Return the mean MRR over the `clean` graphs of its regime, None for who was not run on all or saw some."""
@@ -141,9 +141,9 @@ def group_board(board: Board, question: Question, group: str) -> GroupBoard:
     """Return the members of a group: the entries that were scored in the setting on one of its graphs at least.
 
     A line counts if its runs are finished and up to date and its entry holds. Ranked within its regime is who has all
-    graphs, by the mean of the realistic MRR, unless its card tells that it is contaminated, or it learned from a graph
-    whose triples nobody compared with the targets. Targets that it has seen keep nobody from a rank, as in the field;
-    `GroupBoard.clean` has the graphs without.
+    graphs, by the mean of the realistic MRR, unless its card tells that it is contaminated, it has few seeds, or it
+    learned from a graph whose triples nobody compared with the targets. Targets that it has seen keep nobody from a
+    rank, as in the field; `GroupBoard.clean` has the graphs without.
     """
     graphs = tuple(catalog.names(group))
     members = []
@@ -157,7 +157,7 @@ def group_board(board: Board, question: Question, group: str) -> GroupBoard:
             and line.read(STANDARD, question.setting.protocol)
         }
         if lines:
-            remarks = tuple(_remarks(entry, graphs, lines))
+            remarks = tuple(_remarks(entry, graphs, lines, question.setting.protocol))
             members.append(Member(entry, most_seen(lines.values()), question, graphs, lines, remarks))
     members.sort(
         key=lambda member: (
@@ -173,7 +173,10 @@ def group_board(board: Board, question: Question, group: str) -> GroupBoard:
     return GroupBoard(question, group, graphs, tuple(ranked), _baselines(graphs, question.setting))
 
 
-def _remarks(entry: Entry, graphs: Sequence[str], lines: Mapping[str, Line]) -> list[str]:
+FEW = f"fewer than {SEEDS} seeds, of which one may have been picked"
+
+
+def _remarks(entry: Entry, graphs: Sequence[str], lines: Mapping[str, Line], protocol: str) -> list[str]:
     remarks = [f"contaminated: {entry.card.contaminated}"] if entry.card.contaminated else []
     if lacking := [graph for graph in graphs if graph not in lines]:
         remarks.append(f"not run on {', '.join(lacking)}")
@@ -181,6 +184,8 @@ def _remarks(entry: Entry, graphs: Sequence[str], lines: Mapping[str, Line]) -> 
         remarks.append(f"unverified by us on {', '.join(unverified)}")
     if unmeasured := sorted({graph for line in lines.values() for graph in line.unmeasured}):
         remarks.append(f"nobody has counted the test triples in {', '.join(unmeasured)}, from which it learned")
+    if any(line.few(protocol) for line in lines.values()):
+        remarks.append(FEW)
     return remarks
 
 

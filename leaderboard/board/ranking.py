@@ -108,9 +108,9 @@ def rank(
     `mtbench.compare` with ``draws`` draws. Overall, the entries of a regime are sorted by the number of the paper's
     datasets they are ranked on, then by their mean lift over the best heuristic baseline on these; only those ranked
     on all of them have a rank. An entry is in the regime of the dataset where it has seen most. Nobody is the first for
-    whose ranks nobody stands: without ranks that the maintainers made or scored again an entry has no place above the
-    second on a dataset, and none overall. With ``datasets``, the board has these alone, and none of the paper's others
-    is bootstrapped. ``watch`` shows the progress.
+    whose ranks nobody stands, or who has few seeds: without ranks that the maintainers made or scored again an entry
+    has no place above the second on a dataset, and none overall. With ``datasets``, the board has these alone, and
+    none of the paper's others is bootstrapped. ``watch`` shows the progress.
     """
     broken = {slug: tuple(sentences) for slug, sentences in (problems or {}).items() if sentences}
     names = {name for entry in entries for name in entry.runs}
@@ -273,8 +273,8 @@ def _lacks(run: Run) -> Iterator[str]:
 
 
 def _below_first(line: Line, place: Place | None) -> Place | None:
-    """Return the place of a line, below the first where nobody stands for its ranks."""
-    if place is None or line.verified:
+    """Return the place of a line, below the first where it may not lead."""
+    if place is None or line.may_lead:
         return place
     return replace(place, best=max(2, place.best), worst=max(2, place.worst))
 
@@ -310,14 +310,14 @@ def _standings(entries: Sequence[Entry], boards: Sequence[DatasetBoard], paper: 
                 most_seen(lines),
                 tuple(line.dataset for line in covered),
                 lift,
-                verified=all(line.verified for line in covered),
+                may_lead=bool(covered) and all(line.may_lead for line in covered),
             )
         )
     # Sorted by coverage: those with complete coverage come first, and only they are numbered.
     standings.sort(
         key=lambda standing: (
             REGIMES.index(standing.regime),
-            not standing.verified,
+            not standing.may_lead,
             -len(standing.covered),
             -(standing.lift or 0.0),
             standing.entry.slug,
@@ -326,7 +326,7 @@ def _standings(entries: Sequence[Entry], boards: Sequence[DatasetBoard], paper: 
     numbers = {regime: count(1) for regime in REGIMES}
     return tuple(
         replace(standing, rank=next(numbers[standing.regime]))
-        if len(standing.covered) == len(paper) and standing.verified
+        if len(standing.covered) == len(paper) and standing.may_lead
         else standing
         for standing in standings
     )

@@ -92,9 +92,9 @@ def group_table(of_group: GroupBoard, format: str) -> str:  # noqa: A002
     caption = (
         f"{of_group.question.label}, {of_group.group}: means over {number} graphs under the protocol "
         f"{of_group.question.setting.protocol}, ties averaged. No rank: not run on all graphs, contaminated, learned "
-        "from graphs that nobody compared with the targets, or unverified. Unseen: graphs of whose test triples no "
-        "ranked entry of the regime has seen 5 %. Regime: pre-trained elsewhere, trained on the pair's training graph, "
-        "or adapted to the inference graph."
+        "from graphs that nobody compared with the targets, of few seeds, or unverified. Unseen: graphs of whose test "
+        "triples no entry of the regime with all graphs has seen 5 %. Regime: pre-trained elsewhere, trained on the "
+        "pair's training graph, or adapted to the inference graph."
     )
     table = _lay_out(headings, rows, format, 3)
     return f"{table}\n\n{caption}" if format == "markdown" else f"% {caption}\n{table}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from importlib import metadata
 from typing import TypeAlias
 
 from leaderboard.board import reported
@@ -191,6 +192,17 @@ def memory(size: int | None) -> Cell:
 def count(value: int | None) -> Cell:
     """Return a whole number with commas between thousands."""
     return MISSING if value is None else Cell(f"{value:,}", value=float(value))
+
+
+CODE = "mtbench.zip"
+"""The archive of the package itself, which a site offers while nobody knows the address of its repository."""
+
+
+def code() -> str:
+    """Return where the code of this package is: at the address that ``pyproject.toml`` gives, else in `CODE`."""
+    urls = dict(url.split(", ", 1) for url in metadata.metadata("mtbench-kg").get_all("Project-URL", ()))
+    address = urls.get("Repository", "ADDRESS")
+    return CODE if "ADDRESS" in address else address
 
 
 def slug(name: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from leaderboard.board import reported
@@ -17,6 +17,7 @@ from leaderboard.board.board import (
     VIEWS,
     DatasetBoard,
     Figure,
+    Figures,
     Line,
     Regime,
     View,
@@ -51,20 +52,21 @@ from mtbench.names import METRICS
 from mtbench.runs.directory import CONVENTIONS_FILE, Run
 from mtbench.runs.files import RANKS_FILE, RESULT_FILE
 from mtbench.runs.result import FLAG_SPREAD
+from mtbench.settings.setting import Setting
 from mtbench.settings.table import HEADLINE, MAIN, VOCABULARIES, setting_of
 
 STANDING = {
     STANDARD: (
         Column("Rank", "The ranks that remain possible at 95 %"),
-        Column("MRR", "Mean over seeds, with the sample standard deviation"),
-        Column("95 % interval", "Of the mean, and over what"),
+        Column(
+            "MRR", "Mean over seeds with the sample deviation; small, its 95 % interval over seeds and test triples"
+        ),
         Column("Tied", "Entries that share a letter are statistically tied", "text"),
         Column("Lift", "Above the best heuristic baseline"),
         Column("Ties decide", "How far the optimistic and the pessimistic MRR lie apart"),
         Column("Seen", "Test triples in a graph the model learned from, computed from the triples"),
-        Column("Time", "Wall clock per run, mean over seeds"),
+        Column("Time", "Wall clock per run, mean over seeds; small, the device"),
         Column("Memory", "Largest peak of a run"),
-        Column("Device", sort="text"),
         Column("Parameters"),
         Column("Seeds"),
     ),
@@ -90,24 +92,27 @@ STANDING = {
 }
 
 
-def standings(part: DatasetBoard, regime: Regime) -> list[Table]:
-    """Return the standings of the ranked entries of a regime on a dataset, a table per view."""
-    lines = [line for line in part.of(regime) if line.place is not None]
+def standings(part: DatasetBoard) -> list[Table]:
+    """Return the standings of the ranked entries on a dataset by regime, a table per view."""
+    by_regime = {
+        regime: lines for regime in REGIMES if (lines := [line for line in part.of(regime) if line.place is not None])
+    }
     tables = []
-    for view in VIEWS if lines else ():
-        # An entry by itself is not marked as the best.
-        notes, several = Notes(), view != PAPER and sum(line.figure(view) is not None for line in lines) > 1
-        rows = [
-            _entry_row(line, _standing(line, view, notes, best=several and part.leads(line, view, regime)), line.device)
-            for line in lines
-        ]
-        caption = f"{REGIME_NAMES[regime]}: dual MRR, {how(view)}"
+    for view in VIEWS if by_regime else ():
+        notes, groups = Notes(), []
+        for regime, lines in by_regime.items():
+            # An entry by itself is not marked as the best.
+            several = view != PAPER and sum(line.figure(view) is not None for line in lines) > 1
+            marked = [(line, several and part.leads(line, view, regime)) for line in lines]
+            rows = [_entry_row(line, _standing(line, view, notes, best=best), line.device) for line, best in marked]
+            groups.append(Group(rows, REGIME_NAMES[regime]))
+        caption = f"Dual MRR, {how(view)}"
         if view == STANDARD and part.baseline:
             name, mrr = part.baseline
             caption += f"; best heuristic baseline: {name.replace('_', ' ')}, {mrr:.3f}"
-        key = f"standing-{regime}-{view.key}"
-        table = Table(key, caption, "Entry", STANDING[view], [Group(rows)], view.key, tuple(notes))
-        tables.append(filled(table))
+        tables.append(
+            filled(Table(f"standing-{view.key}", caption, "Entry", STANDING[view], groups, view.key, tuple(notes)))
+        )
     return tables
 
 
@@ -139,24 +144,20 @@ def _standing(line: Line, view: View, notes: Notes, *, best: bool) -> list[Cell]
 
 
 def _standard(line: Line, main: Cell) -> list[Cell]:
-    place, figure = line.place, line.figure()
+    place = line.place
     assert place is not None
     rank = f"{place.best}" if place.best == place.worst else f"{place.best}{DASH}{place.worst}"
-    interval = Cell("not computed", kind="muted")
-    if figure is not None and place.low is not None and place.high is not None:
-        interval = Cell(f"{place.low:.3f} to {place.high:.3f}", f"over {place.covers}", figure.mean)
+    interval = f"{place.low:.3f} to {place.high:.3f}" if place.low is not None else ""
     unfinished = ", ".join(f"seed {seed} {status}" for seed, status in sorted(line.unfinished.items()))
     return [
         Cell(rank, value=place.best + place.worst / 1000),  # sorted by the best rank, then by the worst
-        main,
-        interval,
+        replace(main, below=interval),
         Cell(place.group or DASH),
         replace(signed(line.lift), kind="up" if (line.lift or 0) > 0 else "down"),
         _spread(line),
         seen(line.overlaps),
-        duration(line.seconds),
+        replace(duration(line.seconds), below=line.device),
         memory(line.memory),
-        Cell(line.device or DASH),
         count(line.entry.card.parameters),
         replace(count(len(line.seeds)), detail=unfinished),
     ]
@@ -169,11 +170,40 @@ def _spread(line: Line) -> Cell:
     spread = figure.high - figure.low
     if spread <= FLAG_SPREAD:
         return Cell(f"{spread:.3f}", value=spread)
-    return Cell(f"{spread:.3f}", f"{figure.low:.3f} to {figure.high:.3f}", spread, "warn")
+    return Cell(f"{spread:.3f}", "", spread, "warn", below=f"{figure.low:.3f} to {figure.high:.3f}")
 
 
 def _less(first: Figure | None, second: Figure | None) -> float | None:
     return None if first is None or second is None else first.mean - second.mean
+
+
+def among_all(part: DatasetBoard) -> Table | None:
+    """Return the figures of every entry that was ranked among all entities or all relation types; None without any."""
+    shown = {metric: tables.heading(metric) for metric in ("mrr", "hits@10")}
+    settings = {label: setting_of(name) for label, name in (("Entities", "full"), ("Relation types", "full-relation"))}
+
+    def cells(read: Callable[[Setting], Figures]) -> list[Cell]:
+        return [figure_cell(read(setting).get(metric), metric) for setting in settings.values() for metric in shown]
+
+    best = {
+        setting: max(part.baselines.get(setting, {}).values(), key=lambda metrics: metrics["mrr"], default={})
+        for setting in settings.values()
+    }
+    baseline = cells(lambda setting: {name: Figure(value) for name, value in best[setting].items()})
+    groups = [Group([Row("Best heuristic baseline", baseline, kind="baseline")])]
+    for regime in REGIMES:
+        rows = [
+            _entry_row(line, made)
+            for line in part.of(regime)
+            if not line.faults
+            and (made := cells(lambda setting, line=line: line.read(STANDARD, setting.protocol)))
+            and made != [MISSING] * len(made)
+        ]
+        rows.sort(key=lambda row: -(row.cells[0].value or 0.0))
+        groups += [Group(rows, REGIME_NAMES[regime])] if rows else []
+    columns = [Column(f"{label}: {heading}") for label in settings for heading in shown.values()]
+    caption = "Among all entities, or all relation types, of the inference graph"
+    return filled(Table("among-all", caption, "Entry", columns, groups)) if len(groups) > 1 else None
 
 
 def unranked(lines: Iterable[Line]) -> Table | None:

@@ -226,64 +226,51 @@ class Point:
     hollow: bool = False
 
 
-def draw_points(
-    points: Sequence[Point],
-    ticks: Mapping[int, str],
-    x: str,
-    names: Sequence[str],
-    *,
-    log: bool = False,
-    best: bool = False,
-) -> Figure:
-    """Draw labelled points over ``ticks``; ``names`` label full and hollow ones, ``best`` adds the best so far."""
-    figure = _figure(480, 340)
-    axes = _axes(figure, 48, 14, 468, 262)
+def draw_points(points: Sequence[Point], ticks: Mapping[int, str], names: Sequence[str]) -> Figure:
+    """Draw points over seconds on a log scale, with the ``ticks`` there; ``names`` label full and hollow ones.
+
+    Labels stand at their points and clear of each other: the best first, and none where there is no room.
+    """
+    figure = _figure(WIDTH, 340)
+    axes = _axes(figure, 48, 14, RIGHT, 262)
     values = [*ticks, *(point.x for point in points)]
-    low, high = min(values), max(values)
-    if log:
-        axes.set_xscale("log")
-        axes.minorticks_off()
-        axes.set_xlim(low / 1.2, high * 1.2)
-    else:
-        room = 0.09 * (high - low or 1)  # for the dates, which stand in the middle below their lines
-        axes.set_xlim(low - room, high + room)
+    axes.set_xscale("log")
+    axes.minorticks_off()
+    axes.set_xlim(min(values) / 1.2, max(values) * 1.2)
     axes.set_xticks(list(ticks), list(ticks.values()))
-    axes.set_xlabel(x, fontsize=SIZE, color=MUTED)
+    axes.set_xlabel("Training and scoring, mean time of a run", fontsize=SIZE, color=MUTED)
     heights = [0.0, *(point.y for point in points)]
     room = 0.06 * (max(heights) - min(heights) or 1)
     axes.set_ylim(min(heights) - room, max(heights) + room)
     axes.locator_params(axis="y", nbins=6)
     axes.yaxis.set_major_formatter(lambda level, place: f"{level:+.1f}" if abs(level) > 1e-9 else "0")
-    full = sorted((point.x, point.y) for point in points if not point.hollow)
-    if best and full:
-        end = axes.get_xlim()[1]
-        tops = [max(y for _, y in full[: number + 1]) for number in range(len(full))]
-        axes.step([*(when for when, _ in full), end], [*tops, tops[-1]], where="post", color=SERIES[0], linewidth=1.4)
-    # Labels are placed from the top down: each keeps clear of all points and of the labels before it.
     places = [(*axes.transData.transform((point.x, point.y)), point) for point in points]
     taken = [(across - 6.0, across + 6.0, up) for across, up, _ in places]
     for across, up, point in sorted(places, key=lambda placed: -placed[2].y):
         _mark(axes, point.x, point.y, 0, hollow=point.hollow)
-        start, height = _place(across, up, LETTER * len(point.label), taken)
-        right = start > across
-        line = {"arrowstyle": "-", "color": MUTED, "linewidth": 0.8} if abs(height - up) > 9 else None
-        beside, side = (9 if right else -9, height - up), "left" if right else "right"
-        _write(axes, point.label, (point.x, point.y), beside, ha=side, arrowprops=line)
+        if beside := _beside(across, up, LETTER * len(point.label), taken):
+            _write(axes, point.label, (point.x, point.y), beside[:2], ha=beside[2])
     _legend(figure, [(name, _marker(0, hollow=hollow)) for name, hollow in zip(names, (False, True), strict=True)])
     return figure
 
 
-def _place(x: float, y: float, wide: float, taken: list[tuple[float, float, float]]) -> tuple[float, float]:
-    """Return where the label of a point begins, in points: beside it, as near as the places ``taken`` allow."""
-    for away in sorted(range(-60, 61, 3), key=abs):
-        for start in (x + 9, x - 9 - wide):
-            inside = start >= 48 and start + wide <= 480
-            if inside and not any(
-                start < end and start + wide > begin and abs(y - away - at) < 14 for begin, end, at in taken
-            ):
-                taken.append((start, start + wide, y - away))
-                return start, y - away
-    return x + 9, y
+def _beside(
+    x: float, y: float, wide: float, taken: list[tuple[float, float, float]]
+) -> tuple[float, float, str] | None:
+    """Return how far from its point a label stands and with which end, None where all around it is ``taken``."""
+    for away, above, side, start in (
+        (9, 0, "left", x + 9),
+        (-9, 0, "right", x - 9 - wide),
+        *((0, above, "center", x - wide / 2) for above in (13, -13)),
+        *((-6, above, "left", x - 6) for above in (13, -13)),
+    ):
+        inside = start >= 48 and start + wide <= WIDTH
+        if inside and not any(
+            start < end and start + wide > begin and abs(y + above - at) < 13 for begin, end, at in taken
+        ):
+            taken.append((start, start + wide, y + above))
+            return away, above, side
+    return None
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import zipfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from importlib import resources
 from importlib.util import find_spec
@@ -17,7 +17,7 @@ from leaderboard.board.tables import snippet
 from leaderboard.entries.cards import TRAIN
 from leaderboard.entries.entries import Entry, Watch, unwatched
 from leaderboard.site import detail, facts, front, groups
-from leaderboard.site.cells import dataset_page, model_page, slug
+from leaderboard.site.cells import CODE, code, dataset_page, model_page, slug
 from leaderboard.site.facts import Data, strata
 from mtbench.data import catalog
 from mtbench.errors import MissingExtraError, UsageError
@@ -76,7 +76,8 @@ def files(board: Board, entries: Path, watch: Watch = unwatched) -> tuple[dict[s
     made = {name: page().encode() for name, page in watch(list(_pages(board, entries, data)), "writing pages")}
     assets = resources.files("leaderboard.site") / "assets"
     made |= {name: (assets / name).read_bytes() for name in ASSETS}
-    made |= {runs_file(entry): packed for entry in board.entries if (packed := _packed(entry))}
+    made |= {runs_file(entry): packed for entry in board.entries if (packed := _packed(_files(entry)))}
+    made |= {CODE: _packed(_sources())} if code() == CODE else {}
     return made, data.absent
 
 
@@ -85,20 +86,20 @@ def runs_file(entry: Entry) -> str:
     return f"runs/{entry.slug}.zip"
 
 
-def _packed(entry: Entry) -> bytes:
-    """Return the runs of an entry as one archive, the same bytes for the same files; empty without files."""
+def _packed(named: Iterable[tuple[str, Path]]) -> bytes:
+    """Return files under their names as one archive, the same bytes for the same files; empty without files."""
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w") as archive:
-        for path in _files(entry):
+        for name, path in named:
             # With neither the time nor the rights of the file: the archive depends on contents alone.
-            about = zipfile.ZipInfo(f"{entry.slug}/{path.relative_to(entry.directory).as_posix()}")
+            about = zipfile.ZipInfo(name)
             about.external_attr = 0o644 << 16
             archive.writestr(about, path.read_bytes(), zipfile.ZIP_DEFLATED)
         empty = not archive.namelist()
     return b"" if empty else packed.getvalue()
 
 
-def _files(entry: Entry) -> Iterator[Path]:
+def _files(entry: Entry) -> Iterator[tuple[str, Path]]:
     """Give the files of an entry's runs that are published; links and files above `LARGEST` are left out."""
     root = entry.directory.resolve()
     for run in (run for runs in entry.runs.values() for run in runs):
@@ -107,7 +108,17 @@ def _files(entry: Entry) -> Iterator[Path]:
                 if path.is_symlink() or not path.is_file() or path.stat().st_size > LARGEST:
                     continue
                 if path.resolve().is_relative_to(root):  # no folder above it is a link out of the entry either
-                    yield path
+                    yield f"{entry.slug}/{path.relative_to(entry.directory).as_posix()}", path
+
+
+def _sources() -> Iterator[tuple[str, Path]]:
+    """Give the files of this package, for pages that know no public address of it."""
+    for package in ("leaderboard", "mtbench", "reference_models"):
+        root = Path(str(resources.files(package)))
+        for path in sorted(root.rglob("*")):
+            name = path.relative_to(root)
+            if path.is_file() and "__pycache__" not in name.parts and name.parts[0] not in ("results", "transfer"):
+                yield f"{package}/{name.as_posix()}", path
 
 
 def _pages(board: Board, entries: Path, data: Data) -> Iterator[tuple[str, Callable[[], str]]]:
@@ -130,6 +141,7 @@ def _pages(board: Board, entries: Path, data: Data) -> Iterator[tuple[str, Calla
         "tabs": [("This paper's task", "index.html"), *((asked.label, f"{asked.key}.html") for asked in QUESTIONS)],
         "datasets": [(part.name, dataset_page(part.name)) for part in board.datasets],
         "evaluator": EVALUATOR_VERSION,
+        "code": code(),
         "changed": max((entry.card.date for entry in board.entries), default=""),
     }
 
@@ -156,7 +168,7 @@ def _index(board: Board) -> dict[str, object]:
         "best": front.best(board),
         "leaders": front.leaders(board),
         "standings": front.standings(board),
-        "pictures": [picture for picture in (front.time_line(board), front.scatter(board)) if picture],
+        "scatter": front.scatter(board),
         "regimes": [(regime, REGIME_NAMES[regime]) for regime in REGIMES if regime in regimes],
         "unread": board.unread,
     }
@@ -189,7 +201,7 @@ def _dataset(part: DatasetBoard, data: Data, board: Board) -> dict[str, object]:
     return {
         "part": part,
         "record": part.record,
-        "standings": [table for regime in REGIMES for table in detail.standings(part, regime)],
+        "standings": detail.standings(part),
         "unranked": detail.unranked(part.lines),
         "protocols": [(name, title, detail.of_dataset(part, name, names)) for name, title in detail.PROTOCOLS.items()],
         "audit": audit,
@@ -197,7 +209,7 @@ def _dataset(part: DatasetBoard, data: Data, board: Board) -> dict[str, object]:
         "paper": facts.paper_against_ours(part, names),
         "strata": picture,
         "strata_of": setting.protocol,
-        "in_groups": bool(best) and setting == SUITE.setting,
+        "full": detail.among_all(part),
         "strata_tables": tables,
         "no_strata": no_strata,
     }

@@ -25,7 +25,7 @@ function isDark() {
 
 function setUpTheme() {
   const button = document.getElementById("theme");
-  const show = () => button.setAttribute("aria-pressed", String(isDark()));
+  const show = () => { button.textContent = isDark() ? "Light theme" : "Dark theme"; };
   button.addEventListener("click", () => {
     root.dataset.theme = isDark() ? "light" : "dark";
     store.set("theme", root.dataset.theme);
