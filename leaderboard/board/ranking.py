@@ -45,7 +45,7 @@ from mtbench.runs.directory import CONVENTIONS_FILE, Run
 from mtbench.runs.files import RANKS_FILE
 from mtbench.runs.result import EVALUATOR_VERSION, Metrics, Result
 from mtbench.settings.setting import Setting
-from mtbench.settings.table import HEADLINE, codes_of
+from mtbench.settings.table import HEADLINE, codes_of, setting_in
 from mtbench.training.again import from_weights
 
 
@@ -227,7 +227,8 @@ def _figures(runs: Sequence[Run]) -> dict[tuple[View, str], Figures]:
 def by_paper(runs: Sequence[Run], model: str) -> tuple[str | None, dict[tuple[View, str], Figures]]:
     """Return the figures of runs in the evaluation setting of the paper's row, with the name of that setting.
 
-    It is the row's own setting if all runs have it in ``conventions.json``, else the next in which it can be scored.
+    It is the row's own setting if all runs have it in ``conventions.json``, else the next in which it can be scored. A
+    reading of an older version of a setting, which has another ``source``, does not count.
     """
     names = codes_of(model)
     for name in names:
@@ -236,7 +237,9 @@ def by_paper(runs: Sequence[Run], model: str) -> tuple[str | None, dict[tuple[Vi
             path = run.directory.path / CONVENTIONS_FILE
             if path.exists():
                 for protocol, readings in json.loads(path.read_text(encoding="utf-8"))["protocols"].items():
-                    seeds[protocol] += [reading["metrics"] for reading in readings if reading["convention"] == name]
+                    own = [reading for reading in readings if reading["convention"] == name]
+                    source = setting_in(name, protocol).source
+                    seeds[protocol] += [reading["metrics"] for reading in own if reading["source"] == source]
         if whole := {protocol: metrics for protocol, metrics in seeds.items() if metrics and len(metrics) == len(runs)}:
             return name, {(PAPER, protocol): figures(metrics) for protocol, metrics in whole.items()}
     return next(iter(names), None), {}
