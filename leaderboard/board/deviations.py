@@ -6,8 +6,10 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Literal, TypeAlias
 
+import numpy as np
 from scipy.special import fdtri, stdtrit
 
 from leaderboard.board import reported
@@ -18,8 +20,9 @@ from leaderboard.board.tables import short
 from leaderboard.entries.entries import Entry
 from mtbench.data import catalog
 from mtbench.data.catalog import Parameter
+from mtbench.evaluation.paper import sampled_hits
 from mtbench.files.tables import heading, lay_out
-from mtbench.names import METRICS
+from mtbench.names import METRICS, PARTS
 from mtbench.runs.directory import Run
 
 Verdict: TypeAlias = Literal["within", "explained", "open", "not run"]
@@ -30,46 +33,60 @@ PAPER_SEEDS = 3
 """The seeds behind a mean and a deviation of the paper (Zhou et al. 2023, section 5)."""
 HALF_DIGIT = 0.0005
 """Half a unit of the last digit that is printed."""
-DRAWS_WIDE = 3.0
-"""Standard deviations of the mean of our random draws within which these explain a gap."""
+NORMAL = 1.96
+"""Standard deviations of a normal variable within which it lies as often as `LEVEL` says."""
 
 
 @dataclass(frozen=True)
 class Reason:
-    """Why a figure differs from the paper's; ``key`` stands in the tables."""
+    """Why a figure differs from the paper's; ``key`` stands in the tables.
+
+    ``runs`` is what the folder of runs that show it adds to the name of a row, empty where none are needed.
+    """
 
     key: str
     text: str
+    runs: str = ""
 
 
-ERRATUM = Reason("a", "the printed figure is wrong (errata in `published.md`)")
-MEMORY = Reason("b", "the paper's run was out of memory")
-INVERSES = Reason("c", "our run has no inverse relations, the paper's had")
-INTEGER = Reason(
-    "d",
-    "a random integer is part of every rank, and the gap is within the paper's spread and three deviations of the mean "
-    "of our draws (at most: of m (1 - m) / n for a mean m of n ranks; exact for MR)",
+ERRATUM = Reason("misprint", "the printed figure contradicts others that are printed")
+MEMORY = Reason("no memory", "the paper's run was out of memory")
+INVERSES = Reason("inverses", "our run has no inverse relations, the paper's had")
+TIES = Reason(
+    "ties", "exact arithmetic ties what rounding tells apart: one unit in the last place gives the figure", "rounded"
 )
-REASONS = (ERRATUM, MEMORY, INVERSES, INTEGER)
-"""In the order in which they are tried; see `docs/models.md` and `docs/ties-and-settings.md`."""
+AS_RUN = Reason("as run", "as the published code trains, with what is asked in sight, the figure comes out", "as-run")
+REASONS = (ERRATUM, MEMORY, INVERSES, TIES, AS_RUN)
+"""In the order in which they are tried."""
+NO_TRAINING = "no-training"
+"""The folder of the runs that learn nothing."""
 
 
 @dataclass(frozen=True)
 class Ours:
-    """Our runs of a row of the paper on a dataset: their hyper-parameters and figures."""
+    """Our runs of a row of the paper on a dataset: their hyper-parameters, and figures in the setting of a code."""
 
     settings: Mapping[str, Parameter]
     figures: Mapping[str, Figures]
+    setting: str = ""
+
+    def of(self, cell: Cell) -> Figure | None:
+        """Return the figure beside a cell."""
+        return self.figures.get(cell.protocol, {}).get(cell.metric)
 
 
 @dataclass(frozen=True)
 class Deviation:
-    """A cell of the paper beside our figure, None if not run, with a verdict and, if it is explained, the reason."""
+    """A cell of the paper beside our figure, None if not run, with a verdict and, if it is explained, the reason.
+
+    ``shown`` is the figure of the runs that show the reason.
+    """
 
     cell: Cell
     ours: Figure | None
     verdict: Verdict
     reason: Reason | None = None
+    shown: Figure | None = None
 
     @property
     def scattered(self) -> bool:
@@ -80,35 +97,49 @@ class Deviation:
         return self.ours.deviation**2 > quantile * (self.cell.std + HALF_DIGIT) ** 2
 
     def __str__(self) -> str:
-        """Return ours, then the paper's with its deviation, the verdict if it is not ``within``, ``*`` if scattered."""
+        """Return ours, then the paper's with its deviation, and in words what is to say of them."""
         if self.ours is None:
             return ""
-        mark = self.reason.key if self.reason else "open" if self.verdict == "open" else ""
         theirs = str(self.cell) if self.cell.mean is None else f"{self.cell.mean:.3f}"
         deviation = "" if self.cell.std is None else f" ± {self.cell.std:.3f}"
-        return " ".join(filter(None, (f"{self.ours.mean:.3f} / {theirs}{deviation}", mark, "*" * self.scattered)))
+        why = f"{self.reason.key}{f' {self.shown.mean:.3f}' if self.shown else ''}" if self.reason else ""
+        words = [why, "open" * (self.verdict == "open"), "seeds apart" * self.scattered]
+        return "; ".join(filter(None, (f"{self.ours.mean:.3f}, paper {theirs}{deviation}", *words)))
 
 
-def deviations(entries: Sequence[Entry]) -> list[Deviation]:
+def deviations(entries: Sequence[Entry], replication: Sequence[Entry] = ()) -> list[Deviation]:
     """Return every printed cell in the order of the tables, beside the entry of its row.
 
     Of several entries of a row, one in the row's own evaluation setting comes first, then one with the row's name.
+    ``replication`` are those that show reasons, named as the row and what `Reason.runs` says.
     """
-    rows = {(cell.dataset, cell.model): _ours(entries, cell) for cell in reported.cells()}
-    return [_judged(cell, rows[cell.dataset, cell.model]) for cell in reported.cells()]
+    by_slug = {entry.slug: entry for entry in replication}
+    ours: dict[tuple[str, str], Ours | None] = {}
+    shown: dict[tuple[str, str], dict[Reason, Ours]] = {}
+    for cell in reported.cells():
+        key = cell.dataset, cell.model
+        if key not in ours:
+            ours[key] = _ours(entries, cell)
+            named = {reason: by_slug.get(f"{cell.model}-{reason.runs}") for reason in REASONS if reason.runs}
+            shown[key] = {reason: read for reason, entry in named.items() if entry and (read := _read(entry, cell))}
+    return [_judged(cell, ours[key], shown[key]) for cell in reported.cells() for key in [(cell.dataset, cell.model)]]
 
 
 def _ours(entries: Sequence[Entry], cell: Cell) -> Ours | None:
-    candidates: list[tuple[bool, bool, Ours]] = []
-    for entry in entries:
-        runs = [run for run in entry.runs.get(cell.dataset, ()) if run.headline.run.status == "ok"]
-        if entry.card.model != cell.model or not runs:
-            continue
-        name, figures = by_paper(runs, cell.model)
-        if figures:
-            own = {protocol: by_metric for (view, protocol), by_metric in figures.items() if view == PAPER}
-            candidates.append((name == cell.setting.code, entry.slug == cell.model, Ours(_settings(runs), own)))
-    return max(candidates, key=lambda candidate: candidate[:2])[2] if candidates else None
+    rows = [entry for entry in entries if entry.card.model == cell.model]
+    candidates = [(entry.slug == cell.model, read) for entry in rows if (read := _read(entry, cell))]
+    best = max(
+        candidates, key=lambda candidate: (candidate[1].setting == cell.setting.code, candidate[0]), default=None
+    )
+    return best[1] if best else None
+
+
+def _read(entry: Entry, cell: Cell) -> Ours | None:
+    """Return the figures of an entry's runs in the setting of a row; None where it has none on the dataset."""
+    runs = [run for run in entry.runs.get(cell.dataset, ()) if run.headline.run.status == "ok"]
+    name, figures = by_paper(runs, cell.model)
+    own = {protocol: by_metric for (view, protocol), by_metric in figures.items() if view == PAPER}
+    return Ours(_settings(runs), own, name or "") if own else None
 
 
 def _settings(runs: Sequence[Run]) -> Mapping[str, Parameter]:
@@ -117,24 +148,30 @@ def _settings(runs: Sequence[Run]) -> Mapping[str, Parameter]:
     return {key: value for key, value in first.items() if all(values.get(key) == value for values in others)}
 
 
-def _judged(cell: Cell, ours: Ours | None) -> Deviation:
-    figure = ours.figures.get(cell.protocol, {}).get(cell.metric) if ours else None
+def _judged(cell: Cell, ours: Ours | None, shown: Mapping[Reason, Ours] = MappingProxyType({})) -> Deviation:
+    figure = ours.of(cell) if ours else None
     if ours is None or figure is None:
         return Deviation(cell, None, "not run")
     if cell.mean is None:
         return Deviation(cell, figure, "explained", MEMORY)
-    gap, spread = abs(figure.mean - cell.mean), reach(cell.std or 0.0, figure.seeds or 1)
     # The first reason that holds is taken; a figure that agrees needs none.
-    if gap <= spread:
+    if _agrees(figure, cell):
         return Deviation(cell, figure, "within")
     if cell.erratum:
         return Deviation(cell, figure, "explained", ERRATUM)
     if ours.settings.get("inverses") is False:
         return Deviation(cell, figure, "explained", INVERSES)
-    # The random integer explains no more than its own draws can.
-    if gap <= spread + DRAWS_WIDE * draw_error(cell, figure):
-        return Deviation(cell, figure, "explained", INTEGER)
+    for reason, runs in shown.items():
+        if (again := runs.of(cell)) and _agrees(again, cell):
+            return Deviation(cell, figure, "explained", reason, again)
     return Deviation(cell, figure, "open")
+
+
+def _agrees(ours: Figure, cell: Cell) -> bool:
+    """Whether our figure is one that a replication could give."""
+    assert cell.mean is not None
+    wide = math.hypot(reach(cell.std or 0.0, ours.seeds or 1), NORMAL * draw_error(cell))
+    return abs(ours.mean - cell.mean) <= wide
 
 
 def reach(deviation: float, seeds: int) -> float:
@@ -147,35 +184,45 @@ def reach(deviation: float, seeds: int) -> float:
     return quantile * deviation * math.sqrt(1 / PAPER_SEEDS + 1 / seeds) + HALF_DIGIT
 
 
-def draw_error(cell: Cell, ours: Figure) -> float:
-    """Return the largest standard deviation that random integers give our mean over seeds, 0 where none is drawn.
+def draw_error(cell: Cell) -> float:
+    """Return the standard deviation that random integers give a figure of the paper, 0 where none is drawn.
 
-    A uniform integer from 0 to N moves a rank with variance N (N + 2) / 12. All other metrics lie from 0 to 1, so that
-    their variance is at most m (1 - m) for the mean m.
+    Its seeds share their integers: they lie closer together than one draw lies to the mean over draws, which is ours.
+    The ranks are taken to be those of a model that is right about every entity; of any other an integer moves less, but
+    MR, which it moves alike.
     """
-    invented = cell.setting.invented
-    ranks = catalog.record(cell.dataset).part("test", "targets").triples * len(cell.setting.lists)
-    if not invented:
+    setting = cell.setting
+    if not setting.invented:
         return 0.0
-    variance = invented * (invented + 2) / 12 if cell.metric == "mr" else ours.mean * (1 - ours.mean)
-    return math.sqrt(variance / (ranks * (ours.seeds or 1)))
+    rank = 1 + np.arange(setting.invented + 1)
+    number = sum(setting.number(PARTS[part][1]) for part in setting.lists[0]) + setting.invented
+    values = {"mr": rank, "mrr": 1 / rank, **sampled_hits(rank - 1, number)}[cell.metric]
+    return float(
+        values.std() / math.sqrt(catalog.record(cell.dataset).part("test", "targets").triples * len(setting.lists))
+    )
 
 
-def markdown(entries: Sequence[Entry]) -> str:
-    """Return all deviations as Markdown: counts by row and dataset, reasons, what to run, and a table per dataset."""
-    cells = deviations(entries)
-    counts = Counter(deviation.verdict for deviation in cells)
-    scattered = sum(deviation.scattered for deviation in cells)
-    verdicts = ", ".join(f"{counts[verdict]} {verdict}" for verdict in VERDICTS)
-    apart = f"of {scattered} our seeds lie significantly farther apart than the paper's (*)"
-    total = f"{len(cells)} figures: {verdicts}; {apart}."
-    explained = Counter(deviation.reason for deviation in cells if deviation.reason)
-    reasons = [f"* **{why.key}** ({explained[why]}): {why.text}." for why in REASONS if explained[why]]
-    parts = [total, _summary(cells), *filter(None, ["\n".join(reasons), _commands(cells)])]
+def markdown(entries: Sequence[Entry], replication: Sequence[Entry] = ()) -> str:
+    """Return all deviations as Markdown: causes, counts by row and dataset, what to run, and a table per dataset."""
+    cells = deviations(entries, replication)
+    parts = [_causes(cells), _summary(cells), *filter(None, [_commands(cells)])]
     for dataset in reported.datasets():
         if run := [deviation for deviation in cells if deviation.cell.dataset == dataset and deviation.ours]:
             parts += [f"### {dataset}", _table(run)]
     return "\n\n".join(parts)
+
+
+def _causes(judged_cells: Sequence[Deviation]) -> str:
+    """Return how many figures each cause explains, with those that need none and those that have none."""
+    verdicts = Counter(judged.verdict for judged in judged_cells)
+    explained = Counter(judged.reason for judged in judged_cells if judged.reason)
+    scattered = sum(judged.scattered for judged in judged_cells)
+    rows = [("within", verdicts["within"], "what a replication that does everything alike would give 19 times in 20")]
+    rows += [(reason.key, explained[reason], reason.text) for reason in REASONS if explained[reason]]
+    rows += [("open", verdicts["open"], "no cause is known")]
+    rows += [("not run", verdicts["not run"], "see below")] * bool(verdicts["not run"])
+    rows += [("", len(judged_cells), f"of {scattered} our seeds lie significantly farther apart than the paper's")]
+    return lay_out(["cause", "figures", "what it is"], [list(map(str, row)) for row in rows], "markdown", left=3)
 
 
 def _summary(judged_cells: Sequence[Deviation]) -> str:

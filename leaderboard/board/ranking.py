@@ -239,7 +239,8 @@ def by_paper(runs: Sequence[Run], model: str) -> tuple[str | None, dict[tuple[Vi
                 for protocol, readings in json.loads(path.read_text(encoding="utf-8"))["protocols"].items():
                     own = [reading for reading in readings if reading["convention"] == name]
                     source = setting_in(name, protocol).source
-                    seeds[protocol] += [reading["metrics"] for reading in own if reading["source"] == source]
+                    # The mean over a random integer says more than its draw; where none is drawn it is the same.
+                    seeds[protocol] += [reading["expected"] for reading in own if reading["source"] == source]
         if whole := {protocol: metrics for protocol, metrics in seeds.items() if metrics and len(metrics) == len(runs)}:
             return name, {(PAPER, protocol): figures(metrics) for protocol, metrics in whole.items()}
     return next(iter(names), None), {}

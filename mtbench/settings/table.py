@@ -111,7 +111,8 @@ _NBFNET = Setting(
     known="graph",
     ties="pessimistic",
     code="nbfnet",
-    source="NBFNet (Zhu et al. 2021) made homogeneous, heads asked for by the inverse; its dual row inferred from figures",
+    source="NBFNet (Zhu et al. 2021) made homogeneous, heads asked for by the inverse; "
+    "its dual row inferred from figures",
     rows=("nbfnet-homo",),
     invented=25,
     sampled_hits=True,
