@@ -1,6 +1,6 @@
-"""Draw the picture of the README and fill in `deviations.md`: ``python docs/readme.py``; tests compare them.
+"""Draw the pictures of the README and of `deviations.md` and fill this in: ``python docs/readme.py``; tests compare.
 
-The picture is the first of the leaderboard's first page, the table what ``mtbench leaderboard render --format
+The README's is the first of the leaderboard's first page, the tables what ``mtbench leaderboard render --format
 deviations`` prints.
 """
 
@@ -11,12 +11,14 @@ from pathlib import Path
 
 from leaderboard.board import deviations, ranking
 from leaderboard.board.board import Board
+from leaderboard.board.tables import short
 from leaderboard.entries import checks
 from leaderboard.site import front, pictures
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "deviations.md"
 PICTURE = ROOT / "docs" / "pictures" / "board.svg"
+SEEN = ROOT / "docs" / "pictures" / "replication.svg"
 ENTRIES = ROOT / "leaderboard" / "results"
 
 
@@ -31,13 +33,25 @@ def picture() -> str:
     return pictures.alone(*front.drawing(board()))
 
 
+def seen() -> str:
+    """Return ISDEA by the paper's text and as run, no training, and the paper's figure on every dataset, as SVG."""
+    figures = deviations.pictured(board().entries, deviations.replication(ENTRIES), "isdea")
+    rows = [pictures.Row(short(dataset), means) for dataset, means in figures.items()]
+    said = "; ".join(
+        f"{row.label}: {', '.join(f'{mean.mean:.3f}' if mean else 'not run' for mean in row.means)}" for row in rows
+    )
+    drawn = pictures.draw_panels({"ISDEA, dual MRR in the setting of its row": rows}, deviations.SHOWN)
+    return pictures.alone(drawn, f"Dual MRR of ISDEA: {', '.join(deviations.SHOWN)}. {said}.")
+
+
 def filled(text: str) -> str:
     """Return the page with every figure of the paper beside ours."""
     before, mark, rest = text.partition("<!-- deviations -->")
     _, end, after = rest.partition("<!-- end -->")
-    return f"{before}{mark}\n\n{deviations.markdown(board().entries)}\n\n{end}{after}"
+    return f"{before}{mark}\n\n{deviations.markdown(board().entries, deviations.replication(ENTRIES))}\n\n{end}{after}"
 
 
 if __name__ == "__main__":
     PAGE.write_text(filled(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
     PICTURE.write_text(picture(), encoding="utf-8")
+    SEEN.write_text(seen(), encoding="utf-8")

@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from types import MappingProxyType
 from typing import Literal, TypeAlias
 
@@ -17,6 +18,7 @@ from leaderboard.board.board import PAPER, Figure, Figures, command
 from leaderboard.board.ranking import by_paper
 from leaderboard.board.reported import Cell
 from leaderboard.board.tables import short
+from leaderboard.entries.checks import gather
 from leaderboard.entries.entries import Entry
 from mtbench.data import catalog
 from mtbench.data.catalog import Parameter
@@ -58,8 +60,10 @@ TIES = Reason(
 AS_RUN = Reason("as run", "as the published code trains, with what is asked in sight, the figure comes out", "as-run")
 REASONS = (ERRATUM, MEMORY, INVERSES, TIES, AS_RUN)
 """In the order in which they are tried."""
-NO_TRAINING = "no-training"
-"""The folder of the runs that learn nothing."""
+REPLICATION = "replication"
+"""The folder beside that of the leaderboard's entries: runs that show reasons, and never rank."""
+SHOWN = ("by the paper's text", "as run", "no training", "the paper's")
+"""The figures of `pictured`, in its order."""
 
 
 @dataclass(frozen=True)
@@ -123,6 +127,25 @@ def deviations(entries: Sequence[Entry], replication: Sequence[Entry] = ()) -> l
             named = {reason: by_slug.get(f"{cell.model}-{reason.runs}") for reason in REASONS if reason.runs}
             shown[key] = {reason: read for reason, entry in named.items() if entry and (read := _read(entry, cell))}
     return [_judged(cell, ours[key], shown[key]) for cell in reported.cells() for key in [(cell.dataset, cell.model)]]
+
+
+def replication(root: Path) -> list[Entry]:
+    """Return the entries that show reasons, which lie beside the folder ``root`` of a leaderboard's, if any do."""
+    folder = root.resolve().parent / REPLICATION
+    return gather(folder)[0] if folder.is_dir() else []
+
+
+def pictured(entries: Sequence[Entry], replication: Sequence[Entry], model: str) -> dict[str, list[Figure | None]]:
+    """Return what is `SHOWN` of a row on every dataset: its dual MRR, None where there is none."""
+    by_slug = {entry.slug: entry for entry in replication}
+    figures = {}
+    for dataset in reported.datasets():
+        cell = reported.of(dataset, model)["dual", "mrr"]
+        others = [by_slug.get(f"{model}-{AS_RUN.runs}"), by_slug.get("no-training")]
+        read = [_ours(entries, cell), *(_read(entry, cell) if entry else None for entry in others)]
+        printed = None if cell.mean is None else Figure(cell.mean, cell.std)
+        figures[dataset] = [*(ours.of(cell) if ours else None for ours in read), printed]
+    return figures
 
 
 def _ours(entries: Sequence[Entry], cell: Cell) -> Ours | None:
