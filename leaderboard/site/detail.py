@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 from leaderboard.board import reported
 from leaderboard.board.board import (
@@ -192,18 +193,17 @@ def among_all(part: DatasetBoard) -> Table | None:
     baseline = cells(lambda setting: {name: Figure(value) for name, value in best[setting].items()})
     groups = [Group([Row("Best heuristic baseline", baseline, kind="baseline")])]
     for regime in REGIMES:
-        rows = [
-            _entry_row(line, made)
-            for line in part.of(regime)
-            if not line.faults
-            and (made := cells(lambda setting, line=line: line.read(STANDARD, setting.protocol)))
-            and made != [MISSING] * len(made)
-        ]
+        rows = [_entry_row(line, cells(partial(_in, line))) for line in part.of(regime) if not line.faults]
+        rows = [row for row in rows if any(cell != MISSING for cell in row.cells)]
         rows.sort(key=lambda row: -(row.cells[0].value or 0.0))
         groups += [Group(rows, REGIME_NAMES[regime])] if rows else []
     columns = [Column(f"{label}: {heading}") for label in settings for heading in shown.values()]
     caption = "Among all entities, or all relation types, of the inference graph"
     return filled(Table("among-all", caption, "Entry", columns, groups)) if len(groups) > 1 else None
+
+
+def _in(line: Line, setting: Setting) -> Figures:
+    return line.read(STANDARD, setting.protocol)
 
 
 def unranked(lines: Iterable[Line]) -> Table | None:
