@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
@@ -15,6 +15,7 @@ from leaderboard.board.board import MOST_SEEN, REGIME_NAMES, REGIMES
 from leaderboard.board.rows import BEST, Column, Row, named, of_baseline, of_entry, own_models, scored
 from leaderboard.board.tables import BOLD_FROM, BOLD_TO, NONE, OVER, escaped, plain, short
 from leaderboard.entries.commands import filling, origin
+from leaderboard.entries.entries import Entry
 from mtbench.analysis import comparison, seeds
 from mtbench.analysis.groups import p_value_over
 from mtbench.analysis.significance import holm
@@ -37,7 +38,7 @@ WIDE = 4
 
 @dataclass(frozen=True, eq=False)
 class PaperTable:
-    """A table in a metric, and the ``notes`` below it; ``commands`` make what the user's models lack.
+    """A table in a metric, its ``caption``, and ``notes`` below it; ``commands`` make what the user's models lack.
 
     ``differs`` has the letters of the rows from which a row, by its number, differs in a column.
     """
@@ -46,6 +47,7 @@ class PaperTable:
     rows: Sequence[Row]
     columns: Sequence[Column]
     differs: Mapping[tuple[int, Column], str]
+    caption: Sequence[str]
     notes: Sequence[str]
     commands: Sequence[str]
 
@@ -78,7 +80,7 @@ class PaperTable:
         if format == "latex":
             return self._latex(table)
         lacking = ["What lacks is made by", *self.commands] if self.commands else []
-        return "\n\n".join([table, ("\n" if format == "text" else "\n\n").join([*self.notes, *lacking])])
+        return "\n\n".join([table, ("\n" if format == "text" else "\n\n").join([*self.caption, *self.notes, *lacking])])
 
     def _cell(self, number: int, row: Row, column: Column) -> str:
         figure, letters = row.figure(column), self.differs.get((number, column), "")
@@ -101,9 +103,10 @@ class PaperTable:
                 *(f"% What lacks is made by {command}" for command in self.commands),
                 r"\begin{table*}",
                 r"\centering\small",
-                rf"\caption{{{' '.join(map(escaped, self.notes))}}}",
+                rf"\caption{{{' '.join(map(escaped, self.caption))}}}",
                 r"\label{tab:mtbench}",
                 narrow if len(self.columns) > WIDE else tabular,
+                rf"\par\smallskip{{\raggedright\footnotesize {' '.join(map(escaped, self.notes))}\par}}",
                 r"\end{table*}",
             ]
         )
@@ -165,11 +168,13 @@ def paper_table(
     differs = defaultdict[tuple[int, Column], str](str)
     for (number, column, letter), p_value in sorted(corrected.items(), key=lambda item: item[0][2]):
         differs[number, column] += letter * (p_value < LEVEL)
-    notes = [
-        *_about(rows, columns, len(corrected), list(dict.fromkeys(untested))),
-        *map(_about_runs, rows, [columns] * len(rows)),
-    ]
-    return PaperTable(metric, rows, columns, differs, list(filter(None, notes)), _lacking(rows, columns))
+    caption = list(_about(rows, columns, len(corrected)))
+    notes = [f"mtbench {__version__}, evaluator version {EVALUATOR_VERSION}."]
+    if untested:
+        names = list(dict.fromkeys(untested))
+        notes.append(f"Not tested, because the data are not here: {shown(names)} ({typed('fetch', *names)}).")
+    notes += filter(None, (_about_runs(row, columns) for row in rows))
+    return PaperTable(metric, rows, columns, differs, caption, notes, _lacking(rows, columns))
 
 
 def _p_values(rows: Sequence[Row], column: Column) -> Iterator[tuple[int, str, float]]:
@@ -204,14 +209,13 @@ def _renamed(result: Result, number: int) -> Result:
     return replace(result, run=run)
 
 
-def _about(rows: Sequence[Row], columns: Sequence[Column], tests: int, untested: Sequence[str]) -> Iterator[str]:
+def _about(rows: Sequence[Row], columns: Sequence[Column], tests: int) -> Iterator[str]:
     """Give what is to be known of a whole table."""
     group = columns[0].group
     yield (
         f"{tables.heading(rows[0].metric)}, {f'mean over the graphs of {group}, ' * bool(group)}mean over seeds and "
-        "sample deviation, ties averaged, relation types that are present; "
-        f"mtbench {__version__}, evaluator version {EVALUATOR_VERSION}. "
-        "Bold: the best, unless it has fewer than three seeds. A dash: not run."
+        "deviation, ties averaged, relation types that are present. Bold: the best, unless it has fewer than three "
+        "seeds. A dash: not run."
     )
     if names := [f"{row.letter}: {row.name}" for row in rows if row.letter]:
         sampled = "t-test over graphs" if group else "bootstrap over seeds and test triples"
@@ -219,8 +223,6 @@ def _about(rows: Sequence[Row], columns: Sequence[Column], tests: int, untested:
             f"Letters: differs from {', '.join(names)} at the level {LEVEL:g} (paired {sampled}, Holm's correction for "
             f"{tests} test{'s' * (tests != 1)})."
         )
-    if untested:
-        yield f"Not tested, because the data are not here: {shown(untested)} ({typed('fetch', *untested)})."
     for regime in REGIMES:
         if names := [row.name for row in rows if regime in {line.regime for line in row.lines.values()}]:
             yield f"{REGIME_NAMES[regime]}: {', '.join(names)}."
@@ -231,6 +233,9 @@ def _about_runs(row: Row, columns: Sequence[Column]) -> str:
     if row.entry is None:
         return row.remark
     keys = [(graph, column.setting) for column in columns for graph in column.graphs]
+    if not row.results and (known := _protocols(row.entry, {graph for graph, _ in keys})):
+        protocols = ", ".join(f"--protocol {name}" for name in known)
+        return f"{row.name}: no figure in these columns; its runs have {protocols}."
     numbers = sorted({len(of_task) for of_task in row.results.values()})
     seeded = " to ".join(map(str, dict.fromkeys(numbers[:1] + numbers[-1:]))) or "none"
     ties = max((each.tie_rate for of_task in row.results.values() for each in of_task), default=0.0)
@@ -249,6 +254,12 @@ def _about_runs(row: Row, columns: Sequence[Column]) -> str:
         remarks += [f"{what} {shown(graphs)}"] if graphs else []
     declared = [f"contaminated: {row.entry.card.contaminated}"] if row.entry.card.contaminated else []
     return f"{row.name}: {'; '.join([*remarks, *declared])}."
+
+
+def _protocols(entry: Entry, graphs: Collection[str]) -> list[str]:
+    """Return the protocols that finished runs of an entry on some graphs were scored in."""
+    runs = [run for graph in graphs for run in entry.runs.get(graph, ()) if run.headline.run.status == "ok"]
+    return sorted({setting.protocol for run in runs for setting in run.results})
 
 
 def _lacking(rows: Sequence[Row], columns: Sequence[Column]) -> list[str]:

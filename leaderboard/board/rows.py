@@ -15,6 +15,7 @@ from leaderboard.board import reported
 from leaderboard.board.board import Figure, Line, over_seeds
 from leaderboard.board.ranking import line_of
 from leaderboard.entries import entries, submission
+from leaderboard.entries.cards import CARD_FILE
 from leaderboard.entries.entries import Entry
 from mtbench.analysis import seeds
 from mtbench.analysis.overview import labelled, varying
@@ -150,7 +151,8 @@ def named(name: str, published: Path | None, columns: Sequence[Column], metric: 
 
     Raises `UnknownNameError` for a name that is none of these.
     """
-    slugs = {path.name: path for path in entries.folders(published)} if published is not None else {}
+    folders = entries.folders(published) if published is not None else ()
+    slugs = {path.name: path for path in folders if (path / CARD_FILE).is_file()}
     baselines = {known.replace("_", "-"): known for known in BASELINES} | {"half-link": "half_link_memory"}
     papers = {f"{PAPER}{model}": model for model in reported.models()}
     measured = {f"{ELSEWHERE}{model}": model for model in reported.elsewhere()}
@@ -166,9 +168,8 @@ def named(name: str, published: Path | None, columns: Sequence[Column], metric: 
     error = UnknownNameError("name in --against", name, [*slugs, *baselines, *papers, *measured])
     if slugs:
         raise error
-    raise UsageError(
-        f"{error} Published entries are not here: --entries DIR names leaderboard/results of a copy of the repository"
-    )
+    where = published or "the installed package"
+    raise UsageError(f"{error}; no entries are in {where}: --entries DIR names leaderboard/results of the repository")
 
 
 def own_models(folders: Sequence[Path]) -> dict[str, Entry]:

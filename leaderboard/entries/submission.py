@@ -126,7 +126,8 @@ def find(given: Iterable[Path]) -> list[Path]:
     for path in given:
         start = path.parent if path.name == RESULT_FILE else path
         if not start.is_dir():
-            raise SubmissionError(f"{path} does not exist: name what mtbench run --out or mtbench grid --out wrote")
+            what = "is a file" if start.exists() else "does not exist"
+            raise SubmissionError(f"{path} {what}: name what mtbench run --out or mtbench grid --out wrote")
         below = list(_runs_below(start))
         if not below:
             raise SubmissionError(

@@ -217,6 +217,8 @@ def test_without_the_data_nothing_is_tested_and_the_table_says_so(table, tmp_pat
     [
         ([], "name finished runs, or published models: mtbench table"),
         (["nowhere"], "nowhere does not exist: name what mtbench run --out or mtbench grid --out wrote"),
+        (["empty/file"], "empty/file is a file: name what"),
+        (["grid", "--against", "isdea", "--entries", "grid"], "no entries are in grid: --entries DIR names"),
         (["empty"], "empty holds no finished run (a folder with result.json)"),
         (["grid", "--against", "mtdea-k3"], "unknown name in --against 'mtdea-k3': did you mean mtdea-k2"),
         (["grid", "--against", "half_lnk"], "did you mean half-link"),
@@ -232,6 +234,7 @@ def test_without_the_data_nothing_is_tested_and_the_table_says_so(table, tmp_pat
 )
 def test_wrong_usage_is_one_line_that_says_what_to_type(table, grid, tmp_path, arguments, message):
     (tmp_path / "empty").mkdir()
+    (tmp_path / "empty" / "file").touch()
     shutil.copytree(published("isdea"), tmp_path / "twice")
     code, out, err = table(*arguments)
     assert code in (1, 2)
