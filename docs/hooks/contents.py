@@ -12,7 +12,7 @@ CONTENTS = {
         "What is wrong with the published data and numbers?": "published",
         "How do I work without internet?": "offline",
         "How do I rebuild a dataset from dumps?": "rebuild",
-        "How do I make a scenario of my own?": "scenarios",
+        "How do I make a scenario, or use triples of my own?": "scenarios",
         "How do I make another synthetic benchmark?": "synthetic",
         "Does MetaFam need several tasks?": "several-tasks",
         "Has the model seen the answers?": "contamination",
