@@ -125,7 +125,8 @@ def _row(board: Board, of_group: GroupBoard, member: Member, data: Data, asks_en
             _missing_graphs(member, of_group)
             if len(member.lines) < len(member.graphs)
             else _coverage(len(member.lines), len(member.graphs)),
-            below=f"{member.seeds} seed{'s' * (member.seeds > 1)}",
+            # weights that were trained elsewhere are what they are with any seed
+            below="" if member.regime == "elsewhere" else f"{member.seeds} seed{'s' * (member.seeds > 1)}",
         ),
         main,
         _number(member.mean(view=PESSIMISTIC).mean),
