@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
@@ -17,12 +17,12 @@ from mtbench.data.splits import NamedTriple, Split, among
 from mtbench.files import pictures
 from mtbench.metrics import closed
 from mtbench.names import COLUMN, PARTS, RELATION, BoolArray, Direction, IntArray, ScoreArray, Side
-from mtbench.ranking.candidates import draw
+from mtbench.ranking.candidates import draw, filter_side
 from mtbench.ranking.lists import Layout
-from mtbench.ranking.ranks import count
+from mtbench.ranking.ranks import Counts, count
 from mtbench.runs.result import Result
 from mtbench.settings.setting import Setting
-from mtbench.settings.table import HEADLINE, setting_of
+from mtbench.settings.table import setting_of
 from reference_models.tally.statistics import FAMILIES, FAMILY, NAMES, Statistics
 
 RULES = 3
@@ -30,6 +30,9 @@ RULES = 3
 
 MOST, REPEATS = 1000, 5
 """The most targets, evenly spread, in whose lists families are permuted, and the number of permutations."""
+
+TRIPLES = 1 << 20
+"""The most triples in the lists of those targets, which bounds memory where all entities are candidates."""
 
 AGAINST = {"dual": "dual", "same type": "entity"}
 """The candidates that targets are compared with, and the protocol that draws them; `giveaways` says which are kept."""
@@ -126,9 +129,9 @@ class Importance:
 
 @dataclass(frozen=True)
 class StatisticsExplanation:
-    """Some targets of a run explained, under its own protocol, or under ``dual`` for a protocol that ranks everything.
+    """Some targets of a run explained, under its own protocol.
 
-    ``changed`` counts the targets whose ranks differ from those the run recorded, None under another protocol.
+    ``changed`` counts the targets that rank otherwise than the run recorded, of those whose lists were made.
     """
 
     model: str
@@ -137,7 +140,7 @@ class StatisticsExplanation:
     protocol: str
     vocabulary: str
     candidate_seed: int
-    changed: int | None
+    changed: int
     importance: Importance
     questions: Sequence[Question]
 
@@ -177,8 +180,6 @@ class StatisticsExplanation:
     def __str__(self) -> str:
         importance = self.importance
         lines = [f"{self.title}, candidate seed {self.candidate_seed}"]
-        if self.changed is None:
-            lines.append("explained under dual: the protocol of the run ranks every candidate and lists none")
         if self.changed:
             lines.append(
                 f"warning: {self.changed} test triples rank otherwise than the run recorded: rounded otherwise on "
@@ -198,21 +199,38 @@ class StatisticsExplanation:
 
 def explain(scorer: StatisticsScorer, split: Split, result: Result, rows: Sequence[int]) -> StatisticsExplanation:
     """Return why a run ranked some targets of a split (``rows``) as it did, and what each family is worth over all."""
-    setting = setting_of(HEADLINE.protocol, result.vocabulary) if result.setting.full else result.setting
-    lists = _Lists(split, scorer, setting, result.candidate_seed)
+    setting, seed = result.setting, result.candidate_seed
+    lists = _Lists(split, scorer, setting, seed, rows)
     questions = [question for row in rows for way in lists.tables if (question := lists.question(way, row)) is not None]
-    where = (result.run.model, split.dataset, split.name, setting.protocol, setting.vocabulary, result.candidate_seed)
-    changed = lists.changed(result) if setting == result.setting else None
-    return StatisticsExplanation(*where, changed, lists.importance(), questions)
+    where = (result.run.model, split.dataset, split.name, setting.protocol, setting.vocabulary, seed)
+    return StatisticsExplanation(*where, lists.changed(result), lists.importance(), questions)
 
 
 class _Lists:
-    """The lists of all targets in a setting, with the statistics and scores of all triples in them."""
+    """The lists of targets in a setting, with the statistics and scores of all triples in them.
 
-    def __init__(self, split: Split, scorer: StatisticsScorer, setting: Setting, seed: int) -> None:
+    Drawn candidates are listed for all targets. Where every entity is one, lists are made of the targets at ``rows``
+    and of others, evenly spread.
+    """
+
+    def __init__(
+        self, split: Split, scorer: StatisticsScorer, setting: Setting, seed: int, rows: Sequence[int]
+    ) -> None:
         self.split, self.scorer = split, scorer
-        drawn = draw(split, setting, seed)
-        sides = {side: drawn.side(side) for side in drawn.drawn}
+        number = len(split.targets)
+        self.listed = np.arange(number)
+        if setting.full:
+            width = sum(split.relation_slots if side == "relation" else split.num_entities for side in setting.sides)
+            self.sampled = _spread(number, min(MOST, max(1, TRIPLES // width)))
+            self.listed = np.union1d(self.sampled, np.array(rows, dtype=np.int64))
+            left = np.setdiff1d(np.arange(number), self.listed)
+            known = np.concatenate((split.known, split.targets[left]))
+            split = replace(split, targets=split.targets[self.listed], known=known)
+            sides = {side: filter_side(split, side, empty_slots=setting.empty_slots).listed() for side in setting.sides}
+        else:
+            self.sampled = _spread(number, MOST)
+            drawn = draw(split, setting, seed)
+            sides = {side: drawn.side(side) for side in drawn.drawn}
         layout = Layout(split, setting.parts, sides)
         self.triples = layout.triples
         self.statistics = scorer.statistics.of(self.triples)
@@ -220,24 +238,26 @@ class _Lists:
         self.tables: dict[Direction, tuple[IntArray, BoolArray]] = {}
         for way in setting.directions:
             own = [PARTS[part][1] for part in setting.parts if PARTS[part][0] == way]
-            rows = [layout.targets[:, None], *(layout.rows[side] for side in own)]
+            places = [layout.targets[:, None], *(layout.rows[side] for side in own)]
             valid = [np.ones((len(split.targets), 1), dtype=np.bool_), *(sides[side][1] for side in own)]
-            self.tables[way] = np.concatenate(rows, axis=1), np.concatenate(valid, axis=1)
+            self.tables[way] = np.concatenate(places, axis=1), np.concatenate(valid, axis=1)
 
     def _scored(self, statistics: NDArray[np.float32], triples: IntArray) -> ScoreArray:
         return np.asarray(self.scorer.score_statistics(statistics, triples))
 
     def changed(self, result: Result) -> int:
-        """Return how many targets rank otherwise than in a result."""
-        changed = np.zeros(len(self.split.targets), dtype=np.bool_)
+        """Return how many targets with lists rank otherwise than in a result."""
+        changed = np.zeros(len(self.listed), dtype=np.bool_)
         for way, (rows, valid) in self.tables.items():
-            then, now = result.ranks.lists[way], count(self.scores, rows[:, 0], rows[:, 1:], valid[:, 1:])
-            changed |= now.differs(then)
+            ranks = result.ranks.lists[way]
+            then = Counts(ranks.greater[self.listed], ranks.equal[self.listed], ranks.count[self.listed])
+            changed |= count(self.scores, rows[:, 0], rows[:, 1:], valid[:, 1:]).differs(then)
         return int(changed.sum())
 
     def question(self, way: Direction, target: int) -> Question | None:
         """Return why a target ranks as it does in one direction, None where it has no candidate."""
-        rows = self.tables[way][0][target][self.tables[way][1][target]]
+        rows, valid = (table[np.searchsorted(self.listed, target)] for table in self.tables[way])
+        rows = rows[valid]
         if len(rows) == 1:
             return None
         scores = self.scores[rows]
@@ -279,8 +299,7 @@ class _Lists:
 
     def importance(self) -> Importance:
         """Return how much the expected MRR falls without what a family says, see `Importance`."""
-        number = len(self.split.targets)
-        sampled = np.linspace(0, number - 1, min(MOST, number)).round().astype(np.int64)
+        sampled = np.searchsorted(self.listed, self.sampled)
         valid = np.concatenate([valid[sampled] for _, valid in self.tables.values()])
         # The place of every triple in the lists among those that are there, list by list.
         where = np.cumsum(valid).reshape(valid.shape) - 1
@@ -300,6 +319,11 @@ class _Lists:
             for place, name in enumerate(FAMILIES):
                 falls[name].append(whole - mrr(np.where(place == FAMILY, statistics[order], statistics)))
         return Importance(whole, len(sampled), falls)
+
+
+def _spread(number: int, most: int) -> IntArray:
+    """Return at most so many of the numbers below ``number``, evenly spread."""
+    return np.linspace(0, number - 1, min(most, number)).round().astype(np.int64)
 
 
 def _lines(questions: Sequence[Question]) -> list[str]:

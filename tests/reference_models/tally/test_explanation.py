@@ -11,6 +11,7 @@ from ranking_toys import random_split
 
 from mtbench.errors import ResultError, UsageError
 from mtbench.evaluation.tasks import evaluate, task
+from mtbench.metrics import closed
 from mtbench.names import COLUMN
 from mtbench.ranking.candidates import draw
 from mtbench.runs.origin import RunInfo
@@ -162,11 +163,26 @@ def test_of_many_targets_some_are_permuted_and_three_are_explained(run, data, mo
     assert list(dict.fromkeys(" ".join(question.target) for question in found.questions)) == chosen
 
 
-def test_a_run_that_lists_every_entity_is_explained_under_dual(run, data):
-    directory, _ = run("full")
-    found = explain(directory, [], data)
-    assert (found.protocol, found.changed) == ("dual", None)
-    assert "\nexplained under dual: the protocol of the run ranks every candidate and lists none\n" in str(found)
+@pytest.mark.parametrize("protocol", ["full", "full-relation"])
+def test_a_full_ranking_is_explained_by_the_lists_of_a_few_targets_among_all_candidates(
+    run, data, monkeypatch, protocol
+):
+    monkeypatch.setattr(explanation, "TRIPLES", 120)
+    directory, result = run(protocol)
+    names = named(data.test)
+    found = explain(directory, names, data)
+    assert (found.protocol, found.changed) == (protocol, 0)
+    assert 1 < found.importance.targets < len(names)
+    sampled = np.linspace(0, len(names) - 1, found.importance.targets).round().astype(int)
+    greater, equal = (
+        np.concatenate([getattr(c, kind)[sampled] for c in result.ranks.lists.values()])
+        for kind in ("greater", "equal")
+    )
+    assert found.importance.mrr == pytest.approx(closed.expected(greater, equal)["mrr"])
+    for question in found.questions:
+        counts, place = result.ranks.lists[question.direction], names.index(" ".join(question.target))
+        assert question.rank == 1 + counts.greater[place] + counts.equal[place] / 2
+        assert question.length == 1 + counts.count[place]
 
 
 def test_ranks_that_are_no_longer_those_of_the_run_are_told(run, data, monkeypatch):
