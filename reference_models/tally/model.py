@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 
 import numpy as np
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from mtbench.data.splits import Split
-from mtbench.names import RELATION, IntArray, Scorer
+from mtbench.names import HEAD, RELATION, TAIL, IntArray, Scorer
 from mtbench.runs.result import Result
 from mtbench.training.models import Context
 from reference_models.layers.blocks import one_thread
@@ -27,7 +27,9 @@ from reference_models.training.loop import State, Tell, Work, mean_loss
 from reference_models.training.recipe import Hyperparameters, read
 
 UNSEEN = -1e9
-"""The score of a triple whose relation has no observable triple: nothing is known of it, so it ranks last."""
+"""The score of a triple whose relation has no observable triple: nothing is known of it, so it ranks last. Without the
+recipe's ``loops``, also that of a triple (h, r, h) whose relation has no such triple: walks return to where they began,
+so that by its statistics h is near to itself."""
 
 AT_ONCE = 4096
 """Triples that the network scores together: few enough that all intermediate results stay in the cache."""
@@ -42,7 +44,8 @@ class Recipe(Hyperparameters):
 
     ``masks`` leave-out masks of a graph hide shares of its triples from ``least`` to ``most`` and give ``lists`` lists
     together, each with ``typed`` tails and heads by type beside random ones. Standardised statistics are clamped to
-    +-``outliers``. To adapt, ``adaptation_epochs`` are trained on lists of both graphs; 0 is zero-shot.
+    +-``outliers``. To adapt, ``adaptation_epochs`` are trained on lists of both graphs; 0 is zero-shot. Without
+    ``loops``, loops of relation types that have none in the graph rank last (`UNSEEN`).
     """
 
     masks: int
@@ -59,6 +62,7 @@ class Recipe(Hyperparameters):
     weight_decay: float
     epochs: int
     adaptation_epochs: int
+    loops: bool = field(default=True, kw_only=True)
 
 
 class Ranker(nn.Module):
@@ -105,7 +109,7 @@ class TallyModel(ReferenceModel[Recipe]):
         """Return a scorer of triples of ``observable``, after training on lists of both graphs if it adapts."""
         if self.recipe.adaptation_epochs:
             self.learn(ADAPTATION, [observable], self.recipe.adaptation_epochs)
-        return TallyScores(self.network, observable, self._device)
+        return TallyScores(self.network, observable, self._device, self.recipe.loops)
 
     def explain(
         self, scorer: Scorer, test: Split, result: Result, rows: Sequence[int]
@@ -140,12 +144,15 @@ class TallyModel(ReferenceModel[Recipe]):
 
 
 class TallyScores:
-    """Scores triples of one graph by its statistics, which are computed once."""
+    """Scores triples of one graph by its statistics, which are computed once; ``loops`` as in the recipe."""
 
-    def __init__(self, network: Ranker, observable: Split, device: torch.device) -> None:
+    def __init__(self, network: Ranker, observable: Split, device: torch.device, loops: bool = True) -> None:
         self._network, self._device = network, device
         self.statistics = Statistics(observable)
-        self._seen = np.bincount(observable.graph[:, RELATION], minlength=observable.relation_slots) > 0
+        graph, slots = observable.graph, observable.relation_slots
+        self._seen = np.bincount(graph[:, RELATION], minlength=slots) > 0
+        of_loops = graph[graph[:, HEAD] == graph[:, TAIL], RELATION]
+        self._loops = self._seen if loops else np.bincount(of_loops, minlength=slots) > 0
 
     def score(self, triples: IntArray) -> Tensor:
         """Return the scores ``(m,)`` of triples ``(m, 3)``."""
@@ -157,7 +164,9 @@ class TallyScores:
         with one_thread(), torch.no_grad():
             split = torch.split(torch.from_numpy(statistics), AT_ONCE)
             scores = torch.cat([self._network(part.to(self._device)).cpu() for part in split])
-            return scores.masked_fill(torch.from_numpy(~self._seen[triples[:, RELATION]]), UNSEEN)
+            relation, loop = triples[:, RELATION], triples[:, HEAD] == triples[:, TAIL]
+            seen = np.where(loop, self._loops[relation], self._seen[relation])
+            return scores.masked_fill(torch.from_numpy(~seen), UNSEEN)
 
 
 def list_loss(logits: Tensor, lists: Lists, numbers: Tensor) -> Tensor:

@@ -78,8 +78,8 @@ class Hyperparameters:
                     raise UsageError(f"{name} must be {wanted}, not {value}")
 
     def as_parameters(self) -> dict[str, Parameter]:
-        """Return the recipe as a flat table, to be recorded with a result; ``recipe`` and ``chosen_by`` only if set."""
-        defaults = {("recipe", "default"), ("chosen_by", "mrr")}
+        """Return the recipe as a flat table, to be recorded with a result; what older results lack only if set."""
+        defaults = {("recipe", "default"), ("chosen_by", "mrr"), ("loops", True)}
         return {key: value for key, value in asdict(self).items() if (key, value) not in defaults}
 
 

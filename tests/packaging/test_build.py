@@ -78,7 +78,10 @@ def test_the_wheel_has_the_packages_their_types_and_no_data(built):
     assert {"mtbench/data/records/metafam.toml", "reference_models/recipes/mtdea.toml"} <= set(names)
     assert {"leaderboard/board/paper.json"} <= set(names)
     metadata = ("entry_points.txt", "top_level.txt")
-    assert all(names.pop(f"reference_models/weights/{name}.safetensors") < 100_000 for name in ("tally", "tally-3g"))
+    assert all(
+        names.pop(f"reference_models/weights/{name}.safetensors") < 100_000
+        for name in ("tally", "tally-3g", "tally-open")
+    )
     assert not [name for name in names if name.endswith(DATA) and not name.endswith(metadata)]
     assert sum(names.values()) < 4 * LARGEST
 

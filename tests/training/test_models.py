@@ -155,5 +155,6 @@ def test_the_entry_points_are_those_of_the_package_and_are_listed_by_name():
         "tally-3g",
         "tally-adapted",
         "tally-foundation",
+        "tally-open",
     }
     assert models.names() == sorted(point.name for point in points)

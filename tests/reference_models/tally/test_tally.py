@@ -177,6 +177,22 @@ def test_a_relation_without_an_observable_triple_ranks_last():
     assert (scores.numpy() == UNSEEN).tolist() == empty.tolist()
 
 
+def test_without_loops_a_loop_ranks_last_where_its_relation_has_none():
+    split = random_split(1, relations=4)
+    loops = split.graph[:, 0] == split.graph[:, 2]
+    split = replace(split, graph=np.concatenate((split.graph[~loops], [[3, 1, 3]])))
+    triples = np.array([(0, relation, tail) for relation in np.unique(split.graph[:, 1]) for tail in range(2)])
+    with_loops, without = (
+        tally.TallyScores(network, split.observable(), torch.device("cpu"), loops).score(triples)
+        for network in [random_ranker()]
+        for loops in (True, False)
+    )
+    last = (triples[:, 2] == 0) & (triples[:, 1] != 1)
+    assert (without.numpy()[last] == UNSEEN).all()
+    assert torch.equal(without[~last], with_loops[~last])
+    assert (with_loops.numpy() != UNSEEN).all()
+
+
 def test_statistics_that_are_not_shown_count_as_mean():
     network, features = random_ranker().eval(), torch.randn(3, 5, WIDTH)
     shown = torch.rand(3, WIDTH) < 0.5
