@@ -7,6 +7,7 @@ import shutil
 import statistics
 import zipfile
 from dataclasses import replace
+from email.message import Message
 from html.parser import HTMLParser
 from itertools import combinations, islice
 from pathlib import Path
@@ -236,7 +237,7 @@ def test_a_dataset_that_is_not_here_says_so(pages):
     for name in ("fbnell", "wikitopics-mt1-health"):
         text = pages[f"datasets/{name}.html"].text
         assert "No audit: this needs the dataset, which was not at hand" in text
-        assert "Defects" in text
+        assert "known defects" in text
     assert "No audit" not in pages["datasets/metafam.html"].text
     assert "test graph" in pages["datasets/metafam.html"].text
     assert "Nothing is ranked on this dataset yet" in pages["datasets/wikitopics-mt1-health.html"].text
@@ -280,6 +281,18 @@ def test_the_same_entries_give_the_same_bytes(toy_board, toy_entries, toy_site):
     (entry,) = (entry for entry in toy_board.entries if entry.slug == "isdea")
     assert render._packed(render._files(entry)) == (toy_site / "runs" / "isdea.zip").read_bytes()
     assert facts.curves(entry, "metafam") in (toy_site / "models" / "isdea.html").read_text(encoding="utf-8")
+
+
+def test_the_code_is_at_the_address_of_the_project_and_until_there_is_one_in_an_archive(toy_site, monkeypatch):
+    with zipfile.ZipFile(toy_site / views.CODE) as archive:
+        assert {f"{package}/__init__.py" for package in ("leaderboard", "mtbench", "reference_models")} <= set(
+            archive.namelist()
+        )
+        assert not [name for name in archive.namelist() if name.startswith("leaderboard/results")]
+    about = Message()
+    about["Project-URL"] = "Repository, https://example.org/mtbench"
+    monkeypatch.setattr(views.metadata, "metadata", lambda name: about)
+    assert views.code() == "https://example.org/mtbench"
 
 
 def test_every_file_is_listed_with_its_hash(toy_site):
