@@ -40,7 +40,7 @@ def seen() -> str:
     said = "; ".join(
         f"{row.label}: {', '.join(f'{mean.mean:.3f}' if mean else 'not run' for mean in row.means)}" for row in rows
     )
-    drawn = pictures.draw_panels({"ISDEA, dual MRR in the setting of its row": rows}, deviations.SHOWN)
+    drawn = pictures.draw_panels({"ISDEA, dual MRR in the setting of its row": rows}, deviations.SHOWN, height=36)
     return pictures.alone(drawn, f"Dual MRR of ISDEA: {', '.join(deviations.SHOWN)}. {said}.")
 
 

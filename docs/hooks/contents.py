@@ -35,6 +35,7 @@ CONTENTS = {
     "Leaderboard": {
         "How do I submit?": "submitting",
         "The leaderboard as pages, and as tables": "leaderboard",
+        "Why are the paper's figures what they are?": "behind-the-figures",
         "How far are our figures from the paper's?": "deviations",
     },
     "Reference models": {

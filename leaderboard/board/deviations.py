@@ -18,8 +18,7 @@ from leaderboard.board.board import PAPER, Figure, Figures, command
 from leaderboard.board.ranking import by_paper
 from leaderboard.board.reported import Cell
 from leaderboard.board.tables import short
-from leaderboard.entries.checks import gather
-from leaderboard.entries.entries import Entry
+from leaderboard.entries.entries import Entry, folders, load
 from mtbench.data import catalog
 from mtbench.data.catalog import Parameter
 from mtbench.evaluation.paper import sampled_hits
@@ -132,7 +131,7 @@ def deviations(entries: Sequence[Entry], replication: Sequence[Entry] = ()) -> l
 def replication(root: Path) -> list[Entry]:
     """Return the entries that show reasons, which lie beside the folder ``root`` of a leaderboard's, if any do."""
     folder = root.resolve().parent / REPLICATION
-    return gather(folder)[0] if folder.is_dir() else []
+    return [load(entry) for entry in folders(folder)] if folder.is_dir() else []
 
 
 def pictured(entries: Sequence[Entry], replication: Sequence[Entry], model: str) -> dict[str, list[Figure | None]]:
@@ -243,7 +242,9 @@ def _causes(judged_cells: Sequence[Deviation]) -> str:
     rows = [("within", verdicts["within"], "what a replication that does everything alike would give 19 times in 20")]
     rows += [(reason.key, explained[reason], reason.text) for reason in REASONS if explained[reason]]
     rows += [("open", verdicts["open"], "no cause is known")]
-    rows += [("not run", verdicts["not run"], "see below")] * bool(verdicts["not run"])
+    rows += [
+        ("not run", verdicts["not run"], "there is no run in the setting as it is now; the commands are below")
+    ] * bool(verdicts["not run"])
     rows += [("", len(judged_cells), f"of {scattered} our seeds lie significantly farther apart than the paper's")]
     return lay_out(["cause", "figures", "what it is"], [list(map(str, row)) for row in rows], "markdown", left=3)
 

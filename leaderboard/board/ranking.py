@@ -227,8 +227,9 @@ def _figures(runs: Sequence[Run]) -> dict[tuple[View, str], Figures]:
 def by_paper(runs: Sequence[Run], model: str) -> tuple[str | None, dict[tuple[View, str], Figures]]:
     """Return the figures of runs in the evaluation setting of the paper's row, with the name of that setting.
 
-    It is the row's own setting if all runs have it in ``conventions.json``, else the next in which it can be scored. A
-    reading of an older version of a setting, which has another ``source``, does not count.
+    It is the row's own setting if all runs have it in ``conventions.json``, else the next in which it can be scored; of
+    the last, those runs count that have it. A reading of an older version of a setting, which has another ``source``,
+    does not count.
     """
     names = codes_of(model)
     for name in names:
@@ -241,7 +242,11 @@ def by_paper(runs: Sequence[Run], model: str) -> tuple[str | None, dict[tuple[Vi
                     source = setting_in(name, protocol).source
                     # The mean over a random integer says more than its draw; where none is drawn it is the same.
                     seeds[protocol] += [reading["expected"] for reading in own if reading["source"] == source]
-        if whole := {protocol: metrics for protocol, metrics in seeds.items() if metrics and len(metrics) == len(runs)}:
+        if whole := {
+            protocol: metrics
+            for protocol, metrics in seeds.items()
+            if metrics and (len(metrics) == len(runs) or name == names[-1])
+        }:
             return name, {(PAPER, protocol): figures(metrics) for protocol, metrics in whole.items()}
     return next(iter(names), None), {}
 

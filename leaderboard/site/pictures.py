@@ -284,16 +284,22 @@ class Row:
 
 
 def draw_panels(
-    panels: Mapping[str, Sequence[Row]], series: Sequence[str], *, left: int = 150, hollow: int | None = None
+    panels: Mapping[str, Sequence[Row]],
+    series: Sequence[str],
+    *,
+    left: int = 150,
+    height: int = ROW,
+    hollow: int | None = None,
 ) -> Figure:
     """Draw the means of some series with their deviations as error bars, a panel of rows under each title.
 
-    The axis begins ``left`` points from the edge; the marks of series number ``hollow`` are hollow.
+    The axis begins ``left`` points from the edge, a row has a ``height`` in points, and the marks of series number
+    ``hollow`` are hollow.
     """
-    figure = _figure(WIDTH, sum(48 + ROW * len(rows) for rows in panels.values()) + 30)
+    figure = _figure(WIDTH, sum(48 + height * len(rows) for rows in panels.values()) + 30)
     top = 24.0
     for title, rows in panels.items():
-        axes = _axes(figure, left, top, RIGHT, top + ROW * len(rows))
+        axes = _axes(figure, left, top, RIGHT, top + height * len(rows))
         _rows(axes, [row.label for row in rows])
         _title(axes, title, left - 12)
         for number, row in enumerate(rows):
@@ -303,9 +309,9 @@ def draw_panels(
             for place, mean in enumerate(row.means):
                 if mean is not None:
                     # The marks of a row are 6 points apart, around its middle.
-                    at = number + (place - (len(series) - 1) / 2) * 6 / ROW
+                    at = number + (place - (len(series) - 1) / 2) * 6 / height
                     _mark(axes, mean.mean, at, place, mean.deviation or 0.0, hollow=place == hollow)
-        top += 48 + ROW * len(rows)
+        top += 48 + height * len(rows)
     named = [(name, _marker(place, hollow=place == hollow)) for place, name in enumerate(series)]
     by_chance = any(row.chance is not None for rows in panels.values() for row in rows)
     _legend(figure, [*named, *([("chance", {"color": MUTED, **UPRIGHT})] if by_chance else [])])

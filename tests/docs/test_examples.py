@@ -43,6 +43,9 @@ NOT_RUN = {
     "mtbench score --template triples/NAME.csv --group entities --task dual": "needs the published files",
     "mtbench score scores --group entities --task dual --out runs/mine": "the scores are the reader's",
     "mtbench run isdea --dataset metafam --paper": "trains for minutes, and needs PyTorch",
+    "mtbench run isdea --dataset fbnell --set recipe=as-run --protocol all --paper": "trains for minutes",
+    "mtbench run reference_models.replication:NoTraining --dataset fbnell --protocol all --paper": "needs PyTorch",
+    "mtbench run reference_models.replication:rounded --dataset metafam --protocol all --paper": "needs PyTorch",
     "mtbench run tally --dataset metafam": "needs PyTorch",
     "mtbench run tally-adapted --dataset metafam": "needs PyTorch",
     'mtbench show runs/tally-metafam-seed0 --explain --target "alina1317 motherOf julian1316" --plot importance.png': (

@@ -7,7 +7,7 @@ from collections import Counter
 from dataclasses import replace
 
 import pytest
-from forging import copy_entry, drop_doubled
+from forging import PUBLISHED, copy_entry, drop_doubled
 
 from leaderboard.board import reported
 from leaderboard.board.board import Figure
@@ -16,6 +16,7 @@ from leaderboard.board.deviations import (
     ERRATUM,
     HALF_DIGIT,
     MEMORY,
+    REPLICATION,
     TIES,
     Deviation,
     Ours,
@@ -23,6 +24,7 @@ from leaderboard.board.deviations import (
     deviations,
     markdown,
     reach,
+    replication,
 )
 from leaderboard.entries import checks, entries
 from mtbench.data import catalog
@@ -127,6 +129,17 @@ def test_every_printed_figure_has_one_verdict_in_the_order_of_the_tables(folder)
     assert str(near) == f"{beside}; seeds apart" if near.scattered else beside
     assert "mtbench grid mtdea:tasks=6 --dataset metafam --dataset wikitopics-mt1/health " in text
     assert "mtbench grid isdea --dataset wikitopics-mt1/health " in text
+
+
+def test_the_runs_that_show_reasons_hold_and_stand_beside_the_entries():
+    shown = replication(PUBLISHED)
+    assert {"isdea-rounded", "no-training"} <= {entry.slug for entry in shown}
+    for entry in shown:
+        assert [
+            problem for problem in checks.check(PUBLISHED.parent / REPLICATION / entry.slug) if not problem.remark
+        ] == []
+        # Nobody ranks them: they lack the tasks that a place needs.
+        assert all(run.missing for runs in entry.runs.values() for run in runs)
 
 
 def test_a_reading_of_an_older_version_of_a_setting_does_not_count(folder):
