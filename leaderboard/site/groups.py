@@ -133,7 +133,7 @@ def _row(board: Board, of_group: GroupBoard, member: Member, data: Data, asks_en
         _number(member.mean("hits@10").mean),
         MISSING if lift is None else replace(signed(lift.mean), kind="up" if lift.mean > 0 else "down"),
         MISSING if unseen is None else _number(unseen),
-        *(_by_half_link(member, data) if asks_entities else ()),
+        *(_strata(member, data) if asks_entities else ()),
         duration(member.seconds),
         count(member.entry.card.parameters),
     ]
@@ -162,18 +162,23 @@ def _number(value: float) -> Cell:
     return Cell(f"{value:.3f}", value=value)
 
 
-def _by_half_link(member: Member, data: Data) -> list[Cell]:
-    """Return the MRR of the strata of a member, each the mean over the graphs that have it; dashes without datasets."""
+def by_half_link(member: Member, data: Data) -> dict[str, float] | None:
+    """Return the MRR of the strata of a member, each the mean over the graphs that have it; None without datasets."""
     by_stratum: dict[str, list[float]] = {name: [] for name in QUERIES}
     for graph, line in member.lines.items():
         setting = member.question.setting
         strata = [data.half_links(run, graph, setting) for run in line.entry.runs[graph] if setting in run.results]
         if None in strata:
-            return [MISSING] * len(QUERIES)
+            return None
         for name in QUERIES:
             if means := [of_run[name] for of_run in strata if of_run and name in of_run]:
                 by_stratum[name].append(statistics.fmean(means))
-    return [_number(statistics.fmean(values)) if values else MISSING for values in by_stratum.values()]
+    return {name: statistics.fmean(values) for name, values in by_stratum.items() if values}
+
+
+def _strata(member: Member, data: Data) -> list[Cell]:
+    figures = by_half_link(member, data) or {}
+    return [_number(figures[name]) if name in figures else MISSING for name in QUERIES]
 
 
 def _elsewhere(board: Board, of_group: GroupBoard, width: int) -> Iterable[Row]:

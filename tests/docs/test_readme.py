@@ -46,5 +46,6 @@ def test_picture_and_table_are_of_this_board(mirror, monkeypatch):
     assert module.filled(text) == text, "run: python docs/readme.py"
     # Its title says every figure; where lines run to is matplotlib's, which differs by version.
     words = re.compile(r"<(title|text)[^>]*>([^<]*)<")
-    for place, drawn in ((module.PICTURE, module.picture()), (module.SEEN, module.seen())):
-        assert words.findall(place.read_text(encoding="utf-8")) == words.findall(drawn), "run: python docs/readme.py"
+    drawings = {module.PICTURE: module.picture, module.SEEN: module.seen, module.MODELS: module.models}
+    for place, draw in drawings.items():
+        assert words.findall(place.read_text(encoding="utf-8")) == words.findall(draw()), "run: python docs/readme.py"
