@@ -198,7 +198,8 @@ def examined(once, monkeypatch) -> list[Examined]:
         (folder / "found").write_bytes(pickle.dumps(examine(directory)))
 
     def found(directory: Path) -> Examined:
-        assert directory.resolve().parent == PUBLISHED
+        if directory.resolve().parent != PUBLISHED:
+            return examine(directory)
         folder = once(f"examined-{directory.name}", lambda place: write(place, directory))
         asked.append(pickle.loads((folder / "found").read_bytes()))
         return asked[-1]

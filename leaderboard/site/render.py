@@ -29,6 +29,8 @@ from mtbench.settings.table import HEADLINE
 LISTING = "SHA256SUMS"
 """The file with the hash of every file of a site; a folder without it is not taken for a site, and never replaced."""
 ASSETS = ("site.css", "site.js")
+DATA = ("results", "replication", "transfer")
+"""The folders of `leaderboard` that are no code."""
 LARGEST = 50_000_000
 """The most bytes of a file of a run that is offered for download."""
 
@@ -117,7 +119,7 @@ def _sources() -> Iterator[tuple[str, Path]]:
         root = Path(str(resources.files(package)))
         for path in sorted(root.rglob("*")):
             name = path.relative_to(root)
-            if path.is_file() and "__pycache__" not in name.parts and name.parts[0] not in ("results", "transfer"):
+            if path.is_file() and "__pycache__" not in name.parts and name.parts[0] not in DATA:
                 yield f"{package}/{name.as_posix()}", path
 
 
