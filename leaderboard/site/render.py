@@ -228,6 +228,7 @@ def _model(board: Board, entry: Entry, data: Data) -> dict[str, object]:
     return {
         "entry": entry,
         "card": entry.card,
+        "own": entry.card.authors == front.OWN,
         "learns": all(
             f"{name}{TRAIN}" in run.headline.run.pretraining_graphs for name, runs in entry.runs.items() for run in runs
         ),
