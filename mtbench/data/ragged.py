@@ -27,7 +27,13 @@ def spread(starts: IntArray, stops: IntArray) -> tuple[IntArray, IntArray]:
 
 def ranges(known: IntArray, asked: IntArray) -> tuple[IntArray, IntArray]:
     """Return from where to where each asked number stands in an array of known ones in increasing order."""
-    return np.searchsorted(known, asked, side="left"), np.searchsorted(known, asked, side="right")
+    first = np.searchsorted(known, asked)
+    last = first.copy()
+    # Most of what is asked for is not there, and needs no second search.
+    there = np.flatnonzero(first < len(known))
+    there = there[known[first[there]] == asked[there]]
+    last[there] = np.searchsorted(known, asked[there], side="right")
+    return first, last
 
 
 def looked_up(known: IntArray, values: IntArray, asked: IntArray) -> IntArray:

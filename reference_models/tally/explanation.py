@@ -31,7 +31,7 @@ RULES = 3
 MOST, REPEATS = 1000, 5
 """The most targets, evenly spread, in whose lists families are permuted, and the number of permutations."""
 
-TRIPLES = 1 << 20
+TRIPLES = 1 << 19
 """The most triples in the lists of those targets, which bounds memory where all entities are candidates."""
 
 AGAINST = {"dual": "dual", "same type": "entity"}

@@ -154,9 +154,10 @@ class Paths:
         turned = degree[tails] < degree[heads]
         near, far = np.where(turned, tails, heads), np.where(turned, heads, tails)
         step, owner = spread(graph.starts[near], graph.starts[near + 1])
+        # The edges of the far end lie together: looked up from there, most of them are in the processor's cache.
         keys, slots = graph.by_pair
-        last, first = spread(*ranges(keys, graph.targets[step] * entities + far[owner]))
-        owner, begun, ended = owner[first], graph.slots[step[first]], slots[last]
+        last, first = spread(*ranges(keys, far[owner] * entities + graph.targets[step]))
+        owner, begun, ended = owner[first], graph.slots[step[first]], graph.inverse(slots[last])
         back = turned[owner]
         # A path joined from the tail is read backwards.
         first_slot = np.where(back, graph.inverse(ended), begun)
