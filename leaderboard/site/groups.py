@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -81,7 +80,10 @@ def standings(board: Board, of_group: GroupBoard, data: Data) -> Table:
     columns = [
         Column("Rank", "In its regime, by the mean MRR; only of entries that were run on all graphs"),
         Column("Graphs", "On how many graphs of the group it was run; small, the fewest seeds on one"),
-        Column("MRR", "Mean over the graphs of the realistic MRR (ties averaged), and its 95 % interval over graphs"),
+        Column(
+            "MRR",
+            "Mean over the graphs of the realistic MRR (ties averaged), and its 95 % interval, of three graphs or more",
+        ),
         Column("Pessimistic", "The MRR when every tie counts against the true triple, as the field's own code counts"),
         Column("Hits@10"),
         Column("Lift", "Mean over the graphs of how far the MRR lies above the best heuristic baseline"),
@@ -154,7 +156,7 @@ def _coverage(number: int, of: int) -> Cell:
 
 
 def _mean(mean: GroupMean) -> Cell:
-    interval = f"{mean.low:.3f} to {mean.high:.3f}" if math.isfinite(mean.low) else ""
+    interval = f"{mean.low:.3f} to {mean.high:.3f}" if mean.graphs > 2 else ""  # that of two leaves 0 to 1
     return Cell(f"{mean.mean:.3f}", value=mean.mean, below=interval)
 
 
