@@ -35,6 +35,8 @@ DARK = {
     "surface": "#1b1c1f",
     "series-1": "#6db7ea",
     "series-2": "#f2945c",
+    "series-3": "#5cc9a0",
+    "series-4": "#dd9ccb",
 }
 """The colours of a picture by itself on a dark page."""
 MARKERS = "osD^"
