@@ -205,9 +205,9 @@ class Line:
         return regime_of(self.dataset, self.entry.card.regime, (overlap.graph for overlap in self.overlaps))
 
     def few(self, protocol: str = HEADLINE.protocol) -> bool:
-        """Tell whether it has so few seeds that one may be picked; weights that come from elsewhere have but one."""
+        """Tell whether it has so few seeds that one may be picked; weights that were trained before have but one."""
         figure = self.figure(STANDARD, protocol)
-        return self.regime != "elsewhere" and figure is not None and bool(figure.few)
+        return not self.entry.card.pretraining_graphs and figure is not None and bool(figure.few)
 
     @property
     def may_lead(self) -> bool:
@@ -313,7 +313,7 @@ class Standing:
     """One entry over the datasets of the paper; ``covered`` are those on which it is ranked.
 
     ``lift`` is the mean over these of the headline less the best heuristic baseline; ``rank`` is that among the entries
-    of its regime, None below complete coverage, and where one of its lines ``may_lead`` nowhere.
+    of its regime, None below complete coverage, or if one of its lines may not lead.
     """
 
     entry: Entry
