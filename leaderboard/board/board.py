@@ -71,16 +71,20 @@ def regime_of(dataset: str, declared: str, graphs: Iterable[str]) -> Regime:
     """
     if declared != "zero-shot":
         return "adapted"
-    return "trained" if any(_trained(graph) == dataset for graph in graphs) else "elsewhere"
+    own = _training_graph(dataset)
+    return "trained" if own and any(_training_graph(graph) == own for graph in graphs) else "elsewhere"
 
 
 @cache
-def _trained(graph: str) -> str:
-    """Return the dataset whose training graph is named so, in any spelling of a dataset's name; empty for none."""
+def _training_graph(graph: str) -> str:
+    """Return the hash of the training graph that is named so, in any spelling of a dataset's name; empty for none.
+
+    Two datasets may share one, as those of a WikiTopics-MT pair do.
+    """
     name = graph.strip()
     whole = name[: -len(TRAIN)] if name.casefold().endswith(TRAIN) else name
     record = catalog.find(whole)
-    return record.id if record else ""
+    return record.parts["train/graph"].content_sha256 if record and "train/graph" in record.parts else ""
 
 
 SEEDS = 3

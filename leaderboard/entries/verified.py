@@ -30,6 +30,7 @@ OURS = (
     "tally-3g",
     "tally-adapted",
     "tally-foundation",
+    "tally-open",
     "trix",
     "ultra-3g",
     "ultra-50g",

@@ -185,6 +185,14 @@ def test_a_full_ranking_is_explained_by_the_lists_of_a_few_targets_among_all_can
         assert question.length == 1 + counts.count[place]
 
 
+@pytest.mark.parametrize("seed", [0, 3, 5])
+def test_more_heads_than_tails_may_be_candidates(seed):
+    split = random_split(seed, relations=1)
+    scorer = Weigher(None).scorer(split.observable())
+    lists = explanation._Lists(split, scorer, setting_of("full"), 0, [0])
+    assert 0 < lists.importance().mrr <= 1
+
+
 def test_ranks_that_are_no_longer_those_of_the_run_are_told(run, data, monkeypatch):
     directory, _ = run()
     monkeypatch.setattr(Weigher, "score_statistics", lambda self, statistics, triples: -statistics[:, 9])
