@@ -242,10 +242,10 @@ class _Lists:
             valid = [np.ones((len(split.targets), 1), dtype=np.bool_), *(sides[side][1] for side in own)]
             self.tables[way] = np.concatenate(places, axis=1), np.concatenate(valid, axis=1)
         # All are as wide, so that the lists of both directions can be taken together; what is added is not valid.
-        width = max(valid.shape[1] for _, valid in self.tables.values())
-        for way, (places, valid) in self.tables.items():
-            padding = ((0, 0), (0, width - valid.shape[1]))
-            self.tables[way] = np.pad(places, padding), np.pad(valid, padding)
+        width = max(there.shape[1] for _, there in self.tables.values())
+        for way, (listed, there) in self.tables.items():
+            padding = ((0, 0), (0, width - there.shape[1]))
+            self.tables[way] = np.pad(listed, padding), np.pad(there, padding)
 
     def _scored(self, statistics: NDArray[np.float32], triples: IntArray) -> ScoreArray:
         return np.asarray(self.scorer.score_statistics(statistics, triples))
