@@ -209,9 +209,10 @@ class Line:
         return regime_of(self.dataset, self.entry.card.regime, (overlap.graph for overlap in self.overlaps))
 
     def few(self, protocol: str = HEADLINE.protocol) -> bool:
-        """Tell whether it has so few seeds that one may be picked; weights that were trained before have but one."""
+        """Tell whether it has so few seeds that one may be picked; weights that come from elsewhere have but one."""
         figure = self.figure(STANDARD, protocol)
-        return not self.entry.card.pretraining_graphs and figure is not None and bool(figure.few)
+        before = self.regime == "elsewhere" and self.entry.card.pretraining_graphs
+        return not before and figure is not None and bool(figure.few)
 
     @property
     def may_lead(self) -> bool:
