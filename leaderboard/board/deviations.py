@@ -116,16 +116,13 @@ def deviations(entries: Sequence[Entry], replication: Sequence[Entry] = ()) -> l
     Of several entries of a row, one in the row's own evaluation setting comes first, then one with the row's name.
     ``replication`` are those that show reasons, named as the row and what `Reason.runs` says.
     """
-    by_slug = {entry.slug: entry for entry in replication}
-    ours: dict[tuple[str, str], Ours | None] = {}
-    shown: dict[tuple[str, str], dict[Reason, Ours]] = {}
-    for cell in reported.cells():
-        key = cell.dataset, cell.model
-        if key not in ours:
-            ours[key] = _ours(entries, cell)
-            named = {reason: by_slug.get(f"{cell.model}-{reason.runs}") for reason in REASONS if reason.runs}
-            shown[key] = {reason: read for reason, entry in named.items() if entry and (read := _read(entry, cell))}
-    return [_judged(cell, ours[key], shown[key]) for cell in reported.cells() for key in [(cell.dataset, cell.model)]]
+    by_slug, cells = {entry.slug: entry for entry in replication}, reported.cells()
+    # Runs are read once for a row on a dataset, whichever of its cells asks for them.
+    rows = {
+        row: (_ours(entries, cell), _showing(by_slug, cell))
+        for row, cell in {(cell.dataset, cell.model): cell for cell in cells}.items()
+    }
+    return [_judged(cell, *rows[cell.dataset, cell.model]) for cell in cells]
 
 
 def replication(root: Path) -> list[Entry]:
@@ -140,11 +137,21 @@ def pictured(entries: Sequence[Entry], replication: Sequence[Entry], model: str)
     figures = {}
     for dataset in reported.datasets():
         cell = reported.of(dataset, model)["dual", "mrr"]
-        others = [by_slug.get(f"{model}-{AS_RUN.runs}"), by_slug.get("no-training")]
-        read = [_ours(entries, cell), *(_read(entry, cell) if entry else None for entry in others)]
+        untrained = by_slug.get("no-training")
+        read = [
+            _ours(entries, cell),
+            _showing(by_slug, cell).get(AS_RUN),
+            _read(untrained, cell) if untrained else None,
+        ]
         printed = None if cell.mean is None else Figure(cell.mean, cell.std)
         figures[dataset] = [*(ours.of(cell) if ours else None for ours in read), printed]
     return figures
+
+
+def _showing(by_slug: Mapping[str, Entry], cell: Cell) -> dict[Reason, Ours]:
+    """Return the runs that show a reason for the row of a cell, as far as there are any on its dataset."""
+    named = {reason: by_slug.get(f"{cell.model}-{reason.runs}") for reason in REASONS if reason.runs}
+    return {reason: read for reason, entry in named.items() if entry and (read := _read(entry, cell))}
 
 
 def _ours(entries: Sequence[Entry], cell: Cell) -> Ours | None:

@@ -97,6 +97,11 @@ def batches(row: IntArray, number: int, step: int) -> Iterator[tuple[int, int, I
         yield start, stop, order[bounds[start] : bounds[stop]]
 
 
+def evenly(number: int, most: int) -> IntArray:
+    """Return at most so many of the numbers below ``number``, evenly spread from the first to the last."""
+    return np.linspace(0, number - 1, min(most, number)).round().astype(np.int64)
+
+
 def splitmix64(state: UIntArray, number: int = 0) -> UIntArray:
     """Return output ``number`` of the splitmix64 generators with these states (Steele et al. 2014)."""
     word = state + np.uint64((number + 1) * 0x9E3779B97F4A7C15 % 2**64)

@@ -14,6 +14,7 @@ from mtbench.builders import folders
 from mtbench.data import catalog
 from mtbench.data.graphs import keys
 from mtbench.data.loading import load
+from mtbench.data.ragged import evenly
 from mtbench.data.splits import Dataset, Split, among, unique
 from mtbench.errors import UnknownNameError, UsageError, nearest, shown, typed
 from mtbench.files.reading import expanded
@@ -278,6 +279,5 @@ def _written(split: Split, triples: IntArray) -> dict[str, int]:
 
 
 def _over_all_ranks(ranks: FloatArray) -> list[int]:
-    places = np.linspace(0, len(ranks) - 1, min(EXPLAINED, len(ranks))).round().astype(np.int64)
-    rows: list[int] = np.argsort(ranks, kind="stable")[places].tolist()
+    rows: list[int] = np.argsort(ranks, kind="stable")[evenly(len(ranks), EXPLAINED)].tolist()
     return rows

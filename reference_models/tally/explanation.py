@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mtbench.data.graphs import keys
+from mtbench.data.ragged import evenly
 from mtbench.data.splits import NamedTriple, Split, among
 from mtbench.files import pictures
 from mtbench.metrics import closed
@@ -221,14 +222,14 @@ class _Lists:
         self.listed = np.arange(number)
         if setting.full:
             width = sum(split.relation_slots if side == "relation" else split.num_entities for side in setting.sides)
-            self.sampled = _spread(number, min(MOST, max(1, TRIPLES // width)))
+            self.sampled = evenly(number, min(MOST, max(1, TRIPLES // width)))
             self.listed = np.union1d(self.sampled, np.array(rows, dtype=np.int64))
             left = np.setdiff1d(np.arange(number), self.listed)
             known = np.concatenate((split.known, split.targets[left]))
             split = replace(split, targets=split.targets[self.listed], known=known)
             sides = {side: filter_side(split, side, empty_slots=setting.empty_slots).listed() for side in setting.sides}
         else:
-            self.sampled = _spread(number, MOST)
+            self.sampled = evenly(number, MOST)
             drawn = draw(split, setting, seed)
             sides = {side: drawn.side(side) for side in drawn.drawn}
         layout = Layout(split, setting.parts, sides)
@@ -242,10 +243,10 @@ class _Lists:
             valid = [np.ones((len(split.targets), 1), dtype=np.bool_), *(sides[side][1] for side in own)]
             self.tables[way] = np.concatenate(places, axis=1), np.concatenate(valid, axis=1)
         # All are as wide, so that the lists of both directions can be taken together; what is added is not valid.
-        width = max(there.shape[1] for _, there in self.tables.values())
-        for way, (listed, there) in self.tables.items():
-            padding = ((0, 0), (0, width - there.shape[1]))
-            self.tables[way] = np.pad(listed, padding), np.pad(there, padding)
+        longest = max(there.shape[1] for _, there in self.tables.values())
+        for way, table in self.tables.items():
+            padding = ((0, 0), (0, longest - table[1].shape[1]))
+            self.tables[way] = np.pad(table[0], padding), np.pad(table[1], padding)
 
     def _scored(self, statistics: NDArray[np.float32], triples: IntArray) -> ScoreArray:
         return np.asarray(self.scorer.score_statistics(statistics, triples))
@@ -324,11 +325,6 @@ class _Lists:
             for place, name in enumerate(FAMILIES):
                 falls[name].append(whole - mrr(np.where(place == FAMILY, statistics[order], statistics)))
         return Importance(whole, len(sampled), falls)
-
-
-def _spread(number: int, most: int) -> IntArray:
-    """Return at most so many of the numbers below ``number``, evenly spread."""
-    return np.linspace(0, number - 1, min(most, number)).round().astype(np.int64)
 
 
 def _lines(questions: Sequence[Question]) -> list[str]:
