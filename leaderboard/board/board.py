@@ -300,7 +300,7 @@ class DatasetBoard:
         return max(ranked, key=lambda line: figure.mean if (figure := line.figure()) else 0.0, default=None)
 
     def leads(self, line: Line, view: View = STANDARD, regime: Regime | None = None) -> bool:
-        """Tell whether a line is marked as the best of all that are ranked on `SEEDS` seeds, to three digits.
+        """Tell whether a line is marked as the best of all that may lead, to three digits.
 
         It is compared within ``regime``, or with all for None.
         """
@@ -308,7 +308,7 @@ class DatasetBoard:
         means = {
             ranked.entry.slug: round(figure.mean, 3)
             for ranked in (self.lines if regime is None else self.of(regime))
-            if ranked.place is not None and ranked.verified and (figure := ranked.figure(view)) and not figure.few
+            if ranked.place is not None and ranked.may_lead and (figure := ranked.figure(view))
         }
         return line.entry.slug in means and means[line.entry.slug] == max(means.values())
 

@@ -394,6 +394,11 @@ def held(run: RunRead) -> Iterator[Problem]:
         sentence = f"{', '.join(names)}: scores were {GIVEN} in other batches: nobody knows whether they depend on them"
         yield Problem("given", run.where, sentence, remark=True)
     first = run.headline
+    if first.hyperparameters.get("recipe") == "as-run":
+        sentence = (
+            "recipe=as-run trains with what is asked in sight, to explain the paper's figures: it is never ranked"
+        )
+        yield Problem("as_run", run.where, sentence)
     for setting, scored in run.results.items():
         for key in ("dataset", "dataset_version", "model", "seed", "regime", "pretraining_graphs", "hyperparameters"):
             value = getattr(scored.saved, key)

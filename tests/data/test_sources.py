@@ -2,8 +2,10 @@
 
 import re
 import tarfile
+import time
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import servers
@@ -125,7 +127,8 @@ def test_a_server_that_stays_down_is_asked_a_few_times(source, server, how, mess
 @pytest.mark.parametrize(("seconds", "asked"), [("2", 2), ("soon", 2), ("3600", 1)])
 def test_a_busy_server_says_when_to_ask_again(monkeypatch, source, server, seconds, asked):
     waited = []
-    monkeypatch.setattr(downloads.time, "sleep", waited.append)
+    # A clock of its own: the server's thread sleeps, too.
+    monkeypatch.setattr(downloads, "time", SimpleNamespace(monotonic=time.monotonic, sleep=waited.append))
     server.behaviour[TRAIN] = [f"503 {seconds}"]
     if asked == 2:
         assert downloads.fetch([source])[0].read_bytes() == BODY

@@ -106,6 +106,7 @@ OTHER = {"mr": 3.0, "mrr": 1.1, "hits@1": 0.5, "hits@3": 0.5, "hits@5": 0.5, "hi
         ("", {"asked_again": "the same within rounding: 1e-7 apart or so"}, "shape", "asked_again must be"),
         ("dual-slots", {"asked_again": NOT_ASKED}, "asked_again", "in other batches: leave out ask_again=False"),
         ("entity-slots", {"model": "ingram"}, "run", "model of entity-slots is not that of the run: 'ingram'"),
+        ("", {"hyperparameters": {"recipe": "as-run"}}, "as_run", "trains with what is asked in sight"),
         ("", {"metrics": OTHER}, "shape", "metrics must be "),
         ("", {"optimistic": OTHER | {"mrr": -0.1}}, "shape", "optimistic must be "),
         ("", {"floors": {"random": OTHER | {"mrr": 0.5, "mr": 0.5}}}, "shape", "floors must be "),
