@@ -142,6 +142,8 @@ class Paths:
         self.graph = graph.loopless
         self._edges = graph.slot_edges
         self._triples = graph.triples
+        self._counted = np.zeros(graph.relations, dtype=np.bool_)
+        self._counts = counted(np.zeros(0, dtype=np.int64))
 
     def bodies(self, heads: IntArray, tails: IntArray) -> tuple[IntArray, IntArray, IntArray]:
         """Return the bodies of all two-step paths between pairs ``(m,)``: pair, body q1 * 2R + q2, number of paths.
@@ -180,18 +182,23 @@ class Paths:
         into[every, graph.inverse(every)] -= graph.slot_edges
         return into.ravel()
 
-    @cached_property
-    def _closed(self) -> tuple[IntArray, IntArray]:
-        """Return keys body * R + relation in increasing order, and how many triples of the relation have the body."""
+    def _closed(self, bodies: IntArray, relations: IntArray) -> IntArray:
+        """Return how many triples of each relation have the body beside it, ``(n,)``."""
         graph = self.graph
-        forward = graph.slots < graph.relations
-        heads, slots, tails = (part[forward] for part in (graph.sources, graph.slots, graph.targets))
-        counts = []
-        for start in range(0, max(1, len(heads)), AT_ONCE):
-            batch = slice(start, start + AT_ONCE)
-            pair, body, _ = self.bodies(heads[batch], tails[batch])
-            counts.append(counted(body * graph.relations + slots[batch][pair]))
-        return added(counts)
+        asked = np.bincount(relations, minlength=graph.relations) > 0
+        if (asked & ~self._counted).any():
+            # One question is about one relation: all others are counted when a second one is asked for.
+            fresh = ~self._counted if self._counted.any() else asked
+            rows = np.flatnonzero(np.append(fresh, np.zeros_like(fresh))[graph.slots])
+            counts = [self._counts]
+            for start in range(0, len(rows), AT_ONCE):
+                batch = rows[start : start + AT_ONCE]
+                slots = graph.slots[batch]
+                pair, body, _ = self.bodies(graph.sources[batch], graph.targets[batch])
+                counts.append(counted(body * graph.relations + slots[pair]))
+            self._counts = added(counts)
+            self._counted |= fresh
+        return looked_up(*self._counts, bodies * graph.relations + relations)
 
     def rules(self, triples: IntArray) -> FloatArray:
         """Return statistics ``(m, 8)`` of the two-step paths between head and tail of triples: `PATH_NAMES`.
@@ -207,7 +214,7 @@ class Paths:
         row = np.searchsorted(known, keys)
         place, owner = spread(*(ends[row] for ends in ranges(pair, np.arange(len(known)))))
         relation, number = triples[:, RELATION], len(triples)
-        closed = looked_up(*self._closed, body[place] * graph.relations + relation[owner])
+        closed = self._closed(body[place], relation[owner])
         confidence = closed / (self._totals[body[place]] + 5)
         coverage = closed / (self._edges[relation[owner]] + 5)
         most = largest(confidence, owner, number)
@@ -229,7 +236,7 @@ class Paths:
     def behind(self, triple: IntArray) -> list[Rule]:
         """Return the rules behind one triple ``(3,)``, the surest first."""
         _, body, _ = self.bodies(triple[[HEAD]], triple[[TAIL]])
-        closed = looked_up(*self._closed, body * self.graph.relations + triple[RELATION])
+        closed = self._closed(body, np.full_like(body, triple[RELATION]))
         bodies = np.stack(np.divmod(body, self.graph.num_slots), axis=1)
         return Rule.surest_first("path", bodies, closed, self._totals[body].astype(np.int64), 5)
 

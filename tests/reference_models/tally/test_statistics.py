@@ -208,8 +208,11 @@ def test_statistics_are_those_of_a_plain_loop(family, split, seed):
 def test_statistics_do_not_depend_on_the_batch(split, seed):
     triples, statistics = some(split, seed), Statistics(split.observable())
     whole = statistics.of(triples)
-    apart = np.concatenate([Statistics(split.observable()).of(triples[row : row + 1]) for row in range(len(triples))])
+    rows = [triples[row : row + 1] for row in range(len(triples))]
+    apart = np.concatenate([Statistics(split.observable()).of(row) for row in rows])
     np.testing.assert_allclose(apart, whole, rtol=1e-5, atol=1 / 256 + 1e-5)
+    in_turn = Statistics(split.observable())
+    np.testing.assert_array_equal(np.concatenate([in_turn.of(row) for row in rows]), apart)
     assert statistics.of(triples[:0]).shape == (0, WIDTH)
 
 
