@@ -208,9 +208,9 @@ class Line:
         """What it may have learned from, of what its runs say."""
         return regime_of(self.dataset, self.entry.card.regime, (overlap.graph for overlap in self.overlaps))
 
-    def few(self, protocol: str = HEADLINE.protocol) -> bool:
+    def few(self, protocol: str = HEADLINE.protocol, view: View = STANDARD) -> bool:
         """Tell whether it has so few seeds that one may be picked; weights that come from elsewhere have but one."""
-        figure = self.figure(STANDARD, protocol)
+        figure = self.figure(view, protocol)
         before = self.regime == "elsewhere" and self.entry.card.pretraining_graphs
         return not before and figure is not None and bool(figure.few)
 
@@ -308,7 +308,10 @@ class DatasetBoard:
         means = {
             ranked.entry.slug: round(figure.mean, 3)
             for ranked in (self.lines if regime is None else self.of(regime))
-            if ranked.place is not None and ranked.may_lead and (figure := ranked.figure(view))
+            if ranked.place is not None
+            and ranked.may_lead
+            and not ranked.few(view=view)
+            and (figure := ranked.figure(view))
         }
         return line.entry.slug in means and means[line.entry.slug] == max(means.values())
 

@@ -261,7 +261,9 @@ def render(
     if out is not None and out.exists() and not force:
         raise UsageError(f"{out} exists: add --force to replace it")
     if format == DEVIATIONS:
-        text = deviations.markdown(gather(entries, watching)[0], deviations.replication(entries))
+        read, wrong = gather(entries, watching)
+        held = [entry for entry in read if entry.slug not in wrong]
+        text = deviations.markdown(held, deviations.replication(entries))
     else:
         board = _board(entries, catalog.names(group) if group else ())
         text = _of_group(board, group, format) if group else tables.FORMATS[format](board)

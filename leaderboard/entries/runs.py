@@ -394,10 +394,8 @@ def held(run: RunRead) -> Iterator[Problem]:
         sentence = f"{', '.join(names)}: scores were {GIVEN} in other batches: nobody knows whether they depend on them"
         yield Problem("given", run.where, sentence, remark=True)
     first = run.headline
-    if first.hyperparameters.get("recipe") == "as-run":
-        sentence = (
-            "recipe=as-run trains with what is asked in sight, to explain the paper's figures: it is never ranked"
-        )
+    if first.hyperparameters.get("recipe") == "as-run" or first.hyperparameters.get("mask") == "none":
+        sentence = "recipe=as-run or mask=none trains with what is asked in sight: it explains figures, and never ranks"
         yield Problem("as_run", run.where, sentence)
     for setting, scored in run.results.items():
         for key in ("dataset", "dataset_version", "model", "seed", "regime", "pretraining_graphs", "hyperparameters"):
@@ -407,7 +405,7 @@ def held(run: RunRead) -> Iterator[Problem]:
                 yield Problem("run", run.where, f"{sentence}; put the results of one run together")
     if first.status != "ok":
         yield Problem("unfinished", run.where, f"{first.status}: shown, not ranked", remark=True)
-    elif missing := missing_of(run.results):
+    elif missing := missing_of([setting for setting, scored in run.results.items() if scored.saved.status == "ok"]):
         lacking = ", ".join(setting.name for setting in missing)
         sentence = f"lacks {lacking}: shown, not ranked; run --protocol all --vocabulary all"
         yield Problem("incomplete", run.where, sentence, remark=True)

@@ -63,8 +63,8 @@ class Run:
 
     @property
     def missing(self) -> tuple[Setting, ...]:
-        """The settings that it lacks, see `missing_of`."""
-        return missing_of(self.results)
+        """The settings that it lacks or in which it did not finish, see `missing_of`."""
+        return missing_of([setting for setting, result in self.results.items() if result.run.status == "ok"])
 
     def has(self, settings: Sequence[Setting], *, paper: bool) -> bool:
         """Whether it was scored in all of these settings, with ``paper`` in the paper's of the same protocols, too.

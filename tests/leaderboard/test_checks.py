@@ -107,6 +107,7 @@ OTHER = {"mr": 3.0, "mrr": 1.1, "hits@1": 0.5, "hits@3": 0.5, "hits@5": 0.5, "hi
         ("dual-slots", {"asked_again": NOT_ASKED}, "asked_again", "in other batches: leave out ask_again=False"),
         ("entity-slots", {"model": "ingram"}, "run", "model of entity-slots is not that of the run: 'ingram'"),
         ("", {"hyperparameters": {"recipe": "as-run"}}, "as_run", "trains with what is asked in sight"),
+        ("", {"hyperparameters": {"mask": "none"}}, "as_run", "trains with what is asked in sight"),
         ("", {"metrics": OTHER}, "shape", "metrics must be "),
         ("", {"optimistic": OTHER | {"mrr": -0.1}}, "shape", "optimistic must be "),
         ("", {"floors": {"random": OTHER | {"mrr": 0.5, "mr": 0.5}}}, "shape", "floors must be "),
@@ -224,6 +225,13 @@ def test_a_near_copy_is_a_problem_of_it_alone_until_its_card_says_why(entry, cha
 def test_a_run_that_is_said_to_have_failed_has_no_figures(entry, run):
     edit_all(run, status="failed")
     assert "status is 'failed', but there are figures" in problems(entry)["status"].message
+
+
+def test_a_part_that_did_not_finish_is_lacking(entry, run):
+    empty = {key: {} for key in ("metrics", "optimistic", "pessimistic", "chance", "floors")}
+    edit(run / "dual-slots" / "result.json", **empty, status="oom", ranks_sha256=None, tie_rate=None)
+    (run / "dual-slots" / "ranks.parquet").unlink()
+    assert "lacks dual-slots" in remarks(entry)["incomplete"].message
 
 
 def test_nobody_stands_for_figures_without_weights_or_a_rebuild(entry, monkeypatch):
