@@ -261,8 +261,8 @@ def render(
     if out is not None and out.exists() and not force:
         raise UsageError(f"{out} exists: add --force to replace it")
     if format == DEVIATIONS:
-        read, wrong = gather(entries, watching)
-        held = [entry for entry in read if entry.slug not in wrong]
+        read, problems = gather(entries, watching)
+        held = [entry for entry in read if entry.slug not in problems]
         text = deviations.markdown(held, deviations.replication(entries))
     else:
         board = _board(entries, catalog.names(group) if group else ())
