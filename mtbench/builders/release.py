@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import tarfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -39,6 +40,7 @@ def build_as_field(record: Record, parameters: Mapping[str, Parameter]) -> Datas
 
     So targets, and triples that are known besides, may name entities and relations without an observable triple, and
     a test graph may be the training graph; rows keep the order of the files, and those that repeat another stay.
+    Where a record asks for a number of ``targets``, the test targets are a sample (`_sampled`), and the others known.
 
     Raises `UntrainedError` with the rest of the dataset where only the files of the training graph cannot be had,
     `DownloadError` for others, and `DatasetError` for a line that is no triple.
@@ -47,6 +49,9 @@ def build_as_field(record: Record, parameters: Mapping[str, Parameter]) -> Datas
         rows, untrained = _rows(record.sources), None
     except DownloadError as error:
         rows, untrained = _rows_of_test(record.sources, error), error
+    if wanted := int(parameters.get("targets", 0)):
+        rows["test/targets"], others = _sampled(rows["test/targets"], wanted)
+        rows["test/known"] = rows.get("test/known", []) + others
     splits = []
     for name, graph in (("valid", "train/graph"), ("test", "test/graph")):
         parts = [rows.get(part, []) for part in (graph, f"{name}/targets", f"{name}/known")]
@@ -60,6 +65,13 @@ def build_as_field(record: Record, parameters: Mapping[str, Parameter]) -> Datas
     if untrained is not None:
         raise UntrainedError(str(untrained), dataset) from untrained
     return dataset
+
+
+def _sampled(rows: list[NamedTriple], wanted: int) -> tuple[list[NamedTriple], list[NamedTriple]]:
+    """Return the triples whose names have the smallest SHA-256, and the others, both in the order of the file."""
+    order = sorted(range(len(rows)), key=lambda number: hashlib.sha256("\t".join(rows[number]).encode()).digest())
+    chosen = set(order[:wanted])
+    return [rows[number] for number in sorted(chosen)], [row for number, row in enumerate(rows) if number not in chosen]
 
 
 def _rows(sources: Sequence[Source]) -> dict[str, list[NamedTriple]]:
