@@ -171,7 +171,12 @@ def record(name: str) -> Record:
 
 def find(name: str) -> Record | None:
     """Return the record of a dataset by id or alias, None where there is none."""
-    return by_id(name) or _aliases().get(name.casefold())
+    records = _records()
+    if name in records:
+        return records[name]
+    if isinstance(records, _Files) and not records.mention(name):
+        return None  # to parse all of them takes .3 s, which every command given a file would pay
+    return _aliases().get(name.casefold())
 
 
 def by_id(name: str) -> Record | None:
@@ -252,6 +257,11 @@ class _Files(Mapping[str, Record]):
                 raise DatasetError(f"{name}.toml: a record stands in the file of its id, but this id is {found.id!r}")
             self._read[name] = found
         return self._read[name]
+
+    def mention(self, name: str) -> bool:
+        """Tell whether any record has this text in quotes, as it has each of its aliases, in whatever case."""
+        quoted = f'"{name}"'.casefold()
+        return any(quoted in file.read_text(encoding="utf-8").casefold() for file in self._files.values())
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._files)

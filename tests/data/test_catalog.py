@@ -221,6 +221,8 @@ def test_loading_one_dataset_reads_one_record(monkeypatch):
     monkeypatch.setattr(catalog, "_records", lambda: files)
     assert catalog.record("fbnell").id == "fbnell"
     assert list(files._read) == ["fbnell"]
+    assert catalog.find("graphs/mine.tsv") is None
+    assert list(files._read) == ["fbnell"]
 
 
 @pytest.fixture(scope="module")
