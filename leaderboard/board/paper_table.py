@@ -16,6 +16,7 @@ from leaderboard.board.rows import BEST, Column, Row, named, of_baseline, of_ent
 from leaderboard.board.tables import BOLD_FROM, BOLD_TO, NONE, OVER, escaped, plain, short
 from leaderboard.entries.commands import filling, origin
 from leaderboard.entries.entries import Entry
+from leaderboard.entries.runs import in_sight
 from mtbench.analysis import comparison, seeds
 from mtbench.analysis.groups import p_value_over
 from mtbench.analysis.significance import holm
@@ -54,9 +55,10 @@ class PaperTable:
     def leads(self, row: Row, column: Column) -> bool:
         """Tell whether a figure is the best of its column as it is shown, which no printed one or few seeds can be.
 
-        Nothing is the best where a model with few seeds has a better figure.
+        Nothing is the best where a model with few seeds has a better figure. A model that trained with what is asked in
+        sight does not count.
         """
-        figures = {each: each.figure(column) for each in self.rows if each.kind != "printed"}
+        figures = {each: each.figure(column) for each in self.rows if each.kind != "printed" and not _leaked(each)}
         means = {each: round(figure.mean, 3) for each, figure in figures.items() if figure}
         best = (min if self.metric == "mr" else max)(means.values(), default=None)
         return means.get(row) == best and (figure := figures.get(row)) is not None and not figure.few
@@ -177,6 +179,10 @@ def paper_table(
     return PaperTable(metric, rows, columns, differs, caption, notes, _lacking(rows, columns))
 
 
+def _leaked(row: Row) -> bool:
+    return any(in_sight(result.run.hyperparameters) for results in row.results.values() for result in results)
+
+
 def _p_values(rows: Sequence[Row], column: Column) -> Iterator[tuple[int, str, float]]:
     """Give the number of a row of the user's, the letter of one it is compared with, and the p-value of a column."""
     own = [number for number, row in enumerate(rows) if row.kind == "own" and row.figure(column)]
@@ -239,7 +245,8 @@ def _about_runs(row: Row, columns: Sequence[Column]) -> str:
     numbers = sorted({len(of_task) for of_task in row.results.values()})
     seeded = " to ".join(map(str, dict.fromkeys(numbers[:1] + numbers[-1:]))) or "none"
     ties = max((each.tie_rate for of_task in row.results.values() for each in of_task), default=0.0)
-    remarks = [f"{len(row.results)} of {len(keys)} figures", f"seeds: {seeded}", f"at most {ties:.1%} of ranks tied"]
+    remarks = ["trained with what is asked in sight, a leak: not to be reported"] if _leaked(row) else []
+    remarks += [f"{len(row.results)} of {len(keys)} figures", f"seeds: {seeded}", f"at most {ties:.1%} of ranks tied"]
     for graph, line in row.lines.items():
         remarks += [f"{status} on {graph}, seed {seed}" for seed, status in line.unfinished.items()]
     absent = [graph for graph in dict.fromkeys(graph for graph, _ in keys) if graph not in row.lines]

@@ -20,7 +20,7 @@ from pydantic import Field
 from leaderboard.entries.cards import ADDRESS, TRAIN, Problem, quote, unplain
 from leaderboard.entries.entries import CHECKPOINT_SIZES, RUN_FILES, SIZES
 from mtbench.data import catalog
-from mtbench.data.catalog import Record
+from mtbench.data.catalog import Parameter, Record
 from mtbench.data.ragged import counted_rows
 from mtbench.errors import ResultError
 from mtbench.evaluation.tasks import GIVEN, NOT_ASKED
@@ -378,6 +378,11 @@ def _beside(path: Path, where: str, run: RunRead) -> Iterator[Problem]:
         yield Problem("names", where, "names relations of data that may not be passed on: delete it")
 
 
+def in_sight(hyperparameters: Mapping[str, Parameter]) -> bool:
+    """Tell whether a run trained with what is asked in sight, a leak: it explains figures, and never leads."""
+    return hyperparameters.get("recipe") == "as-run" or hyperparameters.get("mask") == "none"
+
+
 def held(run: RunRead) -> Iterator[Problem]:
     """Check a run that was read: figures follow from counts, hashes are the release's, versions, completeness."""
     for scored in run.results.values():
@@ -394,7 +399,7 @@ def held(run: RunRead) -> Iterator[Problem]:
         sentence = f"{', '.join(names)}: scores were {GIVEN} in other batches: nobody knows whether they depend on them"
         yield Problem("given", run.where, sentence, remark=True)
     first = run.headline
-    if first.hyperparameters.get("recipe") == "as-run" or first.hyperparameters.get("mask") == "none":
+    if in_sight(first.hyperparameters):
         sentence = "recipe=as-run or mask=none trains with what is asked in sight: it explains figures, and never ranks"
         yield Problem("as_run", run.where, sentence)
     for setting, scored in run.results.items():

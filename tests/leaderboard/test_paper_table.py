@@ -113,6 +113,19 @@ def test_the_best_is_bold_unless_it_has_few_seeds(table, grid):
     assert "**" not in out
 
 
+def test_what_trained_with_its_questions_in_sight_is_never_bold(table, grid):
+    asked = (grid, "--protocol", "dual")
+    _, out, _ = table(*asked)
+    assert f"**{statistics.fmean(mrr('isdea')):.3f}" in out
+    assert "in sight" not in out
+    for leak in ({"mask": "none"}, {"recipe": "as-run"}):
+        edit_all(grid, hyperparameters=leak)
+        _, out, _ = table(*asked)
+        assert "**" in next(line for line in out.splitlines() if line.startswith("best heuristic baseline"))
+        assert out.count("**") == 2
+        assert "isdea: trained with what is asked in sight, a leak: not to be reported; 1 of 1 figures" in out
+
+
 def test_a_note_says_what_a_reader_has_to_know(table, grid):
     _, out, _ = table(grid, "--against", "mtdea-k2,half-link")
     notes = out.partition("\n\n")[2]
