@@ -13,6 +13,7 @@ from leaderboard.board import reported
 from leaderboard.board.board import Figure
 from leaderboard.board.deviations import (
     AS_RUN,
+    EPOCHS,
     ERRATUM,
     HALF_DIGIT,
     MEMORY,
@@ -88,6 +89,16 @@ def test_runs_that_show_a_reason_explain_what_they_agree_with_and_no_more():
     assert _judged(CELL, of(0.3), {AS_RUN: of(0.3)}).verdict == "within"
     missed = _judged(CELL, of(0.5), {AS_RUN: of(0.5)})
     assert (missed.verdict, str(missed)) == ("open", "0.500, paper 0.300 ± 0.020; open")
+
+
+def test_a_choice_explains_a_figure_that_it_moves_across_the_papers():
+    def verdict(reason, ours, shown):
+        first, again = (Ours({}, {CELL.protocol: {"mrr": Figure(mrr, seeds=1)}}) for mrr in (ours, shown))
+        return _judged(CELL, first, {reason: again}).verdict
+
+    assert [verdict(EPOCHS, 0.5, shown) for shown in (0.1, 0.31, 0.45, 0.9)] == [*["explained"] * 2, *["open"] * 2]
+    assert [verdict(EPOCHS, 0.1, shown) for shown in (0.5, 0.0)] == ["explained", "open"]
+    assert [verdict(AS_RUN, 0.5, shown) for shown in (0.1, 0.31)] == ["open", "explained"]
 
 
 def test_seeds_that_lie_farther_apart_than_chance_are_marked():
