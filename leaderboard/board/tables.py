@@ -75,15 +75,15 @@ def group_table(of_group: GroupBoard, format: str) -> str:  # noqa: A002
         rows.append([NONE, "best heuristic baseline", NONE, f"{mrr.graphs}/{number}", *means, NONE, NONE, NONE])
     for member in of_group.members:
         unseen, lift, clean = of_group.unseen(member), of_group.lift(member), of_group.clean(member.regime)
+        means = [member.mean().mean, member.mean("hits@10").mean, member.mean(view=PESSIMISTIC).mean]
+        shown = "{}" if len(member.lines) == number else "({})"
         rows.append(
             [
                 NONE if member.rank is None else str(member.rank),
                 member.entry.card.name,
                 member.regime,
                 f"{len(member.lines)}/{number}",
-                _number(member.mean().mean),
-                _number(member.mean("hits@10").mean),
-                _number(member.mean(view=PESSIMISTIC).mean),
+                *(shown.format(_number(mean)) for mean in means),
                 NONE if lift is None else f"{lift.mean:+.3f}",
                 NONE if unseen is None else f"{unseen:.3f} ({len(clean)})",
             ]
@@ -91,10 +91,11 @@ def group_table(of_group: GroupBoard, format: str) -> str:  # noqa: A002
     headings = ["rank", "model", "regime", "graphs", "MRR", "Hits@10", "pessimistic MRR", "lift", "unseen (graphs)"]
     caption = (
         f"{of_group.question.label}, {of_group.group}: means over {number} graphs under the protocol "
-        f"{of_group.question.setting.protocol}, ties averaged. No rank: not run on all graphs, contaminated, learned "
-        "from graphs that nobody compared with the targets, of few seeds, or unverified. Unseen: graphs of whose test "
-        "triples no entry of the regime with all graphs has seen 5 %. Regime: pre-trained elsewhere, trained on the "
-        "pair's training graph, or adapted to the inference graph."
+        f"{of_group.question.setting.protocol}, ties averaged. In brackets: over fewer graphs, where only lifts "
+        "compare. No rank: not run on all graphs, contaminated, learned from graphs that nobody compared with the "
+        "targets, of few seeds, or unverified. Unseen: graphs of whose test triples no entry of the regime with all "
+        "graphs has seen 5 %. Regime: pre-trained elsewhere, trained on the pair's training graph, or adapted to the "
+        "inference graph."
     )
     table = _lay_out(headings, rows, format, 3)
     return f"{table}\n\n{caption}" if format == "markdown" else f"% {caption}\n{table}"

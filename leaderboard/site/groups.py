@@ -102,7 +102,9 @@ def standings(board: Board, of_group: GroupBoard, data: Data) -> Table:
             groups.append(Group(rows, f"{REGIME_NAMES[regime]}{unseen}"))
     if asks_entities and (rows := list(_elsewhere(board, of_group, len(columns)))):
         groups.append(Group(rows, "Measured by others, pre-trained elsewhere"))
-    caption = f"Filtered MRR on {len(of_group.graphs)} graphs, by regime; regimes are not compared"
+    caption = (
+        f"Filtered MRR on {len(of_group.graphs)} graphs, by regime; regimes are not compared. In brackets: over fewer"
+    )
     return filled(Table(f"group-{slug(of_group.group)}", caption, "Model", columns, groups, dense=True))
 
 
@@ -117,22 +119,21 @@ def _baseline_row(of_group: GroupBoard, width: int) -> Row:
 
 def _row(board: Board, of_group: GroupBoard, member: Member, data: Data, asks_entities: bool) -> Row:
     mean, lift = member.mean(), of_group.lift(member)
-    main = replace(_mean(mean), best=member.rank == 1)
+    whole = len(member.lines) == len(member.graphs)
+    main = replace(_bracketed(_mean(mean), whole=whole), best=member.rank == 1)
     if member.remarks:
         main = replace(main, kind="unranked", detail="not ranked", tip=Tip(f"{'; '.join(member.remarks)}."))
     unseen = of_group.unseen(member)
     cells = [
         count(member.rank),
         replace(
-            _missing_graphs(member, of_group)
-            if len(member.lines) < len(member.graphs)
-            else _coverage(len(member.lines), len(member.graphs)),
+            _coverage(len(member.lines), len(member.graphs)) if whole else _missing_graphs(member, of_group),
             # weights that were trained elsewhere are what they are with any seed
             below="" if member.regime == "elsewhere" else f"{member.seeds} seed{'s' * (member.seeds > 1)}",
         ),
         main,
-        _number(member.mean(view=PESSIMISTIC).mean),
-        _number(member.mean("hits@10").mean),
+        _bracketed(_number(member.mean(view=PESSIMISTIC).mean), whole=whole),
+        _bracketed(_number(member.mean("hits@10").mean), whole=whole),
         MISSING if lift is None else replace(signed(lift.mean), kind="up" if lift.mean > 0 else "down"),
         MISSING if unseen is None else _number(unseen),
         *(_strata(member, data) if asks_entities else ()),
@@ -164,6 +165,10 @@ def _number(value: float) -> Cell:
     return Cell(f"{value:.3f}", value=value)
 
 
+def _bracketed(cell: Cell, *, whole: bool) -> Cell:
+    return cell if whole else replace(cell, text=f"({cell.text})")
+
+
 def by_half_link(member: Member, data: Data) -> dict[str, float] | None:
     """Return the MRR of the strata of a member, each the mean over the graphs that have it; None without datasets."""
     by_stratum: dict[str, list[float]] = {name: [] for name in QUERIES}
@@ -192,8 +197,9 @@ def _elsewhere(board: Board, of_group: GroupBoard, width: int) -> Iterable[Row]:
             continue
         cells = [MISSING] * width
         cells[1] = _coverage(len(figures), len(of_group.graphs))
-        cells[3] = _number(statistics.fmean(mrr for mrr, _ in figures))
-        cells[4] = replace(_number(statistics.fmean(hits for _, hits in figures)), detail="pessimistic")
+        means, whole = (statistics.fmean(of) for of in zip(*figures, strict=True)), len(figures) == len(of_group.graphs)
+        cells[3], cells[4] = (_bracketed(_number(mean), whole=whole) for mean in means)
+        cells[4] = replace(cells[4], detail="pessimistic")
         yield Row(
             measured.name,
             cells,
