@@ -26,8 +26,8 @@ from mtbench.runs.origin import splits_of
 from mtbench.training import models
 from mtbench.training.models import Context, Explanation, Model, context_of, remaking
 
-FOUNDATION = "-foundation"
-"""What the name of a model with weights of its own ends in: it is meant where the name before it needs training."""
+ENDINGS = ("-3g", "-foundation")
+"""What names of models with weights of their own end in: the first there is is meant where a name needs training."""
 
 BATCH = 1 << 16
 
@@ -149,11 +149,10 @@ def answers(
 
 def _ready(name: str, split: Split) -> Model:
     installed = models.names()
-    if f"{name}{FOUNDATION}" in installed:
-        name += FOUNDATION
+    name = next((other for ending in ENDINGS if (other := f"{name}{ending}") in installed), name)
     model = models.factory(name)(Context(split.dataset))
     if model.info.pretraining_graphs is None:
-        ready = [other for other in installed if other.endswith(FOUNDATION)]
+        ready = [other for other in installed if other.endswith(ENDINGS)]
         raise UsageError(
             f"{name} has no weights before it is trained: name a run of it with --run RUN, or take a model that brings "
             f"weights ({', '.join(ready) or 'none is installed'})"

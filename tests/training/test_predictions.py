@@ -14,7 +14,7 @@ from ranking_toys import random_split, small
 from mtbench.errors import UsageError
 from mtbench.settings.table import settings_of
 from mtbench.training import models, predictions
-from mtbench.training.predictions import FOUNDATION, Question, asked, best, graph_of, predict
+from mtbench.training.predictions import ENDINGS, Question, asked, best, graph_of, predict
 
 READY = f"{thirdparty.NAME}:Ready"
 TRIPLES = "ann\tknows\tbob\nbob\tknows\tcem\ncem\tlikes\tann\nann\tlikes\tdee\n"
@@ -77,12 +77,15 @@ def test_predictions_of_a_file_and_of_a_dataset(folder):
     assert predict(READY, "people.tsv", "ann", "knows", top=9, known=True) != of_file
 
 
-def test_the_name_of_a_model_also_means_the_one_of_it_that_has_weights(folder, somebodys_models, monkeypatch):
-    monkeypatch.setattr(models, "names", lambda: ["mine", f"mine{FOUNDATION}"])
+@pytest.mark.parametrize("endings", [ENDINGS, ENDINGS[1:]])
+def test_the_name_of_a_model_also_means_the_first_of_it_that_has_weights(
+    folder, somebodys_models, monkeypatch, endings
+):
+    monkeypatch.setattr(models, "names", lambda: ["mine", *sorted(f"mine{ending}" for ending in endings)])
     made = []
     monkeypatch.setattr(models, "factory", lambda name: made.append(name) or somebodys_models.Ready)
     predict("mine", "people.tsv", "ann", "knows")
-    assert made == [f"mine{FOUNDATION}"]
+    assert made == [f"mine{endings[0]}"]
 
 
 def test_answers_are_shown_as_a_table_as_json_and_as_csv(folder, printed, listed):
