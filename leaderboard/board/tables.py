@@ -75,7 +75,7 @@ def group_table(of_group: GroupBoard, format: str) -> str:  # noqa: A002
         rows.append([NONE, "best heuristic baseline", NONE, f"{mrr.graphs}/{number}", *means, NONE, NONE, NONE])
     for member in of_group.members:
         unseen, lift, clean = of_group.unseen(member), of_group.lift(member), of_group.clean(member.regime)
-        means = [member.mean().mean, member.mean("hits@10").mean, member.mean(view=PESSIMISTIC).mean]
+        figures = member.mean(), member.mean("hits@10"), member.mean(view=PESSIMISTIC)
         shown = "{}" if len(member.lines) == number else "({})"
         rows.append(
             [
@@ -83,7 +83,7 @@ def group_table(of_group: GroupBoard, format: str) -> str:  # noqa: A002
                 member.entry.card.name,
                 member.regime,
                 f"{len(member.lines)}/{number}",
-                *(shown.format(_number(mean)) for mean in means),
+                *(shown.format(_number(figure.mean)) for figure in figures),
                 NONE if lift is None else f"{lift.mean:+.3f}",
                 NONE if unseen is None else f"{unseen:.3f} ({len(clean)})",
             ]

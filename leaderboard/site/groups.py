@@ -197,9 +197,9 @@ def _elsewhere(board: Board, of_group: GroupBoard, width: int) -> Iterable[Row]:
             continue
         cells = [MISSING] * width
         cells[1] = _coverage(len(figures), len(of_group.graphs))
-        means, whole = (statistics.fmean(of) for of in zip(*figures, strict=True)), len(figures) == len(of_group.graphs)
-        cells[3], cells[4] = (_bracketed(_number(mean), whole=whole) for mean in means)
-        cells[4] = replace(cells[4], detail="pessimistic")
+        whole = len(figures) == len(of_group.graphs)
+        cells[3], hits = (_bracketed(_number(statistics.fmean(of)), whole=whole) for of in zip(*figures, strict=True))
+        cells[4] = replace(hits, detail="pessimistic")
         yield Row(
             measured.name,
             cells,
