@@ -19,6 +19,8 @@ OURS = (
     "ingram",
     "isdea",
     "isdea-homo",
+    "kg-icl-4l",
+    "kg-icl-5l",
     "kg-icl-6l",
     "motif",
     "mtdea-k2",
@@ -33,6 +35,7 @@ OURS = (
     "tally-open",
     "trix",
     "ultra-3g",
+    "ultra-4g",
     "ultra-50g",
 )
 """The entries whose runs the maintainers made; a line for another one is a change that they see in its pull request."""

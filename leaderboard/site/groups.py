@@ -136,7 +136,7 @@ def _row(board: Board, of_group: GroupBoard, member: Member, data: Data, asks_en
         _bracketed(_number(member.mean("hits@10").mean), whole=whole),
         MISSING if lift is None else replace(signed(lift.mean), kind="up" if lift.mean > 0 else "down"),
         MISSING if unseen is None else _number(unseen),
-        *(_strata(member, data) if asks_entities else ()),
+        *(_bracketed(cell, whole=whole) for cell in (_strata(member, data) if asks_entities else ())),
         duration(member.seconds),
         count(member.entry.card.parameters),
     ]
@@ -166,7 +166,7 @@ def _number(value: float) -> Cell:
 
 
 def _bracketed(cell: Cell, *, whole: bool) -> Cell:
-    return cell if whole else replace(cell, text=f"({cell.text})")
+    return cell if whole or cell == MISSING else replace(cell, text=f"({cell.text})")
 
 
 def by_half_link(member: Member, data: Data) -> dict[str, float] | None:
