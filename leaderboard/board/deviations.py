@@ -59,7 +59,9 @@ INVERSES = Reason("inverses", "our run has no inverse relations, the paper's had
 TIES = Reason(
     "ties", "exact arithmetic ties what rounding tells apart: one unit in the last place gives the figure", "rounded"
 )
-AS_RUN = Reason("as run", "as the published code trains, with what is asked in sight, the figure comes out", "as-run")
+AS_RUN = Reason(
+    "as run", "trained with what is asked in sight, as the published code does, the figure comes out", "as-run"
+)
 EPOCHS = Reason(
     "epochs",
     "validation hardly tells epochs apart: another choice of them moves the figure to the paper's or past it",
