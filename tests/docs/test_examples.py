@@ -52,6 +52,10 @@ NOT_RUN = {
         "needs PyTorch"
     ),
     "mtbench run tally-foundation --dataset metafam": "needs PyTorch",
+    "mtbench run mtdea --dataset wikitopics-mt1/health --set recipe=fast --set mask=none --set tasks=6 --set epochs=4 "
+    "--set adaptation_epochs=4 --protocol dual --protocol entity --paper": "trains for minutes",
+    "mtbench run nbfnet-homo --dataset wikitopics-mt1/health --set recipe=fast --protocol dual --protocol entity "
+    "--paper": "trains for minutes",
     "mtbench run tally-foundation --dataset fbnell --protocol full-ultra": "needs PyTorch",
     "mtbench run tally --dataset mine": "the dataset is the reader's",
     "mtbench score-with tally mine --head Rome --relation capitalOf": "the dataset is the reader's",
