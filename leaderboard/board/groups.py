@@ -76,6 +76,11 @@ class Member:
         """Return the mean of a metric over the graphs that it was scored on."""
         return mean_over(self.values(metric, view))
 
+    @property
+    def whole(self) -> bool:
+        """Whether it was scored on every graph of the group."""
+        return len(self.lines) == len(self.graphs)
+
     @cached_property
     def seen(self) -> frozenset[str]:
         """The graphs of whose targets it saw some, or may have."""

@@ -76,7 +76,7 @@ def group_table(of_group: GroupBoard, format: str) -> str:  # noqa: A002
     for member in of_group.members:
         unseen, lift, clean = of_group.unseen(member), of_group.lift(member), of_group.clean(member.regime)
         figures = member.mean(), member.mean("hits@10"), member.mean(view=PESSIMISTIC)
-        shown = "{}" if len(member.lines) == number else "({})"
+        shown = "{}" if member.whole else "({})"
         rows.append(
             [
                 NONE if member.rank is None else str(member.rank),

@@ -119,24 +119,23 @@ def _baseline_row(of_group: GroupBoard, width: int) -> Row:
 
 def _row(board: Board, of_group: GroupBoard, member: Member, data: Data, asks_entities: bool) -> Row:
     mean, lift = member.mean(), of_group.lift(member)
-    whole = len(member.lines) == len(member.graphs)
-    main = replace(_bracketed(_mean(mean), whole=whole), best=member.rank == 1)
+    main = replace(_bracketed(_mean(mean), whole=member.whole), best=member.rank == 1)
     if member.remarks:
         main = replace(main, kind="unranked", detail="not ranked", tip=Tip(f"{'; '.join(member.remarks)}."))
     unseen = of_group.unseen(member)
     cells = [
         count(member.rank),
         replace(
-            _coverage(len(member.lines), len(member.graphs)) if whole else _missing_graphs(member, of_group),
+            _coverage(len(member.lines), len(member.graphs)) if member.whole else _missing_graphs(member, of_group),
             # weights that were trained elsewhere are what they are with any seed
             below="" if member.regime == "elsewhere" else f"{member.seeds} seed{'s' * (member.seeds > 1)}",
         ),
         main,
-        _bracketed(_number(member.mean(view=PESSIMISTIC).mean), whole=whole),
-        _bracketed(_number(member.mean("hits@10").mean), whole=whole),
+        _bracketed(_number(member.mean(view=PESSIMISTIC).mean), whole=member.whole),
+        _bracketed(_number(member.mean("hits@10").mean), whole=member.whole),
         MISSING if lift is None else replace(signed(lift.mean), kind="up" if lift.mean > 0 else "down"),
         MISSING if unseen is None else _number(unseen),
-        *(_bracketed(cell, whole=whole) for cell in (_strata(member, data) if asks_entities else ())),
+        *(_bracketed(cell, whole=member.whole) for cell in (_strata(member, data) if asks_entities else ())),
         duration(member.seconds),
         count(member.entry.card.parameters),
     ]

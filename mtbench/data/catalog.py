@@ -171,10 +171,10 @@ def record(name: str) -> Record:
 
 def find(name: str) -> Record | None:
     """Return the record of a dataset by id or alias, None where there is none."""
-    records = _records()
-    if name in records:
-        return records[name]
-    if isinstance(records, _Files) and not records.mention(name):
+    if (exact := by_id(name)) is not None:
+        return exact
+    files = _records()
+    if isinstance(files, _Files) and not files.mention(name):
         return None  # to parse all of them takes .3 s, which every command given a file would pay
     return _aliases().get(name.casefold())
 
