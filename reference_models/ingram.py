@@ -15,11 +15,10 @@ from torch.nn.functional import relu
 
 from mtbench.data.splits import Split
 from mtbench.errors import DatasetError, UsageError
-from mtbench.evaluation.tasks import task
 from mtbench.names import HEAD, RELATION, TAIL, BoolArray, IntArray
 from mtbench.training.models import Context
 from reference_models.layers.attention import EntityAttention, Messages, RelationAttention, XavierLinear, messages_of
-from reference_models.training.fitting import ReferenceModel, can_stop_early, validation
+from reference_models.training.fitting import ReferenceModel, chosen_by_tails
 from reference_models.training.loop import State, Tell, Work
 from reference_models.training.recipe import Hyperparameters, read
 
@@ -34,8 +33,8 @@ class Recipe(Hyperparameters):
 
     The hidden widths are ``relation_scale`` and ``entity_scale`` times ``width``. Training takes at most ``steps``
     steps on the whole graph and is validated after ``every`` of them, on the MRR of the protocol ``selection``;
-    it ends after ``patience`` validations that brought nothing better. ``messages`` is the share of triples shown in a
-    step; a test score is the mean over ``draws`` initial features.
+    it ends after ``patience`` validations that brought nothing better, with ``none`` after all steps. ``messages`` is
+    the share of triples shown in a step; a test score is the mean over ``draws`` initial features.
     """
 
     width: int
@@ -116,15 +115,13 @@ class InGramModel(ReferenceModel[Recipe]):
         """
         recipe = self.recipe
         state = State(self.network, None, torch.optim.Adam(self.network.parameters(), lr=recipe.learning_rate))
-        messages, validate = self._messages(train, train.graph), None
+        messages = self._messages(train, train.graph)
 
         def scores(triples: IntArray) -> Tensor:
             rng = np.random.default_rng([self.context.seed, *b"valid", state.epoch])
             return mean_score([self._embedded(messages, rng)], triples)
 
-        if can_stop_early(valid):
-            chosen, asked = task(valid, f"{recipe.selection}-tail", "slots"), np.ones(len(valid.targets), dtype=bool)
-            validate = validation(chosen, asked, scores, recipe.learning_rate)
+        validate = chosen_by_tails(valid, recipe.selection, scores, recipe.learning_rate)
         epochs, work = -(-recipe.steps // recipe.every), self._work(state, train)
         self._train("train", state, valid, work, epochs=epochs, patience=recipe.patience, validate=validate)
 

@@ -12,14 +12,13 @@ from torch.nn.functional import softplus
 
 from mtbench.data.splits import Split, inverted
 from mtbench.errors import UsageError
-from mtbench.evaluation.tasks import task
 from mtbench.names import HEAD, TAIL, IntArray
 from mtbench.training.models import Context
 from reference_models.graphs.graph import TypedGraph, typed_graph
 from reference_models.layers.basic import RowLinear
 from reference_models.layers.propagation import BoundaryPNA, Neighbours, by_receiver, degree_scales, plan
 from reference_models.training.batches import Negatives, batches_of, edges_of
-from reference_models.training.fitting import BothWays, PairScores, ReferenceModel, can_stop_early, validation
+from reference_models.training.fitting import BothWays, PairScores, ReferenceModel, chosen_by_tails
 from reference_models.training.loop import State, Tell, Work, mean_loss
 from reference_models.training.recipe import Hyperparameters, read
 
@@ -32,7 +31,8 @@ class Recipe(Hyperparameters):
     """All hyper-parameters of NBFNet-homo.
 
     ``positives`` are always those of the ``graph``, so that ``holdout`` has no effect. ``temperature`` is that of the
-    adversarial weights of the negatives; ``selection`` is the protocol whose validation MRR chooses the epoch.
+    adversarial weights of the negatives; ``selection`` is the protocol whose validation MRR chooses the epoch, with
+    ``none`` it is the last.
     """
 
     width: int
@@ -89,12 +89,13 @@ class NBFNetModel(ReferenceModel[Recipe]):
         recipe = self.recipe
         graph = typed_graph(train, inverses=True, device=self._device)
         state = State(self.network, None, torch.optim.Adam(self.network.parameters(), lr=recipe.learning_rate))
-        neighbours, validate = Neighbours.of(graph), None
-        if can_stop_early(valid):
-            chosen, asked = task(valid, f"{recipe.selection}-tail", "slots"), np.ones(len(valid.targets), dtype=bool)
-            validate = validation(
-                chosen, asked, lambda triples: pair_scores(self.network, neighbours)(triples), recipe.learning_rate
-            )
+        neighbours = Neighbours.of(graph)
+        validate = chosen_by_tails(
+            valid,
+            recipe.selection,
+            lambda triples: pair_scores(self.network, neighbours)(triples),
+            recipe.learning_rate,
+        )
         work = epoch_of(state, graph, train.graph, recipe)
         self._train("train", state, valid, work, epochs=recipe.epochs, patience=recipe.patience, validate=validate)
 

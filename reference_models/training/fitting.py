@@ -16,7 +16,7 @@ from torch import Tensor
 
 from mtbench.data.splits import Split, inverted, unique
 from mtbench.errors import DatasetError, UsageError
-from mtbench.evaluation.tasks import Task
+from mtbench.evaluation.tasks import Task, task
 from mtbench.metrics import closed as metrics
 from mtbench.names import HEAD, TAIL, BoolArray, IntArray
 from mtbench.runs.origin import Regime
@@ -191,6 +191,21 @@ def validation(
         return sum(worst[name] / (2 * len(greater)) ** place for place, name in enumerate(names)), mrr
 
     return judge
+
+
+def chosen_by_tails(
+    valid: Split, selection: str, score: Callable[[IntArray], Tensor], learning_rate: float
+) -> Validation | None:
+    """Return the criterion of a model whose epoch is chosen by the tails of all validation triples.
+
+    ``selection`` is the protocol, ``dual`` or ``entity``. It is None, so that the last epoch is taken, for ``none`` and
+    where there are no validation triples.
+    """
+    if selection == "none" or not can_stop_early(valid):
+        return None
+    return validation(
+        task(valid, f"{selection}-tail", "slots"), np.ones(len(valid.targets), dtype=bool), score, learning_rate
+    )
 
 
 def torch_device(name: str) -> torch.device:

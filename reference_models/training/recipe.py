@@ -25,7 +25,7 @@ CHOICES = {
     "mean": ("literal", "normalised"),
     "assignment": ("hard",),
     "linear_layers": ("single", "perceptron"),
-    "selection": ("dual", "entity"),
+    "selection": ("dual", "entity", "none"),
     "chosen_by": ("mrr", "hits"),
 }
 

@@ -331,7 +331,7 @@ def test_deq_ingram_has_the_weights_of_ingram_and_averages_its_scores(data):
         (ingram.build, {"draws": "5"}, "^ingram has one draw, not 5: run deq-ingram with --set draws=5$"),
         (ingram.build_deq, {"draws": "0"}, "^draws must be at least 1, not 0$"),
         (ingram.build, {"heads": "7"}, r"^heads must divide relation_scale \* width = 128, which 7 does not$"),
-        (ingram.build, {"selection": "relation"}, "^selection must be one of dual, entity, not 'relation'$"),
+        (ingram.build, {"selection": "relation"}, "^selection must be one of dual, entity, none, not 'relation'$"),
     ],
 )
 def test_a_bad_value_is_refused(make, settings, message):

@@ -60,6 +60,18 @@ def test_without_validation_triples_all_epochs_are_trained_and_that_is_said(comm
 
 
 @pytest.mark.parametrize(
+    ("model", "settings"),
+    [("nbfnet-homo", ["width=4", "epochs=3"]), ("ingram", ["width=4", "steps=3", "every=1"])],
+)
+def test_selection_none_takes_the_last_epoch_and_asks_for_no_validation(command, tmp_path, small, model, settings):
+    words = [word for setting in [*settings, "patience=1", "selection=none"] for word in ("--set", setting)]
+    code, _, err = command(model, *words, "--out", "kept", dataset=small)
+    assert (code, err) == (0, "")
+    history = json.loads((tmp_path / "kept" / "history.json").read_text())
+    assert [{*record} for record in history["train"]] == [{*history["train"][0]} - {"valid_mrr"}] * 3
+
+
+@pytest.mark.parametrize(
     ("arguments", "message"),
     [
         ("isdea --set epoch=3", "error: unknown hyper-parameter 'epoch': did you mean epochs"),
