@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from mtbench.data.graphs import expect_distinct
-from mtbench.data.ragged import counted, looked_up
+from mtbench.data.ragged import counted
 from mtbench.data.splits import Split, unique
 from mtbench.names import HEAD, RELATION, TAIL, FloatArray, IntArray
 
@@ -73,10 +73,27 @@ class Doubled:
         """Where the half-links of each entity begin, and the last ones end, ``(N + 1,)``."""
         return np.searchsorted(self.half_links[0], np.arange(self.num_entities + 1))
 
+    @cached_property
+    def _places(self) -> tuple[IntArray, IntArray]:
+        """Return the half-links as numbers entity * 2R + slot, in increasing order, and where their edges begin.
+
+        At the end of the first stands what no half-link is, at the end of the second where the last edges end.
+        """
+        entities, slots, counts = self.half_links
+        return np.append(entities * self.num_slots + slots, -1), np.append(0, np.cumsum(counts))
+
+    def under(self, entities: IntArray, slots: IntArray) -> tuple[IntArray, IntArray]:
+        """Return from where to where the edges of each entity under a slot stand, in the shape of both."""
+        known, starts = self._places
+        asked = entities * self.num_slots + slots
+        place = np.searchsorted(known[:-1], asked)
+        there = known[place] == asked
+        return starts[place], starts[place + there]
+
     def count(self, entities: IntArray, slots: IntArray) -> IntArray:
-        """Return in how many edges each entity has each slot, c(e, q), ``(m,)``."""
-        known, of, counts = self.half_links
-        return looked_up(known * self.num_slots + of, counts, entities * self.num_slots + slots)
+        """Return in how many edges each entity has each slot, c(e, q), in the shape of both."""
+        first, last = self.under(entities, slots)
+        return last - first
 
     @cached_property
     def slot_edges(self) -> IntArray:

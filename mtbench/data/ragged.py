@@ -88,6 +88,11 @@ def largest(values: FloatArray, owner: IntArray, number: int) -> FloatArray:
     return found
 
 
+def alone(values: IntArray) -> int | None:
+    """Return the number that all of some numbers are, None where there are several or none."""
+    return int(values[0]) if len(values) and (values == values[0]).all() else None
+
+
 def batches(row: IntArray, number: int, step: int) -> Iterator[tuple[int, int, IntArray]]:
     """Return some ``step`` of a ``number`` of rows at a time: from, to, and what is in them by its ``row`` ``(m,)``."""
     order = np.argsort(row, kind="stable")

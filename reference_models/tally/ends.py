@@ -11,10 +11,10 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from mtbench.data.doubled import Doubled
-from mtbench.data.ragged import counted, largest, spread, sums
+from mtbench.data.ragged import alone, counted, largest, spread, sums
 from mtbench.data.splits import unique
-from mtbench.names import FloatArray, IntArray
-from reference_models.tally.rules import Rule
+from mtbench.names import BoolArray, FloatArray, IntArray
+from reference_models.tally.rules import MANY, Rule
 
 WINDOW = 1.4
 """A Good-Turing rate pools counts that are up to this factor larger or smaller."""
@@ -23,7 +23,7 @@ OF_ONE = 8
 """The number of statistics of an entity and a slot."""
 
 KEPT = 1 << 20
-"""Pairs of an entity and a slot whose statistics are kept, 64 bytes each."""
+"""Pairs of an entity and a slot whose statistics are kept, 64 bytes each; of two slots at least."""
 
 HALF_NAMES = (
     "count of head",
@@ -63,12 +63,7 @@ class Ends:
         self.graph = graph
 
         # A cache of this object: as one of the method, it would keep every graph alive.
-        @lru_cache(max(1, KEPT // max(1, graph.num_entities)))
-        def of_all(slot: int) -> FloatArray:
-            every = np.arange(graph.num_entities)
-            return self._computed(every, np.full_like(every, slot))
-
-        self._of_all = of_all
+        self._of_all = lru_cache(max(2, KEPT // max(1, graph.num_entities)))(self._computed_for_all)
 
     def half_links_and_types(self, triples: IntArray) -> FloatArray:
         """Return the statistics of both half-links of each triple and of their fit, ``(m, 23)``, `HALF_NAMES` first.
@@ -99,9 +94,11 @@ class Ends:
         Each distinct pair is computed once. A slot with many entities, as in whole rows of candidates, is computed for
         all entities, and the last of these are kept.
         """
+        if len(slots) > MANY and (slot := alone(slots)) is not None:
+            one = alone(entities)
+            return np.broadcast_to(self._of_all(slot)[:, entities if one is None else [one]], (OF_ONE, len(slots)))
         statistics = np.empty((OF_ONE, len(slots)))
-        total = self.graph.num_entities
-        often = (np.bincount(slots, minlength=self.graph.num_slots) > total // 2) & (total <= KEPT)
+        often = np.bincount(slots, minlength=self.graph.num_slots) > min(self.graph.num_entities // 2, MANY)
         for slot in np.flatnonzero(often).tolist():
             rows = np.flatnonzero(slots == slot)
             statistics[:, rows] = self._of_all(slot)[:, entities[rows]]
@@ -113,11 +110,29 @@ class Ends:
         return statistics
 
     def _computed(self, entities: IntArray, slots: IntArray) -> FloatArray:
+        starts = self.graph.slot_starts
+        place, owner = spread(starts[entities], starts[entities + 1])
         counts = self.graph.count(entities, slots)
         out, into = self.graph.degrees
         degree = np.where(slots < self.graph.relations, out[entities], into[entities])
         half = np.log1p(counts), self._log_rates(slots, counts), counts / (1 + degree)
-        return np.stack((*half, *self._types(entities, slots)))
+        asked, held = slots[owner], self.graph.half_links[1][place]
+        tables = (table[held, asked] for table in self._tables)
+        return np.stack((*half, *self._types(slots, np.diff(starts)[entities], owner, held != asked, *tables)))
+
+    def _computed_for_all(self, slot: int) -> FloatArray:
+        """Return what `_computed` does of all entities and one slot: read off, without a search for each."""
+        owner, held, number = self.graph.half_links
+        apart = held != slot
+        counts = np.zeros(self.graph.num_entities, dtype=np.int64)
+        counts[owner[~apart]] = number[~apart]
+        there = np.bincount(counts) > 0
+        different = np.flatnonzero(there)
+        rates = self._log_rates(np.full_like(different, slot), different)[(np.cumsum(there) - 1)[counts]]
+        degree = self.graph.degrees[slot >= self.graph.relations]
+        tables = (np.take(table[:, slot], held) for table in self._tables)
+        types = self._types(np.array([slot]), np.diff(self.graph.slot_starts), owner, apart, *tables)
+        return np.stack((np.log1p(counts), rates, counts / (1 + degree), *types))
 
     @cached_property
     def _counts_of_counts(self) -> tuple[IntArray, IntArray, IntArray, int]:
@@ -170,17 +185,27 @@ class Ends:
             np.fill_diagonal(table, 0)
         return weights, lifts, shares
 
-    def _types(self, entities: IntArray, slots: IntArray) -> tuple[FloatArray, ...]:
-        starts = self.graph.slot_starts
-        place, owner = spread(starts[entities], starts[entities + 1])
-        held, asked, number = self.graph.half_links[1][place], slots[owner], len(entities)
-        weights, lifts, shares = (table[held, asked] for table in self._tables)
+    def _types(
+        self,
+        slots: IntArray,
+        sizes: IntArray,
+        owner: IntArray,
+        apart: BoolArray,
+        weights: FloatArray,
+        lifts: FloatArray,
+        shares: FloatArray,
+    ) -> tuple[FloatArray, ...]:
+        """Return regression raw and as lift, naive Bayes, largest and smallest conditional, ``(n,)`` each.
+
+        ``slots`` and the numbers ``sizes`` of slots held are ``(n,)``, all others, of the slots held, ``(k,)``: their
+        ``owner``, whether they are ``apart`` from the slot asked for, and what `_tables` have of the two.
+        """
+        number = len(sizes)
         regression = sums(weights, owner, number)
         lift = np.log(np.maximum(regression, 0) + 1e-3) - np.log(self.graph.base_rates[slots])
-        bayes = sums(lifts, owner, number) / np.sqrt(1 + np.diff(starts)[entities])
-        apart = held != asked
-        owner, shares = owner[apart], shares[apart]
-        return regression, lift, bayes, largest(shares, owner, number), 1 - largest(1 - shares, owner, number)
+        bayes = sums(lifts, owner, number) / np.sqrt(1 + sizes)
+        most, least = (largest(values, owner, number) for values in (shares, np.where(apart, 1 - shares, 0)))
+        return regression, lift, bayes, most, 1 - least
 
     def behind(self, triple: IntArray) -> list[Rule]:
         """Return the type rules behind one triple ``(3,)``: of entities with another slot of an end, how many have it.

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 from scipy.sparse import csr_array
 
 from mtbench.data.doubled import Doubled
-from mtbench.data.ragged import added, counted, largest, looked_up, ranges, spread, sums
+from mtbench.data.ragged import added, alone, counted, largest, looked_up, ranges, spread, sums
 from mtbench.data.splits import Split, unique
-from mtbench.names import HEAD, RELATION, TAIL, FloatArray, IntArray
+from mtbench.names import HEAD, RELATION, TAIL, BoolArray, FloatArray, IntArray
 
 SURE = 0.99
 """Larger confidences count as this in a noisy-or, so that no single rule is taken for certain."""
 
 AT_ONCE = 1 << 18
 """Triples whose two-step paths are listed at a time."""
+
+MANY = 1 << 12
+"""Rows that share an entity or a goal from which on what all entities have in common is computed once."""
 
 MOST_FEATURES = 64
 """The most features of an entity that count: its rarest; of those equally rare, all or none."""
@@ -79,11 +82,37 @@ def noisy_or(confidence: FloatArray, owner: IntArray, number: int) -> FloatArray
     return sums(-np.log1p(-np.minimum(confidence, SURE)), owner, number)
 
 
+class Near:
+    """The entities that an entity leads to in one step, or in two: most questions are about few entities."""
+
+    def __init__(self, graph: Doubled, steps: int) -> None:
+        self.graph, self.steps = graph, steps
+        self._from = lru_cache(1)(self._found)
+
+    def rows(self, triples: IntArray) -> IntArray:
+        """Return the numbers of all triples whose ends may be so near, where all share an end; of all else."""
+        for one, other in ((HEAD, TAIL), (TAIL, HEAD)):
+            if (entity := alone(triples[:, one])) is not None:
+                return np.flatnonzero(self._from(entity)[triples[:, other]])
+        return np.arange(len(triples))
+
+    def _found(self, entity: int) -> BoolArray:
+        starts, targets = self.graph.starts, self.graph.targets
+        ends = np.array([entity])
+        for _ in range(self.steps):
+            place, _ = spread(starts[ends], starts[ends + 1])
+            found = np.zeros(self.graph.num_entities, dtype=np.bool_)
+            found[targets[place]] = True
+            ends = np.flatnonzero(found)
+        return found
+
+
 class Pairs:
     """The rules between slots of the same pair of entities."""
 
     def __init__(self, graph: Doubled) -> None:
         self.graph = graph
+        self._near = Near(graph, 1)
 
     @cached_property
     def _together(self) -> FloatArray:
@@ -104,7 +133,9 @@ class Pairs:
         """
         graph = self.graph
         keys, slots = graph.by_pair
-        place, owner = spread(*ranges(keys, triples[:, HEAD] * graph.num_entities + triples[:, TAIL]))
+        linked = self._near.rows(triples)
+        place, of = spread(*ranges(keys, triples[linked, HEAD] * graph.num_entities + triples[linked, TAIL]))
+        owner = linked[of]
         body, relation, number = slots[place], triples[owner, RELATION], len(triples)
         apart = body != relation
         body, relation, owner = body[apart], relation[apart], owner[apart]
@@ -140,6 +171,7 @@ class Paths:
 
     def __init__(self, graph: Doubled) -> None:
         self.graph = graph.loopless
+        self._near = Near(self.graph, 2)
         self._edges = graph.slot_edges
         self._triples = graph.triples
         self._counted = np.zeros(graph.relations, dtype=np.bool_)
@@ -208,11 +240,13 @@ class Paths:
         share of all triples, the largest coverage and the sum, log1p of the number of paths, and of bodies.
         """
         graph = self.graph
-        keys = triples[:, HEAD] * graph.num_entities + triples[:, TAIL]
+        near = self._near.rows(triples)
+        keys = triples[near, HEAD] * graph.num_entities + triples[near, TAIL]
         known = unique(keys)
         pair, body, paths = self.bodies(*np.divmod(known, max(1, graph.num_entities)))
         row = np.searchsorted(known, keys)
-        place, owner = spread(*(ends[row] for ends in ranges(pair, np.arange(len(known)))))
+        place, of = spread(*(ends[row] for ends in ranges(pair, np.arange(len(known)))))
+        owner = near[of]
         relation, number = triples[:, RELATION], len(triples)
         closed = self._closed(body[place], relation[owner])
         confidence = closed / (self._totals[body[place]] + 5)
@@ -246,6 +280,7 @@ class Associations:
 
     def __init__(self, graph: Doubled) -> None:
         self.graph = graph
+        self._sharing, self._lifts = lru_cache(2)(self._found), lru_cache(4)(self._without)
 
     @cached_property
     def _features(self) -> tuple[IntArray, IntArray, IntArray]:
@@ -290,6 +325,54 @@ class Associations:
         )
 
     def _of(self, entities: IntArray, slots: IntArray, partners: IntArray) -> FloatArray:
+        """Return statistics ``(m, 6)`` of the features of entities for goals, each a slot that leads to a partner.
+
+        A goal that no entity has says nothing. Where all rows share an entity or a goal, as in a whole row of
+        candidates, those without a feature that anyone with their goal has are computed together.
+        """
+        starts = self._features[0]
+        found = np.zeros((6, len(entities)))
+        found[5] = np.log1p(np.diff(starts)[entities])
+        first, last = self.graph.under(partners, self.graph.inverse(slots))
+        rows, sizes = np.flatnonzero(last > first), last - first
+        goal = slots * self.graph.num_entities + partners
+        if len(rows) > MANY and (shared := alone(goal)) is not None:
+            hit = self._sharing(True, shared)[entities]
+            found[2] = np.where(hit, 0, self._lifts(int(sizes[0]))[entities])
+            rows = np.flatnonzero(hit)
+        elif len(rows) > MANY and (one := alone(entities)) is not None:
+            place, owner = spread(first[rows], last[rows])
+            hit = np.bincount(owner, weights=self._sharing(False, one)[self.graph.targets[place]]) > 0
+            apart = rows[~hit]
+            _, sample, like = np.unique(sizes[apart], return_index=True, return_inverse=True)
+            alike = self._counted(entities[apart[sample]], slots[apart[sample]], partners[apart[sample]])
+            found[:5, apart] = alike[:, like]
+            rows = rows[hit]
+        found[:5, rows] = self._counted(entities[rows], slots[rows], partners[rows])
+        return found.T
+
+    def _found(self, of_goal: bool, number: int) -> BoolArray:
+        """Return which entities have a feature of an entity, or of any with a goal, by its ``number``, ``(N,)``."""
+        graph, (starts, features, _) = self.graph, self._features
+        having = self._members(np.array([number]))[1] if of_goal else np.array([number])
+        place, _ = spread(starts[having], starts[having + 1])
+        slots, partners = np.divmod(unique(features[place]), max(1, graph.num_entities))
+        place, _ = spread(*graph.under(partners, graph.inverse(slots)))
+        found = np.zeros(graph.num_entities, dtype=np.bool_)
+        found[graph.targets[place]] = True
+        return found
+
+    def _without(self, size: int) -> FloatArray:
+        """Return the lift of every entity for a goal that ``size`` entities have, none with one of its features."""
+        starts, _, having = self._features
+        number = self.graph.num_entities
+        _, owner = spread(starts[:-1], starts[1:])
+        lifts = sums(np.log(0.5 / ((having - 1) * size / max(1, number) + 0.5)), owner, number)
+        lifts /= np.sqrt(1 + np.diff(starts))
+        return lifts
+
+    def _counted(self, entities: IntArray, slots: IntArray, partners: IntArray) -> FloatArray:
+        """Return all statistics but the number of features, ``(5, m)``."""
         graph = self.graph
         starts, features, having = self._features
         asked = slots * graph.num_entities + partners
@@ -308,25 +391,21 @@ class Associations:
         size = np.bincount(members[0], minlength=len(goals))[goal]
         confidence = both / (there + 1)
         lift = np.log((both + 0.5) / ((there - 1) * size[owner] / max(1, graph.num_entities) + 0.5))
-        features_of = np.bincount(owner, minlength=number)
         return np.stack(
             (
                 largest(confidence, owner, number),
                 noisy_or(confidence, owner, number),
-                sums(lift, owner, number) / np.sqrt(1 + features_of),
+                sums(lift, owner, number) / np.sqrt(1 + np.bincount(owner, minlength=number)),
                 largest(both / np.sqrt(np.maximum(there * size[owner], 1)), owner, number),
                 np.log1p(np.bincount(owner[both > 0], minlength=number)),
-                np.log1p(features_of),
-            ),
-            axis=1,
+            )
         )
 
     def _members(self, goals: IntArray) -> tuple[IntArray, IntArray]:
         """Return the entities with each feature of ``goals`` ``(g,)``: the place of the feature, and the entity."""
         graph = self.graph
         slots, partners = np.divmod(goals, max(1, graph.num_entities))
-        keys = graph.sources * graph.num_slots + graph.slots
-        place, owner = spread(*ranges(keys, partners * graph.num_slots + graph.inverse(slots)))
+        place, owner = spread(*graph.under(partners, graph.inverse(slots)))
         return owner, graph.targets[place]
 
     def behind(self, triple: IntArray) -> list[Rule]:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property, lru_cache
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from mtbench.data.doubled import Doubled
-from mtbench.data.ragged import batches
-from mtbench.data.splits import Split
+from mtbench.data.ragged import alone, batches
+from mtbench.data.splits import Split, unique
 from mtbench.names import HEAD, RELATION, TAIL, FloatArray, IntArray
 from reference_models.tally import ends, rules
 from reference_models.tally.rules import Rule
@@ -70,12 +71,11 @@ class Statistics:
     def of(self, triples: IntArray) -> NDArray[np.float32]:
         """Return the statistics of triples ``(m, 3)``, float32 ``(m, WIDTH)``, in the order of `FAMILIES`."""
         statistics = np.empty((len(triples), WIDTH), dtype=np.float32)
-        for start in range(0, len(triples), BATCH):
-            batch = triples[start : start + BATCH]
+        for start, stop in _pieces(triples):
             column = 0
             for part in self._parts:
-                values = part(batch)
-                statistics[start : start + BATCH, column : column + values.shape[1]] = values
+                values = part(triples[start:stop])
+                statistics[start:stop, column : column + values.shape[1]] = values
                 column += values.shape[1]
         return statistics
 
@@ -90,11 +90,26 @@ class Statistics:
         return head, tail, int(self.graph.slot_edges[slots[0]])
 
 
+def _pieces(triples: IntArray) -> Iterator[tuple[int, int]]:
+    """Return from where to where triples are computed together: a long row of candidates by itself, others in batches.
+
+    In a row of candidates one end and the relation stay.
+    """
+    head, relation, tail = (triples[1:] != triples[:-1]).T
+    bounds = np.concatenate(([0], np.flatnonzero(relation | (head & tail)) + 1, [len(triples)]))
+    long = np.flatnonzero(np.diff(bounds) > rules.MANY)
+    cuts = unique(np.concatenate(([0], bounds[long], bounds[long + 1], [len(triples)]))).tolist()
+    for first, last in pairwise(cuts):
+        for start in range(first, last, BATCH):
+            yield start, min(start + BATCH, last)
+
+
 class Walks:
     """Random walks on the undirected graph with an edge between any two different entities that a triple links."""
 
     def __init__(self, graph: Doubled) -> None:
         self.graph = graph
+        self._from = lru_cache(1)(self._followed)
 
     @cached_property
     def _step(self) -> tuple[csr_array, FloatArray]:
@@ -111,23 +126,39 @@ class Walks:
         that more triples share. They are followed to all entities at once, the last step only to those asked for.
         """
         step, degree = self._step
+        for one, other in ((HEAD, TAIL), (TAIL, HEAD)):
+            if (entity := alone(triples[:, one])) is not None:
+                return self._logs(self._from(entity)[triples[:, other]], degree[triples[:, other]])
         uses = [
             np.bincount(triples[:, end], minlength=self.graph.num_entities)[triples[:, end]] for end in (HEAD, TAIL)
         ]
         turned = uses[1] > uses[0]
         begin = np.where(turned, triples[:, TAIL], triples[:, HEAD])
         end = np.where(turned, triples[:, HEAD], triples[:, TAIL])
-        sources, column = np.unique(begin, return_inverse=True)
+        begins, column = np.unique(begin, return_inverse=True)
         chances = np.empty((len(triples), len(LENGTHS)))
         block = max(1, min(WALKS, PLACES // max(1, self.graph.num_entities)))
-        for start, stop, members in batches(column, len(sources), block):
+        for start, stop, members in batches(column, len(begins), block):
             ends, place = np.unique(end[members], return_inverse=True)
             last, source = step[ends], column[members] - start
-            weights: FloatArray = step[:, sources[start:stop]].toarray()
+            weights: FloatArray = step[:, begins[start:stop]].toarray()
             for length in LENGTHS[:-1]:
                 weights = step @ weights
                 chances[members, LENGTHS.index(length)] = weights[end[members], source]
             chances[members, -1] = (last @ weights)[place, source]
-        chances = np.log(chances / degree[end][:, None] * degree.sum() + 1e-3)
-        rounded: FloatArray = np.round(chances * STEP) / STEP
+        return self._logs(chances, degree[end])
+
+    def _followed(self, source: int) -> FloatArray:
+        """Return the chances of the walks from one entity to end at each, ``(N, 4)``."""
+        step, _ = self._step
+        weights: FloatArray = step[:, [source]].toarray()
+        chances = np.empty((self.graph.num_entities, len(LENGTHS)))
+        for place in range(len(LENGTHS)):
+            weights = step @ weights
+            chances[:, place] = weights[:, 0]
+        return chances
+
+    def _logs(self, chances: FloatArray, degree: FloatArray) -> FloatArray:
+        logs = np.log(chances / degree[:, None] * self._step[1].sum() + 1e-3)
+        rounded: FloatArray = np.round(logs * STEP) / STEP
         return rounded

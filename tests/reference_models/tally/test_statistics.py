@@ -12,6 +12,7 @@ from ranking_toys import random_split, splits
 
 from mtbench.data.doubled import Doubled
 from mtbench.data.ragged import counted_rows
+from reference_models.tally import ends
 from reference_models.tally import rules as counted_rules
 from reference_models.tally.statistics import FAMILIES, WIDTH, Statistics, Walks
 
@@ -241,6 +242,22 @@ def test_large_graphs_are_counted_piece_by_piece(limit, to, monkeypatch):
     whole = Statistics(split).of(triples)
     monkeypatch.setattr(f"reference_models.tally.{limit}", to)
     np.testing.assert_allclose(Statistics(split).of(triples), whole, rtol=1e-5, atol=1 / 256 + 1e-5)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_whole_rows_of_candidates_have_the_same_bits_when_what_they_share_is_computed_once(seed, monkeypatch):
+    split = random_split(seed)
+    every = np.arange(split.num_entities)
+    rows = []
+    for head, relation, tail in np.concatenate([split.targets[:4], split.graph[:4]]).tolist():
+        relations = np.full_like(every, relation)
+        rows += [np.stack((np.full_like(every, head), relations, every), axis=1)]
+        rows += [np.stack((every, relations, np.full_like(every, tail)), axis=1)]
+    one_by_one = Statistics(split).of(np.concatenate(rows))
+    for module in (ends, counted_rules):
+        monkeypatch.setattr(module, "MANY", 0)
+    together = Statistics(split)
+    np.testing.assert_array_equal(np.concatenate([together.of(row) for row in rows]), one_by_one)
 
 
 LARGEST = {
