@@ -4,8 +4,8 @@
 
 A graph has as many entities and relations per triple as Wikidata5M (4.6 million and 822 for 20.6 million); heads,
 relations and tails are drawn independently, by laws as uneven as there: a few tails have a large share of all triples.
-Counted are the tables that every score needs, made once, and then the statistics of lists as training draws them: 51
-tails, heads and relations of a triple.
+Counted are the tables that every score needs, made once, then the statistics of lists as training draws them, 51 tails,
+heads and relations of a triple, and of whole rows of candidates as a full ranking asks for, all entities as tails.
 """
 
 from __future__ import annotations
@@ -23,6 +23,12 @@ from reference_models.tally.statistics import Statistics
 ENTITIES, RELATIONS = 4_594_485 / 20_614_279, 822
 TAIL_LAW, HEAD_LAW, RELATION_LAW = 0.9, 0.3, 1.1
 """Exponents of the share of an entity or relation against its place in order of shares."""
+
+LIST = 75
+"""The triples of a list: one, with 24 random tails, 24 random heads and 26 random relations."""
+
+ROWS = 4
+"""The whole rows of candidates that are measured, after one that makes their tables."""
 
 
 def drawn(number: int, size: int, law: float, rng: np.random.Generator) -> IntArray:
@@ -46,11 +52,18 @@ def lists(split: Split, number: int) -> IntArray:
     """Return some triples with 24 random tails, 24 random heads and 26 random relations each, one after the other."""
     rng = np.random.default_rng(1)
     own = split.graph[rng.integers(len(split.graph), size=number)]
-    triples = np.repeat(own[:, None], 75, axis=1)
+    triples = np.repeat(own[:, None], LIST, axis=1)
     triples[:, 1:25, 2] = rng.integers(split.num_entities, size=(number, 24))
     triples[:, 25:49, 0] = rng.integers(split.num_entities, size=(number, 24))
     triples[:, 49:, 1] = rng.integers(RELATIONS, size=(number, 26))
     return triples.reshape(-1, 3)
+
+
+def row(split: Split, number: int) -> IntArray:
+    """Return the head and the relation of a triple with every entity as the tail."""
+    whole = np.repeat(split.graph[number : number + 1], split.num_entities, axis=0)
+    whole[:, 2] = np.arange(split.num_entities)
+    return whole
 
 
 def measure(triples: int, number: int) -> dict[str, float]:
@@ -60,11 +73,16 @@ def measure(triples: int, number: int) -> dict[str, float]:
     before = peak_mb()
     start = time.process_time()
     statistics = Statistics(split)
-    statistics.of(asked[:1])
+    statistics.of(asked[:LIST])  # of several relations: for one alone less is counted
     tables = time.process_time() - start
     start = time.process_time()
     statistics.of(asked)
     scored = time.process_time() - start
+    statistics.of(row(split, 0))
+    start = time.process_time()
+    for place in range(1, ROWS + 1):
+        statistics.of(row(split, place))
+    ranked = time.process_time() - start
     return {
         "triples": triples,
         "seconds per million triples": tables / triples * 1e6,
@@ -72,6 +90,7 @@ def measure(triples: int, number: int) -> dict[str, float]:
         "peak MB": peak_mb(),
         "lists": number,
         "ms per list": scored / number * 1e3,
+        "seconds per row": ranked / ROWS,
     }
 
 

@@ -98,7 +98,7 @@ class Ends:
             one = alone(entities)
             return np.broadcast_to(self._of_all(slot)[:, entities if one is None else [one]], (OF_ONE, len(slots)))
         statistics = np.empty((OF_ONE, len(slots)))
-        often = np.bincount(slots, minlength=self.graph.num_slots) > min(self.graph.num_entities // 2, MANY)
+        often = np.bincount(slots, minlength=self.graph.num_slots) > self.graph.num_entities // 2
         for slot in np.flatnonzero(often).tolist():
             rows = np.flatnonzero(slots == slot)
             statistics[:, rows] = self._of_all(slot)[:, entities[rows]]
