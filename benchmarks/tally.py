@@ -73,7 +73,8 @@ def measure(triples: int, number: int) -> dict[str, float]:
     before = peak_mb()
     start = time.process_time()
     statistics = Statistics(split)
-    statistics.of(asked[:LIST])  # of several relations: for one alone less is counted
+    for first in (asked[:1], asked[:LIST]):  # one question counts less: all is counted for those after it
+        statistics.of(first)
     tables = time.process_time() - start
     start = time.process_time()
     statistics.of(asked)
