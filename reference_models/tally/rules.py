@@ -90,7 +90,7 @@ class Near:
         self._from = lru_cache(1)(self._found)
 
     def rows(self, triples: IntArray) -> IntArray:
-        """Return the numbers of all triples whose ends may be so near, where all share an end; of all else."""
+        """Return the numbers of the triples whose ends may be so near: of all, where they do not all share an end."""
         for one, other in ((HEAD, TAIL), (TAIL, HEAD)):
             if (entity := alone(triples[:, one])) is not None:
                 return np.flatnonzero(self._from(entity)[triples[:, other]])
