@@ -60,7 +60,9 @@ TIES = Reason(
     "ties", "exact arithmetic ties what rounding tells apart: one unit in the last place gives the figure", "rounded"
 )
 AS_RUN = Reason(
-    "as run", "trained with what is asked in sight, as the published code does, the figure comes out", "as-run"
+    "as run",
+    "trained as the published code does, what is asked in sight or ties against the target, the figure comes out",
+    "as-run",
 )
 EPOCHS = Reason(
     "epochs",

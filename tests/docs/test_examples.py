@@ -56,6 +56,10 @@ NOT_RUN = {
     "--set adaptation_epochs=4 --protocol dual --protocol entity --paper": "trains for minutes",
     "mtbench run nbfnet-homo --dataset wikitopics-mt1/health --set recipe=fast --protocol dual --protocol entity "
     "--paper": "trains for minutes",
+    "mtbench run nbfnet-homo --dataset wikitopics-mt2/location --set selection=none --set epochs=7 --protocol dual "
+    "--protocol entity --paper": "trains for minutes",
+    "mtbench run isdea-homo --dataset wikitopics-mt4/health --set recipe=as-run --protocol dual --protocol entity "
+    "--paper": "trains for minutes",
     "mtbench run tally-foundation --dataset fbnell --protocol full-ultra": "needs PyTorch",
     "mtbench run tally --dataset mine": "the dataset is the reader's",
     "mtbench score-with tally mine --head Rome --relation capitalOf": "the dataset is the reader's",
