@@ -82,6 +82,14 @@ def noisy_or(confidence: FloatArray, owner: IntArray, number: int) -> FloatArray
     return sums(-np.log1p(-np.minimum(confidence, SURE)), owner, number)
 
 
+def shared_end(triples: IntArray) -> tuple[int, IntArray] | None:
+    """Return the entity that all triples ``(m, 3)`` have at one end, and their other ends; None where there is none."""
+    for end, other in ((HEAD, TAIL), (TAIL, HEAD)):
+        if (entity := alone(triples[:, end])) is not None:
+            return entity, triples[:, other]
+    return None
+
+
 class Near:
     """The entities that an entity leads to in one step, or in two: most questions are about few entities."""
 
@@ -91,10 +99,10 @@ class Near:
 
     def rows(self, triples: IntArray) -> IntArray:
         """Return the numbers of the triples whose ends may be so near: of all, where they do not all share an end."""
-        for one, other in ((HEAD, TAIL), (TAIL, HEAD)):
-            if (entity := alone(triples[:, one])) is not None:
-                return np.flatnonzero(self._from(entity)[triples[:, other]])
-        return np.arange(len(triples))
+        if (shared := shared_end(triples)) is None:
+            return np.arange(len(triples))
+        entity, others = shared
+        return np.flatnonzero(self._from(entity)[others])
 
     def _found(self, entity: int) -> BoolArray:
         starts, targets = self.graph.starts, self.graph.targets

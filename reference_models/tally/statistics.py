@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from mtbench.data.doubled import Doubled
-from mtbench.data.ragged import alone, batches
+from mtbench.data.ragged import batches
 from mtbench.data.splits import Split, unique
 from mtbench.names import HEAD, RELATION, TAIL, FloatArray, IntArray
 from reference_models.tally import ends, rules
@@ -126,9 +126,9 @@ class Walks:
         that more triples share. They are followed to all entities at once, the last step only to those asked for.
         """
         step, degree = self._step
-        for one, other in ((HEAD, TAIL), (TAIL, HEAD)):
-            if (entity := alone(triples[:, one])) is not None:
-                return self._logs(self._from(entity)[triples[:, other]], degree[triples[:, other]])
+        if (shared := rules.shared_end(triples)) is not None:
+            entity, others = shared
+            return self._logs(self._from(entity)[others], degree[others])
         uses = [
             np.bincount(triples[:, end], minlength=self.graph.num_entities)[triples[:, end]] for end in (HEAD, TAIL)
         ]
