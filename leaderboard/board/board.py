@@ -240,19 +240,21 @@ class Line:
 
     @property
     def contaminated(self) -> tuple[str, ...]:
-        """What its card says, and other graphs than its own that have shown more than `MOST_SEEN` of the targets."""
+        """What its card says, and other graphs that have shown more than `MOST_SEEN` of the targets, see `seen`."""
         declared = self.entry.card.contaminated
         return (declared,) * bool(declared) + tuple(f"it learned from {overlap}" for overlap in self.seen)
 
     @property
     def seen(self) -> tuple[Overlap, ...]:
-        """The graphs other than its own training graph that have shown it more than `MOST_SEEN` of the targets."""
+        """The graphs other than its own training graph that have shown it more than `MOST_SEEN` of the targets.
+
+        If none has, but all together may have, because the sum of their shares is larger, these are all that have any.
+        """
         own = f"{self.dataset}{TRAIN}"
-        return tuple(
-            overlap
-            for overlap in self.overlaps
-            if overlap.graph != own and (overlap.graph == self.dataset or (overlap.share or 0) > MOST_SEEN)
-        )
+        others = [overlap for overlap in self.overlaps if overlap.graph != own]
+        alone = [one for one in others if one.graph == self.dataset or (one.share or 0) > MOST_SEEN]
+        together = sum(one.share or 0 for one in others) > MOST_SEEN
+        return tuple(alone or (one for one in others if together and one.share))
 
     @property
     def unmeasured(self) -> tuple[str, ...]:

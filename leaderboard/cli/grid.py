@@ -348,9 +348,7 @@ class Lines(Watch):
         self.tell(str(attempt.job))
 
     def progressed(self, attempt: Attempt, progress: Progress) -> None:
-        mrr = "" if progress.valid_mrr is None else f"  valid MRR {progress.valid_mrr:.3f}"
-        epoch = f"epoch {progress.epoch}/{progress.epochs}  loss {progress.loss:.3f}{mrr}"
-        self.tell(f"{attempt.job}  {progress.stage}: {epoch}")
+        self.tell(f"{attempt.job}  {progress.stage}: {progress.told}")
 
     def finished(self, outcome: Outcome) -> None:
         if not self.silent:

@@ -147,7 +147,14 @@ def examine(directory: Path) -> Examined:
     blobs = {
         file_hash(directory / name): f"{slug}/{name}" for name in sorted(inside.files) if name.endswith(".safetensors")
     }
+    for run in read:
+        parameters = run.headline.hyperparameters.items()
+        blobs |= {str(value): f"{run.where} ({key})" for key, value in parameters if key.endswith(WEIGHTS)}
     return Examined(slug, tuple(problems), readable, card, tuple(read), blobs)
+
+
+WEIGHTS = "_sha256"
+"""What a hyper-parameter that is the hash of a file of weights ends with."""
 
 
 def _layout(read: Sequence[RunRead]) -> Iterator[Problem]:
@@ -170,10 +177,17 @@ def _seeds(slug: str, read: Sequence[RunRead]) -> Iterator[Problem]:
         finished = [run for run in of_dataset if run.headline.status == "ok"]
         for run in finished[1:]:
             yield from _settings(finished[0], run)
+    firsts = [of_dataset[0] for of_dataset in by_dataset.values() if of_dataset[0].headline.status == "ok"]
+    for run in firsts[1:]:
+        yield from _settings(firsts[0], run, WEIGHTS)
 
 
-def _settings(first: RunRead, run: RunRead) -> Iterator[Problem]:
-    ours, theirs = first.headline.hyperparameters, run.headline.hyperparameters
+def _settings(first: RunRead, run: RunRead, ending: str = "") -> Iterator[Problem]:
+    """Give the settings, of those whose name ends so, in which two runs differ."""
+    ours, theirs = (
+        {key: value for key, value in each.headline.hyperparameters.items() if key.endswith(ending)}
+        for each in (first, run)
+    )
     for key in sorted(ours.keys() & theirs.keys()):
         if ours[key] != theirs[key]:
             sentence = f"{key} is {quote(theirs[key])}, in {{other}} {quote(ours[key])}: submit them as two entries"
@@ -274,9 +288,25 @@ def _compared(entries: Sequence[Examined]) -> dict[str, list[Problem]]:
     for (_, setting), of_dataset in nearly.items():
         for problem in _nearly(sorted(of_dataset, key=owned), setting, alike):
             problems[problem.where.partition("/")[0]].append(problem)
-    for problem in _same_weights(sorted(entries, key=lambda entry: claims[entry.slug])):
+    inside = sorted((run for entry in entries for run in entry.runs), key=owned)
+    for problem in (*_same_weights(sorted(entries, key=lambda entry: claims[entry.slug])), *_numbers(inside)):
         problems[problem.where.partition("/")[0]].append(problem)
     return problems
+
+
+def _numbers(runs: Iterable[RunRead]) -> Iterator[Problem]:
+    """Give the runs whose targets have other numbers of candidates than those of an earlier run on the same task."""
+    known: dict[tuple[object, ...], tuple[str, str]] = {}
+    for run in runs:
+        for setting, scored in run.results.items():
+            if scored.ranks is None:
+                continue
+            saved, own = scored.saved, run_checks.numbers(scored.ranks)
+            task = saved.dataset, saved.dataset_version, saved.evaluator_version, saved.candidate_seed, setting
+            theirs, of = known.setdefault(task, (own, run.where))
+            if own != theirs:
+                sentence = f"the targets of {setting.name} have other numbers of candidates than in {{other}}"
+                yield Problem("numbers", run.where, f"{sentence}; evaluate again and submit that", of)
 
 
 SAY = f'write alike = "WHY" into {CARD_FILE}, or submit your own'

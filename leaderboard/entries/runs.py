@@ -270,8 +270,9 @@ class RunRead:
 
     @property
     def headline(self) -> Saved:
-        """The content of the run's own ``result.json``."""
-        return next(iter(self.results.values())).saved
+        """The first result that finished, or the first: one that did not may know nothing of the model."""
+        saved = [scored.saved for scored in self.results.values()]
+        return next((one for one in saved if one.status == "ok"), saved[0])
 
     @property
     def record(self) -> Record:
@@ -405,11 +406,13 @@ def held(run: RunRead) -> Iterator[Problem]:
     for setting, scored in run.results.items():
         for key in ("dataset", "dataset_version", "model", "seed", "regime", "pretraining_graphs", "hyperparameters"):
             value = getattr(scored.saved, key)
-            if scored.saved.status == first.status and value != getattr(first, key):
+            known = scored.saved.status == first.status or key in ("dataset", "dataset_version", "seed")
+            if known and value != getattr(first, key):
                 sentence = f"{key} of {setting.name} is not that of the run: {quote(value)}"
                 yield Problem("run", run.where, f"{sentence}; put the results of one run together")
-    if first.status != "ok":
-        yield Problem("unfinished", run.where, f"{first.status}: shown, not ranked", remark=True)
+    own = next(iter(run.results.values())).saved
+    if own.status != "ok":
+        yield Problem("unfinished", run.where, f"{own.status}: shown, not ranked", remark=True)
     elif missing := missing_of([setting for setting, scored in run.results.items() if scored.saved.status == "ok"]):
         lacking = ", ".join(setting.name for setting in missing)
         sentence = f"lacks {lacking}: shown, not ranked; run --protocol all --vocabulary all"
@@ -482,6 +485,12 @@ def fingerprint(ranks: Ranks) -> str | None:
         return None
     rows, numbers = counted_rows([getattr(counts, name) for counts in parts for name in ("greater", "equal", "count")])
     return hashlib.sha256(np.column_stack((rows, numbers)).astype("<i8").tobytes()).hexdigest()
+
+
+def numbers(ranks: Ranks) -> str:
+    """Return a hash of how many candidates the targets have, in any order: the same for all models on a task."""
+    rows, times = counted_rows([counts.count for counts in ranks.parts.values()])
+    return hashlib.sha256(np.column_stack((rows, times)).astype("<i8").tobytes()).hexdigest()
 
 
 def rows(ranks: Ranks) -> list[tuple[int, ...]]:

@@ -18,7 +18,7 @@ from torch import Tensor
 from torch.nn.functional import leaky_relu, relu
 
 from leaderboard.external.propagation import Start, Theirs, Whole, scatter_add, sums, twins
-from leaderboard.external.queries import Answers, Kinds, Published, Queries, commit, imported, weights
+from leaderboard.external.queries import Answers, Kinds, Published, Queries, commit, imported, load
 from mtbench.data.ragged import spread
 from mtbench.data.splits import Split, unique
 from mtbench.files.hashing import file_hash
@@ -312,10 +312,8 @@ class KgIcl(Published):
         module = imported(checkout / "src", ADDRESS, "encoder.EntityEncoder", {"torch_scatter": scatter})
         file = checkout / "checkpoint" / chosen / "model_best.tar"
         self.model = network(module, int(chosen[-2]))
-        stored = weights(file, ADDRESS)["state_dict"]
         # Left out: maps of their other way to add up messages, by a compiled kernel.
-        self.model.load_state_dict({name: values for name, values in stored.items() if ".conv." not in name})
-        self.model.eval()
+        load(self.model, file, ADDRESS, "state_dict", lambda name: "" if ".conv." in name else name)
         self.info = ModelInfo(
             chosen.lower(),
             hyperparameters={"checkpoint": chosen, "checkpoint_sha256": file_hash(file)},

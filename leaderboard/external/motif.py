@@ -21,7 +21,7 @@ from torch import Tensor, nn
 
 from leaderboard.external import ultra
 from leaderboard.external.propagation import RelationalSum, Theirs, rspmm, scatter_add
-from leaderboard.external.queries import Kinds, Published, commit, imported, weights
+from leaderboard.external.queries import Kinds, Published, commit, imported, load
 from mtbench.files.hashing import file_hash
 from mtbench.names import HEAD, RELATION, TAIL
 from mtbench.training.models import Context, ModelInfo
@@ -132,7 +132,7 @@ class Motif(ultra.Ultra):
         relations = {"input_dim": ultra.KIND["input_dim"], "hidden_dims": ultra.KIND["hidden_dims"]}
         entities = {**ultra.KIND, "short_cut": True, "layer_norm": True}
         self.model: Any = models.MOTIF({"class": "HCNet", **relations}, {"class": "IndNBFNet", **entities})
-        self.model.load_state_dict(weights(file, ADDRESS)["model"])
+        load(self.model, file, ADDRESS, "model")
         self.model.relation_model = Relations(self.model.relation_model)
         self.model.eval()
         self.info = ModelInfo(

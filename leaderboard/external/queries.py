@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import hashlib
 import importlib
 import io
 import math
@@ -11,9 +12,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Protocol, TypeAlias
+from zipfile import BadZipFile
 
 import numpy as np
 import torch
@@ -22,6 +25,7 @@ from numpy.typing import NDArray
 from mtbench.data.splits import Split, unique
 from mtbench.errors import UsageError
 from mtbench.files.atomic import replace_file
+from mtbench.files.reading import expanded
 from mtbench.names import HEAD, RELATION, TAIL, BoolArray, IntArray
 from mtbench.training.models import Context, Model
 from reference_models.training.fitting import torch_device
@@ -38,10 +42,13 @@ class Published(Model):
         asked = dict(context.settings)
         checkout = asked.pop("checkout", "")
         self.settings = {key: asked.pop(key, values[0]) for key, values in choices.items()}
-        if asked or not checkout or any(self.settings[key] not in values for key, values in choices.items()):
+        wrong = [f"{key}={value}" for key, value in asked.items()]
+        wrong += [f"{key}={self.settings[key]}" for key, some in choices.items() if self.settings[key] not in some]
+        if wrong or not checkout:
             known = (f"{key}={'|'.join(values)}" for key, values in choices.items())
-            raise UsageError(f"{name} takes --set {', '.join(['checkout=DIR', *known])}")
-        self.checkout, self.seed, self.workdir = Path(checkout), context.seed, context.workdir
+            why = f"not {', '.join(wrong)}" if wrong else "checkout is missing"
+            raise UsageError(f"{name} takes --set {', '.join(['checkout=DIR', *known])}: {why}")
+        self.checkout, self.seed, self.workdir = expanded(checkout), context.seed, context.workdir
         self.device = torch_device(context.device)
 
     def fit(self, train: Split, valid: Split) -> None:
@@ -57,14 +64,18 @@ class Published(Model):
 
     @property
     def made_of(self) -> str:
-        """A text that differs for models with different answers."""
-        return " ".join((self.info.commit, *map(str, self.info.hyperparameters.values())))
+        """A text that differs for models with different answers: also while a checkout is being changed."""
+        code = hashlib.sha256()
+        for file in sorted(self.checkout.rglob("*.py")):
+            code.update(file.read_bytes())
+        return " ".join((self.info.commit, *map(str, self.info.hyperparameters.values()), code.hexdigest()))
 
 
 def imported(checkout: Path, address: str, module: str, stand_ins: Mapping[str, Mapping[str, object]]) -> Any:
     """Import a module from a checkout; ``stand_ins`` replace modules that it imports, such as compiled ones, by name.
 
-    Raises `UsageError` for a folder that is no checkout of the repository at ``address``.
+    Raises `UsageError` for a folder that is no checkout of the repository at ``address``, and where this process has
+    the module of another one.
     """
     if not checkout.joinpath(*module.split(".")).with_suffix(".py").is_file():
         raise UsageError(f"{checkout} has no {module}: git clone {address}, and name its folder by --set checkout=DIR")
@@ -73,24 +84,42 @@ def imported(checkout: Path, address: str, module: str, stand_ins: Mapping[str, 
         vars(sys.modules[name]).update(attributes)
     sys.path.insert(0, str(checkout))
     try:
-        return importlib.import_module(module)
+        found = importlib.import_module(module)
     finally:
         sys.path.remove(str(checkout))
+    if not Path(str(found.__file__)).resolve().is_relative_to(checkout.resolve()):
+        raise UsageError(f"{module} is that of {found.__file__} here: run {checkout} by a command of its own")
+    return found
 
 
-def weights(file: Path, address: str) -> dict[str, Any]:
-    """Return the content of a checkpoint; raises `UsageError` if it is missing, or is none."""
-    try:
-        # Only weights: unpickling anything else would run code of the file.
-        stored: dict[str, Any] = torch.load(file, map_location="cpu", weights_only=True)
-    except (OSError, EOFError, RuntimeError, pickle.UnpicklingError) as error:
-        why = "is no checkpoint" if file.is_file() else "is not there"
-        raise UsageError(f"{file} {why}: git clone {address} again, with its large files") from error
-    return stored
+def load(
+    network: torch.nn.Module, file: Path, address: str, part: str, named: Callable[[str], str] = lambda name: name
+) -> None:
+    """Give a network the weights that a part of a checkpoint holds, by the names they have in it; none for "".
+
+    Raises `UsageError` if the file is missing, is no checkpoint, or is that of another network.
+    """
+    why = "is no checkpoint" if file.is_file() else "is not there"
+    stored: Any = None
+    if file.is_file():  # of a pipe nothing would ever come
+        with suppress(OSError, EOFError, RuntimeError, pickle.UnpicklingError):
+            # Only weights: unpickling anything else would run code of the file.
+            stored = torch.load(file, map_location="cpu", weights_only=True)
+    if isinstance(stored, dict):
+        try:
+            network.load_state_dict({name: value for key, value in stored[part].items() if (name := named(key))})
+        except (AttributeError, KeyError, TypeError, RuntimeError):
+            why = "holds no weights of this network"
+        else:
+            network.eval()
+            return
+    raise UsageError(f"{file} {why}: git clone {address} again, with its large files")
 
 
 def commit(checkout: Path) -> str:
-    """Return the commit of a checkout, marked as dirty if its files differ; empty if git knows none."""
+    """Return the commit of a checkout, marked as dirty if its files differ; empty if git knows none of its own."""
+    if not (checkout / ".git").exists():  # git would tell that of a repository around it
+        return ""
     command = ["git", "-C", str(checkout), "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
     try:
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
@@ -102,6 +131,7 @@ AT_ONCE = 2**29
 """The most numbers that queries for whole rows take at once: 2 GB."""
 
 FILE = "answers.npz"
+ANEW = "begin anew with --restart, or with --force where a finished run lies"
 FEW = 8
 """The most ends of a query that is computed together with others from its start."""
 
@@ -198,8 +228,8 @@ class Kept:
     """Asks a network for answers that are not known yet, and keeps all answers in a file.
 
     Questions are below ``sizes``. ``made_of`` tells answers of different networks apart: raises `UsageError` if those
-    in the file are another's. A question asked again has its first answer; that answers do not depend on what is asked
-    together must be shown by the tests of a network.
+    in the file are another's, or if it cannot be read. A question asked again has its first answer; that answers do not
+    depend on what is asked together must be shown by the tests of a network.
     """
 
     def __init__(self, network: Answering, sizes: tuple[int, int, int], file: Path | None, made_of: str) -> None:
@@ -207,10 +237,21 @@ class Kept:
         self.parts: list[tuple[IntArray, Scores]] = []
         self.written, self.writing = -math.inf, 0.0
         if self.file and self.file.exists():
-            with np.load(self.file) as stored:
-                if str(stored["made_of"]) != self.made_of:
-                    raise UsageError(f"{self.file} has the answers of another model: begin anew with --restart")
-                self.parts = [(stored["keys"], stored["scores"])]
+            self.parts = [self._stored(self.file)]
+
+    def _stored(self, file: Path) -> tuple[IntArray, Scores]:
+        try:
+            with np.load(file) as stored:
+                made_of, keys, scores = str(stored["made_of"]), stored["keys"], stored["scores"]
+        except (OSError, EOFError, KeyError, ValueError, BadZipFile) as error:
+            raise UsageError(
+                f"{file} cannot be read: begin anew with --restart, a finished run with --force"
+            ) from error
+        if made_of != self.made_of:
+            raise UsageError(f"{file} has the answers of another model: begin anew with --restart")
+        if not len(keys) or keys.shape != scores.shape or (np.diff(keys) <= 0).any():
+            raise UsageError(f"{file} holds no answers: begin anew with --restart, a finished run with --force")
+        return keys, scores
 
     def __call__(self, *columns: IntArray) -> Scores:
         """Return the scores of questions, given by their columns."""

@@ -50,8 +50,8 @@ from leaderboard.external.queries import (
     Scores,
     commit,
     imported,
+    load,
     together,
-    weights,
     whole_rows,
 )
 from mtbench.data.splits import Split, unique
@@ -433,11 +433,12 @@ class Trix(Published):
 
     def load(self, name: str) -> None:
         """Give a network the weights of its checkpoint."""
-        stored = weights(self.checkout / name, ADDRESS)["model"]
-        parts = [(*key.partition("."), values) for key, values in stored.items()]
-        called = {f"{SINCE[name].get(model, model)}.{rest}": values for model, _, rest, values in parts}
-        self.models[name].load_state_dict(called)
-        self.models[name].eval()
+
+        def called(key: str) -> str:
+            model, _, rest = key.partition(".")
+            return f"{SINCE[name].get(model, model)}.{rest}"
+
+        load(self.models[name], self.checkout / name, ADDRESS, "model", called)
 
     def scorer(self, observable: Split) -> Answers:
         """Return what asks TRIX for each answer on a graph once."""

@@ -27,8 +27,8 @@ from leaderboard.external.queries import (
     Scores,
     commit,
     imported,
+    load,
     together,
-    weights,
 )
 from mtbench.data.splits import Split, unique
 from mtbench.files.hashing import file_hash
@@ -149,8 +149,7 @@ class Ultra(Published):
         kind = {**KIND, "short_cut": True, "layer_norm": True}
         self.tasks = models.tasks
         self.model = models.Ultra({"class": "RelNBFNet", **kind}, {"class": "EntityNBFNet", **kind})
-        self.model.load_state_dict(weights(file, ADDRESS)["model"])
-        self.model.eval()
+        load(self.model, file, ADDRESS, "model")
         self.info = ModelInfo(
             name.removesuffix(".pth").replace("_", "-") + ("" if self.heads == "inverse" else "-tail"),
             hyperparameters={"checkpoint": name, "checkpoint_sha256": file_hash(file), "heads": self.heads},

@@ -62,7 +62,7 @@ class Watch:
         """Be told of an attempt that begins."""
 
     def progressed(self, attempt: Attempt, progress: Progress) -> None:
-        """Be told what a model reports of its training; not every engine knows."""
+        """Be told how far a run has got; not every engine knows."""
 
     def finished(self, outcome: Outcome) -> None:
         """Be told how an attempt ended."""

@@ -121,10 +121,11 @@ def run(
 def _carried_out(plan: Plan, dataset: str) -> tuple[Path, list[Result], Split]:
     """Run a plan on a dataset, show how it gets on, and return the run directory, its results and the test split."""
     unfinished = RunDirectory.to_make(plan.out).partial
-    resumed = unfinished.has_checkpoints and not plan.restart
+    if unfinished.has_checkpoints and not plan.restart:
+        note(f"goes on from what {unfinished.checkpoints} holds; --restart begins anew")
     with at_work(lambda: _going_on(unfinished)) as report:
         data = load(dataset)
-        directory, results = carry_out(plan, data, _resumed(report, unfinished.checkpoints) if resumed else report)
+        directory, results = carry_out(plan, data, report)
     learned.draw(directory, f"{results[0].run.model} on {results[0].dataset}")
     return directory, results, data.test
 
@@ -169,22 +170,8 @@ def _show(directory: Path, results: Sequence[Result], test: Split, *, paper: boo
 
 def _going_on(unfinished: RunDirectory) -> str:
     if unfinished.has_checkpoints:
-        return f"the same command goes on after the last finished epoch, which {unfinished.checkpoints} holds"
+        return f"the same command goes on from what {unfinished.checkpoints} holds"
     return "there was no checkpoint yet: the same command begins anew"
-
-
-def _resumed(report: Callable[[Progress], None], checkpoints: Path) -> Callable[[Progress], None]:
-    """Return a report that says first which epoch an interrupted run goes on with."""
-    told = False
-
-    def resumed(progress: Progress) -> None:
-        nonlocal told
-        if not told:
-            note(f"goes on with epoch {progress.epoch} of {progress.stage}, from {checkpoints}; --restart begins anew")
-        told = True
-        report(progress)
-
-    return resumed
 
 
 @contextmanager
@@ -203,7 +190,7 @@ def at_work(then: Callable[[], str]) -> Iterator[Callable[[Progress], None]]:
 
 @contextmanager
 def progress_bars() -> Iterator[Callable[[Progress], None]]:
-    """Show one bar per stage with epoch, loss and validation MRR on stderr; nothing where it is no terminal."""
+    """Show one bar per stage and how far it has got on stderr; nothing where it is no terminal."""
     if not sys.stderr.isatty():
         yield silent
         return
@@ -216,12 +203,8 @@ def progress_bars() -> Iterator[Callable[[Progress], None]]:
         def report(progress: Progress) -> None:
             if progress.stage not in shown:
                 shown[progress.stage] = bars.add_task(progress.stage, total=progress.epochs, state="")
-            mrr = "" if progress.valid_mrr is None else f"  valid MRR {progress.valid_mrr:.3f}"
-            bars.update(
-                shown[progress.stage],
-                completed=progress.epoch - 1 + progress.batch / progress.batches,
-                state=f"epoch {progress.epoch}/{progress.epochs}  loss {progress.loss:.3f}{mrr}",
-            )
+            completed = progress.epoch - 1 + progress.batch / progress.batches
+            bars.update(shown[progress.stage], completed=completed, state=progress.told)
 
         yield report
 

@@ -22,6 +22,9 @@ from mtbench.runs.directory import COST_FILE, FAILURE_FILE
 from mtbench.runs.origin import RunInfo, Status, environment
 from mtbench.training.models import Progress
 
+OFTEN = 10.0
+"""After how many seconds a cost is written down again."""
+
 
 @dataclass(frozen=True)
 class Cost:
@@ -70,19 +73,21 @@ class Cost:
         replace_file(self.folder / COST_FILE, f"{kept}\n".encode())
 
     def keeping(self, report: Callable[[Progress], None]) -> Callable[[Progress], None]:
-        """Return the function with threads written down, and a `keep` before and after the batches of every epoch.
+        """Return the function with threads of training written down, and a `keep` around every epoch and `OFTEN`.
 
         Before an epoch's first batch the checkpoint of the one before has just been written; a run's first checkpoint
         makes the place for the cost.
         """
-        own = environment().get("threads")
+        own, kept = environment().get("threads"), self.started
 
         def reported(progress: Progress) -> None:
+            nonlocal kept
             report(progress)
-            if own and own not in (known := self.threads.setdefault(progress.stage, [])):
+            if own and progress.loss is not None and own not in (known := self.threads.setdefault(progress.stage, [])):
                 known.append(own)
-            if progress.batch in (0, progress.batches):
+            if progress.batch in (0, progress.batches) or time.perf_counter() > kept + OFTEN:
                 self.keep()
+                kept = time.perf_counter()
 
         return reported
 

@@ -26,10 +26,10 @@ GROUP = "mtbench.models"
 
 @dataclass(frozen=True)
 class Progress:
-    """One report of a training loop: batch ``batch`` of ``batches`` in epoch ``epoch`` of at most ``epochs``.
+    """One report of a run: batch ``batch`` of ``batches`` in epoch ``epoch`` of at most ``epochs``.
 
-    ``loss`` is the mean over the epoch so far; ``valid_mrr`` the last validation MRR, None where a stage
-    has no validation set.
+    ``loss`` is the mean over the epoch so far; ``valid_mrr`` the last validation MRR, None where a stage has no
+    validation set. While test triples are ranked, which is one epoch of as many batches as scores, there is no loss.
     """
 
     stage: str
@@ -37,8 +37,16 @@ class Progress:
     epochs: int
     batch: int
     batches: int
-    loss: float
+    loss: float | None
     valid_mrr: float | None = None
+
+    @property
+    def told(self) -> str:
+        """How far the stage has got, in words."""
+        if self.loss is None:
+            return f"{self.batch / max(1, self.batches):.0%}"
+        mrr = "" if self.valid_mrr is None else f"  valid MRR {self.valid_mrr:.3f}"
+        return f"epoch {self.epoch}/{self.epochs}  loss {self.loss:.3f}{mrr}"
 
 
 def silent(progress: Progress) -> None:

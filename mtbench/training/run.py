@@ -17,6 +17,7 @@ from mtbench.data.splits import Dataset
 from mtbench.errors import MtbenchError, UsageError
 from mtbench.evaluation import paper
 from mtbench.evaluation.tasks import Task
+from mtbench.names import Scorer
 from mtbench.runs.directory import RunDirectory
 from mtbench.runs.origin import RunInfo
 from mtbench.runs.result import Result
@@ -142,6 +143,12 @@ def run(
         def task(setting: Setting) -> Task:
             return Task.of(data.test, setting, plan.candidate_seed, data.version)
 
+        def score_in(setting: Setting, score: Scorer) -> Result:
+            stage = f"scoring {setting.name}"
+            return task(setting).run(
+                score, progress=lambda done, total: context.report(Progress(stage, 1, 1, done, total, None))
+            )
+
         def keep(result: Result) -> None:
             described = trainee.describe(result)
             described.save(partial.place(result.setting, settings[0]), force=True, with_names=plan.with_names)
@@ -155,9 +162,9 @@ def run(
                 partial.remember_training()
             score = model.scorer(data.test.observable())
             if results:
-                _expect_same(results[0], trainee.describe(task(settings[0]).run(score)), directory)
+                _expect_same(results[0], trainee.describe(score_in(settings[0], score)), directory)
             for setting in settings[len(results) :]:
-                keep(task(setting).run(score))
+                keep(score_in(setting, score))
             beside = learned.told(model, data, with_names=plan.with_names)
             if plan.paper:
                 beside |= paper.conventions(score, data.test, results)

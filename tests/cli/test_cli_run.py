@@ -182,10 +182,10 @@ def test_an_interruption_exits_with_130_and_says_how_to_go_on(run, tmp_path):
     code, out, err = run("run", f"{thirdparty.NAME}:Interrupted", "--dataset", "toy", "--out", "kept")
     assert (code, out) == (130, "")
     place = ".kept.partial/checkpoints"
-    assert err == f"error: interrupted; the same command goes on after the last finished epoch, which {place} holds\n"
+    assert err == f"error: interrupted; the same command goes on from what {place} holds\n"
     assert not (tmp_path / "kept").exists()
     code, _, err = run("run", MODEL, "--dataset", "toy", "--out", "kept")
-    assert (code, err) == (0, f"goes on with epoch 1 of train, from {place}; --restart begins anew\n")
+    assert (code, err) == (0, f"goes on from what {place} holds; --restart begins anew\n")
 
 
 def test_an_interruption_before_any_checkpoint_says_that_the_command_begins_anew(run, printed, module, monkeypatch):

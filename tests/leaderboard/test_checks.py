@@ -222,6 +222,28 @@ def test_a_near_copy_is_a_problem_of_it_alone_until_its_card_says_why(entry, cha
     assert [one.name for one in check(entry, [other]) if one.name in ("copy", "near_copy")] == []
 
 
+def test_targets_with_fewer_candidates_than_elsewhere(entry):
+    other = copy_entry(entry.parent, name="mine", seeds=(0,))
+    assert "numbers" not in problems(other, entry)
+    none = dict.fromkeys(("tail_greater", "tail_equal", "tail_count"), lambda values: [0] * len(values))
+    edit_ranks(other / "metafam" / "seed0" / "entity-present", **none)
+    expected = "the targets of entity-present have other numbers of candidates than in isdea/metafam/seed0"
+    assert expected in problems(other, entry)["numbers"].message
+    assert "numbers" not in problems(entry, other)
+
+
+def test_what_finished_is_of_one_model_whatever_the_first_result_says(entry, run):
+    empty = {key: {} for key in ("metrics", "optimistic", "pessimistic", "chance", "floors")}
+    edit(run / "result.json", **empty, status="failed", ranks_sha256=None, tie_rate=None, model="?", regime="trained")
+    (run / "ranks.parquet").unlink()
+    assert "run" not in problems(entry)
+    edit(run / "entity-slots" / "result.json", model="ingram")
+    assert "model of entity-slots is not that of the run: 'ingram'" in problems(entry)["run"].message
+    for folder in ("dual-slots", "entity-present", "entity-slots", "relation-present", "relation-slots"):
+        edit(run / folder / "result.json", model="isdea", regime="test-time-adaptation")
+    assert problems(entry)["regime"].message.startswith("is test-time-adaptation, the card says ")
+
+
 def test_a_run_that_is_said_to_have_failed_has_no_figures(entry, run):
     edit_all(run, status="failed")
     assert "status is 'failed', but there are figures" in problems(entry)["status"].message
@@ -980,3 +1002,25 @@ def test_weights_of_another_entry_are_a_problem_until_its_card_says_why(tmp_path
     assert "weights" not in {one.name for one in check(entry, [mine])}
     edit_card(mine, 'name = "', 'alike = "The same network."\nname = "')
     assert [one.remark for one in check(mine, [entry]) if one.name == "weights"] == [True]
+
+
+def test_the_hash_of_weights_in_a_result_tells_whose_they_are(tmp_path):
+    entry, mine = (copy_entry(tmp_path, "ultra-3g", (0,), name) for name in ("ultra-3g", "mine"))
+    found = problems(mine, entry)["weights"]
+    assert found.where == "mine/metafam/seed0 (checkpoint_sha256)"
+    assert "this one ultra-3g/metafam/seed0 (checkpoint_sha256)" in found.message
+    assert "weights" not in problems(entry, mine)
+    edit_card(mine, 'name = "', 'alike = "The same network, asked otherwise."\nname = "')
+    assert "weights" not in problems(mine, entry)
+
+
+def test_an_entry_has_the_same_weights_on_all_datasets(tmp_path):
+    entry = copy_entry(tmp_path, "ultra-3g", (0,))
+    copy_entry(tmp_path, "ultra-3g", (0,), dataset="fbnell")
+    assert "settings" not in problems(entry)
+    results_there = sorted((entry / "metafam").rglob("result.json"))
+    for path in results_there:
+        edit(path, hyperparameters=read(path)["hyperparameters"] | {"checkpoint_sha256": "0" * 64})
+    message = problems(entry)["settings"].message
+    assert message.startswith("checkpoint_sha256 is ")
+    assert "submit them as two entries" in message

@@ -149,6 +149,14 @@ def test_who_learned_from_test_targets_is_contaminated(board, overlap, touched):
     assert replace(line, overlaps=(overlap,)).contaminated == ((f"it learned from {overlap}",) if touched else ())
 
 
+def test_many_graphs_that_have_a_little_each_are_contaminated_together(board):
+    line = next(line for line in board.lines("good") if line.dataset == "metafam")
+    some = tuple(Overlap(name, seen, 100) for name, seen in (("a", 3), ("b", 2), ("c", 0), ("metafam/train", 99)))
+    assert replace(line, overlaps=some).contaminated == ()
+    more = (*some, Overlap("d", 1, 100))
+    assert replace(line, overlaps=more).seen == (more[0], more[1], more[4])
+
+
 def test_what_is_contaminated_is_shown_and_not_ranked(toy_entries, toy_board):
     entry = entries.load(toy_entries / "isdea")
     graphs = replace(entry.card, pretraining_graphs=("metafam",))

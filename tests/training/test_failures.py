@@ -194,3 +194,22 @@ def test_a_run_that_begins_anew_begins_its_cost_anew(begun):
         run(plan)
     directory, _ = run(replace(plan, restart=True))
     assert load(directory).run.wall_seconds < 1000
+
+
+def test_a_run_tells_how_far_its_scoring_has_got_and_keeps_its_cost_meanwhile(tmp_path, monkeypatch):
+    monkeypatch.setattr(costs, "OFTEN", 0.0)
+    kept = tmp_path / "runs" / ".one.partial" / "checkpoints" / "cost.json"
+    plan, told, cost = Plan(f"{thirdparty.NAME}:Kept", tmp_path / "runs" / "one"), [], []
+
+    def report(progress):
+        told.append(progress)
+        cost.append(json.loads(kept.read_text(encoding="utf-8")) if kept.exists() else {"seconds": 0.0, "threads": {}})
+
+    run(plan, report)
+    assert {(progress.stage, progress.loss) for progress in told} == {("scoring dual-present", None)}
+    assert [progress.batch for progress in told] == sorted({progress.batch for progress in told})
+    assert (told[-1].batch, told[-1].told) == (told[-1].batches, "100%")
+    seconds = [one["seconds"] for one in cost]
+    assert seconds == sorted(seconds)
+    assert (len(told) == 1) or seconds[-1] > seconds[0]
+    assert all(one["threads"] == {} for one in cost)

@@ -37,3 +37,16 @@ def test_questions_in_batches_of_any_size_are_asked_once_and_kept(tmp_path):
     assert again(*np.unravel_index(keys, SIZES)).tolist() == keys.tolist()
     with pytest.raises(UsageError, match="has the answers of another model"):
         Kept(network, SIZES, tmp_path / "answers.npz", "two")
+
+
+@pytest.mark.parametrize("damage", ["empty", "cut", "short", "unsorted", "none"])
+def test_answers_that_were_damaged_are_one_clear_error(tmp_path, damage):
+    file = tmp_path / "answers.npz"
+    Kept(Counting(), SIZES, file, "one")(*np.unravel_index(np.arange(50), SIZES))
+    keys, scores = {"short": ([1, 2], [1]), "unsorted": ([2, 1], [1, 2]), "none": ([], [])}.get(damage, ([1], [1]))
+    if damage in ("empty", "cut"):
+        file.write_bytes(file.read_bytes()[: 300 * (damage == "cut")])
+    else:
+        np.savez(file, made_of="one", keys=np.array(keys, dtype=np.int64), scores=np.array(scores, dtype=np.float32))
+    with pytest.raises(UsageError, match=r"answers\.npz (cannot be read|holds no answers): begin anew with --restart"):
+        Kept(Counting(), SIZES, file, "one")

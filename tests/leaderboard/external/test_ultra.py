@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import shutil
 import subprocess
 from collections import Counter
 from pathlib import Path
@@ -162,6 +163,46 @@ def test_an_interrupted_run_knows_its_answers_and_no_others(checkout, asked, tmp
         made(checkout, tmp_path, heads="tail").scorer(split.observable())
 
 
+def test_answers_of_code_that_was_changed_since_are_another_models(checkout, tmp_path):
+    split = random_split(1, graph=60, targets=8)
+    for text in (f"{TASKS}\n# changed\n", f"{TASKS}\n# changed again\n"):
+        (checkout / "ultra" / "tasks.py").write_text(text, encoding="utf-8")
+        model = made(checkout, tmp_path)
+        if "again" in text:
+            with pytest.raises(UsageError, match="has the answers of another model"):
+                model.scorer(split.observable())
+        else:
+            model.scorer(split.observable()).score(split.targets)
+
+
+def test_a_second_checkout_is_run_by_a_process_of_its_own(checkout, tmp_path):
+    made(checkout)
+    other = shutil.copytree(checkout, tmp_path / "other")
+    with pytest.raises(UsageError, match=r"ultra\.models is that of .*: run .*other by a command of its own"):
+        made(other)
+
+
+@pytest.mark.parametrize(
+    ("stored", "why"),
+    [
+        ([1], "is no checkpoint"),
+        ({"state_dict": {}}, "holds no weights of this network"),
+        ({"model": {}}, "holds no weights of this network"),
+        ({"model": [1]}, "holds no weights of this network"),
+        (None, "is not there"),
+    ],
+)
+def test_a_file_that_holds_no_weights_of_the_network_is_refused(checkout, stored, why):
+    file = checkout / "ckpts" / "ultra_3g.pth"
+    file.unlink()
+    if stored is None:
+        os.mkfifo(file)  # which nobody writes into
+    else:
+        torch.save(stored, file)
+    with pytest.raises(UsageError, match=f"{file} {why}: git clone {ultra.ADDRESS} again, with its large files"):
+        made(checkout)
+
+
 def test_a_run_tells_what_was_run(checkout, ran, tmp_path):
     directory, info = ran("ultra", checkout=str(checkout), checkpoint="ultra_3g.pth")
     sha256 = hashlib.sha256((checkout / "ckpts" / "ultra_3g.pth").read_bytes()).hexdigest()
@@ -176,6 +217,7 @@ def test_what_differs_from_the_commit_is_marked(checkout):
     (checkout / "ultra" / "tasks.py").write_text(f"{TASKS}\n# changed\n", encoding="utf-8")
     assert made(checkout).info.commit.endswith("-dirty")
     assert ultra.commit(checkout.parent) == ""
+    assert ultra.commit(checkout / "ultra") == ""  # git knows the folder above, which may be anything
 
 
 def test_there_are_fifty_graphs_less_those_that_pairs_share():
