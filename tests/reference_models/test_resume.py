@@ -248,6 +248,11 @@ def test_the_cost_of_a_resumed_run_is_that_of_both_processes(tmp_path, stopped):
     assert 7000 < load(plan.out).run.wall_seconds < 8000
 
 
+def stages(reports):
+    """Return the stages of training among what a run reported."""
+    return {report.stage for report in reports if report.loss is not None}
+
+
 def test_a_run_that_goes_on_tells_the_threads_of_every_stage(small, tmp_path, two_threads):
     def told(*stops):
         out = tmp_path / "-".join(map(str, stops)) / "run"
@@ -275,7 +280,7 @@ def test_a_finished_training_is_not_repeated_for_more_tasks(tmp_path, stopped):
     plan, _ = stopped(tmp_path, where=("adapt", 1, 0))
     reports = []
     run(replace(plan, tasks=settings_of(("all",), ("all",))), reports.append)
-    assert {report.stage for report in reports} == {"adapt"}
+    assert stages(reports) == {"adapt"}
     assert len([path for path in plan.out.rglob("result.json") if verify(path.parent).ok]) == 6
 
 
@@ -283,7 +288,7 @@ def test_what_a_run_learned_is_scored_again_without_training(small, tmp_path, un
     seen = []
     plan = plan_for(small, tmp_path / "again", tasks=settings_of(("entity",), ["present"]))
     run(replace(plan, start=uninterrupted("targets")), seen.append)
-    assert seen == []
+    assert stages(seen) == set()
     trained = plan_for(small, tmp_path / "trained", tasks=settings_of(("entity",), ["present"]))
     run(trained)
     assert_same_run(plan.out, trained.out)
@@ -301,8 +306,8 @@ def test_a_dataset_with_the_same_training_graph_takes_over_the_training_and_adap
     plan = plan_for(tmp_path / "sibling", tmp_path / "taken")
     run(replace(plan, start=uninterrupted("targets")), seen.append)
     run(replace(plan, out=tmp_path / "trained"), trained.append)
-    assert {report.stage for report in seen} == {"adapt"}
-    assert {report.stage for report in trained} == {"train", "adapt"}
+    assert stages(seen) == {"adapt"}
+    assert stages(trained) == {"train", "adapt"}
     assert_same_run(tmp_path / "taken", tmp_path / "trained")
 
 
