@@ -285,8 +285,9 @@ def holds_run(directory: Path) -> bool:
 
 
 def runs_below(directory: Path) -> list[str]:
-    """Return the run directories in a folder, sorted."""
-    return sorted(str(one.parent) for one in directory.glob(f"*/{RESULT_FILE}"))
+    """Return the run directories in a folder, or in the folders of one, as an entry has them, sorted."""
+    found = sorted(directory.glob(f"*/{RESULT_FILE}")) or sorted(directory.glob(f"*/*/{RESULT_FILE}"))
+    return [str(one.parent) for one in found]
 
 
 def find(path: Path) -> Path:
@@ -298,7 +299,10 @@ def find(path: Path) -> Path:
     if holds_run(directory):
         return directory
     if below := runs_below(directory):
-        raise UsageError(f"{path} is no run, but holds some: {shown(below)}; type {shlex.quote(str(path))}/* for all")
+        every = "/*" * len(Path(below[0]).relative_to(path).parts)
+        raise UsageError(
+            f"{path} is no run, but holds some: {shown(below)}; type {shlex.quote(str(path))}{every} for all"
+        )
     beside = {one.parent.name: str(one.parent) for one in directory.parent.glob(f"*/{RESULT_FILE}")}
     near = [beside[match] for match in nearest(directory.name, beside)]
     hint = f"did you mean {' or '.join(near)}?" if near else "mtbench run MODEL --dataset NAME makes one"

@@ -105,6 +105,7 @@ def test_a_picture_is_drawn_beside_the_table(printed, runs, options, said):
         ("runs/aO", "error: no run at runs/aO (there is no result.json): did you mean "),
         ("nowhere/x", "no run at nowhere/x (there is no result.json): mtbench run MODEL --dataset NAME makes one"),
         ("runs", "error: runs is no run, but holds some: runs/a0, runs/a1, runs/c, runs/unknown; type runs/* for all"),
+        (".", "error: . is no run, but holds some: runs/a0, runs/a1, runs/c, runs/unknown; type ./*/* for all"),
         ("runs/a0 --by relations", "error: unknown stratum 'relations': did you mean relation"),
         ("runs/a0 --by task", "error: toy test: no ground-truth tasks are known"),
         ("runs/unknown --by relation", "error: random test is not in the catalogue: pass the dataset of the run: "),
