@@ -325,6 +325,18 @@ def _same_weights(entries: Sequence[Examined]) -> Iterator[Problem]:
         owners = {**entry.weights, **owners}
 
 
+def _apart(own: Counter[tuple[int, ...]], theirs: Counter[tuple[int, ...]], few: int) -> int:
+    """Return how many ranks are not among others, in any order, because a copy may be shuffled; a larger number than
+    ``few`` for more than those.
+    """
+    apart = 0
+    for row, times in own.items():
+        apart += max(0, times - theirs.get(row, 0))
+        if apart > few:
+            break
+    return apart
+
+
 def _nearly(runs: Sequence[RunRead], setting: Setting, alike: Collection[str]) -> Iterator[Problem]:
     """Give the runs that have all but a few ranks of an earlier run: of another entry a problem, if nobody says why."""
     counts = [
@@ -334,8 +346,8 @@ def _nearly(runs: Sequence[RunRead], setting: Setting, alike: Collection[str]) -
     ]
     reported = set()
     for (source, theirs), (where, own) in combinations(counts, 2):
-        apart = own.total() - (own & theirs).total()  # as multisets, because a copy may be shuffled
-        if where not in reported and 0 < apart <= max(1, own.total() // run_checks.NEAR):
+        few = max(1, own.total() // run_checks.NEAR)
+        if where not in reported and 0 < (apart := _apart(own, theirs, few)) <= few:
             reported.add(where)
             slug = where.partition("/")[0]
             what = f"all but {apart} of {own.total()} ranks of {setting.name} are those of {{other}}"

@@ -290,8 +290,8 @@ def read(directory: Path, folder: str, files: Collection[str]) -> tuple[RunRead,
 
     A result that cannot be read is left out.
     """
-    run, problems = RunRead(f"{directory.name}/{folder}"), []
-    paths = [PurePosixPath(name).relative_to(folder) for name in files if PurePosixPath(name).is_relative_to(folder)]
+    run, problems, start = RunRead(f"{directory.name}/{folder}"), [], f"{folder}/"
+    paths = [PurePosixPath(name.removeprefix(start)) for name in files if name.startswith(start)]
     if PurePosixPath(RESULT_FILE) not in paths:
         return run, [Problem("missing", run.where, f"there is no {RESULT_FILE} in it: submit the whole run")]
     for place in sorted(path.parent for path in paths if path.name == RESULT_FILE):

@@ -71,7 +71,7 @@ def test_an_interrupted_run_goes_on_to_the_same_end(small, tmp_path, uninterrupt
 def test_ingram_and_deq_ingram_go_on_from_what_the_other_learned(small, tmp_path, uninterrupted, model, source):
     reports = []
     run(replace(plan_for(small, tmp_path / "run", model), start=uninterrupted(source)), reports.append)
-    assert reports == []
+    assert [report for report in reports if report.loss is not None] == []  # nothing is trained
     assert_same_run(tmp_path / "run", uninterrupted(model))
 
 
