@@ -406,6 +406,7 @@ def held(run: RunRead) -> Iterator[Problem]:
     for setting, scored in run.results.items():
         for key in ("dataset", "dataset_version", "model", "seed", "regime", "pretraining_graphs", "hyperparameters"):
             value = getattr(scored.saved, key)
+            # What did not finish may know no more of the model than what was asked for.
             known = scored.saved.status == first.status or key in ("dataset", "dataset_version", "seed")
             if known and value != getattr(first, key):
                 sentence = f"{key} of {setting.name} is not that of the run: {quote(value)}"

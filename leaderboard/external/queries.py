@@ -244,13 +244,11 @@ class Kept:
             with np.load(file) as stored:
                 made_of, keys, scores = str(stored["made_of"]), stored["keys"], stored["scores"]
         except (OSError, EOFError, KeyError, ValueError, BadZipFile) as error:
-            raise UsageError(
-                f"{file} cannot be read: begin anew with --restart, a finished run with --force"
-            ) from error
+            raise UsageError(f"{file} cannot be read: {ANEW}") from error
         if made_of != self.made_of:
-            raise UsageError(f"{file} has the answers of another model: begin anew with --restart")
+            raise UsageError(f"{file} has the answers of another model: {ANEW}")
         if not len(keys) or keys.shape != scores.shape or (np.diff(keys) <= 0).any():
-            raise UsageError(f"{file} holds no answers: begin anew with --restart, a finished run with --force")
+            raise UsageError(f"{file} holds no answers: {ANEW}")
         return keys, scores
 
     def __call__(self, *columns: IntArray) -> Scores:

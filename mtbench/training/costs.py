@@ -73,7 +73,7 @@ class Cost:
         replace_file(self.folder / COST_FILE, f"{kept}\n".encode())
 
     def keeping(self, report: Callable[[Progress], None]) -> Callable[[Progress], None]:
-        """Return the function with threads of training written down, and a `keep` around every epoch and `OFTEN`.
+        """Return the function with threads of training written down, and a `keep` around every epoch and as `OFTEN`.
 
         Before an epoch's first batch the checkpoint of the one before has just been written; a run's first checkpoint
         makes the place for the cost.
