@@ -170,6 +170,7 @@ def _seeds(slug: str, read: Sequence[RunRead]) -> Iterator[Problem]:
     by_dataset: dict[str, list[RunRead]] = defaultdict(list)
     for run in read:
         by_dataset[run.headline.dataset].append(run)
+    firsts: list[RunRead] = []
     for name, of_dataset in by_dataset.items():
         seeds = [run.headline.seed for run in of_dataset]
         for seed in sorted({seed for seed in seeds if seeds.count(seed) > 1}):
@@ -177,7 +178,7 @@ def _seeds(slug: str, read: Sequence[RunRead]) -> Iterator[Problem]:
         finished = [run for run in of_dataset if run.headline.status == "ok"]
         for run in finished[1:]:
             yield from _settings(finished[0], run)
-    firsts = [of_dataset[0] for of_dataset in by_dataset.values() if of_dataset[0].headline.status == "ok"]
+        firsts += finished[:1]
     for run in firsts[1:]:
         yield from _settings(firsts[0], run, WEIGHTS)
 

@@ -28,7 +28,7 @@ from mtbench.files import schema
 from mtbench.files.hashing import file_hash
 from mtbench.files.reading import read_json
 from mtbench.heuristics.figures import BASELINES
-from mtbench.names import DIRECTIONS, METRICS
+from mtbench.names import DIRECTIONS, METRICS, IntArray
 from mtbench.ranking.lists import GIVEN_SCORES
 from mtbench.ranking.ranks import Ranks
 from mtbench.ranking.scorers import BETWEEN, INVERSES, METHODS, SCORE
@@ -484,13 +484,16 @@ def fingerprint(ranks: Ranks) -> str | None:
     shares = [part / np.maximum(counts.count, 1) for counts in parts for part in (counts.greater, counts.equal)]
     if len(counted_rows(shares)[0]) < TELLING:
         return None
-    rows, numbers = counted_rows([getattr(counts, name) for counts in parts for name in ("greater", "equal", "count")])
-    return hashlib.sha256(np.column_stack((rows, numbers)).astype("<i8").tobytes()).hexdigest()
+    return _in_any_order([getattr(counts, name) for counts in parts for name in ("greater", "equal", "count")])
 
 
 def numbers(ranks: Ranks) -> str:
     """Return a hash of how many candidates the targets have, in any order: the same for all models on a task."""
-    rows, times = counted_rows([counts.count for counts in ranks.parts.values()])
+    return _in_any_order([counts.count for counts in ranks.parts.values()])
+
+
+def _in_any_order(columns: Sequence[IntArray]) -> str:
+    rows, times = counted_rows(columns)
     return hashlib.sha256(np.column_stack((rows, times)).astype("<i8").tobytes()).hexdigest()
 
 

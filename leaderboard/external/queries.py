@@ -12,7 +12,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Protocol, TypeAlias
@@ -99,21 +98,24 @@ def load(
 
     Raises `UsageError` if the file is missing, is no checkpoint, or is that of another network.
     """
-    why = "is no checkpoint" if file.is_file() else "is not there"
-    stored: Any = None
-    if file.is_file():  # of a pipe nothing would ever come
-        with suppress(OSError, EOFError, RuntimeError, pickle.UnpicklingError):
-            # Only weights: unpickling anything else would run code of the file.
-            stored = torch.load(file, map_location="cpu", weights_only=True)
-    if isinstance(stored, dict):
-        try:
-            network.load_state_dict({name: value for key, value in stored[part].items() if (name := named(key))})
-        except (AttributeError, KeyError, TypeError, RuntimeError):
-            why = "holds no weights of this network"
-        else:
-            network.eval()
-            return
-    raise UsageError(f"{file} {why}: git clone {address} again, with its large files")
+
+    def refused(why: str) -> UsageError:
+        return UsageError(f"{file} {why}: git clone {address} again, with its large files")
+
+    if not file.is_file():  # nothing, or a pipe that nobody writes into
+        raise refused("is not there")
+    try:
+        # Only weights: unpickling anything else would run code of the file.
+        stored: object = torch.load(file, map_location="cpu", weights_only=True)
+    except (OSError, EOFError, RuntimeError, pickle.UnpicklingError) as error:
+        raise refused("is no checkpoint") from error
+    if not isinstance(stored, dict):
+        raise refused("is no checkpoint")
+    try:
+        network.load_state_dict({name: value for key, value in stored[part].items() if (name := named(key))})
+    except (AttributeError, KeyError, TypeError, RuntimeError) as error:
+        raise refused("holds no weights of this network") from error
+    network.eval()
 
 
 def commit(checkout: Path) -> str:

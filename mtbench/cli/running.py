@@ -203,7 +203,7 @@ def progress_bars() -> Iterator[Callable[[Progress], None]]:
         def report(progress: Progress) -> None:
             if progress.stage not in shown:
                 shown[progress.stage] = bars.add_task(progress.stage, total=progress.epochs, state="")
-            completed = progress.epoch - 1 + progress.batch / progress.batches
+            completed = progress.epoch - 1 + progress.share
             bars.update(shown[progress.stage], completed=completed, state=progress.told)
 
         yield report

@@ -41,10 +41,15 @@ class Progress:
     valid_mrr: float | None = None
 
     @property
+    def share(self) -> float:
+        """The share of the epoch's batches that are done."""
+        return self.batch / max(1, self.batches)
+
+    @property
     def told(self) -> str:
         """How far the stage has got, in words."""
         if self.loss is None:
-            return f"{self.batch / max(1, self.batches):.0%}"
+            return f"{self.share:.0%}"
         mrr = "" if self.valid_mrr is None else f"  valid MRR {self.valid_mrr:.3f}"
         return f"epoch {self.epoch}/{self.epochs}  loss {self.loss:.3f}{mrr}"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from mtbench.runs.origin import RunInfo
 from mtbench.runs.result import load, verify
 from mtbench.settings.table import settings_of
 from mtbench.training import costs
+from mtbench.training.models import Progress
 
 pytestmark = pytest.mark.filterwarnings("ignore::mtbench.runs.result.MtbenchWarning")
 SOURCE = """
@@ -194,6 +196,14 @@ def test_a_run_that_begins_anew_begins_its_cost_anew(begun):
         run(plan)
     directory, _ = run(replace(plan, restart=True))
     assert load(directory).run.wall_seconds < 1000
+
+
+@pytest.mark.parametrize(("often", "kept"), [(0.0, True), (1e9, False)])
+def test_a_cost_is_kept_between_the_ends_of_an_epoch(tmp_path, monkeypatch, often, kept):
+    monkeypatch.setattr(costs, "OFTEN", often)
+    report = costs.Cost(tmp_path, time.perf_counter()).keeping(lambda progress: None)
+    report(Progress("scoring", 1, 1, 5, 10, None))
+    assert (tmp_path / "cost.json").exists() == kept
 
 
 def test_a_run_tells_how_far_its_scoring_has_got_and_keeps_its_cost_meanwhile(tmp_path, monkeypatch):
