@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from pathlib import Path
 from types import MappingProxyType
 from typing import Literal, TypeAlias
@@ -14,8 +16,8 @@ import numpy as np
 from scipy.special import fdtri, stdtrit
 
 from leaderboard.board import reported
-from leaderboard.board.board import PAPER, Figure, Figures, command
-from leaderboard.board.ranking import by_paper
+from leaderboard.board.board import Figure, command, over_seeds
+from leaderboard.board.ranking import readings
 from leaderboard.board.reported import Cell
 from leaderboard.board.tables import short
 from leaderboard.entries.entries import Entry, folders, load
@@ -25,6 +27,7 @@ from mtbench.evaluation.paper import sampled_hits
 from mtbench.files.tables import heading, lay_out
 from mtbench.names import METRICS, PARTS
 from mtbench.runs.directory import Run
+from mtbench.runs.result import Metrics
 
 Verdict: TypeAlias = Literal["within", "explained", "open", "not run"]
 VERDICTS: tuple[Verdict, ...] = ("within", "explained", "open", "not run")
@@ -43,14 +46,15 @@ class Reason:
     """Why a figure differs from the paper's; ``key`` stands in the tables.
 
     ``runs`` is what the folder of runs that show it adds to the name of a row, empty where none are needed. They show
-    it where they agree with the paper or, of a choice that moves a figure ``across``, where the paper's lies between
-    theirs and ours.
+    it where they agree with the paper; of a choice that moves a figure ``across``, also where the paper's lies between
+    theirs and ours; of ``drawn`` seeds, also where more than one in twenty of all draws of `PAPER_SEEDS` agrees.
     """
 
     key: str
     text: str
     runs: str = ""
     across: bool = False
+    drawn: bool = False
 
 
 ERRATUM = Reason("misprint", "the printed figure contradicts others that are printed")
@@ -70,7 +74,10 @@ EPOCHS = Reason(
     "epochs",
     across=True,
 )
-REASONS = (ERRATUM, MEMORY, INVERSES, TIES, AS_RUN, EPOCHS)
+SEEDS = Reason(
+    "seeds", "it depends on the seeds: of all threes of ten more than one in twenty is a replication", "seeds", drawn=True
+)
+REASONS = (ERRATUM, MEMORY, INVERSES, TIES, AS_RUN, EPOCHS, SEEDS)
 """In the order in which they are tried."""
 REPLICATION = "replication"
 """The folder beside that of the leaderboard's entries: runs that show reasons, and never rank."""
@@ -80,15 +87,20 @@ SHOWN = ("by the paper's text", "as run", "no training", "the paper's")
 
 @dataclass(frozen=True)
 class Ours:
-    """Our runs of a row of the paper on a dataset: their hyper-parameters, and figures in the setting of a code."""
+    """Our runs of a row of the paper on a dataset: their hyper-parameters, and metrics in the setting of a code."""
 
     settings: Mapping[str, Parameter]
-    figures: Mapping[str, Figures]
+    metrics: Mapping[str, Sequence[Metrics]]
     setting: str = ""
 
+    def seeds(self, cell: Cell) -> list[float]:
+        """Return the figure of every run beside a cell."""
+        return [metrics[cell.metric] for metrics in self.metrics.get(cell.protocol, ())]
+
     def of(self, cell: Cell) -> Figure | None:
-        """Return the figure beside a cell."""
-        return self.figures.get(cell.protocol, {}).get(cell.metric)
+        """Return the figure beside a cell, the mean over runs."""
+        seeds = self.seeds(cell)
+        return over_seeds(seeds) if seeds else None
 
 
 @dataclass(frozen=True)
@@ -179,9 +191,8 @@ def _ours(entries: Sequence[Entry], cell: Cell) -> Ours | None:
 def _read(entry: Entry, cell: Cell) -> Ours | None:
     """Return the figures of an entry's runs in the setting of a row; None where it has none on the dataset."""
     runs = [run for run in entry.runs.get(cell.dataset, ()) if run.headline.run.status == "ok"]
-    name, figures = by_paper(runs, cell.model)
-    own = {protocol: by_metric for (view, protocol), by_metric in figures.items() if view == PAPER}
-    return Ours(_settings(runs), own, name or "") if own else None
+    name, metrics = readings(runs, cell.model)
+    return Ours(_settings(runs), metrics, name or "") if metrics else None
 
 
 def _settings(runs: Sequence[Run]) -> Mapping[str, Parameter]:
@@ -205,13 +216,23 @@ def _judged(cell: Cell, ours: Ours | None, shown: Mapping[Reason, Ours] = Mappin
         return Deviation(cell, figure, "explained", INVERSES)
     for reason, runs in shown.items():
         again = runs.of(cell)
-        if again and (_agrees(again, cell) or (reason.across and _between(cell.mean, figure, again))):
+        if again and (
+            _agrees(again, cell)
+            or (reason.across and _between(cell.mean, figure, again))
+            or (reason.drawn and _share(runs.seeds(cell), cell) > 1 - LEVEL)
+        ):
             return Deviation(cell, figure, "explained", reason, again)
     return Deviation(cell, figure, "open")
 
 
 def _between(mean: float, *figures: Figure) -> bool:
     return min(figure.mean for figure in figures) <= mean <= max(figure.mean for figure in figures)
+
+
+def _share(seeds: Sequence[float], cell: Cell) -> float:
+    """Return the share of all draws of `PAPER_SEEDS` seeds whose mean agrees with a cell."""
+    draws = [Figure(statistics.fmean(draw), seeds=PAPER_SEEDS) for draw in combinations(seeds, PAPER_SEEDS)]
+    return statistics.fmean(_agrees(draw, cell) for draw in draws) if draws else 0.0
 
 
 def _agrees(ours: Figure, cell: Cell) -> bool:

@@ -225,7 +225,13 @@ def _figures(runs: Sequence[Run]) -> dict[tuple[View, str], Figures]:
 
 
 def by_paper(runs: Sequence[Run], model: str) -> tuple[str | None, dict[tuple[View, str], Figures]]:
-    """Return the figures of runs in the evaluation setting of the paper's row, with the name of that setting.
+    """Return the figures of runs in the evaluation setting of the paper's row, with the name of that setting."""
+    name, seeds = readings(runs, model)
+    return name, {(PAPER, protocol): figures(metrics) for protocol, metrics in seeds.items()}
+
+
+def readings(runs: Sequence[Run], model: str) -> tuple[str | None, dict[str, list[Metrics]]]:
+    """Return the name of the evaluation setting of the paper's row, and the metrics of every run in it by protocol.
 
     It is the row's own setting if all runs have it in ``conventions.json``, else the next in which it can be scored; of
     the last, those runs count that have it. A reading of an older version of a setting, which has another ``source``,
@@ -237,8 +243,8 @@ def by_paper(runs: Sequence[Run], model: str) -> tuple[str | None, dict[tuple[Vi
         for run in runs:
             path = run.directory.path / CONVENTIONS_FILE
             if path.exists():
-                for protocol, readings in json.loads(path.read_text(encoding="utf-8"))["protocols"].items():
-                    own = [reading for reading in readings if reading["convention"] == name]
+                for protocol, settings in json.loads(path.read_text(encoding="utf-8"))["protocols"].items():
+                    own = [reading for reading in settings if reading["convention"] == name]
                     source = setting_in(name, protocol).source
                     # The mean over a random integer says more than its draw; where none is drawn it is the same.
                     seeds[protocol] += [reading["expected"] for reading in own if reading["source"] == source]
@@ -247,7 +253,7 @@ def by_paper(runs: Sequence[Run], model: str) -> tuple[str | None, dict[tuple[Vi
             for protocol, metrics in seeds.items()
             if metrics and (len(metrics) == len(runs) or name == names[-1])
         }:
-            return name, {(PAPER, protocol): figures(metrics) for protocol, metrics in whole.items()}
+            return name, whole
     return next(iter(names), None), {}
 
 
