@@ -40,15 +40,19 @@ def typed(*words: object) -> str:
 
 
 class UnknownNameError(UsageError):
-    """A dataset, model, relation or option that does not exist, reported with the nearest names, or with a few."""
+    """A dataset, model, relation or option that does not exist, reported with the nearest names, or with a few.
 
-    def __init__(self, kind: str, name: str, choices: Iterable[str]) -> None:
+    Where none is near, ``besides`` says what else may stand there.
+    """
+
+    def __init__(self, kind: str, name: str, choices: Iterable[str], besides: str = "") -> None:
         if not isinstance(name, str):  # a caller's mistake is told by what is there instead of a name
             name = type(name).__name__
         known = sorted(set(choices))
         near = nearest(name, known)
         some = shown(known) if len(known) > FEW else ", ".join(known)
-        hint = f"did you mean {' or '.join(near)}?" if near else f"known: {some or 'none'}"
+        far = "; ".join(filter(None, (f"known: {some or 'none'}", besides)))
+        hint = f"did you mean {' or '.join(near)}?" if near else far
         super().__init__(f"unknown {kind} {name!r}: {hint}")
 
 

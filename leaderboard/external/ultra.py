@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import warnings
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -176,7 +177,9 @@ class Ultra(Published):
             num_nodes=nodes,
             num_relations=2 * kinds.half,
         )
-        made = self.tasks.build_relation_graph(graph).relation_graph
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Sparse ", UserWarning)  # PyTorch on the sparse matrices in their code
+            made = self.tasks.build_relation_graph(graph).relation_graph
         return made if device.type == "cpu" else made.to(device)
 
 

@@ -24,7 +24,7 @@ from mtbench.ranking.ranks import Ranks
 from mtbench.runs import files
 from mtbench.runs.files import RANKS_FILE, RESULT_FILE
 from mtbench.runs.origin import Evaluated, RunInfo, environment
-from mtbench.settings.setting import Setting
+from mtbench.settings.setting import EVERY, Setting
 from mtbench.settings.table import PROTOCOLS, SETTINGS, VOCABULARIES, setting_of
 
 if TYPE_CHECKING:
@@ -353,7 +353,8 @@ def _counts(ranks: Ranks, payload: Mapping[str, Any]) -> Iterator[tuple[str, str
     if number is not None and len(ranks) != number:
         yield "targets", f"{len(ranks)} targets, {payload['dataset']} {payload['dataset_version']} has {number}"
     for name, counts in ranks.parts.items():
-        bad = (counts.greater < 0) | (counts.equal < 0) | (counts.greater + counts.equal > counts.count)
+        columns = np.stack((counts.greater, counts.equal, counts.count))
+        bad = ((columns < 0) | (columns > EVERY)).any(0) | (counts.greater + counts.equal > counts.count)
         if bad.any():
             yield "counts", f"{bad.sum()} impossible {name} counts, first at row {np.flatnonzero(bad)[0]}"
     if payload["protocol"] not in PROTOCOLS or payload["vocabulary"] not in VOCABULARIES:

@@ -22,6 +22,7 @@ from mtbench.runs.origin import REGIMES, Regime, RunInfo
 from mtbench.runs.result import Result
 
 GROUP = "mtbench.models"
+UNLISTED = "one that is not installed is package.module:factory (docs/your-model.md, docs/foundation-models.md)"
 
 
 @dataclass(frozen=True)
@@ -297,7 +298,7 @@ def _imported(name: str) -> Callable[[Context], object]:
 def _installed(name: str) -> Callable[[Context], object]:
     points = _entry_points()
     if name not in points:
-        raise UnknownNameError("model", name, points)
+        raise UnknownNameError("model", name, points, UNLISTED)
     try:
         loaded: Callable[[Context], object] = points[name].load()
     except ModuleNotFoundError as error:

@@ -262,6 +262,7 @@ def test_edited_ranks_are_found_by_their_hash_and_by_their_figures(run):
         ({"tail_equal": lambda values: [*values[:-1], -2]}, "counts"),
         ({"relation_greater": lambda values: [27, *values[1:]]}, "counts"),
         ({name: lambda values: [13, *values[1:]] for name in ("tail_greater", "tail_equal")}, "counts"),
+        ({name: lambda values: [2**62, *values[1:]] for name in ("tail_greater", "tail_equal")}, "counts"),
         ({"tail_count": lambda values: [25, *values[1:]]}, "candidates"),
         ({"head_count": lambda values: [25, *values[1:]]}, "candidates"),
         ({"head_relation_greater": lambda values: [27, *values[1:]]}, "counts"),
