@@ -75,7 +75,7 @@ EPOCHS = Reason(
     across=True,
 )
 SEEDS = Reason(
-    "seeds", "it depends on the seeds: of all threes of ten more than one in twenty is a replication", "seeds", drawn=True
+    "seeds", "it depends on the seeds: of all threes of ten, more than one in twenty agrees", "seeds", drawn=True
 )
 REASONS = (ERRATUM, MEMORY, INVERSES, TIES, AS_RUN, EPOCHS, SEEDS)
 """In the order in which they are tried."""
