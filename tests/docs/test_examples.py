@@ -60,6 +60,13 @@ NOT_RUN = {
     "--protocol entity --paper": "trains for minutes",
     "mtbench run isdea-homo --dataset wikitopics-mt4/health --set recipe=as-run --protocol dual --protocol entity "
     "--paper": "trains for minutes",
+    "mtbench run isdea-homo --dataset wikitopics-mt1/health --seed 3 --protocol dual --protocol entity --paper": (
+        "trains for minutes"
+    ),
+    "mtbench run nbfnet-homo --dataset wikitopics-mt1/taxonomy --set recipe=fast --seed 3 --protocol dual --protocol "
+    "entity --paper": "trains for minutes",
+    "mtbench run mtdea --dataset metafam --set recipe=as-run --set tasks=4 --seed 3 --protocol dual --protocol entity "
+    "--paper": "trains for minutes",
     "mtbench run tally-foundation --dataset fbnell --protocol full-ultra": "needs PyTorch",
     "mtbench run tally --dataset mine": "the dataset is the reader's",
     "mtbench score-with tally mine --head Rome --relation capitalOf": "the dataset is the reader's",
