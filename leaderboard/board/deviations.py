@@ -47,7 +47,8 @@ class Reason:
 
     ``runs`` is what the folder of runs that show it adds to the name of a row, empty where none are needed. They show
     it where they agree with the paper; of a choice that moves a figure ``across``, also where the paper's lies between
-    theirs and ours; of ``drawn`` seeds, also where more than one in twenty of all draws of `PAPER_SEEDS` agrees.
+    theirs and ours; of ``drawn`` seeds, where more than one in twenty of all draws of `PAPER_SEEDS` agrees with every
+    figure of the row under the figure's protocol.
     """
 
     key: str
@@ -75,7 +76,10 @@ EPOCHS = Reason(
     across=True,
 )
 SEEDS = Reason(
-    "seeds", "it depends on the seeds: of all threes of ten, more than one in twenty agrees", "seeds", drawn=True
+    "seeds",
+    "it depends on the seeds: of all threes of ten, so many agree with each figure of the row, more than one in twenty",
+    "seeds",
+    drawn=True,
 )
 REASONS = (ERRATUM, MEMORY, INVERSES, TIES, AS_RUN, EPOCHS, SEEDS)
 """In the order in which they are tried."""
@@ -107,14 +111,14 @@ class Ours:
 class Deviation:
     """A cell of the paper beside our figure, None if not run, with a verdict and, if it is explained, the reason.
 
-    ``shown`` is the figure of the runs that show the reason.
+    ``shown`` is the figure of the runs that show the reason, or the share of their draws.
     """
 
     cell: Cell
     ours: Figure | None
     verdict: Verdict
     reason: Reason | None = None
-    shown: Figure | None = None
+    shown: str = ""
 
     @property
     def scattered(self) -> bool:
@@ -130,7 +134,7 @@ class Deviation:
             return ""
         theirs = str(self.cell) if self.cell.mean is None else f"{self.cell.mean:.3f}"
         deviation = "" if self.cell.std is None else f" ± {self.cell.std:.3f}"
-        why = f"{self.reason.key}{f' {self.shown.mean:.3f}' if self.shown else ''}" if self.reason else ""
+        why = " ".join(filter(None, (self.reason.key, self.shown))) if self.reason else ""
         words = [why, "open" * (self.verdict == "open"), "seeds apart" * self.scattered]
         return "; ".join(filter(None, (f"{self.ours.mean:.3f}, paper {theirs}{deviation}", *words)))
 
@@ -147,7 +151,12 @@ def deviations(entries: Sequence[Entry], replication: Sequence[Entry] = ()) -> l
         row: (_ours(entries, cell), _showing(by_slug, cell))
         for row, cell in {(cell.dataset, cell.model): cell for cell in cells}.items()
     }
-    return [_judged(cell, *rows[cell.dataset, cell.model]) for cell in cells]
+    lists: dict[tuple[str, str, str], list[Cell]] = {}
+    for cell in cells:
+        lists.setdefault((cell.dataset, cell.model, cell.protocol), []).append(cell)
+    return [
+        _judged(cell, *rows[cell.dataset, cell.model], lists[cell.dataset, cell.model, cell.protocol]) for cell in cells
+    ]
 
 
 def replication(root: Path) -> list[Entry]:
@@ -201,7 +210,13 @@ def _settings(runs: Sequence[Run]) -> Mapping[str, Parameter]:
     return {key: value for key, value in first.items() if all(values.get(key) == value for values in others)}
 
 
-def _judged(cell: Cell, ours: Ours | None, shown: Mapping[Reason, Ours] = MappingProxyType({})) -> Deviation:
+def _judged(
+    cell: Cell,
+    ours: Ours | None,
+    shown: Mapping[Reason, Ours] = MappingProxyType({}),
+    row: Sequence[Cell] = (),
+) -> Deviation:
+    """Return the verdict on a cell; ``row`` are the cells of its row under its protocol, itself among them."""
     figure = ours.of(cell) if ours else None
     if ours is None or figure is None:
         return Deviation(cell, None, "not run")
@@ -216,23 +231,35 @@ def _judged(cell: Cell, ours: Ours | None, shown: Mapping[Reason, Ours] = Mappin
         return Deviation(cell, figure, "explained", INVERSES)
     for reason, runs in shown.items():
         again = runs.of(cell)
-        if again and (
-            _agrees(again, cell)
-            or (reason.across and _between(cell.mean, figure, again))
-            or (reason.drawn and _share(runs.seeds(cell), cell) > 1 - LEVEL)
-        ):
-            return Deviation(cell, figure, "explained", reason, again)
+        if again and (word := _share_shown(runs, row) if reason.drawn else _figure_shown(reason, again, figure, cell)):
+            return Deviation(cell, figure, "explained", reason, word)
     return Deviation(cell, figure, "open")
+
+
+def _figure_shown(reason: Reason, again: Figure, ours: Figure, cell: Cell) -> str:
+    """Return the figure of the runs that show a reason, empty if they do not show it."""
+    assert cell.mean is not None
+    holds = _agrees(again, cell) or (reason.across and _between(cell.mean, ours, again))
+    return f"{again.mean:.3f}" if holds else ""
+
+
+def _share_shown(runs: Ours, row: Sequence[Cell]) -> str:
+    """Return the share of all draws of `PAPER_SEEDS` seeds that agree with every cell of a row, empty if few do."""
+    values = [(cell, runs.seeds(cell)) for cell in row if cell.mean is not None and not cell.erratum]
+    draws = list(combinations(range(min(len(seeds) for _, seeds in values)), PAPER_SEEDS))
+    agree = [
+        all(
+            _agrees(Figure(statistics.fmean(seeds[place] for place in draw), seeds=PAPER_SEEDS), cell)
+            for cell, seeds in values
+        )
+        for draw in draws
+    ]
+    share = statistics.fmean(agree) if agree else 0.0
+    return f"{share:.0%} of draws" if share > 1 - LEVEL else ""
 
 
 def _between(mean: float, *figures: Figure) -> bool:
     return min(figure.mean for figure in figures) <= mean <= max(figure.mean for figure in figures)
-
-
-def _share(seeds: Sequence[float], cell: Cell) -> float:
-    """Return the share of all draws of `PAPER_SEEDS` seeds whose mean agrees with a cell."""
-    draws = [Figure(statistics.fmean(draw), seeds=PAPER_SEEDS) for draw in combinations(seeds, PAPER_SEEDS)]
-    return statistics.fmean(_agrees(draw, cell) for draw in draws) if draws else 0.0
 
 
 def _agrees(ours: Figure, cell: Cell) -> bool:

@@ -102,13 +102,17 @@ def test_a_choice_explains_a_figure_that_it_moves_across_the_papers():
 
 
 def test_seeds_explain_a_figure_if_more_than_one_draw_of_three_in_twenty_agrees():
-    def verdict(reason, *near):
-        return _judged(CELL, runs(0.9), {reason: runs(*near, *[0.9] * (10 - len(near)))}).verdict
+    def found(reason, *near, row=(CELL,)):
+        return _judged(CELL, runs(0.9), {reason: runs(*near, *[0.9] * (10 - len(near)))}, row)
 
     # Of 120 draws 4 are of four near seeds alone, and 10 of five; those with one far seed are .2 off, and not near.
-    assert [verdict(SEEDS, *[0.3] * near) for near in (0, 3, 4, 5)] == [*["open"] * 3, "explained"]
-    assert verdict(AS_RUN, *[0.3] * 5) == "open"
-    assert _judged(CELL, runs(0.9), {SEEDS: runs(0.9, 0.9)}).verdict == "open"
+    assert [found(SEEDS, *[0.3] * near).verdict for near in (0, 3, 4, 5)] == [*["open"] * 3, "explained"]
+    assert str(found(SEEDS, *[0.3] * 5)) == "0.900, paper 0.300 ± 0.020; seeds 8% of draws"
+    assert found(AS_RUN, *[0.3] * 5).verdict == "open"
+    # A draw has to agree with every figure of the row: here never.
+    assert found(SEEDS, *[0.3] * 5, row=(CELL, replace(CELL, mean=0.9))).verdict == "open"
+    assert found(SEEDS, *[0.3] * 5, row=(CELL, replace(CELL, mean=0.9, erratum="printed twice"))).verdict == "explained"
+    assert _judged(CELL, runs(0.9), {SEEDS: runs(0.9, 0.9)}, (CELL,)).verdict == "open"
 
 
 def test_seeds_that_lie_farther_apart_than_chance_are_marked():
