@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import statistics
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -97,14 +96,10 @@ class Ours:
     metrics: Mapping[str, Sequence[Metrics]]
     setting: str = ""
 
-    def seeds(self, cell: Cell) -> list[float]:
-        """Return the figure of every run beside a cell."""
-        return [metrics[cell.metric] for metrics in self.metrics.get(cell.protocol, ())]
-
     def of(self, cell: Cell) -> Figure | None:
         """Return the figure beside a cell, the mean over runs."""
-        seeds = self.seeds(cell)
-        return over_seeds(seeds) if seeds else None
+        metrics = self.metrics.get(cell.protocol, ())
+        return over_seeds(seed[cell.metric] for seed in metrics) if metrics else None
 
 
 @dataclass(frozen=True)
@@ -230,32 +225,29 @@ def _judged(
     if ours.settings.get("inverses") is False:
         return Deviation(cell, figure, "explained", INVERSES)
     for reason, runs in shown.items():
-        again = runs.of(cell)
-        if again and (word := _share_shown(runs, row) if reason.drawn else _figure_shown(reason, again, figure, cell)):
+        if word := _shown(reason, runs, cell, figure, row):
             return Deviation(cell, figure, "explained", reason, word)
     return Deviation(cell, figure, "open")
 
 
-def _figure_shown(reason: Reason, again: Figure, ours: Figure, cell: Cell) -> str:
-    """Return the figure of the runs that show a reason, empty if they do not show it."""
-    assert cell.mean is not None
+def _shown(reason: Reason, runs: Ours, cell: Cell, ours: Figure, row: Sequence[Cell]) -> str:
+    """Return what runs show of a reason, their figure or the share of their draws; empty if they do not show it."""
+    again = runs.of(cell)
+    if again is None or cell.mean is None:
+        return ""
+    if reason.drawn:
+        share = _share(runs.metrics[cell.protocol], (cell, *row))
+        return f"{share:.0%} of draws" if share > 1 - LEVEL else ""
     holds = _agrees(again, cell) or (reason.across and _between(cell.mean, ours, again))
     return f"{again.mean:.3f}" if holds else ""
 
 
-def _share_shown(runs: Ours, row: Sequence[Cell]) -> str:
-    """Return the share of all draws of `PAPER_SEEDS` seeds that agree with every cell of a row, empty if few do."""
-    values = [(cell, runs.seeds(cell)) for cell in row if cell.mean is not None and not cell.erratum]
-    draws = list(combinations(range(min(len(seeds) for _, seeds in values)), PAPER_SEEDS))
-    agree = [
-        all(
-            _agrees(Figure(statistics.fmean(seeds[place] for place in draw), seeds=PAPER_SEEDS), cell)
-            for cell, seeds in values
-        )
-        for draw in draws
-    ]
-    share = statistics.fmean(agree) if agree else 0.0
-    return f"{share:.0%} of draws" if share > 1 - LEVEL else ""
+def _share(seeds: Sequence[Metrics], row: Sequence[Cell]) -> float:
+    """Return the share of all draws of `PAPER_SEEDS` seeds whose means agree with every cell of a row."""
+    cells = [cell for cell in row if cell.mean is not None and not cell.erratum]
+    draws = list(combinations(seeds, PAPER_SEEDS))
+    agree = sum(all(_agrees(over_seeds(seed[cell.metric] for seed in draw), cell) for cell in cells) for draw in draws)
+    return agree / max(1, len(draws))
 
 
 def _between(mean: float, *figures: Figure) -> bool:
