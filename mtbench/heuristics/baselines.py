@@ -224,8 +224,10 @@ def personalised_pagerank(split: Split) -> Baseline:
     def columns(entities: IntArray) -> NDArray[np.float32]:
         if split.num_entities <= MANY:
             return walk(step, entities)
-        # What no walk reaches has the weight 0 without being looked at.
+        # What no walk reaches has the weight 0 without being looked at, unless it is too little to be worth a copy.
         reached = _within(adjacency, entities, STEPS)
+        if 2 * len(reached) > split.num_entities:
+            return walk(step, entities)
         weights = np.zeros((split.num_entities, len(entities)), dtype=np.float32)
         weights[reached] = walk(step[reached][:, reached], np.searchsorted(reached, entities))
         return weights
@@ -250,8 +252,8 @@ def _within(adjacency: csr_array, entities: IntArray, steps: int) -> IntArray:
     front, starts, ends = entities, adjacency.indptr.astype(np.int64), adjacency.indices.astype(np.int64)
     for _ in range(steps):
         edges, _ = spread(starts[front], starts[front + 1])
-        front = unique(ends[edges])
-        front = front[~reached[front]]
+        found = ends[edges]
+        front = unique(found[~reached[found]])
         reached[front] = True
     return np.flatnonzero(reached)
 

@@ -239,9 +239,8 @@ def relation_sizes(graph: Doubled, triples: IntArray) -> FloatArray:
             np.log1p(size),
             np.log1p(heads) - everyone,
             np.log1p(tails) - everyone,
-        ),
-        axis=1,
-    )
+        )
+    ).T
 
 
 def degrees(graph: Doubled, triples: IntArray) -> FloatArray:
@@ -249,7 +248,5 @@ def degrees(graph: Doubled, triples: IntArray) -> FloatArray:
     head, tail = triples[:, 0], triples[:, 2]
     out, into = graph.degrees
     slots = np.diff(graph.slot_starts)
-    logs: FloatArray = np.log1p(
-        np.stack((out[head], into[head], out[tail], into[tail], slots[head], slots[tail]), axis=1)
-    )
-    return logs
+    logs: FloatArray = np.log1p(np.stack((out[head], into[head], out[tail], into[tail], slots[head], slots[tail])))
+    return logs.T

@@ -89,7 +89,7 @@ def leave_out(graph: Split, share: float, most: int, typed: int, seed: int) -> L
             both = {kind: -np.log(by_type.chance(end, triples[columns[kind][0]])) for kind in (end, f"typed {end}")}
             softmaxes.append({"own": np.zeros(1), **both})
     return Lists(
-        torch.from_numpy(statistics.of(triples)),
+        torch.from_numpy(np.ascontiguousarray(statistics.of(triples))),
         torch.from_numpy(np.concatenate([rows for rows, _ in columns.values()], axis=1)),
         torch.from_numpy(np.stack([_offsets(columns, softmax) for softmax in softmaxes])),
     )

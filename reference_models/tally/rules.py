@@ -160,9 +160,8 @@ class Pairs:
                 largest(both / (edges[relation] + 3), owner, number),
                 np.log1p(np.bincount(owner[~backward], minlength=number)),
                 np.log1p(np.bincount(owner[backward], minlength=number)),
-            ),
-            axis=1,
-        )
+            )
+        ).T
 
     def behind(self, triple: IntArray) -> list[Rule]:
         """Return the rules behind one triple ``(3,)``, the surest first."""
@@ -271,9 +270,8 @@ class Paths:
                 sums(coverage, owner, number),
                 np.log1p(sums(paths[place].astype(np.float64), owner, number)),
                 np.log1p(np.bincount(owner, minlength=number)),
-            ),
-            axis=1,
-        )
+            )
+        ).T
 
     def behind(self, triple: IntArray) -> list[Rule]:
         """Return the rules behind one triple ``(3,)``, the surest first."""
@@ -328,12 +326,11 @@ class Associations:
             (
                 self._of(triples[:, HEAD], triples[:, RELATION], triples[:, TAIL]),
                 self._of(triples[:, TAIL], turned, triples[:, HEAD]),
-            ),
-            axis=1,
-        )
+            )
+        ).T
 
     def _of(self, entities: IntArray, slots: IntArray, partners: IntArray) -> FloatArray:
-        """Return statistics ``(m, 6)`` of the features of entities for goals, each a slot that leads to a partner.
+        """Return statistics ``(6, m)`` of the features of entities for goals, each a slot that leads to a partner.
 
         A goal that no entity has says nothing. Where all rows share an entity or a goal, as in a whole row of
         candidates, those without a feature that anyone with their goal has are computed together.
@@ -357,7 +354,7 @@ class Associations:
             found[:5, apart] = alike[:, like]
             rows = rows[hit]
         found[:5, rows] = self._counted(entities[rows], slots[rows], partners[rows])
-        return found.T
+        return found
 
     def _found(self, of_goal: bool, number: int) -> BoolArray:
         """Return which entities have a feature of an entity, or of any with a goal, by its ``number``, ``(N,)``."""
@@ -386,17 +383,14 @@ class Associations:
         asked = slots * graph.num_entities + partners
         goals = unique(asked)
         goal = np.searchsorted(goals, asked)
-        members = self._members(goals)
-        # How many members of a goal have each feature.
-        place, of = spread(starts[members[1]], starts[members[1] + 1])
         width = graph.num_slots * graph.num_entities
-        known, together = counted(members[0][of] * width + features[place])
+        known, together = self._together(goals, alone(entities))
         place, owner = spread(starts[entities], starts[entities + 1])
         feature, there, number = features[place], having[place], len(entities)
         both = looked_up(known, together, goal[owner] * width + feature)
         # A triple that is observable is a feature of its own end, and would confirm itself.
         both[feature == asked[owner]] = 0
-        size = np.bincount(members[0], minlength=len(goals))[goal]
+        size = np.subtract(*self._ranges(goals)[::-1])[goal]
         confidence = both / (there + 1)
         lift = np.log((both + 0.5) / ((there - 1) * size[owner] / max(1, graph.num_entities) + 0.5))
         return np.stack(
@@ -409,12 +403,44 @@ class Associations:
             )
         )
 
+    def _together(self, goals: IntArray, one: int | None) -> tuple[IntArray, IntArray]:
+        """Return the pairs of a goal and a feature that entities have both of, as place of the goal in ``goals`` *
+        2R * N + feature, in increasing order, and how many have both; where only ``one`` entity asks, of its features.
+        """
+        graph, (starts, features, _) = self.graph, self._features
+        width = graph.num_slots * graph.num_entities
+        slot = None if one is None else alone(goals // max(1, graph.num_entities))
+        if one is None or slot is None:
+            members = self._members(goals)
+            place, of = spread(starts[members[1]], starts[members[1] + 1])
+            return counted(members[0][of] * width + features[place])
+        # The other way round, from those who have a feature of its to what they lead to, is shorter for many goals.
+        own = features[starts[one] : starts[one + 1]]
+        keys, entities = self._holders
+        place, of = spread(*ranges(keys, own))
+        entity, feature = entities[place], own[of]
+        place, of = spread(*graph.under(entity, np.full_like(entity, slot)))
+        reached = slot * graph.num_entities + graph.targets[place]
+        goal = np.searchsorted(goals, reached)
+        asked = goals[np.minimum(goal, len(goals) - 1)] == reached
+        return counted(goal[asked] * width + feature[of[asked]])
+
+    @cached_property
+    def _holders(self) -> tuple[IntArray, IntArray]:
+        """Return the features of all entities in increasing order, and the entity that has each."""
+        starts, features, _ = self._features
+        order = np.argsort(features, kind="stable")
+        return features[order], np.repeat(np.arange(self.graph.num_entities), np.diff(starts))[order]
+
+    def _ranges(self, goals: IntArray) -> tuple[IntArray, IntArray]:
+        """Return from where to where the edges from the partner of each goal to those who have it stand."""
+        slots, partners = np.divmod(goals, max(1, self.graph.num_entities))
+        return self.graph.under(partners, self.graph.inverse(slots))
+
     def _members(self, goals: IntArray) -> tuple[IntArray, IntArray]:
         """Return the entities with each feature of ``goals`` ``(g,)``: the place of the feature, and the entity."""
-        graph = self.graph
-        slots, partners = np.divmod(goals, max(1, graph.num_entities))
-        place, owner = spread(*graph.under(partners, graph.inverse(slots)))
-        return owner, graph.targets[place]
+        place, owner = spread(*self._ranges(goals))
+        return owner, self.graph.targets[place]
 
     def behind(self, triple: IntArray) -> list[Rule]:
         """Return the rules behind one triple ``(3,)``, the head's and then the tail's, each the surest first."""

@@ -69,15 +69,18 @@ class Statistics:
         )
 
     def of(self, triples: IntArray) -> NDArray[np.float32]:
-        """Return the statistics of triples ``(m, 3)``, float32 ``(m, WIDTH)``, in the order of `FAMILIES`."""
-        statistics = np.empty((len(triples), WIDTH), dtype=np.float32)
+        """Return the statistics of triples ``(m, 3)``, float32 ``(m, WIDTH)``, in the order of `FAMILIES`.
+
+        In memory each statistic lies together, as it is computed.
+        """
+        statistics = np.empty((WIDTH, len(triples)), dtype=np.float32)
         for start, stop in _pieces(triples):
             column = 0
             for part in self._parts:
-                values = part(triples[start:stop])
-                statistics[start:stop, column : column + values.shape[1]] = values
-                column += values.shape[1]
-        return statistics
+                values = part(triples[start:stop]).T
+                statistics[column : column + len(values), start:stop] = values
+                column += len(values)
+        return statistics.T
 
     def rules(self, triple: IntArray) -> list[Rule]:
         """Return the rules behind the statistics of one triple ``(3,)``, family by family, the surest first."""
@@ -141,10 +144,11 @@ class Walks:
         for start, stop, members in batches(column, len(begins), block):
             ends, place = np.unique(end[members], return_inverse=True)
             last, source = step[ends], column[members] - start
-            weights: FloatArray = step[:, begins[start:stop]].toarray()
-            for length in LENGTHS[:-1]:
-                weights = step @ weights
-                chances[members, LENGTHS.index(length)] = weights[end[members], source]
+            weights: FloatArray = (step @ step[:, begins[start:stop]]).toarray()  # most are 0 after two steps
+            for length in range(len(LENGTHS) - 1):
+                if length:
+                    weights = step @ weights
+                chances[members, length] = weights[end[members], source]
             chances[members, -1] = (last @ weights)[place, source]
         return self._logs(chances, degree[end])
 
