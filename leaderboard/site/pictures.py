@@ -201,7 +201,7 @@ class Best:
 def draw_best(rows: Sequence[Best]) -> Figure:
     """Draw the best model against the best heuristic baseline, a row per dataset."""
     bottom = 8 + ROW * len(rows)
-    figure = _figure(460, bottom + 68)
+    figure = _figure(480, bottom + 68)
     axes = _axes(figure, 126, 8, 336, bottom)
     _rows(axes, [row.dataset for row in rows])
     axes.set_xlabel("MRR, both directions", fontsize=SIZE, color=MUTED)
