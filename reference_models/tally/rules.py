@@ -359,7 +359,7 @@ class Associations:
     def _found(self, of_goal: bool, number: int) -> BoolArray:
         """Return which entities have a feature of an entity, or of any with a goal, by its ``number``, ``(N,)``."""
         graph, (starts, features, _) = self.graph, self._features
-        having = self._members(np.array([number]))[1] if of_goal else np.array([number])
+        having = self._members(np.array([number])) if of_goal else np.array([number])
         place, _ = spread(starts[having], starts[having + 1])
         slots, partners = np.divmod(unique(features[place]), max(1, graph.num_entities))
         place, _ = spread(*graph.under(partners, graph.inverse(slots)))
@@ -384,13 +384,14 @@ class Associations:
         goals = unique(asked)
         goal = np.searchsorted(goals, asked)
         width = graph.num_slots * graph.num_entities
-        known, together = self._together(goals, alone(entities))
+        first, last = self._ranges(goals)
+        known, together = self._together(goals, first, last, alone(entities))
         place, owner = spread(starts[entities], starts[entities + 1])
         feature, there, number = features[place], having[place], len(entities)
         both = looked_up(known, together, goal[owner] * width + feature)
         # A triple that is observable is a feature of its own end, and would confirm itself.
         both[feature == asked[owner]] = 0
-        size = np.subtract(*self._ranges(goals)[::-1])[goal]
+        size = (last - first)[goal]
         confidence = both / (there + 1)
         lift = np.log((both + 0.5) / ((there - 1) * size[owner] / max(1, graph.num_entities) + 0.5))
         return np.stack(
@@ -403,17 +404,20 @@ class Associations:
             )
         )
 
-    def _together(self, goals: IntArray, one: int | None) -> tuple[IntArray, IntArray]:
+    def _together(self, goals: IntArray, first: IntArray, last: IntArray, one: int | None) -> tuple[IntArray, IntArray]:
         """Return the pairs of a goal and a feature that entities have both of, as place of the goal in ``goals`` *
         2R * N + feature, in increasing order, and how many have both; where only ``one`` entity asks, of its features.
+
+        ``first`` and ``last`` are the `_ranges` of the goals.
         """
         graph, (starts, features, _) = self.graph, self._features
         width = graph.num_slots * graph.num_entities
         slot = None if one is None else alone(goals // max(1, graph.num_entities))
         if one is None or slot is None:
-            members = self._members(goals)
-            place, of = spread(starts[members[1]], starts[members[1] + 1])
-            return counted(members[0][of] * width + features[place])
+            place, owner = spread(first, last)
+            members = graph.targets[place]
+            place, of = spread(starts[members], starts[members + 1])
+            return counted(owner[of] * width + features[place])
         # The other way round, from those who have a feature of its to what they lead to, is shorter for many goals.
         own = features[starts[one] : starts[one + 1]]
         keys, entities = self._holders
@@ -437,10 +441,10 @@ class Associations:
         slots, partners = np.divmod(goals, max(1, self.graph.num_entities))
         return self.graph.under(partners, self.graph.inverse(slots))
 
-    def _members(self, goals: IntArray) -> tuple[IntArray, IntArray]:
-        """Return the entities with each feature of ``goals`` ``(g,)``: the place of the feature, and the entity."""
-        place, owner = spread(*self._ranges(goals))
-        return owner, self.graph.targets[place]
+    def _members(self, goals: IntArray) -> IntArray:
+        """Return the entities with each feature of ``goals`` ``(g,)``, one feature after the other."""
+        place, _ = spread(*self._ranges(goals))
+        return self.graph.targets[place]
 
     def behind(self, triple: IntArray) -> list[Rule]:
         """Return the rules behind one triple ``(3,)``, the head's and then the tail's, each the surest first."""
@@ -453,7 +457,7 @@ class Associations:
         starts, features, having = self._features
         own, _ = spread(starts[entity], starts[entity + 1])
         asked = slot * self.graph.num_entities + partner
-        _, members = self._members(asked)
+        members = self._members(asked)
         place, _ = spread(starts[members], starts[members + 1])
         both = looked_up(*counted(features[place]), features[own])
         both[features[own] == asked] = 0
